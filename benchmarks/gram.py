@@ -1,0 +1,84 @@
+"""How much slower the exact integer Gram matrix is than a plain float64 `X.T @ X`.
+
+    python benchmarks/gram.py --records 100000 --features 1000 --output results/gram.json
+
+Both are timed alternately in one run, so that other load on the machine meets both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from hushcov._version import __version__
+from hushcov.records import ArrayRecords, IntegerGrid, second_moments
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    result = measure(arguments.records, arguments.features, arguments.repeats)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(result, indent=2) + "\n")
+    ratios = ", ".join(f"{ratio:.3f}" for ratio in result["ratios"])
+    print(
+        f"n={arguments.records:,} d={arguments.features:,}: second_moments "
+        f"{result['second_moments_median_s']:.3f} s, X.T @ X {result['plain_median_s']:.3f} s, "
+        f"median ratio {result['ratio']:.3f} (all: {ratios}); written to {arguments.output}"
+    )
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--features", type=int, default=1_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=Path("results/gram.json"))
+    return parser.parse_args()
+
+
+def measure(n_records: int, n_features: int, repeats: int) -> dict:
+    X = np.random.default_rng(0).standard_normal((n_records, n_features))
+    records = ArrayRecords(X)
+    grid = IntegerGrid.for_records(radius=4.0, n_records=n_records)
+    plain, exact = [], []
+    for _ in range(repeats):
+        plain.append(seconds(lambda: X.T @ X))
+        exact.append(seconds(lambda: second_moments(records, grid)))
+    ratios = [slow / fast for slow, fast in zip(exact, plain, strict=True)]
+    return {
+        "benchmark": "gram",
+        "n_records": n_records,
+        "n_features": n_features,
+        "block_rows": records.block_rows,
+        "half_width": grid.half_width,
+        "plain_s": plain,
+        "second_moments_s": exact,
+        "plain_median_s": median(plain),
+        "second_moments_median_s": median(exact),
+        "ratios": ratios,
+        "ratio": median(ratios),
+        "hushcov": __version__,
+        "numpy": np.__version__,
+        "blas": np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"],
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+    }
+
+
+def seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

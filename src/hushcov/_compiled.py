@@ -1,0 +1,42 @@
+"""How hot loops are compiled and spread over cores.
+
+A kernel is a function `kernel(start, stop, *arrays)` that fills positions start..stop-1 of its
+output arrays. It releases the interpreter lock, so plain threads run it in parallel: unlike
+numba's own parallel loops this is safe when hushcov itself is called from several threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_SMALLEST_CHUNK = 20_000
+
+
+def compiled(function: Function) -> Function:
+    """Compile `function` to machine code, cached on disk; floating point stays IEEE."""
+    fast: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return cast(Function, fast)
+
+
+def run_in_chunks(kernel: Callable[..., None], size: int, *arrays: Any) -> None:
+    """Run `kernel(start, stop, *arrays)` over 0..size, on all cores when that pays."""
+    workers = min(os.cpu_count() or 1, size // _SMALLEST_CHUNK)
+    if workers <= 1:
+        kernel(0, size, *arrays)
+        return
+    # Several chunks a worker: entries differ in cost, and finished workers take the next chunk.
+    bounds = [size * part // (4 * workers) for part in range(4 * workers + 1)]
+    with ThreadPoolExecutor(workers) as pool:
+        jobs = [
+            pool.submit(kernel, start, stop, *arrays) for start, stop in itertools.pairwise(bounds)
+        ]
+        for job in jobs:
+            job.result()

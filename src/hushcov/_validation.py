@@ -1,0 +1,62 @@
+"""Checks on public parameters, each answering with parameter, constraint, value and cure."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+from hushcov.exceptions import ParameterError
+
+
+def check_real(
+    name: str,
+    value: object,
+    *,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    cure: str,
+) -> float:
+    """Return `value` as a float in (above, at_most], or raise `ParameterError`."""
+    constraint = _interval(above, at_most)
+    if value is None:
+        raise ParameterError(f"{name} is required ({constraint}): {cure}")
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ParameterError(f"{name} must be a real number {constraint}, got {value!r}: {cure}")
+    number = float(value)
+    if not (math.isfinite(number) and above < number <= at_most):
+        raise ParameterError(f"{name} must be {constraint}, got {value!r}: {cure}")
+    return number
+
+
+def check_integer(
+    name: str,
+    value: object,
+    *,
+    at_least: int,
+    at_most: int | None = None,
+    cure: str,
+) -> int:
+    """Return `value` as an int in [at_least, at_most], or raise `ParameterError`."""
+    constraint = f"at least {at_least}" + (f" and at most {at_most}" if at_most is not None else "")
+    if value is None:
+        raise ParameterError(f"{name} is required (an integer, {constraint}): {cure}")
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ParameterError(f"{name} must be an integer {constraint}, got {value!r}: {cure}")
+    number = int(value)
+    if number < at_least or (at_most is not None and number > at_most):
+        raise ParameterError(f"{name} must be an integer {constraint}, got {number}: {cure}")
+    return number
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`, or raise `ParameterError`."""
+    if not isinstance(value, str) or value not in choices:
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise ParameterError(f"{name} must be one of {allowed}, got {value!r}: choose one of them.")
+    return value
+
+
+def _interval(above: float, at_most: float) -> str:
+    low = "" if above == -math.inf else f"above {above:g}"
+    high = "finite" if at_most == math.inf else f"at most {at_most:g}"
+    return f"{low} and {high}" if low else high

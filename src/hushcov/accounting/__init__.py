@@ -1,0 +1,33 @@
+"""Privacy accounting: events, their composition, calibration, and the guarantee they support."""
+
+from hushcov.accounting.calibration import calibrate, calibrate_gaussian, calibrate_zcdp
+from hushcov.accounting.composition import Bound, all_bounds, compose
+from hushcov.accounting.events import (
+    Approximate,
+    BoundedRange,
+    DiscreteGaussian,
+    Event,
+    Gaussian,
+    OneShotLaplace,
+    Pure,
+    TotalVariation,
+)
+from hushcov.accounting.guarantee import Guarantee
+
+__all__ = [
+    "Approximate",
+    "Bound",
+    "BoundedRange",
+    "DiscreteGaussian",
+    "Event",
+    "Gaussian",
+    "Guarantee",
+    "OneShotLaplace",
+    "Pure",
+    "TotalVariation",
+    "all_bounds",
+    "calibrate",
+    "calibrate_gaussian",
+    "calibrate_zcdp",
+    "compose",
+]

@@ -1,0 +1,128 @@
+"""Noise for a given (epsilon, delta). Every answer has itself been checked, not its neighbour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from hushcov._validation import check_real
+from hushcov.accounting.composition import compose
+from hushcov.accounting.events import Event
+from hushcov.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from hushcov.accounting.parts import Parts
+from hushcov.accounting.rdp import RenyiCurve
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+
+_PRECISION = 1e-12
+_FAMILY_PRECISION = 1e-9
+_SMALLEST = 1e-150
+
+
+def calibrate_gaussian(epsilon: float, delta: float) -> float:
+    """Return the largest mu whose Gaussian mechanism is (epsilon, delta)-DP.
+
+    The standard deviation to use is l2 sensitivity / mu. For several Gaussians, mu is the root
+    of the sum of their squares.
+    """
+    epsilon, delta = _check_budget(epsilon, delta)
+    # proof: step 15
+    return _largest(
+        lambda mu: gaussian_epsilon(mu, delta) <= epsilon and gaussian_delta(mu, epsilon) <= delta
+    )
+
+
+def calibrate_zcdp(epsilon: float, delta: float) -> float:
+    """Return the largest rho such that rho-zCDP implies (epsilon, delta)-DP."""
+    epsilon, delta = _check_budget(epsilon, delta)
+
+    def holds(rho: float) -> bool:
+        curve = RenyiCurve(Parts(discrete_gaussian=math.sqrt(2 * rho)))
+        return curve.epsilon_at(delta) <= epsilon and curve.delta_at(epsilon) <= delta
+
+    return _largest(holds)
+
+
+def calibrate(
+    event_family: Callable[[float], Sequence[Event]],
+    epsilon: float,
+    delta: float,
+    bracket: tuple[float, float],
+) -> float:
+    """Return the smallest noise multiplier in `bracket` whose events are (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    event_family
+        The events at a noise multiplier; more noise must not cost more privacy. If it does,
+        the answer is still private, only perhaps not the smallest.
+    epsilon, delta
+        The budget.
+    bracket
+        The positive multipliers to search between. If the lower end is private it is returned.
+
+    Privacy-loss distributions are not used, so that the noise does not depend on whether an
+    optional package is installed.
+    """
+    epsilon, delta = _check_budget(epsilon, delta)
+    low, high = _check_bracket(bracket)
+
+    def holds(noise: float) -> bool:
+        events = event_family(noise)
+        try:
+            return (
+                compose(events, delta=delta, pld=False).epsilon <= epsilon
+                and compose(events, epsilon=epsilon, pld=False).delta <= delta
+            )
+        except PrivacyConditionError:
+            return False
+
+    if holds(low):
+        return low
+    if not holds(high):
+        raise PrivacyConditionError(
+            f"no noise up to {high!r} gives epsilon = {epsilon!r}, delta = {delta!r}: "
+            "raise the upper end of bracket or the budget."
+        )
+    return _bisect(holds, high, low, _FAMILY_PRECISION)
+
+
+def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:
+    cure = "pass the budget of the whole composition."
+    epsilon = check_real("epsilon", epsilon, above=0, cure=cure)
+    delta = check_real("delta", delta, above=0, at_most=1, cure=cure)
+    if delta == 1:
+        raise ParameterError("delta must be below 1, got 1.0: delta = 1 protects nothing.")
+    return epsilon, delta
+
+
+def _check_bracket(bracket: tuple[float, float]) -> tuple[float, float]:
+    cure = "pass (smallest, largest) noise multiplier."
+    low = check_real("bracket[0]", bracket[0], above=0, cure=cure)
+    return low, check_real("bracket[1]", bracket[1], above=low, cure=cure)
+
+
+def _largest(holds: Callable[[float], bool]) -> float:
+    """Return the largest value that holds, for a condition that fails from some value on."""
+    value = 1.0
+    if holds(value):
+        while holds(value * 2):
+            value *= 2
+        return _bisect(holds, value, value * 2, _PRECISION)
+    while not holds(value / 2):
+        value /= 2
+        if value < _SMALLEST:
+            raise PrivacyConditionError(
+                "epsilon and delta are too small for any noise to be certified: raise them."
+            )
+    return _bisect(holds, value / 2, value, _PRECISION)
+
+
+def _bisect(holds: Callable[[float], bool], safe: float, unsafe: float, precision: float) -> float:
+    """Narrow the gap from the safe side; what is returned has passed `holds`."""
+    while abs(unsafe - safe) > precision * safe:
+        middle = math.sqrt(safe) * math.sqrt(unsafe)
+        if holds(middle):
+            safe = middle
+        else:
+            unsafe = middle
+    return safe

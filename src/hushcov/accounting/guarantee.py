@@ -1,0 +1,121 @@
+"""The privacy guarantee a release carries, readable by people and by programs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
+
+from hushcov._validation import check_choice, check_real
+from hushcov.accounting.events import Event
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+
+ADJACENCIES = ("replace-one",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What a release promises, and on what grounds.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The promised (epsilon, delta)-differential privacy of everything released.
+    transcript_epsilon, transcript_delta
+        What the mechanism's events actually spend, by the bound named in `method`.
+    numerical_delta
+        What finite precision spends on top; it is part of `delta`.
+    events
+        The privacy events charged.
+    method
+        The name of the composition bound, as in `Bound.method`.
+    preconditions
+        What was checked before noise was drawn, in words.
+    adjacency
+        The neighbour relation.
+    private
+        False for seeded or simulated releases: anyone who knows the seed can subtract the
+        noise, so the numbers only say what the mechanism would promise with secret noise.
+    """
+
+    epsilon: float
+    delta: float
+    transcript_epsilon: float
+    transcript_delta: float
+    numerical_delta: float
+    events: tuple[Event, ...]
+    method: str
+    preconditions: tuple[str, ...]
+    adjacency: str = "replace-one"
+    private: bool = True
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        if self.transcript_epsilon > self.epsilon:
+            raise PrivacyConditionError(
+                f"transcript_epsilon must be at most epsilon = {self.epsilon!r}, got "
+                f"{self.transcript_epsilon!r}: add noise or promise a larger epsilon."
+            )
+        if math.fsum((self.transcript_delta, self.numerical_delta)) > self.delta:
+            raise PrivacyConditionError(
+                f"transcript_delta + numerical_delta must be at most delta = {self.delta!r}, got "
+                f"{self.transcript_delta!r} + {self.numerical_delta!r}: "
+                "add noise or promise a larger delta."
+            )
+
+    def _check_types(self) -> None:
+        for name in ("epsilon", "transcript_epsilon"):
+            self._set_nonnegative(name, math.inf, zero=name != "epsilon")
+        for name in ("delta", "transcript_delta", "numerical_delta"):
+            self._set_nonnegative(name, 1.0, zero=True)
+        check_choice("adjacency", self.adjacency, ADJACENCIES)
+        if not isinstance(self.private, bool):
+            raise ParameterError(
+                f"private must be True or False, got {self.private!r}: choose one."
+            )
+        if not isinstance(self.method, str) or not self.method:
+            raise ParameterError(
+                f"method must name a bound, got {self.method!r}: pass Bound.method."
+            )
+        self._set_tuple("events", get_args(Event))
+        self._set_tuple("preconditions", (str,))
+
+    def _set_nonnegative(self, name: str, at_most: float, *, zero: bool) -> None:
+        value = getattr(self, name)
+        if zero and not isinstance(value, bool) and value == 0:
+            number = 0.0
+        else:
+            cure = "0 is allowed too." if zero else "promise a positive epsilon."
+            number = check_real(name, value, above=0, at_most=at_most, cure=cure)
+        object.__setattr__(self, name, number)
+
+    def _set_tuple(self, name: str, types: tuple[type, ...]) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, tuple | list) or not all(isinstance(v, types) for v in value):
+            allowed = ", ".join(kind.__name__ for kind in types)
+            raise ParameterError(f"{name} must be a tuple of {allowed}: pass such a tuple.")
+        object.__setattr__(self, name, tuple(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the guarantee as plain, JSON-ready data."""
+        return asdict(self) | {
+            "events": [{"type": type(event).__name__, **asdict(event)} for event in self.events],
+            "preconditions": list(self.preconditions),
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency} adjacency",
+            f"  spent: epsilon {self.transcript_epsilon:.6g}, delta {self.transcript_delta:.6g} "
+            f"(bound: {self.method})",
+            f"  numerical error: delta {self.numerical_delta:.6g}",
+            "  events: " + ("; ".join(repr(event) for event in self.events) or "none"),
+            "  checked: " + ("; ".join(self.preconditions) or "nothing needed checking"),
+        ]
+        if not self.private:
+            lines.insert(
+                0,
+                "NOT PRIVATE: the noise came from a seed or a simulation. "
+                "With secret noise the same mechanism would give",
+            )
+        return "\n".join(lines)

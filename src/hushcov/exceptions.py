@@ -1,0 +1,38 @@
+"""Every exception and warning hushcov raises on purpose.
+
+All errors derive from `HushcovError`, and from `ValueError` as scikit-learn users expect.
+A message names the parameter, its constraint, its value and the cure. It never contains a
+value taken from the data.
+"""
+
+
+class HushcovError(Exception):
+    """Base class of all hushcov errors."""
+
+
+class ParameterError(HushcovError, ValueError):
+    """A public parameter is missing or outside its allowed range."""
+
+
+class DataError(HushcovError, ValueError):
+    """The records, or statistics computed from them, cannot be used as they are."""
+
+
+class PrivacyConditionError(HushcovError, ValueError):
+    """The condition under which the privacy guarantee is proved does not hold.
+
+    `smallest_private_n` is the smallest number of records for which it would, where the
+    number of records is what decides; otherwise None.
+    """
+
+    def __init__(self, message: str, smallest_private_n: int | None = None) -> None:
+        super().__init__(message)
+        self.smallest_private_n = smallest_private_n
+
+
+class CapacityError(HushcovError, ValueError):
+    """The request is valid but larger than this implementation can represent or hold."""
+
+
+class SeededNoiseWarning(UserWarning):
+    """Noise came from a seed, so anyone who knows the seed can subtract it: not private."""

@@ -1,0 +1,347 @@
+"""The public parameters of Section 3 and of the analysis, at the paper's own constants.
+
+Everything here is computed from public inputs alone. Logarithms, rates and counts are evaluated
+in 60-digit decimals, so the counts are exact integers even where they pass 2**53; the fields
+are the correctly rounded doubles. `docs/notation.md` ties each name to the paper's symbol.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property
+
+from hushcov._validation import check_integer, check_real
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
+
+QUOTA_CONSTANT = 64  # C_s
+RATE_CONSTANT = 4096  # C_rho
+GATE_CLIP = 0.25
+_EXACT = Context(prec=60)
+
+
+@dataclass(frozen=True)
+class PublicInputs:
+    """What the paper assumes known before any record is read, checked against its ranges."""
+
+    n_records: int
+    n_features: int
+    row_sparsity: int
+    target_error: float
+    epsilon: float
+    delta: float
+    failure_probability: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        d = check_integer(
+            "n_features", self.n_features, at_least=2, cure="the mechanism needs two columns."
+        )
+        checked = {
+            "n_records": check_integer(
+                "n_records", self.n_records, at_least=1, cure="give the number of records."
+            ),
+            "n_features": d,
+            "row_sparsity": check_integer(
+                "row_sparsity",
+                self.row_sparsity,
+                at_least=1,
+                at_most=d,
+                cure="it counts the nonzero entries of a row, the diagonal included.",
+            ),
+            "target_error": check_real(
+                "target_error",
+                self.target_error,
+                above=0,
+                at_most=0.25,
+                cure="it is the error sought, in units of scale**2.",
+            ),
+            "epsilon": check_real(
+                "epsilon",
+                self.epsilon,
+                above=0,
+                at_most=1,
+                cure="the theorem covers this range; split a larger budget over several releases.",
+            ),
+            "delta": check_real(
+                "delta",
+                self.delta,
+                above=0,
+                at_most=0.1,
+                cure="choose it well below 1 / n_records.",
+            ),
+            "failure_probability": check_real(
+                "failure_probability",
+                self.failure_probability,
+                above=0,
+                at_most=0.1,
+                cure="it is the probability with which the target error may be missed.",
+            ),
+            "scale": check_real(
+                "scale",
+                self.scale,
+                above=1e-60,
+                at_most=1e60,
+                cure="it is a public sub-Gaussian scale (a bound on every standard deviation), "
+                "never inferred from X.",
+            ),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True)
+class TheoremParameters:
+    """Every quantity of the paper's Section 3 and Section 4 for one set of public inputs."""
+
+    inputs: PublicInputs
+    n_levels: int  # L
+    log_factor: float  # H
+    clip_radius: float  # R
+    entry_sensitivity: float  # Delta
+    thresholds: tuple[float, ...]  # t_0 .. t_L
+    test_rate: float  # rho in the paper
+    repetitions: tuple[int, ...]  # m
+    activations: tuple[float, ...]  # p
+    inactivations: tuple[float, ...]  # 1 - p
+    candidates: tuple[int, ...]  # M
+    quotas: tuple[int, ...]  # s
+    selection_scales: tuple[float | None, ...]  # b
+    query_budget: float  # A
+    total_quota: int  # S_star
+    gate_noise: float  # r
+    gate_correction: float  # kappa
+    union_log: float  # Gamma
+    log_clipping_slack: float  # log eta
+
+    @property
+    def private(self) -> bool:
+        """Whether the condition of the privacy proof holds at this n."""
+        return _is_private(self, self.inputs.n_records)
+
+    @property
+    def accurate(self) -> bool:
+        """Whether r and every b are as small as the accuracy proof asks."""
+        return _is_accurate(self, self.inputs.n_records)
+
+    @cached_property
+    def smallest_private_n(self) -> int:
+        """The smallest number of records at which the privacy condition holds."""
+        return _smallest_n(lambda n: _is_private(self, n))
+
+    @cached_property
+    def smallest_accurate_n(self) -> int:
+        """The smallest number of records at which the r and b conditions hold."""
+        return _smallest_n(lambda n: _is_accurate(self, n))
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The tests to run."""
+        levels = zip(
+            self.thresholds[:-1],
+            self.repetitions,
+            self.activations,
+            self.inactivations,
+            self.candidates,
+            self.quotas,
+            self.selection_scales,
+            strict=True,
+        )
+        return Schedule(
+            n_features=self.inputs.n_features,
+            levels=tuple(Level(*level) for level in levels),
+            test_rate=self.test_rate,
+            gate_noise=self.gate_noise,
+            gate_clip=GATE_CLIP,
+            gate_correction=self.gate_correction,
+        )
+
+    def require_private(self) -> None:
+        """Raise `PrivacyConditionError` unless the privacy proof covers this n."""
+        if self.private:  # proof: step 5
+            return
+        n = self.inputs.n_records
+        needed = self.smallest_private_n
+        raise PrivacyConditionError(
+            f"n_records must be at least {needed:,} (about {needed:.3g}) for the paper's privacy "
+            f"proof at constants='theorem', got {n:,}: its clipped gate noise is private only "
+            "while (1 + e^(epsilon/4)) eta <= delta/16. Nothing was released. Use more records, "
+            "or a larger epsilon, delta or target_error.",
+            smallest_private_n=needed,
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return inputs, quantities under the paper's symbols, and the two conditions."""
+        return {
+            "inputs": {
+                field.name: getattr(self.inputs, field.name) for field in fields(self.inputs)
+            },
+            "L": self.n_levels,
+            "H": self.log_factor,
+            "R": self.clip_radius,
+            "Delta": self.entry_sensitivity,
+            "t": list(self.thresholds),
+            "rho": self.test_rate,
+            "m": list(self.repetitions),
+            "p": list(self.activations),
+            "M": list(self.candidates),
+            "s": list(self.quotas),
+            "b": list(self.selection_scales),
+            "A": self.query_budget,
+            "S_star": self.total_quota,
+            "r": self.gate_noise,
+            "kappa": self.gate_correction,
+            "Gamma": self.union_log,
+            "log_eta": self.log_clipping_slack,
+            "private": self.private,
+            "accurate": self.accurate,
+            "smallest_private_n": self.smallest_private_n,
+            "smallest_accurate_n": self.smallest_accurate_n,
+        }
+
+
+def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
+    """Evaluate Section 3 for the given public inputs."""
+    d, k, n = inputs.n_features, inputs.row_sparsity, inputs.n_records
+    n_levels = _number_of_levels(k, inputs.target_error)
+    with localcontext(_EXACT):
+        sigma2 = Decimal(inputs.scale) ** 2
+        alpha = Decimal(inputs.target_error)
+        log_factor = (80 * d * n_levels / Decimal(inputs.failure_probability)).ln()
+        test_rate = RATE_CONSTANT * n_levels * k * log_factor / (alpha * sigma2) ** 2
+        t = [alpha * sigma2 / (256 * k) * 2**level for level in range(n_levels + 1)]
+        expected = [test_rate * t_ell**2 for t_ell in t[:-1]]  # mu_ell
+        m = [_ceil(mu) for mu in expected]
+        p = [mu / m_ell for mu, m_ell in zip(expected, m, strict=True)]
+        M = [d * (d + 1) // 2 * m_ell for m_ell in m]
+        s = [
+            min(
+                M_ell,
+                _ceil(QUOTA_CONSTANT * (d * test_rate * min(k * t_ell**2, sigma2**2) + log_factor)),
+            )
+            for t_ell, M_ell in zip(t[:-1], M, strict=True)
+        ]
+        query_budget = sum(
+            (s_ell / t_ell**2 for s_ell, t_ell in zip(s, t[:-1], strict=True)), Decimal(0)
+        )
+        union_log = float(
+            (
+                80
+                * n_levels
+                * sum(M)
+                / (Decimal(inputs.failure_probability) * Decimal(inputs.delta))
+            ).ln()
+        )
+    radius = _clip_radius(inputs, n)
+    sensitivity = 2 * radius**2 / n
+    r = _gate_noise(inputs, sensitivity, float(query_budget))
+    return TheoremParameters(
+        inputs=inputs,
+        n_levels=n_levels,
+        log_factor=float(log_factor),
+        clip_radius=radius,
+        entry_sensitivity=sensitivity,
+        thresholds=tuple(float(value) for value in t),
+        test_rate=float(test_rate),
+        repetitions=tuple(m),
+        activations=tuple(float(value) for value in p),
+        inactivations=tuple(float(1 - value) for value in p),
+        candidates=tuple(M),
+        quotas=tuple(s),
+        selection_scales=tuple(
+            _selection_scale(inputs, n_levels, sensitivity, float(t_ell), s_ell, M_ell)
+            for t_ell, s_ell, M_ell in zip(t[:-1], s, M, strict=True)
+        ),
+        query_budget=float(query_budget),
+        total_quota=sum(s),
+        gate_noise=r,
+        gate_correction=gate_correction(r, GATE_CLIP),
+        union_log=union_log,
+        log_clipping_slack=_log_clipping_slack(sum(s), r),
+    )
+
+
+def _number_of_levels(k: int, target_error: float) -> int:
+    """L = ceil(log2(512 k / alpha)), without rounding at the exact powers of two."""
+    ratio = 512 * k / Fraction(target_error)
+    return (math.ceil(ratio) - 1).bit_length()
+
+
+def _ceil(value: Decimal) -> int:
+    return int(value.to_integral_value(rounding=ROUND_CEILING))
+
+
+def _clip_radius(inputs: PublicInputs, n: int) -> float:
+    """R, chosen so that no coordinate is altered with probability 1 - beta/20."""
+    return inputs.scale * math.sqrt(
+        2 * math.log(40 * n * inputs.n_features / inputs.failure_probability)
+    )
+
+
+def _selection_scale(
+    inputs: PublicInputs, n_levels: int, sensitivity: float, t_ell: float, s_ell: int, M_ell: int
+) -> float | None:
+    """b_ell, the one-shot Laplace scale at budget (epsilon/(8L), delta/(32L)); None if all stay."""
+    if s_ell == M_ell:
+        return None
+    log_term = math.log(M_ell) + math.log(32 * n_levels) - math.log(inputs.delta)
+    epsilon_ell = inputs.epsilon / (8 * n_levels)
+    return 8 * (sensitivity / t_ell) * math.sqrt(s_ell * log_term) / epsilon_ell
+
+
+def _gate_noise(inputs: PublicInputs, sensitivity: float, query_budget: float) -> float:
+    """The gate noise r: Gaussian protection of all selected queries at (epsilon/4, delta/16)."""
+    return (
+        8
+        * sensitivity
+        * math.sqrt(query_budget)
+        / inputs.epsilon
+        * math.sqrt(math.log(32 / inputs.delta))
+    )
+
+
+def _log_clipping_slack(total_quota: int, r: float) -> float:
+    """log eta, the total-variation price of clipping all gate noises at 1/4."""
+    return math.log(2) + math.log(total_quota) - 1 / (32 * r) / r
+
+
+def _shrinkage(parameters: TheoremParameters, n: int) -> float:
+    """Sensitivity at n over sensitivity at the object's own n: r and b scale with it."""
+    inputs = parameters.inputs
+    return float(2 * _clip_radius(inputs, n) ** 2 / n / parameters.entry_sensitivity)
+
+
+def _is_private(parameters: TheoremParameters, n: int) -> bool:
+    inputs = parameters.inputs
+    r = parameters.gate_noise * _shrinkage(parameters, n)
+    log_cost = math.log1p(math.exp(inputs.epsilon / 4)) + _log_clipping_slack(
+        parameters.total_quota, r
+    )
+    return log_cost <= math.log(inputs.delta / 16)
+
+
+def _is_accurate(parameters: TheoremParameters, n: int) -> bool:
+    shrinkage = _shrinkage(parameters, n)
+    gamma = parameters.union_log
+    largest_b = max((b for b in parameters.selection_scales if b is not None), default=0.0)
+    return (
+        _is_private(parameters, n)
+        and parameters.gate_noise * shrinkage <= 1 / (8 * math.sqrt(gamma))
+        and largest_b * shrinkage <= 1 / (64 * gamma)
+    )
+
+
+def _smallest_n(condition: Callable[[int], bool]) -> int:
+    """The smallest n >= 1 that meets a condition monotone in n, by integer bisection."""
+    high = 1
+    while not condition(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if condition(middle) else (middle, high)
+    return high

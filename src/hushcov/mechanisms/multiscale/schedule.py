@@ -1,0 +1,95 @@
+"""The tests Algorithm 1 runs: levels, quotas and noise, whoever chose the numbers.
+
+A schedule is public. The samplers read nothing else besides the statistic, so the paper's
+constants and any other choice of numbers go through the same code.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from hushcov.exceptions import ParameterError
+
+_TAIL = 12.0  # standard deviations beyond which Gaussian mass (4e-33) is left out
+
+
+@dataclass(frozen=True)
+class Level:
+    """One dyadic scale ell: thresholds in [threshold, 2 threshold], `repetitions` per entry."""
+
+    threshold: float  # t_ell
+    repetitions: int  # m_ell
+    activation: float  # p_ell
+    inactivation: float  # 1 - p_ell, to full relative accuracy
+    candidates: int  # M_ell
+    quota: int  # s_ell
+    selection_scale: float | None  # b_ell; None where every candidate is kept
+
+    def __post_init__(self) -> None:
+        if not 0 < self.quota <= self.candidates:
+            raise ParameterError(
+                f"quota must be at least 1 and at most the {self.candidates} candidates of its "
+                f"level, got {self.quota}: keep every candidate, or choose a smaller quota."
+            )
+        if (self.quota < self.candidates) != (self.selection_scale is not None):
+            raise ParameterError(
+                "selection_scale must be given exactly where quota < candidates: a level that "
+                "selects needs noise, and one that keeps every candidate has none."
+            )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All levels, from the smallest threshold up, and the gate noise they share."""
+
+    n_features: int
+    levels: tuple[Level, ...]
+    test_rate: float  # the paper's rho: expected tests per entry are test_rate * t_ell^2
+    gate_noise: float  # r
+    gate_clip: float  # the gate noise is clipped to [-gate_clip, gate_clip]; inf for none
+    gate_correction: float  # kappa
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of the upper triangle with its diagonal."""
+        return self.n_features * (self.n_features + 1) // 2
+
+    @property
+    def base_threshold(self) -> float:
+        """The smallest threshold t_0, the unit in which the samplers measure the statistic."""
+        return self.levels[0].threshold
+
+    @property
+    def unit(self) -> float:
+        """Public weight of one gate at the top level; every other weight is a 2^j multiple."""
+        return 1 / (self.gate_correction * self.test_rate * self.levels[-1].threshold)
+
+    def integers(self, gate_counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Add up gate counts (one row a level) into the integers that are released.
+
+        A gate at level ell weighs 1 / (kappa rho t_ell) = 2^(L-1-ell) units.
+        """
+        total = np.zeros(gate_counts.shape[1:], dtype=np.int64)
+        for row in gate_counts:
+            total = 2 * total + row
+        return total
+
+
+def gate_correction(gate_noise: float, gate_clip: float) -> float:
+    """kappa = E[1 / (1 - Z)] for Z the N(0, r^2) noise clipped to [-clip, clip], clip < 1."""
+    edge = gate_clip / gate_noise
+    reach = min(edge, _TAIL)
+    panels = max(1, math.ceil(reach))
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    half = reach / (2 * panels)
+    # Panels over w >= 0; the even part of 1/(1 - r w) is 1/(1 - (r w)^2).
+    w = (half * (2 * np.arange(panels)[:, None] + 1 + nodes)).ravel()
+    density = np.exp(-0.5 * w**2) / math.sqrt(2 * math.pi)
+    inside = np.sum(np.tile(half * weights, panels) * 2 * density / (1 - (gate_noise * w) ** 2))
+    clipped = special.ndtr(-edge) * 2 / (1 - gate_clip**2) if edge < _TAIL else 0.0
+    return float(inside + clipped)

@@ -1,0 +1,48 @@
+"""What a mechanism hands out: integers, one public unit, and the guarantee they carry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hushcov._version import __version__
+from hushcov.accounting import Guarantee
+
+
+@dataclass(frozen=True)
+class Release:
+    """A released symmetric matrix, `integers * unit`.
+
+    Integers leave no floating-point fingerprint of the data, and everything computed from
+    a release is covered by its guarantee.
+    """
+
+    mechanism: str
+    integers: npt.NDArray[np.int64]
+    unit: float
+    guarantee: Guarantee
+    parameters: Mapping[str, object]
+
+    def covariance(self) -> npt.NDArray[np.float64]:
+        """The released matrix in the unit of the data."""
+        return self.integers * self.unit
+
+    def write(self, folder: str | Path) -> Path:
+        """Write `integers.npy` and `release.json` into `folder`, and return the folder."""
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        np.save(path / "integers.npy", self.integers)
+        description = {
+            "hushcov": __version__,
+            "mechanism": self.mechanism,
+            "unit": self.unit,
+            "guarantee": self.guarantee.to_dict(),
+            "parameters": dict(self.parameters),
+        }
+        (path / "release.json").write_text(json.dumps(description, indent=1) + "\n")
+        return path

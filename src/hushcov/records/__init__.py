@@ -1,0 +1,32 @@
+"""Records and their integer statistics: the only layer that touches data.
+
+`open_records` turns an array or a `.npy` file into `Records`, whose one operation is a sum of
+integers over blocks of rows. `IntegerGrid` clips and rounds coordinates to integers, and
+`second_moments` sums their products exactly. Nothing in this layer is private by itself:
+mechanisms add the noise.
+"""
+
+from hushcov.records.grid import IntegerGrid
+from hushcov.records.moments import SecondMoments, second_moments
+from hushcov.records.pairs import PairDifferences
+from hushcov.records.source import (
+    ArrayRecords,
+    BlockFunction,
+    NpyRecords,
+    Progress,
+    Records,
+    open_records,
+)
+
+__all__ = [
+    "ArrayRecords",
+    "BlockFunction",
+    "IntegerGrid",
+    "NpyRecords",
+    "PairDifferences",
+    "Progress",
+    "Records",
+    "SecondMoments",
+    "open_records",
+    "second_moments",
+]

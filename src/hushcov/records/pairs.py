@@ -1,0 +1,48 @@
+"""Records without their mean: differences of successive rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov.exceptions import DataError
+from hushcov.records.source import Records
+
+
+class PairDifferences(Records):
+    """The records (x_1 - x_2)/sqrt(2), (x_3 - x_4)/sqrt(2), ...: mean zero, same covariance.
+
+    The number of records halves, and an odd last one is left out. The rows should be in an order
+    that has nothing to do with their values.
+
+    Privacy
+    -------
+    One original record enters one pair, so neighbours of the original records are
+    neighbours of the pairs, and a guarantee for the pairs holds for the records.
+    """
+
+    def __init__(self, records: Records) -> None:
+        if records.n_records < 2:
+            raise DataError(
+                "pair differences need at least 2 records, got 1: add records, or pass "
+                "assume_centered=True if their mean is known to be zero."
+            )
+        self.n_records = records.n_records // 2
+        self.n_features = records.n_features
+        self._records = records
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        waiting = np.empty((0, self.n_features))
+        for block in self._records._blocks():
+            rows = np.concatenate([waiting, block])
+            even = len(rows) - len(rows) % 2
+            waiting = rows[even:].copy()
+            if even:
+                # Scaling first keeps differences of the largest finite numbers finite;
+                # inf - inf is refused as not finite.
+                rows *= math.sqrt(0.5)
+                with np.errstate(invalid="ignore"):
+                    yield rows[0:even:2] - rows[1:even:2]
