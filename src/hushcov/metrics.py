@@ -36,6 +36,5 @@ def support_recovery(estimate: FloatArray, truth: FloatArray) -> tuple[float, fl
     found = np.asarray(estimate)[off_diagonal] != 0
     present = np.asarray(truth)[off_diagonal] != 0
     both = int(np.count_nonzero(found & present))
-    recall = both / max(1, np.count_nonzero(present)) if present.any() else 1.0
-    precision = both / max(1, np.count_nonzero(found)) if found.any() else 1.0
-    return recall, precision
+    n_present, n_found = int(np.count_nonzero(present)), int(np.count_nonzero(found))
+    return both / n_present if n_present else 1.0, both / n_found if n_found else 1.0

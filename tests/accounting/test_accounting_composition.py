@@ -42,7 +42,7 @@ def test_theorem_profile_from_its_noise_scales():
     target = (epsilon / (8 * levels), delta / (32 * levels))
     events = []
     for level in range(levels):
-        g, s, m = 1e-3 / 2**level, 2000 * 2**level, 500_500
+        g, s, m = 1e-3 / 2**level, 2000 * 2**level, 10**7
         scale = 8 * g * math.sqrt(s * math.log(m / target[1])) / target[0]
         events.append(OneShotLaplace(g, scale, s, m, target[1]))
     bound = compose([*events, Approximate(epsilon / 4, delta / 8)])

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import NeighborRel, dp_event
+from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as library
 from dp_accounting.rdp import RdpAccountant
 
@@ -29,6 +29,7 @@ from hushcov.accounting.pld import LossDistributionCurve
 from hushcov.accounting.rdp import RenyiCurve
 
 DELTA = 1e-6
+NeighborRel = library.NeighborRel
 
 
 def random_events(seed):

@@ -76,12 +76,10 @@ def _compose(parts: Parts) -> Any:
     interval = spread / _points_per_deviation(steps)
     total = library.identity(interval)
     if parts.gaussian:
-        # mu already is the replace-one sensitivity over the sd. dp-accounting's REPLACE_ONE
-        # would double it: there, sensitivity is that of adding or removing a record.
+        # The default relation there, add-or-remove, uses the sensitivity as it is given. Its
+        # replace-one relation would double mu, which already is the replace-one one.
         total = library.from_gaussian_mechanism(
-            1 / parts.gaussian,
-            value_discretization_interval=interval,
-            neighboring_relation=library.NeighborRel.ADD_OR_REMOVE_ONE,
+            1 / parts.gaussian, value_discretization_interval=interval
         )
     groups = [(_pure_masses, group) for group in parts.pure]
     groups += [(_bounded_range_masses, group) for group in parts.bounded_range]

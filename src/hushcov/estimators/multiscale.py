@@ -22,7 +22,6 @@ from hushcov.mechanisms.multiscale import (
     release_multiscale,
     theorem_parameters,
 )
-from hushcov.mechanisms.release import Release
 from hushcov.noise import entropy_source
 from hushcov.records import IntegerGrid, PairDifferences, Records, open_records, second_moments
 
@@ -151,7 +150,7 @@ class MultiscaleCovariance(EmpiricalCovariance):
         """The public grid that integer moments must be computed on for `fit_statistics`."""
         return grid_for(self.public_parameters(n_records, n_features))
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Release the covariance of the records in `X`.
 
         Parameters
@@ -167,10 +166,7 @@ class MultiscaleCovariance(EmpiricalCovariance):
         records = self._open(X)
         parameters = self.public_parameters(records.n_records, records.n_features)
         certify(parameters, private=self.random_state is None, exact_statistic=False)
-        moments = second_moments(records, grid_for(parameters))
-        return self._store(
-            release_multiscale(moments, parameters, entropy_source(self.random_state))
-        )
+        return self._release(second_moments(records, grid_for(parameters)), parameters)
 
     def fit_statistics(self, moments: Moments) -> Self:
         """Release from second moments: integer ones, or simulated ones with the n they stand for.
@@ -180,9 +176,7 @@ class MultiscaleCovariance(EmpiricalCovariance):
         """
         parameters = self.public_parameters(moments.n_records, moments.n_features)
         self.n_features_in_ = moments.n_features
-        return self._store(
-            release_multiscale(moments, parameters, entropy_source(self.random_state))
-        )
+        return self._release(moments, parameters)
 
     def score(self, X_test: Any, y: Any = None) -> float:
         """Gaussian log-likelihood of `X_test` under the released covariance.
@@ -209,7 +203,9 @@ class MultiscaleCovariance(EmpiricalCovariance):
             records = open_records(checked)
         return records if self.assume_centered else PairDifferences(records)
 
-    def _store(self, release: Release) -> Self:
+    def _release(self, moments: Moments, parameters: TheoremParameters) -> Self:
+        release = release_multiscale(moments, parameters, entropy_source(self.random_state))
+        self.parameters_ = parameters
         self.release_ = release
         self.covariance_ = release.covariance()
         self.support_ = release.integers != 0

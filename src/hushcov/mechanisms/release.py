@@ -30,7 +30,7 @@ class Release:
 
     def covariance(self) -> npt.NDArray[np.float64]:
         """The released matrix in the unit of the data."""
-        return self.integers * self.unit
+        return np.multiply(self.integers, self.unit, dtype=np.float64)
 
     def write(self, folder: str | Path) -> Path:
         """Write `integers.npy` and `release.json` into `folder`, and return the folder."""

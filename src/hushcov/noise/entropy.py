@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import warnings
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 from randomgen import ChaCha
@@ -48,9 +47,10 @@ def _seeded(random_state: object) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**32, size=8, dtype=np.uint64))
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
-        if random_state >= 0:
-            return np.random.default_rng(int(random_state))
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        seed = int(random_state)
+        if seed >= 0:
+            return np.random.default_rng(seed)
     raise ParameterError(
         "random_state must be None, a non-negative integer, a numpy RandomState or Generator, "
         f"got {random_state!r}: use None for a private release."
