@@ -21,7 +21,12 @@ from hushcov.accounting import (
     compose,
 )
 from hushcov.accounting.parts import Parts
-from hushcov.accounting.pld import FFT_DELTA_PER_STEP, LossDistributionCurve
+from hushcov.accounting.pld import (
+    FFT_DELTA_PER_STEP,
+    LossDistributionCurve,
+    _bounded_range_masses,
+    _on_grid,
+)
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
 
@@ -130,6 +135,24 @@ def test_fourier_errors_are_a_hundredth_of_their_allowance(steps):
             assert curve.delta_at(epsilon) - allowance >= exact - allowance / 100
 
 
+@pytest.mark.parametrize("interval", [0.003, 0.07, 0.2, 1.0])
+@pytest.mark.parametrize("eta", [0.01, 0.21, 1.0])
+def test_the_grid_keeps_the_curve_of_a_bounded_range_step(eta, interval):
+    """Exact at the grid's points, and both laws of the pair keep their mass."""
+    cells = math.ceil(eta / interval)
+    edges = interval * np.arange(-cells, cells + 1)
+    law = _on_grid(_bounded_range_masses(eta, edges), edges)
+    assert law.sum() == pytest.approx(1, rel=1e-14)
+    assert law @ np.exp(-edges) == pytest.approx(1, rel=1e-14)
+    for epsilon in edges:
+        claimed = law @ np.maximum(-np.expm1(epsilon - edges), 0)
+        inside = min(max(epsilon, -eta), eta)
+        exact = (1 - math.exp((inside - eta) / 2)) ** 2 / -math.expm1(-eta)
+        if epsilon < -eta:
+            exact = -math.expm1(epsilon)
+        assert claimed == pytest.approx(exact, rel=1e-11, abs=1e-14)
+
+
 def test_every_method_is_monotone_in_the_noise():
     for scale in (0.5, 0.9, 0.99):
         more = [Gaussian(0.3), BoundedRange(0.05, 30), Pure(0.1)]
@@ -190,9 +213,10 @@ class TestRefusals:
         with pytest.raises(ParameterError):
             compose([Pure(0.1)], **target)
 
-    def test_no_events(self):
+    @pytest.mark.parametrize("events", [[], (), None, Pure(0.1)], ids=repr)
+    def test_no_events(self, events):
         with pytest.raises(ParameterError, match="events"):
-            compose([])
+            compose(events)
 
     def test_huge_events_fall_back_to_the_bounds_that_hold(self):
         assert compose([Pure(5000.0)], delta=1e-6).epsilon <= 5000

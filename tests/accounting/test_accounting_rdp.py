@@ -86,7 +86,7 @@ def test_pure_divergence_is_that_of_randomised_response(epsilon, order):
         moment = (mp.exp(a * e) + mp.exp((1 - a) * e)) / (1 + mp.exp(e))
         exact = mp.log(moment) / (a - 1)
         assert claimed >= exact * (1 - mp.mpf(10) ** -15)
-        assert claimed <= exact * (1 + 1e-13 * (order + 1 / (order - 1)))
+        assert claimed <= exact * (1 + 1e-13 * (1 + 1 / (order - 1)))
 
 
 def test_divergences_add_up():

@@ -25,14 +25,16 @@ def calibrate_gaussian(epsilon: float, delta: float) -> float:
     of the sum of their squares.
     """
     epsilon, delta = _check_budget(epsilon, delta)
-    # proof: step 15
     return _largest(
         lambda mu: gaussian_epsilon(mu, delta) <= epsilon and gaussian_delta(mu, epsilon) <= delta
     )
 
 
 def calibrate_zcdp(epsilon: float, delta: float) -> float:
-    """Return the largest rho such that rho-zCDP implies (epsilon, delta)-DP."""
+    """Return the largest rho such that rho-zCDP implies (epsilon, delta)-DP.
+
+    Discrete Gaussians and bounded-range steps may share it: mu^2/2 and count * eta^2/8 add up.
+    """
     epsilon, delta = _check_budget(epsilon, delta)
 
     def holds(rho: float) -> bool:
@@ -119,6 +121,7 @@ def _largest(holds: Callable[[float], bool]) -> float:
 
 def _bisect(holds: Callable[[float], bool], safe: float, unsafe: float, precision: float) -> float:
     """Narrow the gap from the safe side; what is returned has passed `holds`."""
+    # proof: step 18
     while abs(unsafe - safe) > precision * safe:
         middle = math.sqrt(safe) * math.sqrt(unsafe)
         if holds(middle):

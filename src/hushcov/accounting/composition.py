@@ -101,7 +101,7 @@ def _check_target(delta: float | None, epsilon: float | None) -> tuple[float | N
 
 
 def _curves(parts: Parts, *, pld: bool) -> Iterator[_Curve]:
-    # proof: step 1
+    # proof: step 4
     if not parts.discrete_gaussian:
         yield BasicCurve(parts)
     if parts.mu or parts.bounded_range or parts.pure:
@@ -128,6 +128,7 @@ def _at_delta(curve: _Curve, parts: Parts, delta: float) -> Bound | None:
     A trial epsilon sets the slack. When the epsilon that then follows is no larger than the
     trial, its own slack is no larger either, so it is a valid answer whatever came before.
     """
+    # proof: step 17
     trial = 0.0
     for _ in range(_ROUNDS):
         rest = delta - parts.fixed_delta(trial)
@@ -136,7 +137,7 @@ def _at_delta(curve: _Curve, parts: Parts, delta: float) -> Bound | None:
         epsilon = curve.epsilon_at(rest)
         if not math.isfinite(epsilon):
             return None
-        if epsilon <= trial:
+        if epsilon <= trial or parts.total_variation == 0:
             # A pure bound spends the fixed deltas only: report these and not what was allowed.
             pure = curve.delta_at(epsilon) == 0
             return Bound(epsilon, parts.fixed_delta(epsilon) if pure else delta, curve.method)

@@ -54,6 +54,7 @@ class BoundedRange:
     count: int
 
     def __post_init__(self) -> None:
+        # proof: step 1
         _set_positive(self, "eta", cure="it is 2 * l_inf sensitivity / Gumbel scale.")
         _set_count(self, "count", cure="it is the number of labels selected.")
 
@@ -89,7 +90,7 @@ class OneShotLaplace:
     @property
     def pure_epsilon(self) -> float:
         """The epsilon of the (epsilon, 0) reading; infinite if it overflows."""
-        # proof: step 3
+        # proof: step 2
         return 2 * self.selected * (self.sensitivity / self.scale)
 
     @property
@@ -97,7 +98,7 @@ class OneShotLaplace:
         """The epsilon certified at `target_delta`, or None where the theorem does not reach."""
         if self.target_delta is None or self.candidates < QIAO_FEWEST_CANDIDATES:
             return None
-        # proof: step 4
+        # proof: step 3
         spread = math.sqrt(self.selected * math.log(self.candidates / self.target_delta))
         epsilon = 8 * (self.sensitivity / self.scale) * spread
         return epsilon if epsilon <= QIAO_LARGEST_EPSILON else None

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
+# proof: step 19
 # Added to every delta, relative to it (and growing with mu, whose size limits the accuracy of
 # epsilon/mu - mu/2), so that double rounding never claims too much. The tests measure errors
 # ten times smaller against 60-digit arithmetic.
@@ -30,7 +31,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the smallest delta at which mu is epsilon-private, rounded up."""
-    # proof: step 6
+    # proof: step 8
     log_delta = gaussian_log_delta(mu, epsilon) + math.log1p(ROUNDING * (1 + mu))
     # A positive delta must not underflow to 0, which would claim pure privacy.
     return max(math.exp(min(log_delta, 0.0)), sys.float_info.min)

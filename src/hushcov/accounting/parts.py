@@ -43,7 +43,7 @@ class Parts:
     @property
     def pure_epsilon(self) -> float:
         """The sum of all pure epsilons, an eta-bounded-range step being eta-DP."""
-        # proof: step 2
+        # proof: step 7
         return math.fsum(cost * count for cost, count in self.pure + self.bounded_range)
 
     @property
@@ -53,7 +53,7 @@ class Parts:
 
     def fixed_delta(self, epsilon: float) -> float:
         """Return the delta that no choice of method can avoid, at this total epsilon."""
-        # proof: step 5
+        # proof: step 6
         if self.total_variation == 0:
             return self.delta
         blow_up = 1 + math.exp(epsilon) if epsilon < 700 else math.inf
@@ -66,8 +66,8 @@ def readings(events: Sequence[Event]) -> tuple[Parts, ...]:
     They differ only in how one-shot Laplace selections are read: all by their pure bound, or
     each by the bound with the smaller epsilon.
     """
-    if not events:
-        raise ParameterError("events must not be empty: charge at least one event.")
+    if not isinstance(events, Sequence) or not events:
+        raise ParameterError("events must be a sequence of at least one event: pass a tuple.")
     for event in events:
         if not isinstance(event, get_args(Event)):
             kinds = ", ".join(kind.__name__ for kind in get_args(Event))
@@ -118,6 +118,7 @@ def _collect(events: tuple[Event | None, ...]) -> Parts | None:
             case Pure(epsilon):
                 pure[epsilon] += 1
             case Approximate(epsilon, delta):
+                # proof: step 5
                 pure[epsilon] += 1
                 deltas.append(delta)
             case TotalVariation(distance):

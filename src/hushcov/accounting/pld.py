@@ -14,6 +14,7 @@ from hushcov.exceptions import ParameterError
 
 Array = NDArray[np.float64]
 
+# proof: step 19
 # Rounding errors of the Fourier transforms, as an additive delta per composed step. The tests
 # measure errors a hundred times smaller against exact sums.
 FFT_DELTA_PER_STEP = 1e-14
@@ -70,7 +71,7 @@ class LossDistributionCurve:
 
 def _compose(parts: Parts) -> Any:
     """Return dp-accounting's privacy-loss distribution of the dominating pair."""
-    # proof: step 12
+    # proof: step 14
     library = _library()
     spread, steps = _spread_and_steps(parts)
     interval = spread / _points_per_deviation(steps)
@@ -102,7 +103,7 @@ def _pure_masses(radius: float, edges: Array) -> Array:
 
 def _bounded_range_masses(radius: float, edges: Array) -> Array:
     """Return each cell's mass of the loss of the pair that dominates bounded-range steps."""
-    # proof: step 13
+    # proof: step 15
     inside = np.clip(edges, -radius, radius)
     weights = np.exp((inside[:-1] - radius) / 2) * np.expm1(np.diff(inside) / 2)
     return weights / -math.expm1(-radius)
@@ -115,7 +116,7 @@ def _on_grid(masses: Array, edges: Array) -> Array:
     pair is kept. Under the second one a cell has the mass of its mirror image: both pairs used
     here are symmetric.
     """
-    # proof: step 14
+    # proof: step 16
     low, high = edges[:-1], edges[1:]
     # (second - first e^-high) / (e^-low - e^-high), with e^-high taken out of both.
     to_low = (masses[::-1] * np.exp(high) - masses) / np.expm1(high - low)

@@ -24,7 +24,7 @@ _SINHC_COEFFICIENTS = tuple(1 / math.factorial(2 * k + 3) for k in reversed(rang
 
 def renyi_divergence(parts: Parts, order: Array) -> Array:
     """Return the Renyi divergence bound of the whole composition at each order above 1."""
-    # proof: step 7
+    # proof: step 9
     total = order * (parts.mu * parts.mu / 2)
     for eta, count in parts.bounded_range:
         total = total + count * bounded_range_divergence(eta, order)
@@ -35,9 +35,9 @@ def renyi_divergence(parts: Parts, order: Array) -> Array:
 
 def pure_divergence(epsilon: float, order: Array) -> Array:
     """Return the largest Renyi divergence of an (epsilon, 0)-DP mechanism."""
-    # proof: step 8
+    # proof: step 11
     spread = _log_cosh((order - 0.5) * epsilon) - _log_cosh(np.asarray(epsilon / 2))
-    exact = spread / (order - 1) * _rounding_guard(order)
+    exact = spread / (order - 1) * _rounding_guard(1 + 1 / (order - 1))
     return np.minimum(exact, np.minimum(epsilon, order * (epsilon * epsilon / 2)))
 
 
@@ -46,11 +46,11 @@ def bounded_range_divergence(eta: float, order: Array) -> Array:
 
     The worst pair is binary with losses u and u - eta; the maximum over u has a closed form.
     """
-    # proof: step 9
+    # proof: step 12
     at_order = order * _log_sinhc(order * eta / 2)
     below = (order - 1) * _log_sinhc((order - 1) * eta / 2)
     exact = (at_order - below - _log_sinhc(np.asarray(eta / 2))) / (order - 1)
-    exact = exact * _rounding_guard(order)
+    exact = exact * _rounding_guard(order + 1 / (order - 1))
     return np.minimum(exact, np.minimum(eta, order * (eta * eta / 8)))
 
 
@@ -59,6 +59,7 @@ class RenyiCurve:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        # proof: step 10
         # With Gaussians alone the divergence is the line rho * order: that is zCDP.
         self.method = "rdp" if parts.bounded_range or parts.pure else "zcdp"
 
@@ -68,15 +69,16 @@ class RenyiCurve:
             return math.inf
 
         def epsilon(order: Array) -> Array:
+            divergence = renyi_divergence(self._parts, order)
             slope = (_log_prefactor(order) - math.log(delta)) / (order - 1)
-            return renyi_divergence(self._parts, order) + slope
+            return divergence + slope + 8 * _MACHINE * (divergence + np.abs(slope))
 
         return max(0.0, _minimum(epsilon) * (1 + ROUNDING))
 
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta at this epsilon, rounded up."""
 
-        # proof: step 11
+        # proof: step 13
         def log_delta(order: Array) -> Array:
             divergence = renyi_divergence(self._parts, order)
             rounding = 8 * _MACHINE * (divergence + epsilon)
@@ -87,7 +89,9 @@ class RenyiCurve:
 
 
 def _log_prefactor(order: Array) -> Array:
-    return (order - 1) * np.log1p(-1 / order) - np.log(order)
+    # Near order 1 the quotient keeps the digits that 1 - 1/order would lose.
+    log_ratio = np.where(order < 2, np.log((order - 1) / order), np.log1p(-1 / order))
+    return (order - 1) * log_ratio - np.log(order)
 
 
 def _minimum(objective: Callable[[Array], Array]) -> float:
@@ -101,9 +105,9 @@ def _minimum(objective: Callable[[Array], Array]) -> float:
     return float(np.min(values))
 
 
-def _rounding_guard(order: Array) -> Array:
-    """Return a factor above the relative error left by the cancellations in the closed forms."""
-    return 1 + 32 * _MACHINE * (order + 1 / (order - 1))
+def _rounding_guard(cancellation: Array) -> Array:
+    """Return a factor above the relative error of a closed form that cancels this much."""
+    return 1 + 32 * _MACHINE * cancellation
 
 
 def _log_cosh(x: Array) -> Array:

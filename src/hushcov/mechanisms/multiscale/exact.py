@@ -10,7 +10,6 @@ arrays are alike.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,8 @@ from hushcov._compiled import run_in_chunks
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale import kernels
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule
-from hushcov.noise import binomial, select_largest
+from hushcov.mechanisms.multiscale.selection import select_tests
+from hushcov.noise import binomial
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -61,7 +61,7 @@ def _keep_all(
 ) -> IntArray:
     """Gate counts of a level without selection: one binomial per entry that can open a gate."""
     able = _able_to_fire(alpha, schedule)
-    masses = _gate_masses(alpha[:able], -math.inf, math.inf, 1.0, schedule)
+    masses = _gate_masses(alpha[:able], -math.inf, math.inf, None, schedule)
     silent = level.inactivation + level.activation * masses[2]
     counts = np.full(able, level.repetitions, dtype=np.int64)
     gates = np.zeros(len(alpha), dtype=np.int64)
@@ -75,33 +75,17 @@ def _select(
     alpha: FloatArray, level: Level, schedule: Schedule, generator: np.random.Generator
 ) -> IntArray:
     """Gate counts of a level with selection: which tests are kept, then which of them fire."""
-    b = level.selection_scale
-    assert b is not None
-    n_entries = len(alpha)
-    counts = np.full(n_entries, level.repetitions, dtype=np.int64)
-    active = binomial(
-        generator,
-        counts,
-        np.full(n_entries, level.activation),
-        np.full(n_entries, level.inactivation),
-    )
-    inactive = level.candidates - int(active.sum())
-    family = _NoisyScores(np.append(alpha, kernels.INACTIVE), b)
-    chosen = select_largest(generator, np.append(active, inactive), level.quota, family)
-    gates = np.zeros(n_entries, dtype=np.int64)
+    chosen = select_tests(alpha, level, schedule.gumbel, generator)
+    gates = np.zeros(len(alpha), dtype=np.int64)
     able = _able_to_fire(alpha, schedule)
     for band in chosen.bands:
         inside = band.groups < able
         groups = band.groups[inside]
-        masses = _gate_masses(alpha[groups], band.lo, band.hi, b, schedule)
+        masses = _gate_masses(alpha[groups], band.lo, band.hi, level.selection_scale, schedule)
         gates[groups] += _fire(generator, band.counts[inside], *masses)
     single = chosen.single_groups < able
     omega = chosen.single_details[single]
-    noise = np.clip(
-        generator.normal(scale=schedule.gate_noise, size=len(omega)),
-        -schedule.gate_clip,
-        schedule.gate_clip,
-    )
+    noise = schedule.draw_gate_noise(generator, len(omega))
     fired = (noise > 1 - omega).astype(np.int64) - (noise < -1 - omega)
     np.add.at(gates, chosen.single_groups[single], fired)
     return gates
@@ -113,8 +97,9 @@ def _able_to_fire(alpha: FloatArray, schedule: Schedule) -> int:
 
 
 def _gate_masses(
-    alpha: FloatArray, lo: float, hi: float, b: float, schedule: Schedule
+    alpha: FloatArray, lo: float, hi: float, selection_scale: float | None, schedule: Schedule
 ) -> FloatArray:
+    """Masses of (lo, hi] with each gate; any scale will do where the interval is everything."""
     masses = np.empty((3, len(alpha)))
     run_in_chunks(
         kernels.fill_gate_masses,
@@ -122,9 +107,10 @@ def _gate_masses(
         np.ascontiguousarray(alpha),
         lo,
         hi,
-        b,
+        selection_scale or 1.0,
         schedule.gate_noise,
         schedule.gate_clip,
+        schedule.gumbel,
         masses,
     )
     return masses
@@ -142,54 +128,3 @@ def _fire(
     if not opposite.any():
         return fired
     return fired - binomial(generator, counts - fired, opposite, silent)
-
-
-@dataclass(frozen=True)
-class _NoisyScores:
-    """Noisy scores plus one: omega + Laplace(b), omega = alpha / tau; inactive tests at -1."""
-
-    alpha: FloatArray
-    b: float
-
-    @property
-    def support(self) -> tuple[float, float]:
-        return kernels.INACTIVE - 60 * self.b, float(self.alpha[0]) + 60 * self.b
-
-    def masses(
-        self, groups: IntArray, lo: float, split: float, hi: float
-    ) -> tuple[FloatArray, FloatArray]:
-        above, below = np.empty((2, len(groups)))
-        run_in_chunks(
-            kernels.fill_score_masses,
-            len(groups),
-            self.alpha[groups],
-            lo,
-            split,
-            hi,
-            self.b,
-            above,
-            below,
-        )
-        return above, below
-
-    def draw(
-        self, generator: np.random.Generator, groups: IntArray, lo: float, hi: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """Distance of each score from `lo`, and its omega."""
-        offset, omega = np.empty((2, len(groups)))
-        pending = np.arange(len(groups))
-        while len(pending):
-            accepted = np.empty(len(pending), dtype=np.bool_)
-            kernels.attempt_points(
-                pending,
-                self.alpha[groups[pending]],
-                lo,
-                hi,
-                self.b,
-                generator.random((3, len(pending))),
-                offset,
-                omega,
-                accepted,
-            )
-            pending = pending[~accepted]
-        return offset, omega

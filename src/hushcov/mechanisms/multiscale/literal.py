@@ -51,7 +51,8 @@ def _sample_level(
     U = generator.random(len(entry)) < level.activation  # line 4
     T = generator.uniform(t, 2 * t, len(entry))  # line 4
     if level.selection_scale is not None:  # line 7
-        zeta = generator.laplace(scale=level.selection_scale, size=len(entry))  # line 9
+        draw = generator.gumbel if schedule.gumbel else generator.laplace
+        zeta = draw(scale=level.selection_scale, size=len(entry))  # line 9
         q = np.where(U, np.abs(S) / T - 1, -2.0)  # line 10
         J = np.argsort(-(q + zeta))[: level.quota]  # line 12
     else:

@@ -15,6 +15,8 @@ from scipy import special
 
 from hushcov.exceptions import ParameterError
 
+FloatArray = npt.NDArray[np.float64]
+
 _TAIL = 12.0  # standard deviations beyond which Gaussian mass (4e-33) is left out
 
 
@@ -53,6 +55,7 @@ class Schedule:
     gate_noise: float  # r
     gate_clip: float  # the gate noise is clipped to [-gate_clip, gate_clip]; inf for none
     gate_correction: float  # kappa
+    gumbel: bool = False  # selection noise: Gumbel, or the paper's Laplace
 
     @property
     def n_entries(self) -> int:
@@ -68,6 +71,21 @@ class Schedule:
     def unit(self) -> float:
         """Public weight of one gate at the top level; every other weight is a 2^j multiple."""
         return 1 / (self.gate_correction * self.test_rate * self.levels[-1].threshold)
+
+    @property
+    def total_quota(self) -> int:
+        """S_star, the most tests that are ever evaluated."""
+        return sum(level.quota for level in self.levels)
+
+    @property
+    def query_budget(self) -> float:
+        """A = sum of s_ell / t_ell^2: squared sensitivity of all queries for a unit change of S."""
+        return math.fsum(level.quota / level.threshold**2 for level in self.levels)  # proof: step 3
+
+    def draw_gate_noise(self, generator: np.random.Generator, size: int) -> FloatArray:
+        """Draw Z: Gaussian with deviation r, clipped."""
+        noise = generator.normal(scale=self.gate_noise, size=size)
+        return np.clip(noise, -self.gate_clip, self.gate_clip)
 
     def integers(self, gate_counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Add up gate counts (one row a level) into the integers that are released.

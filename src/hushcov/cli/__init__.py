@@ -1,0 +1,1 @@
+"""The `hushcov` command line: one thin module per command."""

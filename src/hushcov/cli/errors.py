@@ -1,0 +1,68 @@
+"""Exit codes, and errors as one line on standard error instead of a traceback."""
+
+from __future__ import annotations
+
+import click
+
+from hushcov.exceptions import (
+    CapacityError,
+    DataError,
+    HushcovError,
+    ParameterError,
+    PrivacyConditionError,
+)
+
+CHECK_FAILED = 1
+INTERRUPTED = 130
+BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
+
+EXIT_CODES = {
+    0: "done",
+    CHECK_FAILED: "a check failed (verify)",
+    2: "an option is missing, unknown or outside its range",
+    3: "the records cannot be used as they are",
+    4: "the privacy condition does not hold: nothing was released",
+    5: "valid, but larger than this program can represent or hold",
+    6: "a file or a package is missing, or cannot be read or written",
+    INTERRUPTED: "interrupted",
+}
+
+# The first class that matches decides.
+_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (click.ClickException, 2),
+    (ParameterError, 2),
+    (DataError, 3),
+    (PrivacyConditionError, 4),
+    (CapacityError, 5),
+    (MemoryError, 5),
+    (HushcovError, 2),
+    (OSError, 6),
+    (ImportError, 6),
+)
+
+#: Errors that are answered with one line. Any other exception is a bug and keeps its traceback.
+ANSWERED = tuple(kind for kind, _ in _CODES)
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the documented exit code of one of the `ANSWERED` errors."""
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def one_line(error: BaseException) -> str:
+    """Return what to tell the user, on one line."""
+    return "hushcov: error: " + " ".join(_message(error).split())
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx is not None else "hushcov"
+        return f"{error.format_message().rstrip('.')}. See '{path} --help'."
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, OSError) and error.strerror is not None:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror}. Check the path, its permissions and the disk."
+    if isinstance(error, MemoryError):
+        return f"not enough memory. Use fewer features. {error}"
+    return str(error)

@@ -1,0 +1,47 @@
+"""Output folders: usable before noise is drawn, and never over somebody's private release."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+RELEASE_FILES = ("integers.npy", "release.json")
+
+
+@contextmanager
+def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]:
+    """Make sure that a release can be written into `folder`, before any budget is spent on it.
+
+    A release that is there already is not overwritten, unless it was simulated and
+    `replace_simulated`. A folder made here is removed again if the release fails.
+    """
+    if _holds_release(folder) and not (replace_simulated and _is_simulated(folder)):
+        raise FileExistsError(
+            f"{folder} already holds a release, which cost privacy budget: choose another folder "
+            "with --output, or move it away."
+        )
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{folder} cannot be written to: choose another one with --output.")
+    try:
+        yield folder
+    except BaseException:
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
+def _holds_release(folder: Path) -> bool:
+    return any((folder / name).exists() for name in RELEASE_FILES)
+
+
+def _is_simulated(folder: Path) -> bool:
+    try:
+        description = json.loads((folder / RELEASE_FILES[1]).read_text())
+        return description["guarantee"]["private"] is False
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,117 @@
+"""The entry point `hushcov`: finds a command, runs it, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from hushcov._version import __version__
+from hushcov.cli.errors import ANSWERED, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, exit_code, one_line
+
+# The help of the group is written here, so that showing it imports no command.
+COMMANDS = {
+    "params": "Every public quantity of the mechanism, and how many records it needs.",
+    "fit": "Release the covariance of the records in a .npy file.",
+    "demo": "See the mechanism at work on simulated data, in a few seconds.",
+    "verify": "Check the theorem, claim by claim, at its own constants.",
+}
+_EPILOG = "\b\nExit codes:\n" + "\n".join(
+    f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()
+)
+
+
+class CommandGroup(click.Group):
+    """Commands imported when they are run, with errors answered on one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command and return its click object."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"hushcov.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which ones there are."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            known = ", ".join(COMMANDS)
+            raise click.UsageError(f"no command is named {args[0]!r}: choose one of {known}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run the command; output that nobody reads any more ends it quietly."""
+        try:
+            with _plain_warnings():
+                super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            sys.stdout = None  # or the interpreter flushes it at exit
+            return BROKEN_PIPE
+        return 0
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> None:
+        """Run the command line and leave with its exit code."""
+        try:
+            code = super().main(args, prog_name, standalone_mode=False, **extra)
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("hushcov: interrupted", err=True)
+            code = INTERRUPTED
+        except ANSWERED as error:
+            click.echo(one_line(error), err=True)
+            code = exit_code(error)
+        sys.exit(code)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show warnings as one line each, without the source line that raised them."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: click.echo(
+            f"hushcov: warning: {' '.join(str(message).split())}", err=True
+        )
+        yield
+
+
+@click.group(
+    cls=CommandGroup,
+    name="hushcov",
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_EPILOG,
+)
+@click.version_option(__version__, prog_name="hushcov", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Sparse covariance estimation under differential privacy.
+
+    Start with 'hushcov demo'. Each command explains itself: 'hushcov fit --help'.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main() -> None:
+    """Run the console script."""
+    cli.main(prog_name="hushcov")
+
+
+if __name__ == "__main__":
+    main()

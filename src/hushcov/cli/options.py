@@ -1,0 +1,131 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import click
+
+from hushcov.exceptions import ParameterError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_NUMBER = re.compile(r"[+-]?\d+(_\d+)*(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
+_MOST_DIGITS = 100  # far beyond any number of records, and still a double
+
+
+class IntegerType(click.ParamType):  # type: ignore[type-arg]  # not generic in click 8.1
+    """A whole number, exact at any size: 53338474066, 53_000 or 1e16."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number, or refuse anything that is not whole."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        number = Decimal(text) if _NUMBER.fullmatch(text) else None
+        if number is not None and number.adjusted() >= _MOST_DIGITS:
+            self.fail(f"{text!r} is too large: at most {_MOST_DIGITS} digits are read.", param, ctx)
+        if number is None or number != number.to_integral_value():
+            self.fail(
+                f"{text!r} is not a whole number: write it like 53338474066, 53_000 or 1e16.",
+                param,
+                ctx,
+            )
+        return int(number)
+
+
+class NumberType(click.ParamType):  # type: ignore[type-arg]
+    """A real number; whether it is in range is for the library to say."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number, or refuse what is not one."""
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number: write it like 0.5 or 1e-6.", param, ctx)
+
+
+INTEGER = IntegerType()
+NUMBER = NumberType()
+
+
+class Command(click.Command):
+    """A command whose errors speak of options: `--row-sparsity`, not `row_sparsity`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; name the option where the library names its keyword argument."""
+        try:
+            return super().invoke(ctx)
+        except ParameterError as error:
+            keyword, space, rest = str(error).partition(" ")
+            raise ParameterError(self._option(keyword, ctx) + space + rest) from None
+
+    def _option(self, keyword: str, ctx: click.Context) -> str:
+        for param in self.params:
+            if param.name == keyword and ctx.params.get(keyword) is not None:
+                return max(param.opts, key=len)
+        return keyword
+
+
+def public_inputs(function: Function) -> Function:
+    """Add the public inputs that do not describe the size of the data."""
+    for option in reversed(
+        (
+            click.option(
+                "--row-sparsity",
+                type=INTEGER,
+                required=True,
+                metavar="K",
+                help="Most nonzero entries in a row of the covariance, the diagonal included.",
+            ),
+            click.option(
+                "--target-error",
+                type=NUMBER,
+                default=0.25,
+                show_default=True,
+                metavar="ALPHA",
+                help="Operator-norm error sought, in units of scale^2; at most 0.25.",
+            ),
+            click.option(
+                "--epsilon",
+                type=NUMBER,
+                required=True,
+                metavar="EPSILON",
+                help="Privacy budget; above 0 and at most 1.",
+            ),
+            click.option(
+                "--delta",
+                type=NUMBER,
+                required=True,
+                metavar="DELTA",
+                help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
+            ),
+            click.option(
+                "--failure-probability",
+                type=NUMBER,
+                default=0.1,
+                show_default=True,
+                metavar="BETA",
+                help="Probability with which the target may be missed; at most 0.1.",
+            ),
+            click.option(
+                "--scale",
+                type=NUMBER,
+                required=True,
+                metavar="SIGMA",
+                help="Public bound on the standard deviation in every direction (the "
+                "sub-Gaussian scale). Never inferred from the data.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function

@@ -1,0 +1,84 @@
+"""How commands write: plain text in a pipe, the same with a little colour in a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import click
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hushcov.cli.errors import BROKEN_PIPE
+
+_WIDEST = 100  # longer lines are hard to read
+_INDENT = (0, 0, 0, 2)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """End quietly, with an exit code that does not look like a failed check."""
+        try:
+            super().on_broken_pipe()
+        except SystemExit:
+            raise SystemExit(BROKEN_PIPE) from None
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console on standard output (or error), at most 100 columns wide.
+
+    Markup is off: file names may contain brackets.
+    """
+    result = _Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    result.width = min(result.width, _WIDEST)
+    return result
+
+
+def show(out: Console, what: RenderableType) -> None:
+    """Print, without the blanks that rich leaves at line ends unless a terminal hides them."""
+    if out.is_terminal:
+        out.print(what)
+        return
+    with out.capture() as captured:
+        out.print(what)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip(), file=out.file)
+
+
+def heading(out: Console, text: str) -> None:
+    """Print a heading after an empty line."""
+    show(out, "")
+    show(out, Text(text, style="bold"))
+
+
+def paragraph(out: Console, text: str, *, style: str = "") -> None:
+    """Print indented text, wrapped at words."""
+    show(out, Padding(Text(text, style=style), _INDENT))
+
+
+def facts(out: Console, rows: Iterable[tuple[str, str]]) -> None:
+    """Print labels and values in two aligned columns."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, style="cyan")
+    grid.add_column(overflow="fold")
+    for label, value in rows:
+        grid.add_row(label, value)
+    show(out, Padding(grid, _INDENT))
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number to some significant digits: 0.0012, 53,338, 1.461e15."""
+    text = f"{value:.{digits}g}"
+    return re.sub(r"e([+-])0*(\d+)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
+
+
+def count(value: int) -> str:
+    """Return an integer exactly while it is short, else to four digits."""
+    return f"{value:,}" if value < 10_000_000 else number(value)
+
+
+def exact(value: int) -> str:
+    """Return an integer exactly, with its size where it has many digits."""
+    return f"{value:,}" if value < 10_000_000 else f"{value:,} (about {number(value, 3)})"

@@ -1,0 +1,52 @@
+"""Values read from the transcript: post-processing of (J, V) beside the paper's gates.
+
+A selected active test says S_e with noise: T V = S_e + T Z, of deviation T r. The
+precision-weighted mean over an entry's tests has deviation r / sqrt(sum 1/T^2) and is unbiased
+given J. An entry is kept where the mean passes a public multiple of its own deviation.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from hushcov.mechanisms.multiscale.schedule import Schedule
+from hushcov.mechanisms.multiscale.transcript import Transcript
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+STEPS_PER_DEVIATION = 8  # rounding at an eighth of the deviation adds 0.1 % to the variance
+
+
+def value_unit(schedule: Schedule) -> float:
+    """The public step to which values are rounded, in units of the smallest threshold.
+
+    No entry is known better than from all tests of all levels at their smallest thresholds.
+    """
+    most = math.fsum(lv.repetitions / 4.0**ell for ell, lv in enumerate(schedule.levels))
+    return schedule.gate_noise / math.sqrt(most) / STEPS_PER_DEVIATION
+
+
+def value_integers(transcript: Transcript, schedule: Schedule, keep_above: float) -> IntArray:
+    """Released integers of every entry, in steps of `value_unit`; zero where nothing is kept."""
+    # proof: step 9
+    precision = np.zeros(schedule.n_entries)
+    total = np.zeros(schedule.n_entries)
+    np.add.at(precision, transcript.entry, transcript.threshold**-2)
+    np.add.at(total, transcript.entry, transcript.query / transcript.threshold)
+    mean = np.divide(total, precision, out=np.zeros_like(total), where=precision > 0)
+    # |mean| > keep_above * r / sqrt(precision), without dividing by a zero precision.
+    kept = np.abs(mean) * np.sqrt(precision) > keep_above * schedule.gate_noise
+    weighted = mean * _inverse_activation(transcript, schedule)
+    return np.where(kept, np.rint(weighted / value_unit(schedule)), 0).astype(np.int64)
+
+
+def _inverse_activation(transcript: Transcript, schedule: Schedule) -> FloatArray:
+    """1 / p of the surest level an entry was found at: makes up for positions not looked at."""
+    activation = np.array([min(1.0, lv.repetitions * lv.activation) for lv in schedule.levels])
+    surest = np.zeros(schedule.n_entries)
+    np.maximum.at(surest, transcript.entry, activation[transcript.level])
+    return np.divide(1.0, surest, out=np.ones_like(surest), where=surest > 0)

@@ -1,0 +1,212 @@
+"""`select_largest` against drawing every point and sorting."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import optimize
+from statistics_helpers import FALSE_ALARM, disagreements, normal_p_value
+
+from hushcov.exceptions import CapacityError
+from hushcov.noise import order_statistics, select_largest
+
+
+@dataclass(frozen=True)
+class Exponentials:
+    """Points of group g are exponential with rate rates[g]; a point's making is the point."""
+
+    rates: np.ndarray
+
+    @property
+    def support(self):
+        return 0.0, 80 / float(self.rates.min())
+
+    def tail(self, groups, x):
+        return np.exp(-self.rates[groups] * max(x, 0.0))
+
+    def masses(self, groups, lo, split, hi):
+        above, middle, below = (self.tail(groups, x) for x in (hi, split, lo))
+        return middle - above, below - middle
+
+    def draw(self, generator, groups, lo, hi):
+        low, high = self.tail(groups, lo), self.tail(groups, hi)
+        points = -np.log(high + generator.random(len(groups)) * (low - high)) / self.rates[groups]
+        return points, points
+
+    def draw_all(self, generator, groups, runs):
+        return generator.exponential(1 / self.rates[groups], (runs, len(groups)))
+
+
+@dataclass(frozen=True)
+class Uniforms:
+    """Points of group g are uniform on [starts[g], starts[g] + width]: some never compete."""
+
+    starts: np.ndarray
+    width: float = 1.0
+
+    @property
+    def support(self):
+        return float(self.starts.min()), float(self.starts.max()) + self.width
+
+    def tail(self, groups, x):
+        return np.clip((self.starts[groups] + self.width - x) / self.width, 0.0, 1.0)
+
+    def masses(self, groups, lo, split, hi):
+        above, middle, below = (self.tail(groups, x) for x in (hi, split, lo))
+        return middle - above, below - middle
+
+    def draw(self, generator, groups, lo, hi):
+        low = np.maximum(self.starts[groups], lo)
+        high = np.minimum(self.starts[groups] + self.width, hi)
+        points = low + generator.random(len(groups)) * (high - low)
+        return points, points
+
+    def draw_all(self, generator, groups, runs):
+        return self.starts[groups] + self.width * generator.random((runs, len(groups)))
+
+
+SETTINGS = {
+    "exponential": (Exponentials(np.array([1.0, 1.5, 2.0, 4.0])), [30, 50, 20, 60], 40),
+    "nearly all kept": (Exponentials(np.array([1.0, 3.0])), [40, 60], 97),
+    "nearly none kept": (Exponentials(np.array([2.0, 1.0, 1.0])), [60, 0, 40], 3),
+    "uniform, one group out of reach": (
+        Uniforms(np.array([2.0, 1.6, 1.5, 0.0])),
+        [20, 50, 30, 40],
+        35,
+    ),
+}
+RUNS = 1_200
+
+
+def counts_of(selection, n_groups):
+    total = np.zeros(n_groups, dtype=np.int64)
+    for band in selection.bands:
+        np.add.at(total, band.groups, band.counts)
+    np.add.at(total, selection.single_groups, 1)
+    return total
+
+
+@functools.cache
+def by_splitting(name, few):
+    family, counts, quota = SETTINGS[name]
+    counts = np.array(counts)
+    generator = np.random.default_rng(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(order_statistics, "_FEW", few)
+        selections = (select_largest(generator, counts, quota, family) for _ in range(RUNS))
+        return np.stack([counts_of(selection, len(counts)) for selection in selections])
+
+
+def by_sorting(family, counts, quota):
+    groups = np.repeat(np.arange(len(counts)), counts)
+    points = family.draw_all(np.random.default_rng(2), groups, 4 * RUNS)
+    best = groups[np.argsort(-points, axis=1)[:, :quota]]
+    return np.stack([np.sum(best == group, axis=1) for group in range(len(counts))], axis=1)
+
+
+@pytest.mark.parametrize("few", [4, order_statistics._FEW])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_has_the_law_of_sorting(name, few):
+    """Jointly over groups; few = 4 forces real splits. False-alarm rate 1e-6 per test."""
+    counts = by_splitting(name, few)
+    assert (counts.sum(axis=1) == SETTINGS[name][2]).all()
+    assert disagreements(counts, by_sorting(*SETTINGS[name])) == []
+
+
+def test_a_wrong_rate_or_quota_is_noticed():
+    """The same comparison, with one rate in four off by a tenth, and the quota by a twentieth."""
+    drawn = by_splitting("exponential", 4)
+    family, counts, quota = SETTINGS["exponential"]
+    wrong = Exponentials(family.rates * np.array([1.0, 0.9, 1.0, 1.0]))
+    assert disagreements(drawn, by_sorting(wrong, counts, quota))
+    assert disagreements(drawn, by_sorting(family, counts, quota + 2))
+
+
+def test_groups_drawn_independently_are_noticed():
+    """Shuffling each group over the runs keeps all marginals; only the joint law is wrong."""
+    counts = by_splitting("exponential", 4)
+    generator = np.random.default_rng(3)
+    shuffled = np.stack([generator.permutation(column) for column in counts.T], axis=1)
+    found = disagreements(shuffled, by_sorting(*SETTINGS["exponential"]))
+    assert "covariances" in found
+    assert "marginals" not in found
+
+
+def test_bands_lie_above_each_other_and_above_the_single_points(monkeypatch):
+    monkeypatch.setattr(order_statistics, "_FEW", 8)
+    family, counts, _ = SETTINGS["exponential"]
+    counts, quota = 1_000 * np.array(counts), 40_000
+    for seed in range(30):
+        selection = select_largest(np.random.default_rng(seed), counts, quota, family)
+        ceiling = math.inf
+        for band in selection.bands:
+            assert band.lo < band.hi <= ceiling
+            assert (band.counts > 0).all()
+            ceiling = band.lo
+        assert len(selection.single_details) == len(selection.single_groups) < 8
+        assert (selection.single_details <= ceiling).all()
+        assert len(selection.bands) >= 2  # otherwise nothing was split
+
+
+def asymptotic_law(family, counts, quota):
+    """Means and deviations of the group counts when all counts are huge.
+
+    With the edge x at its deterministic place the counts would be independent binomials; the
+    random edge moves all of them by the same distance, in proportion to their densities.
+    """
+    groups = np.arange(len(counts))
+    edge = optimize.brentq(lambda x: counts @ family.tail(groups, x) - quota, 0, 20, xtol=1e-15)
+    tail = family.tail(groups, edge)
+    variance = counts * tail * (1 - tail)
+    share = counts * family.rates * tail
+    share = share / share.sum()
+    moved = share**2 * (variance.sum() - variance) + (1 - share) ** 2 * variance
+    return counts * tail, np.sqrt(moved)
+
+
+def test_huge_counts_fill_the_quota_exactly_and_have_the_right_means():
+    """1e14 points a group, in no more than a few rounds. False-alarm rate 1e-6 per test."""
+    family = Exponentials(np.array([1.0, 1.3, 2.0]))
+    counts = np.array([10**14, 3 * 10**14, 2 * 10**14])
+    quota = 123_456_789_012_345
+    runs = 300
+    drawn = np.empty((runs, 3), dtype=np.int64)
+    for seed in range(runs):
+        selection = select_largest(np.random.default_rng(seed), counts, quota, family)
+        drawn[seed] = counts_of(selection, 3)
+        assert drawn[seed].sum() == quota
+        assert len(selection.bands) < 20
+    mean, deviation = asymptotic_law(family, counts, quota)
+    scores = (drawn - mean) / deviation
+    assert normal_p_value(scores.mean(axis=0) * math.sqrt(runs)) > FALSE_ALARM
+    # A sample variance of normals has relative deviation sqrt(2/runs).
+    spread = (scores.var(axis=0, ddof=1) - 1) / math.sqrt(2 / (runs - 1))
+    assert normal_p_value(spread) > FALSE_ALARM
+    # Power: a mean wrong by one part in a million is far outside.
+    assert normal_p_value((drawn.mean(axis=0) * (1 + 1e-6) - mean) / deviation) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("few", [1, order_statistics._FEW])
+def test_quota_at_its_ends(few, monkeypatch):
+    monkeypatch.setattr(order_statistics, "_FEW", few)
+    family, counts, _ = SETTINGS["exponential"]
+    counts = np.array(counts)
+    nothing = select_largest(np.random.default_rng(0), counts, 0, family)
+    assert counts_of(nothing, 4).tolist() == [0, 0, 0, 0]
+    everything = select_largest(np.random.default_rng(0), counts, int(counts.sum()), family)
+    assert counts_of(everything, 4).tolist() == counts.tolist()
+
+
+def test_points_that_doubles_cannot_separate_are_drawn_or_refused(monkeypatch):
+    """Two neighbouring doubles hold all points: no split exists between them."""
+    family = Uniforms(np.array([1.0]), width=2.0**-52)
+    counts = np.array([5_000])
+    selection = select_largest(np.random.default_rng(0), counts, 2_000, family)
+    assert counts_of(selection, 1)[0] == 2_000
+    monkeypatch.setattr(order_statistics, "_MANY", 100)
+    with pytest.raises(CapacityError, match=r"tied in double precision .* more than 100"):
+        select_largest(np.random.default_rng(0), counts, 2_000, family)
