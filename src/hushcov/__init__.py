@@ -1,6 +1,18 @@
 """hushcov: sparse covariance estimation under differential privacy."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from hushcov._version import __version__
-from hushcov.estimators import MultiscaleCovariance
+
+if TYPE_CHECKING:
+    from hushcov.estimators import MultiscaleCovariance
 
 __all__ = ["MultiscaleCovariance", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    # Estimators load scikit-learn and the compiler; what does not need them should start at once.
+    if name in __all__:
+        return getattr(import_module("hushcov.estimators"), name)
+    raise AttributeError(f"module 'hushcov' has no attribute {name!r}")

@@ -36,3 +36,7 @@ class CapacityError(HushcovError, ValueError):
 
 class SeededNoiseWarning(UserWarning):
     """Noise came from a seed, so anyone who knows the seed can subtract it: not private."""
+
+
+class AccuracyWarning(UserWarning):
+    """The release is private, but releasing nothing is expected to be as accurate."""

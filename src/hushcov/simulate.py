@@ -5,6 +5,7 @@ Nothing here is private: it makes data for tests, demonstrations and the check o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -121,6 +122,6 @@ def wishart_moments(
     bartlett = np.tril(generator.standard_normal((d, d)), -1)
     degrees = n_records - np.arange(d, dtype=np.float64)
     np.fill_diagonal(bartlett, np.sqrt(2 * generator.standard_gamma(degrees / 2)))
-    root = linalg.cholesky(covariance, lower=True) @ bartlett / np.sqrt(n_records)
+    root = linalg.cholesky(covariance, lower=True) @ bartlett / math.sqrt(n_records)
     S = root @ root.T
     return SimulatedMoments((S + S.T) / 2, n_records)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import mpmath as mp
 from mpmath.calculus.quadrature import GaussLegendre
 
@@ -46,7 +48,7 @@ def _integrate(integrand, points):
     if _NODES is None:
         _NODES = GaussLegendre(mp.mp).calc_nodes(4, mp.mp.prec)
     totals = None
-    for start, stop in zip(points, points[1:], strict=False):
+    for start, stop in itertools.pairwise(points):
         middle, half = (start + stop) / 2, (stop - start) / 2
         for node, weight in _NODES:
             values = [half * weight * value for value in integrand(middle + half * node)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import mpmath as mp
@@ -145,7 +146,7 @@ def test_masses_add_up(case):
     if not math.isinf(clip):
         assert gates[1] == 0  # clipped noise cannot turn the sign round
     cuts = [-INF, *sorted({x for x in (lo, hi) if math.isfinite(x)}), INF]
-    pieces = [kernels.score_mass(alpha, *ends, b) for ends in zip(cuts, cuts[1:], strict=False)]
+    pieces = [kernels.score_mass(alpha, *ends, b) for ends in itertools.pairwise(cuts)]
     assert sum(pieces) == pytest.approx(1, rel=1e-14)
 
 
@@ -205,7 +206,7 @@ def test_gate_correction_stays_in_the_range_of_the_paper():
     values = [gate_correction(r, 0.25) for r in np.geomspace(1e-6, 1e3, 200)]
     assert min(values) >= 1
     assert max(values) <= 4 / 3
-    assert all(a <= b * (1 + 1e-15) for a, b in zip(values, values[1:], strict=False))
+    assert all(a <= b * (1 + 1e-15) for a, b in itertools.pairwise(values))
     assert values[-1] == pytest.approx(16 / 15, rel=1e-3)
 
 

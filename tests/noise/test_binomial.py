@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from statistics_helpers import FALSE_ALARM, binomial_p_value, normal_p_value
 
 from hushcov.noise import binomial
+from statistics_helpers import FALSE_ALARM, binomial_p_value, normal_p_value
 
 DRAWS = 40_000
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from scipy import optimize
-from statistics_helpers import FALSE_ALARM, disagreements, normal_p_value
 
 from hushcov.exceptions import CapacityError
 from hushcov.noise import order_statistics, select_largest
+from statistics_helpers import FALSE_ALARM, disagreements, normal_p_value
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
@@ -103,13 +104,17 @@ class Guarantee:
             "preconditions": list(self.preconditions),
         }
 
+    def _events_in_words(self) -> str:
+        counts = Counter(repr(event) for event in self.events)
+        return "; ".join(f"{n} x {event}" if n > 1 else event for event, n in counts.items())
+
     def __str__(self) -> str:
         lines = [
             f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency} adjacency",
             f"  spent: epsilon {self.transcript_epsilon:.6g}, delta {self.transcript_delta:.6g} "
             f"(bound: {self.method})",
             f"  numerical error: delta {self.numerical_delta:.6g}",
-            "  events: " + ("; ".join(repr(event) for event in self.events) or "none"),
+            "  events: " + (self._events_in_words() or "none"),
             "  checked: " + ("; ".join(self.preconditions) or "nothing needed checking"),
         ]
         if not self.private:

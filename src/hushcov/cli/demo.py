@@ -151,8 +151,8 @@ def _tell_simulation(
         f"at most {inputs.row_sparsity} nonzeros in a row, so {pairs:,} related pairs of features "
         f"among {inputs.n_features * (inputs.n_features - 1) // 2:,}. Its largest eigenvalue is 1. "
         f"Of this the mechanism is told the {inputs.row_sparsity} and the 1. The second moments of "
-        f"{exact(inputs.n_records)} Gaussian records are drawn directly, because no computer "
-        "could hold the records.",
+        f"{exact(inputs.n_records)} Gaussian records are drawn from their exact law: no "
+        "machine needs to hold the records.",
     )
 
 
@@ -162,7 +162,8 @@ def _tell_mechanism(out: Console, parameters: TheoremParameters) -> None:
     paragraph(
         out,
         "Each test compares one entry of the second moments with a random threshold, under noise, "
-        "and answers -1, 0 or +1. The release adds up the answers of the tests that are kept.",
+        "and answers -1, 0 or +1. The release adds up the answers of the tests that are kept, "
+        "with public weights.",
     )
     show(out, "")
     facts(

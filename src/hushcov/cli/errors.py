@@ -57,7 +57,8 @@ def one_line(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx is not None else "hushcov"
-        return f"{error.format_message().rstrip('.')}. See '{path} --help'."
+        message = error.format_message()
+        return message + ("" if message.endswith((".", "?")) else ".") + f" See '{path} --help'."
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, OSError) and error.strerror is not None:

@@ -173,7 +173,11 @@ def _summarise(out: Console, folder: Path, release: Release, seconds: float) -> 
             ("written", f"{folder}/integers.npy, {folder}/release.json"),
         ),
     )
-    paragraph(out, 'The estimate is integers.npy times the "unit" of release.json.')
+    paragraph(
+        out,
+        "The estimate is integers.npy times the unit in release.json. Whatever is computed from "
+        "these files is covered by the guarantee; fitting the same records again spends again.",
+    )
 
 
 def _nonzero_pairs(release: Release) -> int:

@@ -13,7 +13,7 @@ from hushcov.exceptions import ParameterError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_NUMBER = re.compile(r"[+-]?\d+(_\d+)*(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?\d+(_\d+)*(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _MOST_DIGITS = 100  # far beyond any number of records, and still a double
 
 
@@ -76,56 +76,57 @@ class Command(click.Command):
         return keyword
 
 
+_PUBLIC_INPUTS = (
+    click.option(
+        "--row-sparsity",
+        type=INTEGER,
+        required=True,
+        metavar="K",
+        help="Most nonzero entries in a row of the covariance, the diagonal included.",
+    ),
+    click.option(
+        "--target-error",
+        type=NUMBER,
+        default=0.25,
+        show_default=True,
+        metavar="ALPHA",
+        help="Operator-norm error sought, in units of scale^2; at most 0.25.",
+    ),
+    click.option(
+        "--epsilon",
+        type=NUMBER,
+        required=True,
+        metavar="EPSILON",
+        help="Privacy budget; above 0 and at most 1.",
+    ),
+    click.option(
+        "--delta",
+        type=NUMBER,
+        required=True,
+        metavar="DELTA",
+        help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
+    ),
+    click.option(
+        "--failure-probability",
+        type=NUMBER,
+        default=0.1,
+        show_default=True,
+        metavar="BETA",
+        help="Probability with which the target may be missed; at most 0.1.",
+    ),
+    click.option(
+        "--scale",
+        type=NUMBER,
+        required=True,
+        metavar="SIGMA",
+        help="Public bound on the standard deviation in every direction (the "
+        "sub-Gaussian scale). Never inferred from the data.",
+    ),
+)
+
+
 def public_inputs(function: Function) -> Function:
     """Add the public inputs that do not describe the size of the data."""
-    for option in reversed(
-        (
-            click.option(
-                "--row-sparsity",
-                type=INTEGER,
-                required=True,
-                metavar="K",
-                help="Most nonzero entries in a row of the covariance, the diagonal included.",
-            ),
-            click.option(
-                "--target-error",
-                type=NUMBER,
-                default=0.25,
-                show_default=True,
-                metavar="ALPHA",
-                help="Operator-norm error sought, in units of scale^2; at most 0.25.",
-            ),
-            click.option(
-                "--epsilon",
-                type=NUMBER,
-                required=True,
-                metavar="EPSILON",
-                help="Privacy budget; above 0 and at most 1.",
-            ),
-            click.option(
-                "--delta",
-                type=NUMBER,
-                required=True,
-                metavar="DELTA",
-                help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
-            ),
-            click.option(
-                "--failure-probability",
-                type=NUMBER,
-                default=0.1,
-                show_default=True,
-                metavar="BETA",
-                help="Probability with which the target may be missed; at most 0.1.",
-            ),
-            click.option(
-                "--scale",
-                type=NUMBER,
-                required=True,
-                metavar="SIGMA",
-                help="Public bound on the standard deviation in every direction (the "
-                "sub-Gaussian scale). Never inferred from the data.",
-            ),
-        )
-    ):
+    for option in reversed(_PUBLIC_INPUTS):
         function = option(function)
     return function

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import click
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -81,7 +82,8 @@ def command(as_json: bool, **inputs: Any) -> None:
 def _evaluate(inputs: PublicInputs) -> TheoremParameters:
     """Evaluate the parameters, refusing inputs so extreme that a double cannot hold them."""
     try:
-        parameters = theorem_parameters(inputs)
+        with np.errstate(all="ignore"):
+            parameters = theorem_parameters(inputs)
         values = [getattr(parameters, word) for word, _, _ in QUANTITIES]
         representable = all(math.isfinite(value) for value in (*values, *parameters.thresholds))
     except ArithmeticError:

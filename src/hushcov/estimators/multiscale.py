@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,46 +13,58 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
 from hushcov._validation import check_choice
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.multiscale import (
+    RECONSTRUCTIONS,
+    CalibratedInputs,
+    CalibratedParameters,
     Moments,
+    Parameters,
     PublicInputs,
-    TheoremParameters,
     certify,
     grid_for,
     release_multiscale,
     theorem_parameters,
 )
 from hushcov.noise import entropy_source
+from hushcov.planning import MultiscalePlan, plan_multiscale
 from hushcov.records import IntegerGrid, PairDifferences, Records, open_records, second_moments
 
-CONSTANTS = ("theorem",)
+CONSTANTS = ("theorem", "calibrated")
 
 
 class MultiscaleCovariance(EmpiricalCovariance):
     """Sparse covariance by multiscale threshold tests, (epsilon, delta)-differentially private.
 
     Algorithm 1 of *Improved Private Sparse Covariance Estimation with Multiscale Threshold
-    Tests* (2026), drawn exactly at any number of candidate tests. With `constants="theorem"` the
-    numbers are the paper's own, which need 1e9 to 1e16 records: on ordinary data `fit`
-    refuses and names the number of records that would do. `fit_statistics` runs the mechanism on
-    second moments, also simulated ones, so that it can be studied at such sizes.
+    Tests* (2026), drawn exactly at any number of candidate tests.
+
+    With `constants="theorem"` the numbers are the paper's own, which need 1e9 to 1e16 records:
+    on ordinary data `fit` refuses and names the number of records that would do. With
+    `constants="calibrated"` a public optimiser chooses them for the size at hand, the
+    accountant certifies them, and every n is private; `plan_` says what error to expect.
+    `fit_statistics` runs the mechanism on second moments, also simulated ones.
 
     Parameters
     ----------
     epsilon, delta : float
-        Privacy budget, 0 < epsilon <= 1 and 0 < delta <= 0.1. Required.
+        Privacy budget, 0 < delta <= 0.1 and 0 < epsilon <= 1 (theorem) or 10 (calibrated).
+        Required.
     row_sparsity : int
         Most nonzero entries in a row of the covariance, the diagonal included. Required.
     scale : float
         Public sub-Gaussian scale sigma of the records: a bound on the standard deviation in
         every direction. Required, and never inferred from the data.
     target_error : float, default=0.25
-        Operator-norm error sought, in units of scale**2; at most 0.25.
+        Operator-norm error sought, in units of scale**2; at most 0.25. The theorem's numbers
+        depend on it; calibrated ones make the error as small as they can.
     failure_probability : float, default=0.1
-        Probability with which the target may be missed; at most 0.1.
-    constants : {"theorem"}, default="theorem"
+        Probability with which the target may be missed; at most 0.1. Theorem only.
+    constants : {"theorem", "calibrated"}, default="theorem"
         Where the mechanism's numbers come from.
+    reconstruction : {"gate", "value"}, default="gate"
+        What is read from the protected transcript: the paper's gates, or the noisy values
+        themselves, which are several times more accurate. Values need calibrated constants.
     store_precision : bool, default=True
         Whether to compute `precision_`.
     assume_centered : bool, default=True
@@ -71,8 +84,10 @@ class MultiscaleCovariance(EmpiricalCovariance):
         Where the released estimate is not zero.
     release_ : Release
         The released integers with `release_.guarantee`.
-    parameters_ : TheoremParameters
+    parameters_ : TheoremParameters or CalibratedParameters
         Every public quantity of the mechanism.
+    plan_ : MultiscalePlan
+        The predicted error on each reference model. Calibrated constants only.
     location_ : ndarray
         Zeros: no mean is released.
     n_features_in_ : int
@@ -80,19 +95,22 @@ class MultiscaleCovariance(EmpiricalCovariance):
 
     Privacy
     -------
-    Neighbours: replace one record. Precondition: the one checked by
-    `hushcov.mechanisms.multiscale.certify`, before any record is read. Guarantee: (epsilon,
+    Neighbours: replace one record. Precondition: with the theorem's constants the one checked by
+    `hushcov.mechanisms.multiscale.certify`, before any record is read; with calibrated ones
+    none. Guarantee: (epsilon,
     delta)-differential privacy of `release_` for every dataset; the proof is
     `docs/proofs/multiscale.md`. The number of records, the shape and the column names are public.
 
     Examples
     --------
     >>> from hushcov import MultiscaleCovariance
+    >>> from hushcov.metrics import operator_norm_error
     >>> from hushcov.simulate import sparse_covariance, wishart_moments
     >>> truth = sparse_covariance("block", 20, 2)
     >>> moments = wishart_moments(truth, 60_000_000_000)
     >>> est = MultiscaleCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2, scale=1.0)
-    >>> bool(est.fit_statistics(moments).error_norm(truth, norm="spectral", squared=False) < 0.25)
+    >>> est = est.fit_statistics(moments)
+    >>> operator_norm_error(est.covariance_, truth) < 0.25
     True
     """
 
@@ -106,6 +124,7 @@ class MultiscaleCovariance(EmpiricalCovariance):
         target_error: float = 0.25,
         failure_probability: float = 0.1,
         constants: str = "theorem",
+        reconstruction: str = "gate",
         store_precision: bool = True,
         assume_centered: bool = True,
         random_state: object = None,
@@ -117,22 +136,31 @@ class MultiscaleCovariance(EmpiricalCovariance):
         self.target_error = target_error
         self.failure_probability = failure_probability
         self.constants = constants
+        self.reconstruction = reconstruction
         self.store_precision = store_precision
         self.assume_centered = assume_centered
         self.random_state = random_state
 
-    def public_parameters(self, n_records: int, n_features: int) -> TheoremParameters:
+    def public_parameters(self, n_records: int, n_features: int) -> Parameters:
         """Every quantity of the mechanism for this size, from public inputs alone.
 
         `n_records` counts what the mechanism averages: half the rows if not `assume_centered`.
         """
         check_choice("constants", self.constants, CONSTANTS)
+        check_choice("reconstruction", self.reconstruction, RECONSTRUCTIONS)
         for name in ("epsilon", "delta", "row_sparsity", "scale"):
             if getattr(self, name) is None:
                 raise ParameterError(
                     f"{name} is required: it is a public input and is never inferred from X. "
                     f"Pass {name}=... to {type(self).__name__}."
                 )
+        if self.constants == "calibrated":
+            return self._plan(n_records, n_features).parameters
+        if self.reconstruction == "value":
+            raise ParameterError(
+                "reconstruction must be 'gate' with constants='theorem', got 'value': the "
+                "theorem is about gates. Use constants='calibrated' for values."
+            )
         return theorem_parameters(
             PublicInputs(
                 n_records=n_records,
@@ -145,6 +173,17 @@ class MultiscaleCovariance(EmpiricalCovariance):
                 scale=self.scale,  # type: ignore[arg-type]
             )
         )
+
+    def _plan(self, n_records: int, n_features: int) -> MultiscalePlan:
+        inputs = CalibratedInputs(
+            n_records=n_records,
+            n_features=n_features,
+            row_sparsity=self.row_sparsity,  # type: ignore[arg-type]
+            epsilon=self.epsilon,  # type: ignore[arg-type]
+            delta=self.delta,  # type: ignore[arg-type]
+            scale=self.scale,  # type: ignore[arg-type]
+        )
+        return plan_multiscale(inputs, self.reconstruction)
 
     def grid(self, n_records: int, n_features: int) -> IntegerGrid:
         """The public grid that integer moments must be computed on for `fit_statistics`."""
@@ -165,7 +204,13 @@ class MultiscaleCovariance(EmpiricalCovariance):
         """
         records = self._open(X)
         parameters = self.public_parameters(records.n_records, records.n_features)
-        certify(parameters, private=self.random_state is None, exact_statistic=False)
+        try:
+            certify(parameters, private=self.random_state is None, exact_statistic=False)
+        except PrivacyConditionError as error:
+            if self.assume_centered:
+                raise
+            note = " Records are counted in pairs here, since assume_centered=False."
+            raise PrivacyConditionError(str(error) + note, error.smallest_private_n) from None
         return self._release(second_moments(records, grid_for(parameters)), parameters)
 
     def fit_statistics(self, moments: Moments) -> Self:
@@ -203,7 +248,11 @@ class MultiscaleCovariance(EmpiricalCovariance):
             records = open_records(checked)
         return records if self.assume_centered else PairDifferences(records)
 
-    def _release(self, moments: Moments, parameters: TheoremParameters) -> Self:
+    def _release(self, moments: Moments, parameters: Parameters) -> Self:
+        if isinstance(parameters, CalibratedParameters):
+            self.plan_ = self._plan(moments.n_records, moments.n_features)
+            if self.plan_.hopeless:
+                warnings.warn(self.plan_.advice, AccuracyWarning, stacklevel=3)
         release = release_multiscale(moments, parameters, entropy_source(self.random_state))
         self.parameters_ = parameters
         self.release_ = release

@@ -106,8 +106,8 @@ def describe(truth: FloatArray, estimate: FloatArray) -> str:
     )
     return (
         f"What to see: left and middle share a colour scale{beyond}: equal colours are equal "
-        f"values. The error has its own scale{finer}. It is {off_support}, and no entry is off by more "
-        f"than {worst:.2g}." + _condensing(len(truth))
+        f"values. The error has its own scale{finer}. It is {off_support}, and no entry is off by "
+        f"more than {worst:.2g}." + _condensing(len(truth))
     )
 
 

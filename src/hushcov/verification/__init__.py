@@ -1,19 +1,40 @@
 """Theorem 1 and every lemma of the paper, checked numerically at the paper's own constants."""
 
 from hushcov.verification.claim import Claim
-from hushcov.verification.setting import Setting, at_records, make_setting
-from hushcov.verification.simulation import Run, error_against_records, simulate_runs
-from hushcov.verification.verify import N_CLAIMS, check_claims, verify
+from hushcov.verification.setting import Setting, make_setting
+from hushcov.verification.simulation import (
+    SWEEP_RUNS,
+    Progress,
+    Run,
+    Sweep,
+    error_against_records,
+    records_sweep,
+    simulate_runs,
+)
+from hushcov.verification.verify import (
+    DEFAULT_RUNS,
+    N_CLAIMS,
+    Verification,
+    check_claims,
+    verify,
+    verify_setting,
+)
 
 __all__ = [
+    "DEFAULT_RUNS",
     "N_CLAIMS",
+    "SWEEP_RUNS",
     "Claim",
+    "Progress",
     "Run",
     "Setting",
-    "at_records",
+    "Sweep",
+    "Verification",
     "check_claims",
     "error_against_records",
     "make_setting",
+    "records_sweep",
     "simulate_runs",
     "verify",
+    "verify_setting",
 ]

@@ -27,6 +27,7 @@ class Claim:
     holds: bool
     detail: str
     logarithmic: bool = False
+    vacuous: bool = False  # true because this setting has nothing it speaks of
 
     @property
     def margin(self) -> float:
@@ -55,6 +56,7 @@ def at_most(
     detail: str = "",
     also: bool = True,
     logarithmic: bool = False,
+    vacuous: bool = False,
 ) -> Claim:
     """Build a claim that holds if both numbers keep the bound, and whatever `also` demands."""
     slack = ROUNDING * max(1.0, abs(bound)) if logarithmic else ROUNDING * abs(bound)
@@ -70,6 +72,7 @@ def at_most(
         holds=bool(holds),
         detail=detail,
         logarithmic=logarithmic,
+        vacuous=vacuous,
     )
 
 

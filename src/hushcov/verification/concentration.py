@@ -38,7 +38,7 @@ def matrix_variance(setting: Setting, sample: IdealSample) -> Claim:
         bound=1.0,
         measured=exact / bound,
         second=drawn / bound,
-        also=deviation <= -special.ndtri(FALSE_ALARM / 2),
+        also=deviation <= float(-special.ndtri(FALSE_ALARM / 2)),
         detail="exact binomial variances; second: sample variances of the drawn estimators, "
         f"whose total is {deviation:.2f} standard errors off",
     )

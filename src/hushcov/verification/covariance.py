@@ -47,14 +47,10 @@ def clipping(setting: Setting) -> Claim:
 
 def log_covariance_failure(setting: Setting, deviation: float | None = None) -> float:
     """Log of a bound on P(||S - Sigma||_max > deviation), t_0/16 by default, clipping apart."""
-    sigma, (rows, columns) = setting.truth, setting.upper
-    variances = np.diag(sigma)
-    pairs = np.stack([sigma[rows, columns], variances[rows] * variances[columns]])
-    unique, counts = np.unique(pairs, axis=1, return_counts=True)
     tau = setting.base_threshold / 16 if deviation is None else deviation
-    logs = tails.log_product_deviation(
-        unique[0], unique[1], tau, setting.parameters.inputs.n_records
-    )
+    (covariances, variances), counts = setting.entry_laws
+    n = setting.parameters.inputs.n_records
+    logs = tails.log_product_deviation(covariances, variances, tau, n)
     return float(special.logsumexp(logs, b=counts))
 
 
@@ -96,7 +92,11 @@ def scalar_bernstein(setting: Setting) -> Claim:
     one = np.ones(1)
     measured = float(tails.log_product_deviation(one, one, tau, n)[0])
     shape = n / 2
-    exact = special.gammaincc(shape, shape * (1 + tau)) + special.gammainc(shape, shape * (1 - tau))
+    upper, lower = (
+        special.gammaincc(shape, shape * (1 + tau)),
+        special.gammainc(shape, shape * (1 - tau)),
+    )
+    exact = float(upper + lower)
     return at_most(
         "scalar Bernstein",
         "Lemma 6",

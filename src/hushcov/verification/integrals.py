@@ -8,6 +8,7 @@ quantity is an expectation of clip(a / (1 - Z)) over Z alone. Nothing is shared 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ def fired_length(a: FloatArray, low: float, high: float, r: float, clip: float) 
     kinks = [(1 - a / t) / r for t in (low, high) if t > 0]
     bounds = [ends[0], *np.clip(kinks, -edge, edge), ends[1]]
     total = np.zeros_like(a)
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         half = 0.5 * (stop - start)[:, None]
         w = start[:, None] + half * (1 + _NODES)
         reached = np.clip(a[:, None] / (1 - r * w), low, high) - low
@@ -56,7 +57,7 @@ def fired_length_by_thresholds(a: float, r: float, clip: float) -> float:
     edge = clip / r
     pieces = [-edge, *(y for y in (-_REACH, 0.0, _REACH) if abs(y) < edge), edge]
     total = a / (1 + clip)  # below this t every test fires
-    for start, stop in zip(pieces, pieces[1:], strict=False):
+    for start, stop in pairwise(pieces):
         total += integrate.quad(
             lambda y: 0.5 * special.erfc(y / math.sqrt(2)) * a * r / (1 - r * y) ** 2,
             start,
@@ -101,7 +102,5 @@ def mean_formula(entries: FloatArray, parameters: TheoremParameters) -> FloatArr
     size = np.abs(entries)
     able = size > (1 - schedule.gate_clip) * t[0]
     length = np.zeros_like(size)
-    length[able] = fired_length(
-        size[able], t[0], t[-1], schedule.gate_noise, schedule.gate_clip
-    )
+    length[able] = fired_length(size[able], t[0], t[-1], schedule.gate_noise, schedule.gate_clip)
     return np.asarray(np.sign(entries) * length / schedule.gate_correction)

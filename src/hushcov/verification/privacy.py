@@ -61,6 +61,7 @@ def selection_calibration(setting: Setting) -> Claim:
         second=max(again) * 8 * L / inputs.epsilon,
         detail=f"{len(spent) - 1} levels select; the accountant's reading of Qiao, Su and Zhang, "
         "Theorem 2.2; second: formula inverted",
+        vacuous=len(spent) == 1,
     )
 
 
@@ -122,7 +123,7 @@ def noise_clipping(setting: Setting) -> Claim:
     measured = tails.log_any(tails.log_two_sided(edge), parameters.total_quota)
     # Mills' ratio: P(g > x) < phi(x)/x.
     mills = math.log(2 * parameters.total_quota / edge) - 0.5 * edge * edge
-    second = mills - 0.5 * math.log(2 * math.pi)
+    second = min(0.0, mills - 0.5 * math.log(2 * math.pi))
     return at_most(
         "noise clipping",
         "Lemma 9",

@@ -47,7 +47,7 @@ def scalar_identity(setting: Setting) -> Claim:
     """(1/kappa) int_0^inf E psi(a/t + Z) dt = a."""
     schedule = setting.parameters.schedule
     r, clip = schedule.gate_noise, schedule.gate_clip
-    top = setting.parameters.inputs.scale ** 2
+    top = setting.parameters.inputs.scale**2
     sizes = np.array([0.5, 1.0, 3.3]) * setting.base_threshold
     sizes = np.append(sizes, [top / 7, top])
     by_thresholds = np.array([fired_length_by_thresholds(float(a), r, clip) for a in sizes])
@@ -76,9 +76,7 @@ def conditional_mean(setting: Setting, sample: IdealSample) -> Claim:
         "E[Sigma_id | S] = (1/kappa) int_{t_0}^{t_L} E psi(S_e/t + Z) dt; standard errors",
         bound=limit,
         measured=float(np.max(np.abs(sample.average - formula) / error, initial=0.0)),
-        second=float(
-            np.max(np.abs(kernel_mean(setting, entries) - formula) / error, initial=0.0)
-        ),
+        second=float(np.max(np.abs(kernel_mean(setting, entries) - formula) / error, initial=0.0)),
         detail=f"{sample.draws} draws of {len(entries)} entries, false alarm 1e-6; resolves "
         f"{limit * error.max(initial=0.0) / setting.base_threshold:.2g} t_0; "
         "second: the sampler's own probabilities",
@@ -124,7 +122,7 @@ def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
 
 def top_threshold(setting: Setting, runs: Sequence[Run]) -> Claim:
     """No gate can open above t_L, so nothing is cut off at the top."""
-    scale2 = setting.parameters.inputs.scale ** 2
+    scale2 = setting.parameters.inputs.scale**2
     t_L = setting.parameters.thresholds[-1]
     return at_most(
         "top threshold",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
+from itertools import count
 
 from hushcov.mechanisms.multiscale import PublicInputs
 
@@ -33,33 +34,20 @@ def read_again(inputs: PublicInputs) -> SecondReading:
 
 def _read(inputs: PublicInputs) -> SecondReading:
     n, d, k = Decimal(inputs.n_records), Decimal(inputs.n_features), Decimal(inputs.row_sparsity)
-    alpha, epsilon, delta, beta, sigma = (
-        Decimal(value)
-        for value in (
-            inputs.target_error,
-            inputs.epsilon,
-            inputs.delta,
-            inputs.failure_probability,
-            inputs.scale,
-        )
-    )
-    L = 1
-    while 2**L < 512 * k / alpha:
-        L += 1
+    alpha, epsilon, delta = map(Decimal, (inputs.target_error, inputs.epsilon, inputs.delta))
+    beta, sigma = Decimal(inputs.failure_probability), Decimal(inputs.scale)
+    L = next(ell for ell in count(1) if 2**ell >= 512 * k / alpha)
     H = (80 * d * L / beta).ln()
-    R2 = sigma**2 * 2 * (40 * n * d / beta).ln()
-    Delta = 2 * R2 / n
+    Delta = 2 * sigma**2 * 2 * (40 * n * d / beta).ln() / n
     t = [alpha * sigma**2 / (256 * k) * 2**ell for ell in range(L)]
     rho = 4096 * L * k * H / (alpha**2 * sigma**4)
-    m = [_ceil(rho * t_ell**2) for t_ell in t]
-    M = [inputs.n_features * (inputs.n_features + 1) // 2 * m_ell for m_ell in m]
-    s = [
-        min(M_ell, _ceil(64 * (d * rho * min(k * t_ell**2, sigma**4) + H)))
-        for M_ell, t_ell in zip(M, t, strict=True)
-    ]
-    exact_t0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * int(k))
-    A = sum((s_ell / (exact_t0 * 2**ell) ** 2 for ell, s_ell in enumerate(s)), Fraction(0))
-    r = 8 * Delta * (_decimal(A)).sqrt() / epsilon * (32 / delta).ln().sqrt()
+    M = [int(d * (d + 1) / 2) * _ceil(rho * t_ell**2) for t_ell in t]
+    quotas = [_ceil(64 * (d * rho * min(k * t_ell**2, sigma**4) + H)) for t_ell in t]
+    s = [min(pair) for pair in zip(M, quotas, strict=True)]
+    t_0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * int(k))
+    A = sum((s_ell / (t_0 * 2**ell) ** 2 for ell, s_ell in enumerate(s)), Fraction(0))
+    root_A = (Decimal(A.numerator) / Decimal(A.denominator)).sqrt()
+    r = 8 * Delta * root_A / epsilon * (32 / delta).ln().sqrt()
     b = [
         8 * (Delta / t_ell) * (s_ell * (M_ell / (delta / (32 * L))).ln()).sqrt() * 8 * L / epsilon
         if s_ell < M_ell
@@ -78,7 +66,3 @@ def _read(inputs: PublicInputs) -> SecondReading:
 
 def _ceil(value: Decimal) -> int:
     return int(value.to_integral_value(rounding=ROUND_CEILING))
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return Decimal(value.numerator) / Decimal(value.denominator)

@@ -125,9 +125,7 @@ def _gram_change(rows: FloatArray, grid: IntegerGrid) -> IntArray:
     return np.asarray(one - other)
 
 
-def _wild_rows(
-    generator: np.random.Generator, shape: tuple[int, int], radius: float
-) -> FloatArray:
+def _wild_rows(generator: np.random.Generator, shape: tuple[int, int], radius: float) -> FloatArray:
     """Rows inside the radius, at it, and absurdly far outside."""
     size = generator.choice([0.3, 1.0, 1e3, 1e250], size=(shape[0], 1))
     return np.asarray(radius * size * generator.standard_normal(shape))

@@ -38,6 +38,17 @@ class Setting:
         """Rows and columns of the upper triangle, in the samplers' order."""
         return np.triu_indices(self.parameters.inputs.n_features)
 
+    @cached_property
+    def entry_laws(self) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+        """The different laws of products X_i X_j, and how many entries have each.
+
+        A law is a column: the covariance, and the product of the two variances.
+        """
+        (rows, columns), variances = self.upper, np.diag(self.truth)
+        laws = np.stack([self.truth[rows, columns], variances[rows] * variances[columns]])
+        unique, counts = np.unique(laws, axis=1, return_counts=True)
+        return unique, counts
+
     @property
     def base_threshold(self) -> float:
         """t_0."""
@@ -90,9 +101,7 @@ def make_setting(
     )
     parameters = theorem_parameters(inputs)
     if n_records is None:
-        parameters = theorem_parameters(
-            replace(inputs, n_records=parameters.smallest_accurate_n)
-        )
+        parameters = theorem_parameters(replace(inputs, n_records=parameters.smallest_accurate_n))
     return Setting(model, parameters)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ Sampler = Callable[[FloatArray, Schedule, np.random.Generator], IntArray]
 
 _ENTRY_DRAWS = 150_000  # entries times repetitions of the ideal estimator at one S
 _LARGEST_SEED = 2**63
+_SWEEP_POINTS = 5  # on either side of the smallest accurate number of records
+SWEEP_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,15 @@ class IdealSample:
     average: FloatArray
     variance: FloatArray
     exact: Moments
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Errors over target at several numbers of records, some runs at each."""
+
+    setting: Setting
+    records: tuple[int, ...]
+    relative_errors: tuple[tuple[float, ...], ...]
 
 
 def simulate_runs(
@@ -88,9 +99,7 @@ def estimate(
     return np.asarray(schedule.integers(gates) * schedule.unit)
 
 
-def draw_ideal(
-    setting: Setting, *, seed: int = 0, sampler: Sampler = sample_exact
-) -> IdealSample:
+def draw_ideal(setting: Setting, *, seed: int = 0, sampler: Sampler = sample_exact) -> IdealSample:
     """Repeat the ideal estimator at one S.
 
     Without selection entries are independent, so repetitions are further entries of one draw.
@@ -112,15 +121,25 @@ def draw_ideal(
     )
 
 
+def records_sweep(setting: Setting) -> list[int]:
+    """Numbers of records from the smallest private one to 100 times the smallest accurate one."""
+    private = setting.parameters.smallest_private_n
+    accurate = setting.parameters.smallest_accurate_n
+    below = np.geomspace(private, accurate, _SWEEP_POINTS)[1:-1]
+    above = np.geomspace(accurate, 100 * accurate, _SWEEP_POINTS)[1:]
+    points = [private, *below, accurate, *above]
+    return [int(point) for point in points]
+
+
 def error_against_records(
     setting: Setting,
-    records: list[int],
-    runs: int,
+    records: Sequence[int],
+    runs: int = SWEEP_RUNS,
     *,
     seed: int = 0,
     progress: Progress | None = None,
-) -> list[FloatArray]:
-    """Error over target at each number of records, `runs` times."""
+) -> Sweep:
+    """Run the mechanism `runs` times at each number of records."""
     errors = []
     for index, n_records in enumerate(records):
         here = at_records(setting, n_records)
@@ -131,8 +150,8 @@ def error_against_records(
             ratios.append(operator_norm_error(here.symmetric(released), here.truth) / here.target)
             if progress is not None:
                 progress(1)
-        errors.append(np.array(ratios))
-    return errors
+        errors.append(tuple(ratios))
+    return Sweep(setting, tuple(records), tuple(errors))
 
 
 def _streams(seed: int, count: int) -> list[np.random.Generator]:

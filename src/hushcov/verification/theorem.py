@@ -49,17 +49,18 @@ def failure_probability(setting: Setting, sample: IdealSample, *, seed: int = 0)
             tails.log_two_sided(setting.parameters.clip_radius / inputs.scale),
             float(inputs.n_records) * inputs.n_features,
         ),
-        "covariance": log_covariance_failure(setting),
+        "covariance": min(0.0, log_covariance_failure(setting)),
         "coupling": log_coupling_failure(setting, loudest(setting, seed)),
         "concentration": log_bernstein_failure(setting, exact_variance(setting, sample)),
     }
+    total = min(0.0, tails.log_sum(list(parts.values())))
     largest = max(parts, key=lambda name: parts[name])
     return at_most(
         "failure probability",
         "Theorem 1",
         "P(error > alpha sigma^2) <= beta/10 + beta/20 + beta/20 = beta/5 < beta",
         bound=math.log10(beta / 5),
-        measured=tails.log_sum(list(parts.values())) / LOG10,
+        measured=total / LOG10,
         second=math.log10(beta / 10 + beta / 20 + beta / 20),
         detail=f"sum of the computed parts, led by {largest}; second: the paper's sum",
         logarithmic=True,

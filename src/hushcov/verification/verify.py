@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 from hushcov.verification import (
     concentration,
@@ -17,15 +18,56 @@ from hushcov.verification.claim import Claim
 from hushcov.verification.setting import Setting
 from hushcov.verification.simulation import Progress, Run, draw_ideal, simulate_runs
 
+Check = Callable[[], Claim]
+
 N_CLAIMS = 32
+DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A setting, the runs simulated for it, and its claims."""
+
+    setting: Setting
+    runs: tuple[Run, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim holds."""
+        return all(claim.holds for claim in self.claims)
+
+    @property
+    def relative_errors(self) -> list[float]:
+        """Error of each run over the target alpha sigma^2."""
+        return [run.error / self.setting.target for run in self.runs]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON-ready data."""
+        inputs = self.setting.parameters.inputs
+        return {
+            "model": self.setting.model,
+            "inputs": asdict(inputs),
+            "holds": self.holds,
+            "claims": [claim.to_dict() for claim in self.claims],
+            "relative_errors": self.relative_errors,
+        }
 
 
 def verify(
-    setting: Setting, runs: int = 40, progress: Progress | None = None, *, seed: int = 0
+    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress | None = None, *, seed: int = 0
 ) -> list[Claim]:
     """Check Theorem 1 and its lemmas; `progress` hears of `runs + N_CLAIMS` steps."""
+    return list(verify_setting(setting, runs, progress, seed=seed).claims)
+
+
+def verify_setting(
+    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress | None = None, *, seed: int = 0
+) -> Verification:
+    """Check Theorem 1 and its lemmas, and keep the runs they were judged on."""
     simulated = simulate_runs(setting, runs, seed=seed, progress=progress)
-    return check_claims(setting, simulated, progress, seed=seed)
+    claims = check_claims(setting, simulated, progress, seed=seed)
+    return Verification(setting, simulated, tuple(claims))
 
 
 def check_claims(
@@ -36,8 +78,17 @@ def check_claims(
     seed: int = 0,
 ) -> list[Claim]:
     """Check every claim against runs that were simulated before."""
+    claims = []
+    for check in (*_accuracy(setting, runs, seed), *_privacy(setting, seed)):
+        claims.append(check())
+        if progress is not None:
+            progress(1)
+    return claims
+
+
+def _accuracy(setting: Setting, runs: Sequence[Run], seed: int) -> list[Check]:
     sample = draw_ideal(setting, seed=seed)
-    checks: list[Callable[[], Claim]] = [
+    return [
         lambda: theorem.final_error(setting, runs, sample),
         lambda: theorem.failure_probability(setting, sample, seed=seed),
         lambda: covariance.clipping(setting),
@@ -59,6 +110,11 @@ def check_claims(
         lambda: selection.noise_event(setting),
         lambda: selection.coupling(setting, seed=seed),
         lambda: selection.coupling_in_law(setting, seed=seed),
+    ]
+
+
+def _privacy(setting: Setting, seed: int) -> list[Check]:
+    return [
         lambda: sensitivity.entry_sensitivity(setting, seed=seed),
         lambda: privacy.selection_range(setting),
         lambda: privacy.selection_calibration(setting),
@@ -71,9 +127,3 @@ def check_claims(
         lambda: privacy.transcript_budget(setting),
         lambda: privacy.total_delta(setting),
     ]
-    claims = []
-    for check in checks:
-        claims.append(check())
-        if progress is not None:
-            progress(1)
-    return claims

@@ -1,9 +1,18 @@
 """The paper's mechanism: public parameters, two samplers of Algorithm 1, and its release."""
 
+from hushcov.mechanisms.multiscale.calibrated import (
+    RECONSTRUCTIONS,
+    CalibratedInputs,
+    CalibratedParameters,
+    Design,
+    calibrated_parameters,
+    draft_schedule,
+)
 from hushcov.mechanisms.multiscale.exact import sample_exact
 from hushcov.mechanisms.multiscale.literal import sample_literal
 from hushcov.mechanisms.multiscale.mechanism import (
     Moments,
+    Parameters,
     certify,
     grid_for,
     release_multiscale,
@@ -14,18 +23,28 @@ from hushcov.mechanisms.multiscale.parameters import (
     theorem_parameters,
 )
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
+from hushcov.mechanisms.multiscale.transcript import Transcript, sample_transcript
 
 __all__ = [
+    "RECONSTRUCTIONS",
+    "CalibratedInputs",
+    "CalibratedParameters",
+    "Design",
     "Level",
     "Moments",
+    "Parameters",
     "PublicInputs",
     "Schedule",
     "TheoremParameters",
+    "Transcript",
+    "calibrated_parameters",
     "certify",
+    "draft_schedule",
     "gate_correction",
     "grid_for",
     "release_multiscale",
     "sample_exact",
     "sample_literal",
+    "sample_transcript",
     "theorem_parameters",
 ]

@@ -2,29 +2,82 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.accounting import Approximate, Guarantee
+from hushcov.accounting import Approximate, Guarantee, compose
 from hushcov.exceptions import DataError, PrivacyConditionError
+from hushcov.mechanisms.multiscale.calibrated import CalibratedParameters
 from hushcov.mechanisms.multiscale.exact import check_capacity, sample_exact
 from hushcov.mechanisms.multiscale.numerics import numerical_delta, rounding_inflation
 from hushcov.mechanisms.multiscale.parameters import TheoremParameters
+from hushcov.mechanisms.multiscale.reconstruction import value_integers
+from hushcov.mechanisms.multiscale.transcript import sample_transcript
 from hushcov.mechanisms.release import Release
 from hushcov.noise import Entropy
 from hushcov.records import IntegerGrid, SecondMoments
 from hushcov.simulate import SimulatedMoments
 
 Moments = SecondMoments | SimulatedMoments
+Parameters = TheoremParameters | CalibratedParameters
 
 
-def grid_for(parameters: TheoremParameters) -> IntegerGrid:
+def grid_for(parameters: Parameters) -> IntegerGrid:
     """The public grid on which records are clipped at R and rounded."""
     return IntegerGrid.for_records(parameters.clip_radius, parameters.inputs.n_records)
 
 
-def certify(parameters: TheoremParameters, *, private: bool, exact_statistic: bool) -> Guarantee:
-    """Check every condition of the privacy proof from public inputs, or raise.
+def certify(parameters: Parameters, *, private: bool, exact_statistic: bool) -> Guarantee:
+    """Check from public inputs alone that the guarantee holds, or raise.
+
+    Privacy
+    -------
+    Neighbours: replace one record. With the paper's constants see `certify_theorem`. With
+    calibrated ones the accountant bounds the events of the schedule; there is no precondition.
+
+    `exact_statistic` says that S is given as it is (a simulation), not rounded from integers.
+    """
+    check_capacity(parameters.schedule)
+    if isinstance(parameters, TheoremParameters):
+        return certify_theorem(parameters, private=private, exact_statistic=exact_statistic)
+    return certify_calibrated(parameters, private=private)
+
+
+def certify_calibrated(parameters: CalibratedParameters, *, private: bool) -> Guarantee:
+    """Let the accountant bound a calibrated schedule once more, from its events.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. The selections are bounded-range events, the
+    queries one Gaussian, and rounding is charged; `docs/proofs/multiscale.md`, steps 9 to 11.
+    """
+    inputs = parameters.inputs
+    allowed = inputs.delta - parameters.numerical_delta
+    if allowed <= 0:
+        raise PrivacyConditionError(
+            f"delta must be above {parameters.numerical_delta:.3g}, which finite precision costs "
+            f"at this size, got {inputs.delta!r}: choose a larger delta."
+        )
+    bound = compose(parameters.events, delta=allowed, pld=False)
+    return Guarantee(
+        epsilon=inputs.epsilon,
+        delta=inputs.delta,
+        transcript_epsilon=bound.epsilon,
+        transcript_delta=bound.delta,
+        numerical_delta=parameters.numerical_delta,
+        events=parameters.events,
+        method=bound.method,
+        preconditions=("none: the accountant bounds every schedule at every n",),
+        private=private,
+    )
+
+
+def certify_theorem(
+    parameters: TheoremParameters, *, private: bool, exact_statistic: bool
+) -> Guarantee:
+    """Check every condition of the paper's privacy proof from public inputs, or raise.
 
     Privacy
     -------
@@ -36,7 +89,6 @@ def certify(parameters: TheoremParameters, *, private: bool, exact_statistic: bo
     `exact_statistic` says that S is given as it is (a simulation), not rounded from integers.
     """
     parameters.require_private()
-    check_capacity(parameters.schedule)
     inputs = parameters.inputs
     epsilon, delta = inputs.epsilon, inputs.delta
     events = _events(parameters)
@@ -50,11 +102,11 @@ def certify(parameters: TheoremParameters, *, private: bool, exact_statistic: bo
     return Guarantee(
         epsilon=epsilon,
         delta=delta,
-        transcript_epsilon=sum(event.epsilon for event in events),  # proof: step 6
-        transcript_delta=sum(event.delta for event in events),  # proof: step 6
+        transcript_epsilon=math.fsum(event.epsilon for event in events),  # proof: step 6
+        transcript_delta=math.fsum(event.delta for event in events),  # proof: step 6
         numerical_delta=numerical_delta(parameters.schedule, epsilon),
         events=events,
-        method="basic composition",
+        method="basic",
         preconditions=(
             "(1 + e^(epsilon/4)) eta <= delta/16: log eta is "
             f"{parameters.log_clipping_slack:.4g}, n_records is at least "
@@ -78,9 +130,7 @@ def _events(parameters: TheoremParameters) -> tuple[Approximate, ...]:
     return (*[selection] * L, gates)
 
 
-def release_multiscale(
-    moments: Moments, parameters: TheoremParameters, entropy: Entropy
-) -> Release:
+def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entropy) -> Release:
     """Certify, run Algorithm 1 on the moments, and return its integers.
 
     Privacy
@@ -93,17 +143,30 @@ def release_multiscale(
         parameters, private=entropy.private and not simulated, exact_statistic=simulated
     )
     statistic = _statistic(moments, parameters)
-    gates = sample_exact(statistic, parameters.schedule, entropy.generator)  # proof: step 7
+    integers, unit = _reconstruct(statistic, parameters, entropy.generator)
     return Release(
         mechanism="multiscale",
-        integers=_symmetric(parameters.schedule.integers(gates), parameters.inputs.n_features),
-        unit=parameters.schedule.unit,
+        integers=_symmetric(integers, parameters.inputs.n_features),
+        unit=unit,
         guarantee=guarantee,
         parameters=parameters.to_dict(),
     )
 
 
-def _statistic(moments: Moments, parameters: TheoremParameters) -> npt.NDArray[np.float64]:
+def _reconstruct(
+    statistic: npt.NDArray[np.float64], parameters: Parameters, generator: np.random.Generator
+) -> tuple[npt.NDArray[np.int64], float]:
+    """Integers of the upper triangle and the value of one step: post-processing of (J, V)."""
+    schedule = parameters.schedule
+    if isinstance(parameters, CalibratedParameters) and parameters.reconstruction == "value":
+        transcript = sample_transcript(statistic, schedule, generator)
+        keep_above = parameters.design.keep_above
+        return value_integers(transcript, schedule, keep_above), parameters.unit
+    gates = sample_exact(statistic, schedule, generator)  # proof: step 7
+    return schedule.integers(gates), schedule.unit
+
+
+def _statistic(moments: Moments, parameters: Parameters) -> npt.NDArray[np.float64]:
     """The upper triangle of S in units of t_0, after checking that S is the declared one."""
     inputs = parameters.inputs
     if (moments.n_records, moments.n_features) != (inputs.n_records, inputs.n_features):

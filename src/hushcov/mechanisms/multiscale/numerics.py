@@ -32,7 +32,7 @@ def total_variation(schedule: Schedule) -> float:
     else:
         # With clipped noise a gate is certain unless 1 - clip < |S|/T < 1 + clip: an entry has at
         # most two neighbouring levels where it is not, and the others follow a public law.
-        undecided = max((a + b for a, b in zip(full, [*full[1:], 0], strict=True)), default=0)
+        undecided = max((sum(full[i : i + 2]) for i in range(len(full))), default=0)
     divergence = _COST * (_DRAWS_WITH_SELECTION * selecting + undecided)
     return math.sqrt(divergence / 2)
 
@@ -49,3 +49,18 @@ def rounding_inflation(n_records: int) -> float:
     by up to Delta + 2^-51 R^2 = Delta (1 + 2^-52 n).
     """
     return n_records * 2.0**-52 + 2.0**-50  # proof: step 8
+
+
+def value_variation(schedule: Schedule, largest: float, unit: float) -> float:
+    """Bound on the distance that arithmetic in doubles adds to values rounded to steps of `unit`.
+
+    A weighted mean of the queries of an entry of size at most `largest` is wrong by at most
+    e = (8 + tests) 2^-53 of it. That moves the ends of a rounding cell by e, so its probability by
+    a relative 2 e / unit where the density is flat over a cell, and by at most e^(z/4) times as
+    much z deviations out: the chi-square divergence is below 4 (2 e / unit)^2 an entry.
+    Divergences add over entries, and Pinsker's inequality gives the distance.
+    """
+    entries = min(schedule.total_quota, schedule.n_entries)
+    tests = sum(level.repetitions for level in schedule.levels)
+    error = (8 + tests) * 2.0**-53 * largest
+    return math.sqrt(2 * entries) * 2 * error / unit  # proof: step 9

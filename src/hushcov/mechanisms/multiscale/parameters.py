@@ -8,19 +8,20 @@ are the correctly rounded doubles. `docs/notation.md` ties each name to the pape
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 
 from hushcov._validation import check_integer, check_real
-from hushcov.exceptions import PrivacyConditionError
+from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
 
 QUOTA_CONSTANT = 64  # C_s
 RATE_CONSTANT = 4096  # C_rho
 GATE_CLIP = 0.25
+LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 _EXACT = Context(prec=60)
 
 
@@ -43,7 +44,11 @@ class PublicInputs:
         )
         checked = {
             "n_records": check_integer(
-                "n_records", self.n_records, at_least=1, cure="give the number of records."
+                "n_records",
+                self.n_records,
+                at_least=1,
+                at_most=LARGEST_N,
+                cure="give the number of records.",
             ),
             "n_features": d,
             "row_sparsity": check_integer(
@@ -236,8 +241,14 @@ def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
                 / (Decimal(inputs.failure_probability) * Decimal(inputs.delta))
             ).ln()
         )
+    thresholds = tuple(float(value) for value in t)
+    if not math.isfinite(float(test_rate)):
+        raise CapacityError(
+            f"target_error must be large enough for the test rate to fit a double, got "
+            f"{inputs.target_error!r} at scale {inputs.scale!r}: choose a larger one."
+        )
     radius = _clip_radius(inputs, n)
-    sensitivity = 2 * radius**2 / n
+    sensitivity = _entry_sensitivity(inputs, n)
     r = _gate_noise(inputs, sensitivity, float(query_budget))
     return TheoremParameters(
         inputs=inputs,
@@ -245,17 +256,14 @@ def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
         log_factor=float(log_factor),
         clip_radius=radius,
         entry_sensitivity=sensitivity,
-        thresholds=tuple(float(value) for value in t),
+        thresholds=thresholds,
         test_rate=float(test_rate),
         repetitions=tuple(m),
         activations=tuple(float(value) for value in p),
         inactivations=tuple(float(1 - value) for value in p),
         candidates=tuple(M),
         quotas=tuple(s),
-        selection_scales=tuple(
-            _selection_scale(inputs, n_levels, sensitivity, float(t_ell), s_ell, M_ell)
-            for t_ell, s_ell, M_ell in zip(t[:-1], s, M, strict=True)
-        ),
+        selection_scales=_selection_scales(inputs, sensitivity, thresholds, s, M),
         query_budget=float(query_budget),
         total_quota=sum(s),
         gate_noise=r,
@@ -282,15 +290,27 @@ def _clip_radius(inputs: PublicInputs, n: int) -> float:
     )
 
 
-def _selection_scale(
-    inputs: PublicInputs, n_levels: int, sensitivity: float, t_ell: float, s_ell: int, M_ell: int
-) -> float | None:
-    """b_ell, the one-shot Laplace scale at budget (epsilon/(8L), delta/(32L)); None if all stay."""
-    if s_ell == M_ell:
-        return None
-    log_term = math.log(M_ell) + math.log(32 * n_levels) - math.log(inputs.delta)
+def _entry_sensitivity(inputs: PublicInputs, n: int) -> float:
+    """Delta, the most that replacing one of n clipped records moves an entry of S."""
+    return 2 * _clip_radius(inputs, n) ** 2 / n
+
+
+def _selection_scales(
+    inputs: PublicInputs,
+    sensitivity: float,
+    thresholds: Sequence[float],
+    quotas: Sequence[int],
+    candidates: Sequence[int],
+) -> tuple[float | None, ...]:
+    """b_ell, one-shot Laplace scales at budget (epsilon/(8L), delta/(32L)); None if all stay."""
+    n_levels = len(quotas)
     epsilon_ell = inputs.epsilon / (8 * n_levels)
-    return 8 * (sensitivity / t_ell) * math.sqrt(s_ell * log_term) / epsilon_ell
+    scales: list[float | None] = []
+    for t_ell, s_ell, M_ell in zip(thresholds, quotas, candidates, strict=False):
+        log_term = math.log(M_ell) + math.log(32 * n_levels) - math.log(inputs.delta)
+        scale = 8 * (sensitivity / t_ell) * math.sqrt(s_ell * log_term) / epsilon_ell
+        scales.append(scale if s_ell < M_ell else None)
+    return tuple(scales)
 
 
 def _gate_noise(inputs: PublicInputs, sensitivity: float, query_budget: float) -> float:
@@ -309,29 +329,29 @@ def _log_clipping_slack(total_quota: int, r: float) -> float:
     return math.log(2) + math.log(total_quota) - 1 / (32 * r) / r
 
 
-def _shrinkage(parameters: TheoremParameters, n: int) -> float:
-    """Sensitivity at n over sensitivity at the object's own n: r and b scale with it."""
-    inputs = parameters.inputs
-    return float(2 * _clip_radius(inputs, n) ** 2 / n / parameters.entry_sensitivity)
-
-
 def _is_private(parameters: TheoremParameters, n: int) -> bool:
     inputs = parameters.inputs
-    r = parameters.gate_noise * _shrinkage(parameters, n)
-    log_cost = math.log1p(math.exp(inputs.epsilon / 4)) + _log_clipping_slack(
-        parameters.total_quota, r
-    )
-    return log_cost <= math.log(inputs.delta / 16)
+    r = _gate_noise(inputs, _entry_sensitivity(inputs, n), parameters.query_budget)
+    slack = _log_clipping_slack(parameters.total_quota, r)
+    return math.log1p(math.exp(inputs.epsilon / 4)) + slack <= math.log(inputs.delta / 16)
 
 
 def _is_accurate(parameters: TheoremParameters, n: int) -> bool:
-    shrinkage = _shrinkage(parameters, n)
     gamma = parameters.union_log
-    largest_b = max((b for b in parameters.selection_scales if b is not None), default=0.0)
+    sensitivity = _entry_sensitivity(parameters.inputs, n)
+    r = _gate_noise(parameters.inputs, sensitivity, parameters.query_budget)
+    scales = _selection_scales(
+        parameters.inputs,
+        sensitivity,
+        parameters.thresholds,
+        parameters.quotas,
+        parameters.candidates,
+    )
+    largest_b = max((b for b in scales if b is not None), default=0.0)
     return (
         _is_private(parameters, n)
-        and parameters.gate_noise * shrinkage <= 1 / (8 * math.sqrt(gamma))
-        and largest_b * shrinkage <= 1 / (64 * gamma)
+        and r <= 1 / (8 * math.sqrt(gamma))
+        and largest_b <= 1 / (64 * gamma)
     )
 
 

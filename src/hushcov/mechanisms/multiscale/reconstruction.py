@@ -18,7 +18,7 @@ from hushcov.mechanisms.multiscale.transcript import Transcript
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-STEPS_PER_DEVIATION = 8  # rounding at an eighth of the deviation adds 0.1 % to the variance
+STEPS_PER_DEVIATION = 4  # rounding at a quarter of the deviation adds 0.5 % to the variance
 
 
 def value_unit(schedule: Schedule) -> float:

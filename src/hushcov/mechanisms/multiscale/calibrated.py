@@ -1,0 +1,279 @@
+"""Algorithm 1 with chosen numbers: any public design becomes a certified schedule.
+
+The steps are the paper's. What changes is how the numbers come about: selection noise is Gumbel,
+the gate noise may stay unclipped, all budgets are one composition, and the noise is the smallest
+the accountant certifies. There is no condition on n: whatever the design, the schedule is private.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from scipy import special
+
+from hushcov._validation import check_choice, check_integer, check_real
+from hushcov.accounting import (
+    BoundedRange,
+    Event,
+    Gaussian,
+    TotalVariation,
+    calibrate,
+    calibrate_zcdp,
+)
+from hushcov.mechanisms.multiscale.numerics import (
+    numerical_delta,
+    rounding_inflation,
+    value_variation,
+)
+from hushcov.mechanisms.multiscale.reconstruction import value_unit
+from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
+
+RECONSTRUCTIONS = ("gate", "value")
+LARGEST_EPSILON = 10.0
+# kappa corrects the mean of 1/(1 - Z); without a clip that mean does not exist, and the part of
+# the noise beyond a half is left out of it.
+_CORRECTED_NOISE = 0.5
+# Finite precision may take this share of delta before a request is refused.
+_LARGEST_NUMERICAL_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class CalibratedInputs:
+    """What is public before any record is read, checked against the allowed ranges."""
+
+    n_records: int
+    n_features: int
+    row_sparsity: int
+    epsilon: float
+    delta: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        d = check_integer("n_features", self.n_features, at_least=1, cure="give the columns.")
+        checked = {
+            "n_records": check_integer(
+                "n_records",
+                self.n_records,
+                at_least=1,
+                at_most=10**18,
+                cure="give the number of records.",
+            ),
+            "n_features": d,
+            "row_sparsity": check_integer(
+                "row_sparsity",
+                self.row_sparsity,
+                at_least=1,
+                at_most=d,
+                cure="it counts the nonzero entries of a row, the diagonal included.",
+            ),
+            "epsilon": check_real(
+                "epsilon",
+                self.epsilon,
+                above=0,
+                at_most=LARGEST_EPSILON,
+                cure="larger values promise next to nothing.",
+            ),
+            "delta": check_real(
+                "delta",
+                self.delta,
+                above=0,
+                at_most=0.1,
+                cure="choose it well below 1 / n_records.",
+            ),
+            "scale": check_real(
+                "scale",
+                self.scale,
+                above=1e-60,
+                at_most=1e60,
+                cure="it is a public sub-Gaussian scale (a bound on every standard deviation), "
+                "never inferred from X.",
+            ),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True)
+class Design:
+    """The numbers that are free to choose, in units of the scale; all public."""
+
+    clip_radius: float  # R / sigma
+    base_threshold: float  # t_0 / sigma^2
+    n_levels: int  # L
+    base_tests: float  # expected tests per entry at level 0; four times as many a level up
+    quota_factor: float  # quota over the number of tests that k-sparsity lets be relevant
+    energy_factor: float  # the same for the bound sum_j Sigma_ij^2 <= energy_factor sigma^4
+    selection_ratio: float  # selection noise over gate noise
+    gate_clip: float  # inf for none
+    keep_above: float  # values are kept above this multiple of their deviation
+
+
+@dataclass(frozen=True)
+class CalibratedParameters:
+    """A certified schedule with everything needed to run and to explain it."""
+
+    inputs: CalibratedInputs
+    design: Design
+    reconstruction: str
+    clip_radius: float
+    entry_sensitivity: float
+    schedule: Schedule
+    events: tuple[Event, ...]
+    numerical_delta: float
+
+    @property
+    def unit(self) -> float:
+        """The public value of one released integer step."""
+        if self.reconstruction == "value":
+            return value_unit(self.schedule) * self.schedule.base_threshold
+        return self.schedule.unit
+
+    def to_dict(self) -> dict[str, object]:
+        """Return inputs, design and schedule as plain, JSON-ready data."""
+        schedule = self.schedule
+        return {
+            "inputs": asdict(self.inputs),
+            "constants": "calibrated",
+            "reconstruction": self.reconstruction,
+            "design": asdict(self.design)
+            | {"gate_clip": None if math.isinf(schedule.gate_clip) else schedule.gate_clip},
+            "clip_radius": self.clip_radius,
+            "entry_sensitivity": self.entry_sensitivity,
+            "gate_noise": schedule.gate_noise,
+            "gate_correction": schedule.gate_correction,
+            "test_rate": schedule.test_rate,
+            "levels": [asdict(level) for level in schedule.levels],
+        }
+
+
+def calibrated_parameters(
+    inputs: CalibratedInputs, design: Design, reconstruction: str
+) -> CalibratedParameters:
+    """The least noisy certified schedule of a design.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. The events of the answer compose to at most
+    (epsilon, delta - numerical_delta) by the accountant, which re-checks its own answer;
+    `docs/proofs/multiscale.md`, steps 10 and 11.
+    """
+    check_choice("reconstruction", reconstruction, RECONSTRUCTIONS)
+    radius = design.clip_radius * inputs.scale
+    sensitivity = 2 * radius**2 / inputs.n_records
+    draft = draft_schedule(inputs, design)
+    numerical = _numerical_delta(draft, inputs, design, reconstruction)
+    delta = inputs.delta - min(numerical, _LARGEST_NUMERICAL_SHARE * inputs.delta)
+    inflated = sensitivity * (1 + rounding_inflation(inputs.n_records))
+
+    def family(noise: float) -> tuple[Event, ...]:
+        return schedule_events(_with_noise(draft, noise, design), inflated)
+
+    multiplier = calibrate(
+        lambda factor: family(factor * draft.gate_noise), inputs.epsilon, delta, (0.25, 1e3)
+    )
+    schedule = _with_noise(draft, multiplier * draft.gate_noise, design)
+    return CalibratedParameters(
+        inputs=inputs,
+        design=design,
+        reconstruction=reconstruction,
+        clip_radius=radius,
+        entry_sensitivity=sensitivity,
+        schedule=schedule,
+        events=schedule_events(schedule, inflated),
+        numerical_delta=numerical,
+    )
+
+
+def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
+    """The schedule of a design with noise from the zCDP bound: close, quick, not certified."""
+    d, k, sigma2 = inputs.n_features, inputs.row_sparsity, inputs.scale**2
+    n_entries = d * (d + 1) // 2
+    levels = []
+    for ell in range(design.n_levels):
+        tests = design.base_tests * 4.0**ell
+        repetitions = math.ceil(tests)
+        t = math.ldexp(design.base_threshold, ell)
+        # At most d (k+1)/2 entries are nonzero, and at most d (1 + sigma^4/t^2)/2 reach t.
+        relevant = d / 2 * min(k + 1.0, 1 + design.energy_factor / t**2)
+        candidates = n_entries * repetitions
+        quota = min(candidates, math.ceil(design.quota_factor * relevant * tests))
+        levels.append(
+            Level(
+                threshold=t * sigma2,
+                repetitions=repetitions,
+                activation=tests / repetitions,
+                inactivation=1 - tests / repetitions,
+                candidates=candidates,
+                quota=quota,
+                selection_scale=1.0 if quota < candidates else None,
+            )
+        )
+    draft = Schedule(
+        n_features=d,
+        levels=tuple(levels),
+        test_rate=design.base_tests / (design.base_threshold * sigma2) ** 2,
+        gate_noise=1.0,
+        gate_clip=design.gate_clip,
+        gate_correction=1.0,
+        gumbel=True,
+    )
+    sensitivity = 2 * (design.clip_radius * inputs.scale) ** 2 / inputs.n_records
+    cost = sum(
+        level.quota
+        / level.threshold**2
+        * (1 + (0 if level.selection_scale is None else design.selection_ratio**-2))
+        for level in levels
+    )
+    rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
+    return _with_noise(draft, sensitivity * math.sqrt(cost / (2 * rho)), design)
+
+
+def schedule_events(schedule: Schedule, sensitivity: float) -> tuple[Event, ...]:
+    """What a schedule is charged for entries of S that move by at most `sensitivity`."""
+    events: list[Event] = []
+    for level in schedule.levels:
+        if level.selection_scale is not None:
+            eta = 2 * sensitivity / level.threshold / level.selection_scale  # proof: step 10
+            events.append(BoundedRange(eta, level.quota))
+    events.append(Gaussian(sensitivity * math.sqrt(schedule.query_budget) / schedule.gate_noise))
+    if not math.isinf(schedule.gate_clip):
+        beyond = 2 * special.ndtr(-schedule.gate_clip / schedule.gate_noise)
+        slack = schedule.total_quota * float(beyond)  # proof: step 11
+        if slack > 0:
+            events.append(TotalVariation(min(slack, 1 - 1e-12)))
+    return tuple(events)
+
+
+def _with_noise(schedule: Schedule, gate_noise: float, design: Design) -> Schedule:
+    """The same tests with gate noise r and selection noise in the design's ratio to it."""
+    scale = design.selection_ratio * gate_noise
+    clip = min(schedule.gate_clip, _CORRECTED_NOISE)
+    return Schedule(
+        n_features=schedule.n_features,
+        levels=tuple(
+            level if level.selection_scale is None else _with_scale(level, scale)
+            for level in schedule.levels
+        ),
+        test_rate=schedule.test_rate,
+        gate_noise=gate_noise,
+        gate_clip=schedule.gate_clip,
+        gate_correction=gate_correction(gate_noise, clip),
+        gumbel=True,
+    )
+
+
+def _with_scale(level: Level, scale: float) -> Level:
+    return Level(**(asdict(level) | {"selection_scale": scale}))
+
+
+def _numerical_delta(
+    schedule: Schedule, inputs: CalibratedInputs, design: Design, reconstruction: str
+) -> float:
+    cost = numerical_delta(schedule, inputs.epsilon)
+    if reconstruction == "value":
+        largest = (design.clip_radius**2) / design.base_threshold
+        cost += (1 + math.exp(inputs.epsilon)) * value_variation(
+            schedule, largest, 0.25 * value_unit(schedule)
+        )
+    return cost

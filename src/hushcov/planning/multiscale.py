@@ -1,0 +1,171 @@
+"""The public optimiser behind `constants="calibrated"`.
+
+It chooses the design that minimises the predicted error, averaged over the reference models with
+each error capped at that of the zero matrix. Everything is a function of public inputs, and the
+search and its random numbers are fixed, so the same inputs always give the same design.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from hushcov.mechanisms.multiscale import (
+    CalibratedInputs,
+    CalibratedParameters,
+    Design,
+    calibrated_parameters,
+    draft_schedule,
+)
+from hushcov.mechanisms.multiscale.transcript import LARGEST_TRANSCRIPT
+from hushcov.planning.prediction import predict_error
+from hushcov.planning.reference import REFERENCE_MODELS, reference
+
+_SEARCH_FEATURES = 100  # size of the references while searching, and for the final prediction
+_FINAL_FEATURES = 1000
+_FINAL_DRAWS = 3
+_LARGEST_COUNT = 2**60
+
+# The values a coordinate of the design may take, smallest first.
+_CHOICES: dict[str, Sequence[float]] = {
+    "clip_radius": [2 + 0.25 * step for step in range(13)],
+    "base_threshold": [2.0 ** (-step / 2) for step in range(24, -3, -1)],
+    "n_levels": list(range(1, 11)),
+    "base_tests": [4.0**-3, 4.0**-2, 0.25, 1, 2, 3, 4, 6, 8, 16, 32, 64, 256, 1024, 4096],
+    "quota_factor": [2.0 ** (step / 4) for step in range(-16, 9)],
+    "energy_factor": [2.0**-step for step in range(6, -1, -1)],
+    "selection_ratio": [2.0 ** (step / 2) for step in range(-6, 7)],
+    "gate_clip": [0.25, 0.5, math.inf],
+    "keep_above": [0.5 * step for step in range(13)],
+}
+_STARTS = {
+    "value": (Design(3.0, 0.25, 1, 1, 1.0, 1.0, 1.0, math.inf, 2.0),),
+    "gate": (
+        Design(3.0, 2.0**-6, 6, 1, 1.0, 0.25, 0.7071067811865476, math.inf, 0.0),
+        Design(3.0, 0.25, 1, 1, 0.25, 0.25, 1.0, math.inf, 0.0),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class MultiscalePlan:
+    """The chosen parameters and what to expect of them."""
+
+    parameters: CalibratedParameters
+    predicted_error: dict[str, float]  # per reference model, in units of scale^2
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether releasing nothing, the zero matrix, is expected to do as well everywhere."""
+        return min(self.predicted_error.values()) >= 1.0
+
+    @property
+    def advice(self) -> str:
+        """The prediction in words, without formulas."""
+        inputs = self.parameters.inputs
+        low, high = min(self.predicted_error.values()), max(self.predicted_error.values())
+        size = f"{inputs.n_records:,} records of {inputs.n_features:,} features"
+        if self.hopeless:
+            return (
+                f"{size} are too few at this budget: the predicted error is {low:.2g} scale**2, "
+                "no better than the zero matrix, whose error is at most 1. Use more records, "
+                "fewer features, or a larger budget."
+            )
+        return (
+            f"{size}: the predicted operator-norm error is {low:.2g} to {high:.2g} scale**2 over "
+            "the reference models; the zero matrix has at most 1."
+        )
+
+
+@lru_cache(maxsize=512)
+def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> MultiscalePlan:
+    """Choose the design for these inputs and predict the error of each reference model."""
+    best = min(
+        (_descend(start, inputs, reconstruction) for start in _STARTS[reconstruction]),
+        key=lambda found: found[0],
+    )[1]
+    parameters = calibrated_parameters(inputs, best, reconstruction)
+    return MultiscalePlan(parameters, _predictions(parameters))
+
+
+def _predictions(parameters: CalibratedParameters) -> dict[str, float]:
+    """Median over a few draws of the final schedule's error on each reference model."""
+    inputs = parameters.inputs
+    predicted = {}
+    for model in REFERENCE_MODELS:
+        ref = reference(model, inputs.n_features, inputs.row_sparsity, _FINAL_FEATURES)
+        predicted[model] = statistics.median(
+            predict_error(
+                inputs,
+                parameters.design,
+                parameters.schedule,
+                parameters.reconstruction,
+                ref,
+                seed,
+            )
+            for seed in range(_FINAL_DRAWS)
+        )
+    return predicted
+
+
+def _descend(design: Design, inputs: CalibratedInputs, reconstruction: str) -> tuple[float, Design]:
+    """Coordinate descent over the choices: move each coordinate while that helps."""
+    score = _score(design, inputs, reconstruction)
+    improved = True
+    step = 2
+    while improved or step > 1:
+        step = step if improved else 1
+        improved = False
+        for name in _CHOICES:
+            if name == "keep_above" and reconstruction == "gate":
+                continue
+            found_score, found = _line_search(name, design, score, inputs, reconstruction, step)
+            if found_score < score * 0.999:
+                score, design, improved = found_score, found, True
+    return score, design
+
+
+def _line_search(
+    name: str,
+    design: Design,
+    score: float,
+    inputs: CalibratedInputs,
+    reconstruction: str,
+    step: int,
+) -> tuple[float, Design]:
+    """Walk along one coordinate, first up then down, as long as the score improves."""
+    choices = _CHOICES[name]
+    here = min(range(len(choices)), key=lambda i: abs(choices[i] - getattr(design, name)))
+    best_score, best = score, design
+    for direction in (step, -step):
+        position = here + direction
+        while 0 <= position < len(choices):
+            trial = replace(design, **{name: choices[position]})  # type: ignore[arg-type]
+            trial_score = _score(trial, inputs, reconstruction)
+            if trial_score >= best_score:
+                break
+            best_score, best = trial_score, trial
+            position += direction
+        if best is not design:
+            break
+    return best_score, best
+
+
+def _score(design: Design, inputs: CalibratedInputs, reconstruction: str) -> float:
+    """Mean predicted error over the reference models, each capped at the zero matrix's error."""
+    schedule = draft_schedule(inputs, design)
+    if reconstruction == "value" and schedule.total_quota > LARGEST_TRANSCRIPT:
+        return math.inf
+    if max(level.candidates for level in schedule.levels) > _LARGEST_COUNT:
+        return math.inf
+    if not math.isinf(design.gate_clip) and schedule.gate_noise > design.gate_clip / 6:
+        return math.inf  # clipping would cost more delta than there is
+    errors = []
+    for model in REFERENCE_MODELS:
+        ref = reference(model, inputs.n_features, inputs.row_sparsity, _SEARCH_FEATURES)
+        errors.append(predict_error(inputs, design, schedule, reconstruction, ref))
+    # Beyond the cap a little slope is kept, so that the search is not lost on a plateau.
+    return statistics.fmean(min(error, 1 + 0.01 * math.log(max(error, 1))) for error in errors)

@@ -1,0 +1,208 @@
+"""Predicted error of a multiscale schedule on a reference covariance.
+
+The edge of each selection is where the expected number of scores above it equals the quota.
+Given the edge, tests are independent, so each entry's law is known: gate counts are binomial,
+values are Gaussian. One draw of the error matrix on the reference, with fixed seeds, gives its
+operator norm. Nothing here reads data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Level, Schedule
+from hushcov.metrics import operator_norm
+from hushcov.planning.reference import Reference
+
+FloatArray = npt.NDArray[np.float64]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell
+
+
+@dataclass(frozen=True)
+class _TestLaw:
+    """Per entry size, for one active test: selected, selected with gate + or -, mean 1/T^2."""
+
+    selected: FloatArray
+    fired: FloatArray
+    misfired: FloatArray
+    precision: FloatArray
+
+
+def predict_error(
+    inputs: CalibratedInputs,
+    design: Design,
+    schedule: Schedule,
+    reconstruction: str,
+    ref: Reference,
+    seed: int = 0,
+) -> float:
+    """One draw of the operator-norm error, in units of scale^2, on a reference covariance."""
+    generator = np.random.default_rng(seed)
+    sigma2 = inputs.scale**2
+    kept, diagonal = _clipping(design.clip_radius, ref)
+    sizes = np.concatenate([ref.sizes, ref.zero_sizes(inputs.n_records)])
+    share = np.full(len(sizes) - len(ref.sizes), 1.0)
+    counts = np.concatenate([ref.counts, share * ref.n_zeros / len(share)])
+    laws = [_test_law(sizes * sigma2, counts, level, schedule) for level in schedule.levels]
+    statistic = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
+    statistic = statistic + _sampling_noise(ref, inputs.n_records, generator)
+    draw = _draw_values if reconstruction == "value" else _draw_gates
+    estimate, spurious = draw(statistic, laws, schedule, design, ref, sigma2, generator)
+    error = np.zeros_like(ref.matrix)
+    error[ref.rows, ref.columns] = estimate - ref.values
+    error = _add_spurious(error, spurious, ref)
+    return operator_norm(np.triu(error) + np.triu(error, 1).T)
+
+
+def _clipping(radius: float, ref: Reference) -> tuple[float, FloatArray]:
+    """How clipping shrinks Gaussian products off the diagonal, and the variances it leaves."""
+    variances = np.diag(ref.matrix)
+    z = radius / np.sqrt(variances)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    lost = 2 * ((1 - z**2) * special.ndtr(-z) + z * density)
+    typical = radius / math.sqrt(ref.variance)
+    inside = 1 - 2 * special.ndtr(-typical)
+    return float(inside**2), variances * (1 - lost)
+
+
+def _sampling_noise(ref: Reference, n_records: int, generator: np.random.Generator) -> FloatArray:
+    variances = np.diag(ref.matrix)
+    spread = np.sqrt(variances[ref.rows] * variances[ref.columns] + ref.values**2)
+    return spread / math.sqrt(n_records) * generator.standard_normal(len(ref.values))
+
+
+def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
+    """What happens to one active test of an entry of each size, given the selection's edge."""
+    omega = sizes[:, None] / level.threshold / _TAU
+    r, clip = schedule.gate_noise, schedule.gate_clip
+    if level.selection_scale is None:
+        kept = np.ones_like(omega)
+    else:
+        edge = _selection_edge(omega, counts, level)
+        kept = _gumbel_tail((edge - omega) / level.selection_scale)
+    fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
+    fire = np.where(1 - omega < -clip, 1.0, fire)
+    wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
+    t = level.threshold
+    return _TestLaw(
+        selected=kept @ _TAU_WEIGHTS,
+        fired=(kept * fire) @ _TAU_WEIGHTS,
+        misfired=(kept * wrong) @ _TAU_WEIGHTS,
+        precision=(kept / (t * _TAU) ** 2) @ _TAU_WEIGHTS,
+    )
+
+
+def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> float:
+    """Where the expected number of noisy scores (plus one) above it equals the quota."""
+    b = level.selection_scale
+    assert b is not None
+    active = counts * level.repetitions * level.activation
+    inactive = counts.sum() * level.repetitions * level.inactivation
+    low, high = -1 - 5 * b, float(omega.max()) + 60 * b
+    for _ in range(48):
+        edge = 0.5 * (low + high)
+        above = active @ (_gumbel_tail((edge - omega) / b) @ _TAU_WEIGHTS)
+        above += inactive * _gumbel_tail(np.asarray((edge + 1) / b))
+        low, high = (edge, high) if above > level.quota else (low, edge)
+    return 0.5 * (low + high)
+
+
+def _gumbel_tail(z: FloatArray) -> FloatArray:
+    return np.asarray(-np.expm1(-np.exp(-np.clip(z, -7.0, 700.0))))
+
+
+def _draw_gates(
+    statistic: FloatArray,
+    laws: list[_TestLaw],
+    schedule: Schedule,
+    design: Design,
+    ref: Reference,
+    sigma2: float,
+    generator: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Gate reconstruction on the support, and what opens at each zero entry."""
+    index, n_zeros = ref.size_index, _zero_entries(ref)
+    total = np.zeros(len(ref.values))
+    spurious = np.zeros(n_zeros)
+    dilution = min(1.0, ref.n_features / len(ref.matrix))
+    for level, law in zip(schedule.levels, laws, strict=True):
+        weight = 1 / (schedule.gate_correction * schedule.test_rate * level.threshold) / sigma2
+        p, m = level.activation, level.repetitions
+        # The pooled sizes carry the law; an entry's own value shifts it along its size.
+        total += weight * generator.binomial(m, np.clip(p * law.fired[index], 0, 1))
+        total -= weight * generator.binomial(m, np.clip(p * law.misfired[index], 0, 1))
+        zero = slice(len(ref.sizes), None)
+        rate = m * p * dilution * np.mean(law.fired[zero] + law.misfired[zero])
+        opened = generator.poisson(rate, n_zeros)
+        signs = 2 * generator.binomial(opened, 0.5) - opened
+        spurious += weight * signs
+    pooled = ref.sizes[index]
+    return np.sign(ref.values) * (total + np.abs(statistic) - pooled), spurious
+
+
+def _draw_values(
+    statistic: FloatArray,
+    laws: list[_TestLaw],
+    schedule: Schedule,
+    design: Design,
+    ref: Reference,
+    sigma2: float,
+    generator: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Value reconstruction on the support, and the values kept at zero entries."""
+    found, deviation, weight = _found(laws, schedule, ref.size_index, generator)
+    deviation = deviation / sigma2
+    value = statistic + deviation * generator.standard_normal(len(statistic))
+    kept = found & (np.abs(value) > design.keep_above * deviation)
+    zero = np.full(_zero_entries(ref), len(ref.sizes))
+    zero += generator.integers(len(laws[0].selected) - len(ref.sizes), size=len(zero))
+    dilution = min(1.0, ref.n_features / len(ref.matrix))
+    seen, spread, zero_weight = _found(laws, schedule, zero, generator, dilution)
+    noise = spread / sigma2 * generator.standard_normal(len(zero))
+    noise = np.where(seen & (np.abs(noise) > design.keep_above * spread / sigma2), noise, 0.0)
+    return np.where(kept, value * weight, 0.0), noise * zero_weight
+
+
+def _found(
+    laws: list[_TestLaw],
+    schedule: Schedule,
+    index: npt.NDArray[np.intp],
+    generator: np.random.Generator,
+    dilution: float = 1.0,
+) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
+    """Whether an entry has a selected test, its value's deviation, and its weight 1/p."""
+    precision = np.zeros(len(index))
+    surest = np.zeros(len(index))
+    for level, law in zip(schedule.levels, laws, strict=True):
+        chance = np.clip(dilution * level.activation * law.selected[index], 0, 1)
+        number = generator.binomial(level.repetitions, chance)
+        mean = np.divide(
+            law.precision, law.selected, out=np.ones_like(law.selected), where=law.selected > 0
+        )
+        precision += number * mean[index]
+        looked = min(1.0, level.repetitions * level.activation)
+        surest = np.where(number > 0, np.maximum(surest, looked), surest)
+    found = precision > 0
+    deviation = schedule.gate_noise / np.sqrt(np.where(found, precision, 1.0))
+    return found, deviation, 1 / np.where(found, surest, 1.0)
+
+
+def _zero_entries(ref: Reference) -> int:
+    size = len(ref.matrix)
+    return size * (size + 1) // 2 - len(ref.values)
+
+
+def _add_spurious(error: FloatArray, spurious: FloatArray, ref: Reference) -> FloatArray:
+    """Put what was released at zero entries into the upper triangle."""
+    if np.any(spurious):
+        zeros = np.triu(np.ones_like(error, dtype=bool))
+        zeros[ref.rows, ref.columns] = False
+        error[zeros] = spurious
+    return error

@@ -1,0 +1,87 @@
+"""Public stand-ins for the unknown covariance: predictions are made on these.
+
+A plan may not look at the data, so it needs something to predict the error on: the simulation
+models at the size in question, scaled to the declared operator norm, and a diagonal matrix,
+which has the largest variances that the declared scale allows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from hushcov.simulate import sparse_covariance
+
+FloatArray = npt.NDArray[np.float64]
+
+REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
+_SIZES = 16  # distinct nonzero sizes kept; more are pooled into quantiles
+_ZEROS = 6  # quantiles of |S_e| where Sigma_e = 0
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference covariance in units of scale^2, possibly smaller than the one planned for.
+
+    `counts` are the numbers of upper-triangle entries with each of the `sizes` in the full matrix.
+    """
+
+    n_features: int
+    matrix: FloatArray
+    sizes: FloatArray
+    counts: FloatArray
+    rows: npt.NDArray[np.intp]  # of the nonzero upper-triangle entries of `matrix`
+    columns: npt.NDArray[np.intp]
+    values: FloatArray
+    size_index: npt.NDArray[np.intp]
+    variance: float
+
+    @property
+    def n_zeros(self) -> float:
+        """Zero entries in the upper triangle of the full matrix."""
+        return self.n_features * (self.n_features + 1) / 2 - float(self.counts.sum())
+
+    def zero_sizes(self, n_records: int) -> FloatArray:
+        """Equally likely sizes of an empirical covariance whose true value is zero."""
+        levels = (np.arange(_ZEROS) + 0.5) / _ZEROS
+        half_normal = np.asarray(special.ndtri(0.5 + levels / 2))
+        return half_normal * (self.variance / math.sqrt(n_records))
+
+
+@lru_cache(maxsize=64)
+def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> Reference:
+    """The reference of a model at this size, drawn on at most `largest` features."""
+    size = min(n_features, max(largest, row_sparsity))
+    diagonal = model == "diagonal"
+    matrix = np.eye(size) if diagonal else sparse_covariance(model, size, row_sparsity)
+    rows, columns = np.nonzero(np.triu(matrix))
+    values = matrix[rows, columns]
+    sizes, index = _pool(np.abs(values))
+    counts = np.bincount(index, minlength=len(sizes)).astype(np.float64) * (n_features / size)
+    return Reference(
+        n_features=n_features,
+        matrix=matrix,
+        sizes=sizes,
+        counts=counts,
+        rows=rows,
+        columns=columns,
+        values=values,
+        size_index=index,
+        variance=float(np.mean(np.diag(matrix))),
+    )
+
+
+def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Few distinct sizes and, for each value, which of them stands for it."""
+    sizes, index = np.unique(np.round(values, 9), return_inverse=True)
+    if len(sizes) <= _SIZES:
+        return sizes, index
+    order = np.argsort(values, kind="stable")
+    index = np.empty(len(values), dtype=np.intp)
+    index[order] = np.arange(len(values)) * _SIZES // len(values)
+    return np.asarray(np.bincount(index, weights=values) / np.bincount(index)), index

@@ -1,0 +1,208 @@
+"""`hushcov params` against independent numbers, and as a reader sees it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hushcov.mechanisms.multiscale import PublicInputs, theorem_parameters
+
+OPTIONS = {
+    "--records": 1460676662127354,
+    "--features": 100,
+    "--row-sparsity": 5,
+    "--target-error": 0.25,
+    "--epsilon": 1,
+    "--delta": 1e-6,
+    "--failure-probability": 0.1,
+    "--scale": 1,
+}
+KEYS = [
+    *("L", "H", "R", "Delta", "t", "rho", "m", "p", "M", "s", "b", "A", "S_star", "r", "kappa"),
+    *("Gamma", "log_eta", "private", "accurate", "smallest_private_n", "smallest_accurate_n"),
+]
+PER_LEVEL = ("m", "p", "M", "s", "b")
+# The first case of shared/golden/theorem_parameters.json, which was evaluated independently.
+D20 = {
+    "L": 12,
+    "H": 12.165250651009918,
+    "R": 8.208181353779473,
+    "Delta": 2.526290536664601e-09,
+    "rho": 19134284.799950063,
+    "A": 48771793770.0,
+    "S_star": 5357600430,
+    "r": 0.018554325817130755,
+    "kappa": 1.0003446191710759,
+    "Gamma": 45.386810966240134,
+    "log_eta": -67.67869272129244,
+    "smallest_private_n": 35191835594.755104,
+    "smallest_accurate_n": 53338474065.94204,
+}
+
+
+def _arguments(**changes):
+    options = OPTIONS | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    return [part for pair in options.items() for part in pair if pair[1] is not None]
+
+
+def _json(run, **changes):
+    result = run("params", *_arguments(**changes), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def test_json_has_the_papers_symbols_and_nothing_else(run):
+    assert list(_json(run)) == ["inputs", *KEYS]
+
+
+def test_json_agrees_with_independent_numbers(run):
+    found = _json(run, records="53338474066", features=20, row_sparsity=2)
+    for key, value in D20.items():
+        assert found[key] == pytest.approx(value, rel=1e-9), key
+    assert found["b"] == [None] * 12
+    assert found["m"][:4] == [5, 19, 73, 292]
+    assert (found["private"], found["accurate"]) == (True, True)
+
+
+def test_json_agrees_with_every_golden_case(run):
+    golden = Path(__file__).parents[3] / "shared/golden/theorem_parameters.json"
+    if not golden.exists():
+        pytest.skip("the golden file is not part of the repository")
+    names = {
+        "n": "records",
+        "d": "features",
+        "k": "row_sparsity",
+        "alpha": "target_error",
+        "epsilon": "epsilon",
+        "delta": "delta",
+        "beta": "failure_probability",
+        "sigma": "scale",
+    }
+    for case in json.loads(golden.read_text())["cases"]:
+        found = _json(run, **{names[key]: value for key, value in case.pop("inputs").items()})
+        private = case.pop("smallest_n_where_privacy_condition_holds")
+        accurate = case.pop("smallest_n_where_r_and_b_conditions_hold")
+        assert found["smallest_private_n"] == pytest.approx(private, rel=1e-8)
+        assert found["smallest_accurate_n"] == pytest.approx(accurate, rel=1e-8)
+        b = case.pop("b")
+        assert [scale is None for scale in found["b"]] == [scale is None for scale in b]
+        assert [scale or 0 for scale in found["b"]] == pytest.approx(
+            [scale or 0 for scale in b], rel=1e-9
+        )
+        for key, value in case.items():
+            assert found[key] == pytest.approx(value, rel=1e-9), key
+
+
+def test_json_is_the_library_object_with_exact_integers(run):
+    found = _json(run, records="1e18", features="1e5", row_sparsity=100, target_error=0.001)
+    parameters = theorem_parameters(PublicInputs(10**18, 10**5, 100, 0.001, 1.0, 1e-6, 0.1, 1.0))
+    assert found == json.loads(json.dumps(parameters.to_dict()))
+    assert max(found["M"]) == max(parameters.candidates) > 2**53
+    assert all(isinstance(value, int) for key in ("m", "M", "s") for value in found[key])
+    assert {len(found[key]) for key in PER_LEVEL} == {found["L"]}
+    assert len(found["t"]) == found["L"] + 1
+
+
+def test_defaults(run):
+    explicit = _json(run, target_error=0.25, failure_probability=0.1)
+    assert _json(run, target_error=None, failure_probability=None) == explicit
+
+
+@pytest.mark.parametrize("notation", ["1e16", "10_000_000_000_000_000", "10000000000000000"])
+def test_integer_notations_are_one_number(run, notation):
+    assert _json(run, records=notation)["inputs"]["n_records"] == 10**16
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_reads_well_in_a_pipe(run, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = run("params", *_arguments(records="1e18", features=1000)).stdout.splitlines()
+    assert max(map(len, lines)) <= min(width, 100)
+    assert not [line for line in lines if line != line.rstrip()]
+    assert not [line for line in lines if "\x1b" in line]
+
+
+def test_tables_show_names_symbols_and_values(run):
+    text = run("params", *_arguments()).stdout
+    rows = {tuple(line.split()[:3]) for line in text.splitlines() if len(line.split()) >= 3}
+    for row in (
+        ("n_records", "n", "1,460,676,662,127,354"),
+        ("row_sparsity", "k", "5"),
+        ("failure_probability", "beta", "0.1"),
+        ("n_levels", "L", "14"),
+        ("clip_radius", "R", "9.540892089"),
+        ("test_rate", "rho", "63898828.61"),
+        ("total_quota", "S_star", "684,313,899,416"),
+    ):
+        assert row in rows
+    assert "keeps all" in text
+    assert [line.split()[:3] for line in text.splitlines() if line.split()[:1] == ["3"]] == [
+        ["3", "0.001563", "157"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "private", "accurate"),
+    [("1e4", "no", "no"), ("1e12", "yes", "no"), ("1e16", "yes", "yes")],
+)
+def test_says_in_words_what_n_would_do(run, records, private, accurate):
+    text = " ".join(run("params", *_arguments(records=records)).stdout.split())
+    assert f"private {private}. The proof" in text
+    assert f"accurate {accurate}. The theorem's conditions" in text
+    assert "398,797,944,288 (about 3.99e11)" in text
+    assert "1,460,676,662,127,34" in text
+    assert "error at most 0.25 in operator norm with probability at least 0.9" in text
+
+
+def test_the_target_is_in_the_unit_of_the_data(run):
+    text = " ".join(run("params", *_arguments(scale=3)).stdout.split())
+    assert "error at most 2.25 (target_error 0.25 times scale^2)" in text
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "constraint"),
+    [
+        ("--records", 0, "an integer at least 1"),
+        ("--records", -5, "an integer at least 1"),
+        ("--features", 1, "an integer at least 2"),
+        ("--row-sparsity", 0, "an integer at least 1 and at most 100"),
+        ("--row-sparsity", 101, "an integer at least 1 and at most 100"),
+        ("--target-error", 0.3, "above 0 and at most 0.25"),
+        ("--target-error", 0.0, "above 0 and at most 0.25"),
+        ("--epsilon", 1.5, "above 0 and at most 1"),
+        ("--epsilon", "nan", "above 0 and at most 1"),
+        ("--delta", 0.2, "above 0 and at most 0.1"),
+        ("--failure-probability", 0.2, "above 0 and at most 0.1"),
+        ("--scale", -1.0, "above 1e-60 and at most 1e+60"),
+        ("--scale", "inf", "above 1e-60 and at most 1e+60"),
+    ],
+)
+def test_out_of_range(refused, option, value, constraint):
+    name = option.removeprefix("--").replace("-", "_")
+    line = refused(2, "params", *_arguments(**{name: value}))
+    assert line.startswith(f"{option} must be {constraint}, got {value}: ")
+    assert len(line.split(": ", 1)[1]) > 10  # the cure
+
+
+@pytest.mark.parametrize("option", ["--records", "--features", "--row-sparsity"])
+def test_not_whole(refused, option):
+    name = option.removeprefix("--").replace("-", "_")
+    assert f"'{option}': '2.5' is not a whole" in refused(2, "params", *_arguments(**{name: 2.5}))
+
+
+@pytest.mark.parametrize(
+    "option", ["--records", "--features", "--row-sparsity", "--epsilon", "--delta", "--scale"]
+)
+def test_required(refused, option):
+    name = option.removeprefix("--").replace("-", "_")
+    assert f"Missing option '{option}'" in refused(2, "params", *_arguments(**{name: None}))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"target_error": 1e-300}, {"target_error": 1e-280, "scale": 1e-50}]
+)
+def test_inputs_beyond_doubles_are_refused(refused, changes):
+    assert "range of double precision" in refused(5, "params", *_arguments(**changes))

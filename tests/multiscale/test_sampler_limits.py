@@ -1,0 +1,171 @@
+"""Limit cases and invariances of the two samplers, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.mechanisms.multiscale import Level, Schedule, sample_exact, sample_literal
+from hushcov.noise import order_statistics
+from multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
+from statistics_helpers import FALSE_ALARM, binomial_p_value
+
+SAMPLERS = [sample_exact, sample_literal]
+CLIPPED = [name for name, schedule in SCHEDULES.items() if schedule.gate_clip == 0.25]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("name", CLIPPED)
+def test_nothing_fires_at_or_below_three_quarters_of_the_threshold(sampler, name):
+    """Clipped noise cannot lift |S|/T <= 3/4 above one: exactly zero, whatever is selected."""
+    generator = np.random.default_rng(0)
+    for statistic in (np.zeros(10), np.full(10, 0.75), np.full(10, -0.75)):
+        for _ in range(5):
+            assert not sampler(statistic, SCHEDULES[name], generator).any()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_entries_far_above_count_their_active_tests(sampler):
+    """Without selection every active test fires: N is Binomial(m, p). False-alarm rate 1e-6."""
+    schedule = make_schedule([(0.7, 1, None)], repetitions=50, gate_noise=0.1, gate_clip=0.25)
+    generator = np.random.default_rng(1)
+    far = np.array([2.5, 3.0, -2.5, -50.0, 1e9, -1e15, 10.0, -10.0, 2.6, 1e300])
+    counts = np.stack([sampler(far, schedule, generator)[0] for _ in range(2_000)])
+    assert (np.sign(counts) == np.sign(far)).all()
+    assert binomial_p_value(np.abs(counts).ravel(), 50, 0.7) > FALSE_ALARM
+    assert binomial_p_value(np.abs(counts).ravel(), 50, 0.63) < FALSE_ALARM
+
+
+def test_a_lone_large_entry_fills_the_quota():
+    """With small selection noise the quota goes to the entry that stands out, and all of it fires."""
+    schedule = make_schedule([(1.0, 0.05, 0.01)], repetitions=300, gate_noise=0.1, gate_clip=0.25)
+    statistic = np.zeros(10)
+    statistic[3] = -30.0
+    expected = np.zeros(10)
+    expected[3] = -schedule.levels[0].quota
+    for sampler in SAMPLERS:
+        np.testing.assert_array_equal(
+            sampler(statistic, schedule, np.random.default_rng(2))[0], expected
+        )
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_changing_the_signs_changes_the_signs(name):
+    """The exact sampler works with |S|: with the same bits the answer is mirrored exactly."""
+    counts = sample_exact(STATISTIC, SCHEDULES[name], np.random.default_rng(3))
+    mirrored = sample_exact(-STATISTIC, SCHEDULES[name], np.random.default_rng(3))
+    zero = STATISTIC == 0
+    np.testing.assert_array_equal(counts[:, ~zero], -mirrored[:, ~zero])
+    np.testing.assert_array_equal(np.abs(counts[:, zero]), np.abs(mirrored[:, zero]))
+    assert counts.any()
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_order_of_the_entries_does_not_matter(name):
+    """Entries are processed by size, so permuting them permutes the answer, bit for bit."""
+    distinct = STATISTIC + np.array([0, 0, 0, 0, 0, 0.01, 0, 0, 0, 0])
+    permutation = np.random.default_rng(4).permutation(10)
+    counts = sample_exact(distinct, SCHEDULES[name], np.random.default_rng(5))
+    permuted = sample_exact(distinct[permutation], SCHEDULES[name], np.random.default_rng(5))
+    np.testing.assert_array_equal(counts[:, permutation], permuted)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_gates_never_pass_the_quota_or_the_repetitions(sampler, name):
+    schedule = SCHEDULES[name]
+    shape = (30, len(schedule.levels), len(STATISTIC))
+    counts = np.abs(sample(sampler, schedule, 30, seed=6)).reshape(shape)
+    for ell, level in enumerate(schedule.levels):
+        assert counts[:, ell].max() <= level.repetitions
+        assert counts[:, ell].sum(axis=1).max() <= level.quota
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_seed_reproduces_the_draw_and_inputs_are_left_alone(sampler):
+    schedule = SCHEDULES["selection around a full level"]
+    statistic = STATISTIC.copy()
+    statistic.flags.writeable = False
+    first, second, other = (
+        sampler(statistic, schedule, np.random.default_rng(seed)) for seed in (7, 7, 8)
+    )
+    assert first.dtype == np.int64
+    assert first.shape == (3, 10)
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def test_released_integers_weigh_a_gate_by_its_level():
+    """A gate of level ell weighs 1/(kappa rho t_ell), which is 2^(L-1-ell) units."""
+    schedule = replace(
+        SCHEDULES["selection around a full level"], test_rate=3.5, gate_correction=1.01
+    )
+    n_levels = len(schedule.levels)
+    for ell, level in enumerate(schedule.levels):
+        one_gate = np.zeros((n_levels, 2), dtype=np.int64)
+        one_gate[ell] = 1, -1
+        assert schedule.integers(one_gate).tolist() == [
+            2 ** (n_levels - 1 - ell),
+            -(2 ** (n_levels - 1 - ell)),
+        ]
+        weight = 1 / (schedule.gate_correction * schedule.test_rate * level.threshold)
+        assert schedule.integers(one_gate)[0] * schedule.unit == pytest.approx(weight, rel=1e-15)
+    counts = sample_exact(STATISTIC, schedule, np.random.default_rng(9))
+    weights = 2 ** np.arange(n_levels)[::-1]
+    np.testing.assert_array_equal(schedule.integers(counts), weights @ counts)
+
+
+def huge_schedule(repetitions, *, activation=0.5, quota=None, scale=None):
+    candidates = 10 * repetitions
+    level = Level(
+        1.0, repetitions, activation, 1 - activation, candidates, quota or candidates, scale
+    )
+    return Schedule(4, (level,), 1.0, 0.1, 0.25, 1.0)
+
+
+class Refusing:
+    """A generator that must not be used."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"noise was drawn ({name}) before the refusal")
+
+
+def test_schedules_beyond_the_integers_are_refused_before_any_draw():
+    with pytest.raises(CapacityError, match=r"at most 4\.61e\+18 .* larger target_error"):
+        sample_exact(STATISTIC, huge_schedule(2**60), Refusing())
+    with pytest.raises(CapacityError, match=r"at most 20,000,000 .* use sample_exact"):
+        sample_literal(STATISTIC, huge_schedule(2_000_001), Refusing())
+
+
+def test_ties_that_doubles_cannot_break_are_refused(monkeypatch):
+    """Selection noise of 1e-17 around the score -1 of the inactive tests is below its last bit."""
+    monkeypatch.setattr(order_statistics, "_MANY", 1_000)
+    schedule = huge_schedule(10_000, activation=0.1, quota=50_000, scale=1e-17)
+    with pytest.raises(CapacityError, match="tied in double precision"):
+        sample_exact(STATISTIC, schedule, np.random.default_rng(10))
+
+
+@pytest.mark.parametrize(("quota", "scale"), [(0, 1.0), (11, None), (-3, 1.0)])
+def test_a_level_refuses_an_impossible_quota(quota, scale):
+    with pytest.raises(
+        ParameterError, match=rf"quota must be at least 1 .* 10 candidates .*{quota}"
+    ):
+        Level(1.0, 1, 0.5, 0.5, 10, quota, scale)
+
+
+@pytest.mark.parametrize(("quota", "scale"), [(5, None), (10, 1.0)])
+def test_a_level_selects_with_noise_or_not_at_all(quota, scale):
+    with pytest.raises(ParameterError, match="selection_scale must be given exactly where"):
+        Level(1.0, 1, 0.5, 0.5, 10, quota, scale)
+
+
+def test_a_schedule_knows_its_totals():
+    schedule = SCHEDULES["unclipped gates"]
+    assert schedule.n_entries == 10
+    assert schedule.base_threshold == 1.0
+    assert schedule.unit == pytest.approx(1 / 2.0)
+    assert math.isinf(schedule.gate_clip)
