@@ -6,8 +6,6 @@ values are pooled or left out, so that the normal and chi-square approximations 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from scipy import special, stats
 
@@ -138,8 +136,3 @@ def _pool(table, *, weights, fewest=FEWEST / 2):
     if carried < fewest and len(starts) > 1:
         starts.pop()
     return np.add.reduceat(table, starts, axis=1)
-
-
-def standard_error(sample):
-    """Deviation of the mean of a sample, component by component."""
-    return np.std(sample, axis=0, ddof=1) / math.sqrt(len(sample))

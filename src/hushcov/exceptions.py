@@ -18,6 +18,10 @@ class DataError(HushcovError, ValueError):
     """The records, or statistics computed from them, cannot be used as they are."""
 
 
+class DataTypeError(DataError, TypeError):
+    """The records hold something that is not a number."""
+
+
 class PrivacyConditionError(HushcovError, ValueError):
     """The condition under which the privacy guarantee is proved does not hold.
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import mpmath as mp
 from mpmath.calculus.quadrature import GaussLegendre
 
 DIGITS = 50
-_NODES = None
+
+
+@functools.cache
+def _gauss_nodes():
+    """24 nodes and weights on [-1, 1]."""
+    with mp.workdps(DIGITS):
+        return GaussLegendre(mp.mp).calc_nodes(4, mp.mp.prec)
 
 
 def laplace_mass(low, high, b):
@@ -44,13 +51,10 @@ def _panels(alpha, lo, hi, b, r, clip):
 
 def _integrate(integrand, points):
     """24-point Gauss-Legendre on every panel; a test checks it against tanh-sinh quadrature."""
-    global _NODES  # noqa: PLW0603
-    if _NODES is None:
-        _NODES = GaussLegendre(mp.mp).calc_nodes(4, mp.mp.prec)
     totals = None
     for start, stop in itertools.pairwise(points):
         middle, half = (start + stop) / 2, (stop - start) / 2
-        for node, weight in _NODES:
+        for node, weight in _gauss_nodes():
             values = [half * weight * value for value in integrand(middle + half * node)]
             totals = (
                 values if totals is None else [a + v for a, v in zip(totals, values, strict=True)]
@@ -64,7 +68,10 @@ def score_mass(alpha, lo, hi, b):
         alpha, lo, hi, b = (mp.mpf(value) for value in (alpha, lo, hi, b))
         if alpha <= 0:
             return laplace_mass(lo - alpha, hi - alpha, b)
-        density = lambda w: [laplace_mass(lo - w, hi - w, b) * alpha / w**2]  # noqa: E731
+
+        def density(omega):
+            return [laplace_mass(lo - omega, hi - omega, b) * alpha / omega**2]
+
         return _integrate(density, _panels(alpha, lo, hi, b, None, None))[0]
 
 
@@ -92,6 +99,6 @@ def gate_correction(r, clip):
         r, clip = mp.mpf(r), mp.mpf(clip)
         reach = min(clip / r, mp.mpf(16))
         points = [-reach + 2 * reach * j / 16 for j in range(17)]
-        density = lambda w: mp.npdf(w) / (1 - r * w)  # noqa: E731
+        inside = mp.quad(lambda w: mp.npdf(w) / (1 - r * w), points)
         atom = mp.erfc(clip / (r * mp.sqrt(2))) / 2
-        return mp.quad(density, points) + atom * (1 / (1 - clip) + 1 / (1 + clip))
+        return inside + atom * (1 / (1 - clip) + 1 / (1 + clip))

@@ -37,6 +37,10 @@ REJECTION = [
     (10**13, 1e-11, 1.0),
     (10**13, 0.45, 0.55),
     (10**13, 1.0, 1e-9),
+    (2**34, 0.5, 0.5),  # the mode's square is a multiple of 2^64
+    (2**50, 0.5, 0.5),
+    (3 * 2**40, 1.0, 2.0),
+    (10**15, 0.37, 0.63),
 ]
 
 
@@ -78,6 +82,17 @@ def test_a_spread_wrong_by_a_tenth_is_noticed(count, success, failure):
     mean = count * success / (success + failure)
     wrong = np.rint(mean + 1.1 * (draw(count, success, failure, seed=3) - mean))
     assert p_value(wrong, count, success, failure) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(("count", "success", "failure"), INVERSION + REJECTION)
+def test_has_no_outliers(count, success, failure):
+    """The farthest draws against the exact tails, which bins do not see. False-alarm rate 1e-6."""
+    draws = draw(count, success, failure, seed=1)
+    small = min(success, failure) / (success + failure)
+    draws = count - draws if success > failure else draws
+    law = stats.binom(count, small)
+    tails = min(law.cdf(draws.min()), law.sf(draws.max() - 1))
+    assert 2 * DRAWS * tails > FALSE_ALARM
 
 
 @pytest.mark.parametrize("flipped", [False, True])

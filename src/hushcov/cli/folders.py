@@ -1,12 +1,15 @@
-"""Output folders: usable before noise is drawn, and never over somebody's private release."""
+"""Where output goes: usable before the work, and never over somebody's private release."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from hushcov.report.backend import new_figure
 
 RELEASE_FILES = ("integers.npy", "release.json")
 
@@ -33,6 +36,13 @@ def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]
         if made and not any(folder.iterdir()):
             folder.rmdir()
         raise
+
+
+def check_figure(path: Path) -> None:
+    """Find out now, not after the work, that a figure cannot be drawn or written."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+    new_figure(1, 1)
 
 
 def _holds_release(folder: Path) -> bool:

@@ -76,57 +76,66 @@ class Command(click.Command):
         return keyword
 
 
-_PUBLIC_INPUTS = (
-    click.option(
-        "--row-sparsity",
-        type=INTEGER,
-        required=True,
-        metavar="K",
-        help="Most nonzero entries in a row of the covariance, the diagonal included.",
-    ),
-    click.option(
-        "--target-error",
-        type=NUMBER,
-        default=0.25,
-        show_default=True,
-        metavar="ALPHA",
-        help="Operator-norm error sought, in units of scale^2; at most 0.25.",
-    ),
-    click.option(
-        "--epsilon",
-        type=NUMBER,
-        required=True,
-        metavar="EPSILON",
-        help="Privacy budget; above 0 and at most 1.",
-    ),
-    click.option(
-        "--delta",
-        type=NUMBER,
-        required=True,
-        metavar="DELTA",
-        help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
-    ),
-    click.option(
-        "--failure-probability",
-        type=NUMBER,
-        default=0.1,
-        show_default=True,
-        metavar="BETA",
-        help="Probability with which the target may be missed; at most 0.1.",
-    ),
-    click.option(
-        "--scale",
-        type=NUMBER,
-        required=True,
-        metavar="SIGMA",
-        help="Public bound on the standard deviation in every direction (the "
-        "sub-Gaussian scale). Never inferred from the data.",
-    ),
+_ROW_SPARSITY = click.option(
+    "--row-sparsity",
+    type=INTEGER,
+    required=True,
+    metavar="K",
+    help="Most nonzero entries in a row of the covariance, the diagonal included.",
+)
+_TARGET_ERROR = click.option(
+    "--target-error",
+    type=NUMBER,
+    default=0.25,
+    show_default=True,
+    metavar="ALPHA",
+    help="Operator-norm error sought by the theorem, in units of scale^2; at most 0.25.",
+)
+_EPSILON = click.option(
+    "--epsilon",
+    type=NUMBER,
+    required=True,
+    metavar="EPSILON",
+    help="Privacy budget; above 0 and at most 1 with theorem constants, 10 with calibrated ones.",
+)
+_DELTA = click.option(
+    "--delta",
+    type=NUMBER,
+    required=True,
+    metavar="DELTA",
+    help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
+)
+_FAILURE_PROBABILITY = click.option(
+    "--failure-probability",
+    type=NUMBER,
+    default=0.1,
+    show_default=True,
+    metavar="BETA",
+    help="Probability with which the theorem's target may be missed; at most 0.1.",
+)
+_SCALE = click.option(
+    "--scale",
+    type=NUMBER,
+    required=True,
+    metavar="SIGMA",
+    help="Public bound on the standard deviation in every direction (the "
+    "sub-Gaussian scale). Never inferred from the data.",
 )
 
 
 def public_inputs(function: Function) -> Function:
     """Add the public inputs that do not describe the size of the data."""
-    for option in reversed(_PUBLIC_INPUTS):
+    return _with(
+        function, _ROW_SPARSITY, _TARGET_ERROR, _EPSILON, _DELTA, _FAILURE_PROBABILITY, _SCALE
+    )
+
+
+def sparsity_and_budget(function: Function) -> Function:
+    """Add the public inputs of a plan that have no natural default."""
+    return _with(function, _ROW_SPARSITY, _EPSILON, _DELTA)
+
+
+def _with(function: Function, *options: Callable[[Function], Function]) -> Function:
+    for option in reversed(options):
         function = option(function)
     return function

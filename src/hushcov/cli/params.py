@@ -12,8 +12,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from hushcov.cli.levels import level_table
 from hushcov.cli.options import INTEGER, Command, public_inputs
-from hushcov.cli.output import console, count, facts, heading, number, show
+from hushcov.cli.output import console, facts, heading, number, show
 from hushcov.cli.words import accuracy_verdict, privacy_verdict
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters, theorem_parameters
@@ -75,7 +76,7 @@ def command(as_json: bool, **inputs: Any) -> None:
     heading(out, "Public parameters of the multiscale mechanism, at the paper's constants")
     show(out, _scalar_table(parameters))
     heading(out, "Levels")
-    show(out, _level_table(parameters))
+    show(out, level_table(parameters.schedule))
     _print_verdicts(out, parameters)
 
 
@@ -110,33 +111,6 @@ def _scalar_table(parameters: TheoremParameters) -> Table:
 
 def _value(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else number(value, 10)
-
-
-def _level_table(parameters: TheoremParameters) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in (
-        "level",
-        "threshold\nt",
-        "tests per\nentry m",
-        "active\nshare p",
-        "all tests\nM",
-        "tests kept\ns",
-        "selection\nnoise b",
-    ):
-        table.add_column(title, justify="right", no_wrap=True)
-    for ell, level in enumerate(parameters.schedule.levels):
-        b = level.selection_scale
-        table.add_row(
-            str(ell),
-            number(level.threshold),
-            count(level.repetitions),
-            f"{level.activation:.6f}",
-            count(level.candidates),
-            count(level.quota),
-            "keeps all" if b is None else number(b),
-        )
-    table.add_row(f"{parameters.n_levels} (top)", number(parameters.thresholds[-1]))
-    return table
 
 
 def _print_verdicts(out: Console, parameters: TheoremParameters) -> None:

@@ -1,4 +1,4 @@
-"""A progress bar over the rows of a dataset, on standard error and in terminals only."""
+"""Progress over rows or steps, on standard error and in terminals only."""
 
 from __future__ import annotations
 
@@ -31,16 +31,7 @@ class WatchedRecords(Records):
 @contextmanager
 def watched(records: Records, afterwards: str) -> Iterator[Records]:
     """Yield `records` under a progress bar, which says `afterwards` once all rows are read."""
-    out = console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=out,
-        transient=True,
-        disable=not out.is_terminal,
-    )
+    bar = _bar()
     task = bar.add_task("reading records", total=records.n_records)
 
     def advance(rows: int) -> None:
@@ -50,3 +41,39 @@ def watched(records: Records, afterwards: str) -> Iterator[Records]:
 
     with bar:
         yield WatchedRecords(records, advance)
+
+
+@contextmanager
+def steps(total: int) -> Iterator[Callable[[str], None]]:
+    """Yield a function to call at the start of each of `total` steps with what it is about."""
+    bar = _bar()
+    task = bar.add_task("", total=total)
+    started = 0
+
+    def step(description: str) -> None:
+        nonlocal started
+        bar.update(task, description=description, completed=started)
+        started += 1
+
+    with bar:
+        yield step
+
+
+@contextmanager
+def busy(description: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner for work of unknown length; the function yielded changes what it says."""
+    with console(stderr=True).status(description) as status:
+        yield status.update
+
+
+def _bar() -> Progress:
+    out = console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=out,
+        transient=True,
+        disable=not out.is_terminal,
+    )

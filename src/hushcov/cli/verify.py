@@ -39,6 +39,7 @@ from hushcov.verification import (
     error_against_records,
     make_setting,
     records_sweep,
+    to_dict,
     verify_setting,
 )
 
@@ -147,7 +148,8 @@ def command(
     verifications = [_verify(setting, runs, seed) for setting in settings]
     sweeps = [_sweep(setting, seed) for setting in settings] if figure is not None else []
     seconds = time.perf_counter() - started
-    result = _to_json(verifications, sweeps, runs, seed, seconds)
+    summary = {"runs": runs, "seed": seed, "seconds": round(seconds, 2)}
+    result = json.dumps(summary | to_dict(verifications, sweeps), indent=1, allow_nan=False)
     if output is not None:
         output.write_text(result + "\n")
     if figure is not None:
@@ -214,24 +216,6 @@ def _sweep(setting: Setting, seed: int) -> Sweep:
         return error_against_records(setting, records, seed=seed, progress=progress)
 
 
-def _to_json(
-    verifications: list[Verification], sweeps: list[Sweep], runs: int, seed: int, seconds: float
-) -> str:
-    result = {
-        "holds": all(item.holds for item in verifications),
-        "runs": runs,
-        "seed": seed,
-        "seconds": round(seconds, 2),
-        "settings": [item.to_dict() for item in verifications],
-    }
-    for item, sweep in zip(result["settings"], sweeps, strict=False):  # type: ignore[call-overload]
-        item["against_records"] = [
-            {"n_records": n, "relative_errors": list(errors)}
-            for n, errors in zip(sweep.records, sweep.relative_errors, strict=True)
-        ]
-    return json.dumps(result, indent=1, allow_nan=False)
-
-
 def _print(verifications: list[Verification], seconds: float, written: list[Path]) -> None:
     out = console()
     for item in verifications:
@@ -239,16 +223,17 @@ def _print(verifications: list[Verification], seconds: float, written: list[Path
         heading(
             out,
             f"d = {inputs.n_features}, k = {inputs.row_sparsity}, n = {exact(inputs.n_records)}, "
-            f"model {item.setting.model}, {len(item.runs)} runs",
+            f"model {item.setting.model}, runs: {len(item.runs)}",
         )
         show(out, _table(item.claims))
         for claim in item.claims:
             if not claim.holds:
                 paragraph(out, f"{claim.name}: {claim.detail}.", style="red")
     _print_legend(out, verifications[0].claims)
-    total = sum(len(item.claims) for item in verifications)
-    held = sum(claim.holds for item in verifications for claim in item.claims)
-    heading(out, f"{held} of {total} claims hold. {seconds:.1f} s.")
+    claims = [claim for item in verifications for claim in item.claims]
+    held, empty = sum(claim.holds for claim in claims), sum(claim.vacuous for claim in claims)
+    note = f", {empty} of them empty" if empty else ""
+    heading(out, f"{held} of {len(claims)} claims hold{note}. {seconds:.1f} s.")
     for path in written:
         paragraph(out, f"written: {path}")
 
@@ -286,7 +271,7 @@ def _value(value: float, logarithmic: bool) -> str:
         return "0"
     if abs(value) < 4:
         return number(10**value, 3)
-    return f"10^{number(value, 3 if abs(value) < 1e4 else 2)}"
+    return f"10^{number(value, 3 if abs(value) < 1e3 else 2)}"
 
 
 def _margin(claim: Claim) -> str:

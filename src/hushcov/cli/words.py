@@ -6,6 +6,7 @@ import math
 
 from hushcov.cli.output import exact, number
 from hushcov.mechanisms.multiscale import TheoremParameters
+from hushcov.planning import MultiscalePlan
 
 
 def privacy_promise(epsilon: float, delta: float) -> str:
@@ -51,3 +52,14 @@ def accuracy_target(parameters: TheoremParameters) -> str:
     if inputs.scale == 1:
         return target
     return f"{target} (target_error {number(inputs.target_error)} times scale^2)"
+
+
+def expected_errors(plan: MultiscalePlan) -> str:
+    """Return the predicted error of each reference model, with what it is measured against."""
+    scale = plan.parameters.inputs.scale
+    errors = ", ".join(f"{model} {number(e, 2)}" for model, e in plan.predicted_error.items())
+    unit = "" if scale == 1 else f" times scale^2 = {number(scale**2)}"
+    return (
+        f"{errors}{unit} in operator norm, if the covariance is like one of these models; the "
+        "zero matrix has at most 1."
+    )

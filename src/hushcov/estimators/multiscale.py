@@ -13,7 +13,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
 from hushcov._validation import check_choice
-from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyConditionError
+from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.multiscale import (
     RECONSTRUCTIONS,
     CalibratedInputs,
@@ -26,7 +26,7 @@ from hushcov.mechanisms.multiscale import (
     release_multiscale,
     theorem_parameters,
 )
-from hushcov.noise import entropy_source
+from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import MultiscalePlan, plan_multiscale
 from hushcov.records import IntegerGrid, PairDifferences, Records, open_records, second_moments
 
@@ -211,7 +211,9 @@ class MultiscaleCovariance(EmpiricalCovariance):
                 raise
             note = " Records are counted in pairs here, since assume_centered=False."
             raise PrivacyConditionError(str(error) + note, error.smallest_private_n) from None
-        return self._release(second_moments(records, grid_for(parameters)), parameters)
+        entropy = entropy_source(self.random_state)
+        moments = second_moments(records, grid_for(parameters))
+        return self._release(moments, parameters, entropy)
 
     def fit_statistics(self, moments: Moments) -> Self:
         """Release from second moments: integer ones, or simulated ones with the n they stand for.
@@ -219,9 +221,14 @@ class MultiscaleCovariance(EmpiricalCovariance):
         Integer moments must be on `self.grid(n_records, n_features)`. A release from
         `hushcov.simulate.SimulatedMoments` is marked as not private.
         """
+        if not isinstance(moments, Moments):
+            raise DataError(
+                "moments must be SecondMoments or SimulatedMoments, got "
+                f"{type(moments).__name__}: compute them with hushcov.records.second_moments."
+            )
         parameters = self.public_parameters(moments.n_records, moments.n_features)
         self.n_features_in_ = moments.n_features
-        return self._release(moments, parameters)
+        return self._release(moments, parameters, entropy_source(self.random_state))
 
     def score(self, X_test: Any, y: Any = None) -> float:
         """Gaussian log-likelihood of `X_test` under the released covariance.
@@ -239,21 +246,21 @@ class MultiscaleCovariance(EmpiricalCovariance):
 
     def _open(self, X: Any) -> Records:
         """Rows as Records. Shape and names are read; values are not, beyond conversion."""
+        records = open_records(X)
         if isinstance(X, Records | str | os.PathLike):
-            records = open_records(X)
             self.n_features_in_ = records.n_features
         else:
-            # Finiteness is checked block by block in the one pass over the data.
-            checked = validate_data(self, X, dtype="numeric", ensure_all_finite=False)
-            records = open_records(checked)
+            # Column names and their number only: scikit-learn's own checks of the values quote
+            # them in messages, and finiteness is checked in the one pass over the data.
+            validate_data(self, X, skip_check_array=True)
         return records if self.assume_centered else PairDifferences(records)
 
-    def _release(self, moments: Moments, parameters: Parameters) -> Self:
+    def _release(self, moments: Moments, parameters: Parameters, entropy: Entropy) -> Self:
         if isinstance(parameters, CalibratedParameters):
             self.plan_ = self._plan(moments.n_records, moments.n_features)
             if self.plan_.hopeless:
                 warnings.warn(self.plan_.advice, AccuracyWarning, stacklevel=3)
-        release = release_multiscale(moments, parameters, entropy_source(self.random_state))
+        release = release_multiscale(moments, parameters, entropy)
         self.parameters_ = parameters
         self.release_ = release
         self.covariance_ = release.covariance()

@@ -24,10 +24,28 @@ INVERSION_MEAN = 10.0  # below this mean BTRS is not valid; inversion takes at m
 _LONGEST_INVERSION = 150  # P(Poisson(10) > 150) < 1e-110
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
-# Stirling's error log(k!) - log(sqrt(2 pi k) (k/e)^k) for small k; 0 is never looked up.
+_NEGLIGIBLE = 1e-50
+
+# Stirling's error log(k!) - log(sqrt(2 pi k) (k/e)^k) for k = 1..15; 0 is never looked up.
 _STIRLING_ERROR = np.array(
-    [0.0]
-    + [math.lgamma(k + 1) - (k + 0.5) * math.log(k) + k - _HALF_LOG_TWO_PI for k in range(1, 16)]
+    [
+        0.0,
+        0.0810614667953272582,
+        0.0413406959554092941,
+        0.0276779256849983391,
+        0.0207906721037650931,
+        0.0166446911898211922,
+        0.0138761288230707480,
+        0.0118967099458917701,
+        0.0104112652619720965,
+        0.00925546218271273292,
+        0.00833056343336287126,
+        0.00757367548795184079,
+        0.00694284010720952987,
+        0.00640899418800420707,
+        0.00595137011275884774,
+        0.00555473355196280137,
+    ]
 )
 
 
@@ -73,7 +91,7 @@ def _attempt(
         flipped = success[entry] > failure[entry]
         p = (failure[entry] if flipped else success[entry]) / total
         if n * p < INVERSION_MEAN:
-            k = _by_inversion(n, p, uniforms[0, position])
+            k = _by_inversion(n, p, uniforms[0, position], uniforms[1, position])
         else:
             k = _by_rejection(n, p, uniforms[0, position], uniforms[1, position])
         accepted[position] = k >= 0
@@ -81,14 +99,24 @@ def _attempt(
 
 
 @compiled
-def _by_inversion(n: int, p: float, uniform: float) -> int:
-    probability = math.exp(n * math.log1p(-p))
-    odds = p / (1.0 - p)
-    k = 0
-    while uniform >= probability and k < n and k < _LONGEST_INVERSION:
-        uniform -= probability
+def _by_inversion(n: int, p: float, first: float, second: float) -> int:
+    """The largest k whose upper tail P(X >= k) passes a uniform of 106 bits.
+
+    Tails are summed from the far end, so that rare outcomes keep their relative probability.
+    """
+    uniform = first + second * 2.0**-53
+    log_zero = n * math.log1p(-p)
+    if uniform >= -math.expm1(log_zero):
+        return 0
+    odds, term, k = p / (1.0 - p), math.exp(log_zero), 0
+    while k < n and k < _LONGEST_INVERSION and (k < n * p or term > _NEGLIGIBLE):
         k += 1
-        probability *= (n - k + 1) / k * odds
+        term *= (n - k + 1) / k * odds
+    tail = term
+    while tail <= uniform and k > 1:
+        term *= k / ((n - k + 1) * odds)
+        k -= 1
+        tail += term
     return k
 
 
@@ -136,6 +164,7 @@ def _log_weight(n: int, p: float, k: float) -> float:
 def _stirling_error(k: float) -> float:
     if k < 16:
         return _STIRLING_ERROR[int(k)]  # type: ignore[no-any-return]
+    k = float(k)  # the square of an integer count would overflow
     z = 1.0 / (k * k)
     return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - z / 1188) * z) * z) * z) / k
 

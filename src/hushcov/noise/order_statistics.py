@@ -74,7 +74,7 @@ def select_largest(
     counts = counts[groups]
     lo, hi = -math.inf, math.inf
     bands: list[Band] = []
-    side = 1
+    side = 1 if 2 * quota <= int(counts.sum()) else -1
     while True:
         undecided = int(counts.sum())
         if quota == 0:
@@ -82,15 +82,14 @@ def select_largest(
         if quota == undecided:
             bands.append(Band(lo, hi, groups, counts))
             return Selection(tuple(bands), np.empty(0, np.int64), np.empty(0))
-        split = (
-            math.nan
-            if undecided <= _FEW
-            else _split_point(groups, counts, quota, side, lo, hi, family)
-        )
-        if not lo < split < hi:
+        cut = None
+        if undecided > _FEW:
+            cut = _cut(groups, counts, quota, side, lo, hi, family)
+        if cut is None:
             points, details = _finish(generator, groups, counts, quota, lo, hi, family)
             return Selection(tuple(bands), points, details)
-        upper = binomial(generator, counts, *family.masses(groups, lo, split, hi))
+        split = cut.split
+        upper = binomial(generator, counts, cut.above, cut.below)
         taken = int(upper.sum())
         if taken >= quota:
             lo, counts = split, upper
@@ -104,7 +103,16 @@ def select_largest(
         side = -side
 
 
-def _split_point(
+@dataclass(frozen=True)
+class _Cut:
+    """A split point with the masses of every group above and below it."""
+
+    split: float
+    above: FloatArray
+    below: FloatArray
+
+
+def _cut(
     groups: IntArray,
     counts: IntArray,
     quota: int,
@@ -112,27 +120,57 @@ def _split_point(
     lo: float,
     hi: float,
     family: PointFamily,
-) -> float:
-    """A point with about `quota` undecided points above it, give or take three deviations."""
+) -> _Cut | None:
+    """Cut where about `quota` undecided points lie above, give or take three deviations.
+
+    The point is searched on a few representatives, and once more if the expectation over all
+    groups shows that they missed by more. None when doubles cannot split the interval.
+    """
+    undecided = int(counts.sum())
+    deviation = math.sqrt(quota * (undecided - quota) / undecided)
+    wanted = quota + 3 * side * deviation
     starts = np.unique(np.linspace(0, len(groups), min(_BINS, len(groups)) + 1).astype(np.int64))
     weights = np.add.reduceat(counts, starts[:-1]).astype(np.float64)
-    representatives = groups[(starts[:-1] + starts[1:]) // 2]
-    undecided = float(weights.sum())
-    deviation = math.sqrt(quota * (undecided - quota) / undecided)
-    target = min(max(quota + 3 * side * deviation, 0.5), undecided - 0.5)
+    middles = groups[(starts[:-1] + starts[1:]) // 2]
+    target = wanted
+    for attempt in range(2):
+        split = _search(middles, weights, target, deviation, lo, hi, family)
+        if not lo < split < hi:
+            return None
+        above, below = family.masses(groups, lo, split, hi)
+        expected = float(counts @ _share(above, below))
+        if attempt == 1 or abs(expected - wanted) <= 2 * deviation + 0.01 * undecided:
+            break
+        target += wanted - expected
+    return _Cut(split, above, below)
+
+
+def _search(
+    groups: IntArray,
+    weights: FloatArray,
+    target: float,
+    deviation: float,
+    lo: float,
+    hi: float,
+    family: PointFamily,
+) -> float:
+    """Bisect for the point above which the weighted groups expect `target` points."""
+    target = min(max(target, 0.5), float(weights.sum()) - 0.5)
     support = family.support
     low, high = max(lo, support[0]), min(hi, support[1])
     while True:
         middle = 0.5 * (low + high)
         if not low < middle < high:
             return middle
-        above, below = family.masses(representatives, lo, middle, hi)
-        total = above + below
-        share = np.divide(above, total, out=np.full_like(above, 0.5), where=total > 0)
-        excess = float(weights @ share) - target
+        excess = float(weights @ _share(*family.masses(groups, lo, middle, hi))) - target
         if abs(excess) <= 0.1 * deviation:
             return middle
         low, high = (middle, high) if excess > 0 else (low, middle)
+
+
+def _share(above: FloatArray, below: FloatArray) -> FloatArray:
+    total = above + below
+    return np.divide(above, total, out=np.full_like(above, 0.5), where=total > 0)
 
 
 def _finish(
@@ -147,9 +185,8 @@ def _finish(
     """Draw the undecided points themselves and keep the `quota` largest."""
     if int(counts.sum()) > _MANY:
         raise CapacityError(
-            f"{int(counts.sum()):,} tests are tied in double precision at the selection edge, more "
-            f"than {_MANY:,}: the selection noise is too small to be resolved. Use fewer records "
-            "than declared only if that is true, or a smaller target_error."
+            f"more than {_MANY:,} tests are tied in double precision at the selection edge: the "
+            "selection noise is too small to be resolved. Use a larger target_error."
         )
     points = np.repeat(groups, counts)
     low, high = family.support

@@ -2,13 +2,14 @@
 
 The edge of each selection is where the expected number of scores above it equals the quota.
 Given the edge, tests are independent, so each entry's law is known: gate counts are binomial,
-values are Gaussian. One draw of the error matrix on the reference, with fixed seeds, gives its
+values are Gaussian. Draws of the error matrix on the reference, with fixed seeds, give its
 operator norm. Nothing here reads data.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,44 +22,51 @@ from hushcov.planning.reference import Reference
 
 FloatArray = npt.NDArray[np.float64]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell
+_DRAWN_TESTS = 4
 
 
 @dataclass(frozen=True)
 class _TestLaw:
-    """Per entry size, for one active test: selected, selected with gate + or -, mean 1/T^2."""
+    """Per entry size, for one active test: selected, selected with gate + or -, and by threshold.
+
+    `by_threshold` is the cumulative chance of selection over the quadrature's thresholds.
+    """
 
     selected: FloatArray
     fired: FloatArray
     misfired: FloatArray
-    precision: FloatArray
+    by_threshold: FloatArray
 
 
-def predict_error(
+def predict_errors(
     inputs: CalibratedInputs,
     design: Design,
     schedule: Schedule,
     reconstruction: str,
     ref: Reference,
-    seed: int = 0,
-) -> float:
-    """One draw of the operator-norm error, in units of scale^2, on a reference covariance."""
-    generator = np.random.default_rng(seed)
+    seeds: Sequence[int],
+) -> list[float]:
+    """Draws of the operator-norm error, in units of scale^2, on a reference covariance."""
     sigma2 = inputs.scale**2
-    kept, diagonal = _clipping(design.clip_radius, ref)
     sizes = np.concatenate([ref.sizes, ref.zero_sizes(inputs.n_records)])
-    share = np.full(len(sizes) - len(ref.sizes), 1.0)
-    counts = np.concatenate([ref.counts, share * ref.n_zeros / len(share)])
+    n_quantiles = len(sizes) - len(ref.sizes)
+    counts = np.append(ref.counts, np.full(n_quantiles, ref.n_zeros / n_quantiles))
     laws = [_test_law(sizes * sigma2, counts, level, schedule) for level in schedule.levels]
-    statistic = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
-    statistic = statistic + _sampling_noise(ref, inputs.n_records, generator)
+    kept, diagonal = _clipping(design.clip_radius, ref)
+    clipped = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
     draw = _draw_values if reconstruction == "value" else _draw_gates
-    estimate, spurious = draw(statistic, laws, schedule, design, ref, sigma2, generator)
-    error = np.zeros_like(ref.matrix)
-    error[ref.rows, ref.columns] = estimate - ref.values
-    error = _add_spurious(error, spurious, ref)
-    return operator_norm(np.triu(error) + np.triu(error, 1).T)
+    errors = []
+    for seed in seeds:
+        generator = np.random.default_rng(seed)
+        statistic = clipped + _sampling_noise(ref, inputs.n_records, generator)
+        estimate, spurious = draw(statistic, laws, schedule, design, ref, sigma2, generator)
+        error = np.zeros_like(ref.matrix)
+        error[ref.rows, ref.columns] = estimate - ref.values
+        error = _add_spurious(error, spurious, ref)
+        errors.append(operator_norm(np.triu(error) + np.triu(error, 1).T))
+    return errors
 
 
 def _clipping(radius: float, ref: Reference) -> tuple[float, FloatArray]:
@@ -90,12 +98,11 @@ def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Sch
     fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
     fire = np.where(1 - omega < -clip, 1.0, fire)
     wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
-    t = level.threshold
     return _TestLaw(
         selected=kept @ _TAU_WEIGHTS,
         fired=(kept * fire) @ _TAU_WEIGHTS,
         misfired=(kept * wrong) @ _TAU_WEIGHTS,
-        precision=(kept / (t * _TAU) ** 2) @ _TAU_WEIGHTS,
+        by_threshold=np.cumsum(kept * _TAU_WEIGHTS, axis=1),
     )
 
 
@@ -106,7 +113,7 @@ def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> floa
     active = counts * level.repetitions * level.activation
     inactive = counts.sum() * level.repetitions * level.inactivation
     low, high = -1 - 5 * b, float(omega.max()) + 60 * b
-    for _ in range(48):
+    for _ in range(40):
         edge = 0.5 * (low + high)
         above = active @ (_gumbel_tail((edge - omega) / b) @ _TAU_WEIGHTS)
         above += inactive * _gumbel_tail(np.asarray((edge + 1) / b))
@@ -183,15 +190,35 @@ def _found(
     for level, law in zip(schedule.levels, laws, strict=True):
         chance = np.clip(dilution * level.activation * law.selected[index], 0, 1)
         number = generator.binomial(level.repetitions, chance)
-        mean = np.divide(
-            law.precision, law.selected, out=np.ones_like(law.selected), where=law.selected > 0
-        )
-        precision += number * mean[index]
+        precision += _precision(number, index, level, law, generator)
         looked = min(1.0, level.repetitions * level.activation)
         surest = np.where(number > 0, np.maximum(surest, looked), surest)
     found = precision > 0
     deviation = schedule.gate_noise / np.sqrt(np.where(found, precision, 1.0))
     return found, deviation, 1 / np.where(found, surest, 1.0)
+
+
+def _precision(
+    number: npt.NDArray[np.int64],
+    index: npt.NDArray[np.intp],
+    level: Level,
+    law: _TestLaw,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Sum of 1/T^2 over an entry's selected tests: the first few drawn, the rest at their mean."""
+    inverse = (level.threshold * _TAU) ** -2.0
+    total = np.zeros(len(index))
+    for test in range(min(int(number.max(initial=0)), _DRAWN_TESTS)):
+        entries = np.flatnonzero(number > test)
+        chances = law.by_threshold[index[entries]]
+        position = generator.random(len(entries)) * chances[:, -1]
+        node = np.sum(chances < position[:, None], axis=1)
+        total[entries] += inverse[np.minimum(node, len(inverse) - 1)]
+    many = np.flatnonzero(number > _DRAWN_TESTS)
+    shares = np.diff(law.by_threshold[index[many]], axis=1, prepend=0.0)
+    mean = shares @ inverse / np.maximum(shares.sum(axis=1), 1e-300)
+    total[many] += (number[many] - _DRAWN_TESTS) * mean
+    return total
 
 
 def _zero_entries(ref: Reference) -> int:

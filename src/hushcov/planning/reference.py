@@ -20,8 +20,8 @@ from hushcov.simulate import sparse_covariance
 FloatArray = npt.NDArray[np.float64]
 
 REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
-_SIZES = 16  # distinct nonzero sizes kept; more are pooled into quantiles
-_ZEROS = 6  # quantiles of |S_e| where Sigma_e = 0
+_SIZES = 32  # distinct nonzero sizes kept; more are pooled into quantiles
+_ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
 
 
 @dataclass(frozen=True)

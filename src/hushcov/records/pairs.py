@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov.exceptions import DataError
-from hushcov.records.source import Records
+from hushcov.records.source import Records, check_finite
+
+_LARGEST = 1e300
 
 
 class PairDifferences(Records):
@@ -37,12 +39,10 @@ class PairDifferences(Records):
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         waiting = np.empty((0, self.n_features))
         for block in self._records._blocks():
-            rows = np.concatenate([waiting, block])
+            check_finite(block)
+            # Nothing that large is left after clipping, and the differences stay finite.
+            rows = np.clip(np.concatenate([waiting, block]), -_LARGEST, _LARGEST)
             even = len(rows) - len(rows) % 2
             waiting = rows[even:].copy()
             if even:
-                # Scaling first keeps differences of the largest finite numbers finite;
-                # inf - inf is refused as not finite.
-                rows *= math.sqrt(0.5)
-                with np.errstate(invalid="ignore"):
-                    yield rows[0:even:2] - rows[1:even:2]
+                yield (rows[0:even:2] - rows[1:even:2]) * math.sqrt(0.5)

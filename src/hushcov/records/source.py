@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from hushcov._validation import check_integer
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import DataError, DataTypeError, ParameterError
 
 BlockFunction = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 Progress = Callable[[int], object]
@@ -58,7 +58,7 @@ class Records(ABC):
         """
         total: NDArray[np.int64] | None = None
         for block in self._blocks():
-            _check_finite(block)
+            check_finite(block)
             part = block_function(block)
             _check_part(part, total)
             # The first part is copied because the function may reuse its array.
@@ -151,7 +151,8 @@ def open_records(source: object, *, block_rows: int | None = None) -> Records:
     return ArrayRecords(source, block_rows=block_rows)
 
 
-def _check_finite(block: NDArray[np.float64]) -> None:
+def check_finite(block: NDArray[np.float64]) -> None:
+    """Refuse a block with NaN or infinite values, without saying where they are."""
     # Sums and dot products find NaN too, but overflow on large finite numbers, and a BLAS dot
     # is many times slower when the cores are busy. This takes the same time for any data.
     if not np.isfinite(block).all():
@@ -204,9 +205,10 @@ def _from_objects(table: NDArray[Any]) -> NDArray[np.float64]:
             return table.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
             pass
-    raise DataError(
+    raise DataTypeError(
         f"X must hold real numbers within float64, got dtype object and shape {table.shape} with "
-        "something else in it: convert it with X.astype(float) and impute or drop what is missing."
+        "something else in it (an argument must be neither string nor other than a number): "
+        "convert it with X.astype(float) and impute or drop what is missing."
     )
 
 
@@ -240,9 +242,16 @@ def _check_table(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, kin
             "feature is X.reshape(-1, 1)."
         )
     if 0 in shape:
+        # In the words scikit-learn uses for the same refusal.
+        found, what = (shape[1], "feature") if shape[0] else (shape[0], "sample")
         raise DataError(
-            f"{name} must have at least one record and one feature, got shape {shape}: check "
-            "how it was loaded."
+            f"{name} must have at least one record and one feature: found an array with {found} "
+            f"{what}(s) (shape={shape}) while a minimum of 1 is required. Check how it was loaded."
+        )
+    if dtype.kind == "c":
+        raise DataError(
+            f"{name} must hold real numbers. Complex data not supported: pass real and imaginary "
+            "parts as columns of their own."
         )
     if dtype.kind not in kinds:
         # The type only: the dtype of strings tells the length of the longest one.

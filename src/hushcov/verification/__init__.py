@@ -16,6 +16,7 @@ from hushcov.verification.verify import (
     N_CLAIMS,
     Verification,
     check_claims,
+    to_dict,
     verify,
     verify_setting,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "make_setting",
     "records_sweep",
     "simulate_runs",
+    "to_dict",
     "verify",
     "verify_setting",
 ]

@@ -46,11 +46,11 @@ def clipping(setting: Setting) -> Claim:
 
 
 def log_covariance_failure(setting: Setting, deviation: float | None = None) -> float:
-    """Log of a bound on P(||S - Sigma||_max > deviation), t_0/16 by default, clipping apart."""
+    """Log of a union bound on P(||S - Sigma||_max > deviation), by default t_0/16, unclipped."""
     tau = setting.base_threshold / 16 if deviation is None else deviation
     (covariances, variances), counts = setting.entry_laws
     n = setting.parameters.inputs.n_records
-    logs = tails.log_product_deviation(covariances, variances, tau, n)
+    logs = tails.log_product_deviation(covariances, variances, tau, n, sharp=True)
     return float(special.logsumexp(logs, b=counts))
 
 
@@ -78,7 +78,7 @@ def covariance_event(setting: Setting, runs: Sequence[Run]) -> Claim:
         measured=float(quantile),
         second=math.exp(log_factor),
         detail=f"{int(np.sum(ratios <= 1))} of {len(ratios)} draws, largest {ratios.max():.3g}; "
-        "second: radius at which a Chernoff union bound is beta/20; "
+        "second: radius at which the union of entry tails is beta/20; "
         f"every sub-Gaussian law: n >= {needed:.2g} suffices (c = 1/6)",
     )
 

@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 _QUOTA_DRAWS = 100
-_LAW_DRAWS = 8
+_LAW_DRAWS = 4
 _CUTS = 400  # candidate cuts between "irrelevant" and "able to fire"
 
 
@@ -257,8 +257,8 @@ def coupling_in_law(setting: Setting, *, seed: int = 0, sampler: Sampler = sampl
         bound=float(-special.ndtri(FALSE_ALARM / (4 * max(1, tested)))),
         measured=max(deviations, default=0.0),
         second=max(controls, default=0.0),
-        detail=f"Sigma = sigma^2 I, {_LAW_DRAWS} draws of {tested} counts at {len(deviations)} levels "
-        "that select, false alarm 1e-6; second: drawn without selection",
+        detail=f"Sigma = sigma^2 I, {_LAW_DRAWS} draws of {tested} counts at {len(deviations)} "
+        "levels that select, false alarm 1e-6; second: drawn without selection",
         vacuous=tested == 0,
     )
 
@@ -274,7 +274,7 @@ def _fire_probability(S: FloatArray, level: Level, setting: Setting) -> FloatArr
 
 
 def _deviation(gates: IntArray, tests: int, q: FloatArray) -> float:
-    """The largest surprise among binomial counts, as a normal deviate; inf if a silent one fired."""
+    """The largest surprise among binomial counts, as a normal deviate; inf for the impossible."""
     if np.any(gates[q == 0]):
         return math.inf
     counts, q = np.abs(gates[q > 0]), q[q > 0]

@@ -18,10 +18,10 @@ IntArray = npt.NDArray[np.int64]
 Progress = Callable[[int], object]
 Sampler = Callable[[FloatArray, Schedule, np.random.Generator], IntArray]
 
-_ENTRY_DRAWS = 150_000  # entries times repetitions of the ideal estimator at one S
+_ENTRY_DRAWS = 60_000  # entries times repetitions of the ideal estimator at one S
 _LARGEST_SEED = 2**63
 _SWEEP_POINTS = 5  # on either side of the smallest accurate number of records
-SWEEP_RUNS = 5
+SWEEP_RUNS = 3
 
 
 @dataclass(frozen=True)

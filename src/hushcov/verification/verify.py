@@ -16,7 +16,7 @@ from hushcov.verification import (
 )
 from hushcov.verification.claim import Claim
 from hushcov.verification.setting import Setting
-from hushcov.verification.simulation import Progress, Run, draw_ideal, simulate_runs
+from hushcov.verification.simulation import Progress, Run, Sweep, draw_ideal, simulate_runs
 
 Check = Callable[[], Claim]
 
@@ -52,6 +52,19 @@ class Verification:
             "claims": [claim.to_dict() for claim in self.claims],
             "relative_errors": self.relative_errors,
         }
+
+
+def to_dict(
+    verifications: Sequence[Verification], sweeps: Sequence[Sweep] = ()
+) -> dict[str, object]:
+    """Return JSON-ready data of several settings, with the sweeps of the same settings if any."""
+    settings = [item.to_dict() for item in verifications]
+    for item, sweep in zip(settings, sweeps, strict=False):
+        item["against_records"] = [
+            {"n_records": n, "relative_errors": list(errors)}
+            for n, errors in zip(sweep.records, sweep.relative_errors, strict=True)
+        ]
+    return {"holds": all(item.holds for item in verifications), "settings": settings}
 
 
 def verify(

@@ -2,13 +2,13 @@
 
 from hushcov.mechanisms.multiscale.calibrated import (
     RECONSTRUCTIONS,
-    CalibratedInputs,
     CalibratedParameters,
     Design,
     calibrated_parameters,
     draft_schedule,
 )
 from hushcov.mechanisms.multiscale.exact import sample_exact
+from hushcov.mechanisms.multiscale.inputs import CalibratedInputs, PublicInputs
 from hushcov.mechanisms.multiscale.literal import sample_literal
 from hushcov.mechanisms.multiscale.mechanism import (
     Moments,
@@ -18,7 +18,6 @@ from hushcov.mechanisms.multiscale.mechanism import (
     release_multiscale,
 )
 from hushcov.mechanisms.multiscale.parameters import (
-    PublicInputs,
     TheoremParameters,
     theorem_parameters,
 )

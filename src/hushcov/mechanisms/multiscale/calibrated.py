@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 from scipy import special
 
-from hushcov._validation import check_choice, check_integer, check_real
+from hushcov._validation import check_choice
 from hushcov.accounting import (
     BoundedRange,
     Event,
@@ -21,77 +21,22 @@ from hushcov.accounting import (
     calibrate,
     calibrate_zcdp,
 )
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.mechanisms.multiscale.inputs import CalibratedInputs
 from hushcov.mechanisms.multiscale.numerics import (
     numerical_delta,
+    query_inflation,
     rounding_inflation,
-    value_variation,
 )
-from hushcov.mechanisms.multiscale.reconstruction import value_unit
+from hushcov.mechanisms.multiscale.reconstruction import value_step
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
 
 RECONSTRUCTIONS = ("gate", "value")
-LARGEST_EPSILON = 10.0
 # kappa corrects the mean of 1/(1 - Z); without a clip that mean does not exist, and the part of
 # the noise beyond a half is left out of it.
 _CORRECTED_NOISE = 0.5
 # Finite precision may take this share of delta before a request is refused.
 _LARGEST_NUMERICAL_SHARE = 0.5
-
-
-@dataclass(frozen=True)
-class CalibratedInputs:
-    """What is public before any record is read, checked against the allowed ranges."""
-
-    n_records: int
-    n_features: int
-    row_sparsity: int
-    epsilon: float
-    delta: float
-    scale: float
-
-    def __post_init__(self) -> None:
-        d = check_integer("n_features", self.n_features, at_least=1, cure="give the columns.")
-        checked = {
-            "n_records": check_integer(
-                "n_records",
-                self.n_records,
-                at_least=1,
-                at_most=10**18,
-                cure="give the number of records.",
-            ),
-            "n_features": d,
-            "row_sparsity": check_integer(
-                "row_sparsity",
-                self.row_sparsity,
-                at_least=1,
-                at_most=d,
-                cure="it counts the nonzero entries of a row, the diagonal included.",
-            ),
-            "epsilon": check_real(
-                "epsilon",
-                self.epsilon,
-                above=0,
-                at_most=LARGEST_EPSILON,
-                cure="larger values promise next to nothing.",
-            ),
-            "delta": check_real(
-                "delta",
-                self.delta,
-                above=0,
-                at_most=0.1,
-                cure="choose it well below 1 / n_records.",
-            ),
-            "scale": check_real(
-                "scale",
-                self.scale,
-                above=1e-60,
-                at_most=1e60,
-                cure="it is a public sub-Gaussian scale (a bound on every standard deviation), "
-                "never inferred from X.",
-            ),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -121,13 +66,14 @@ class CalibratedParameters:
     schedule: Schedule
     events: tuple[Event, ...]
     numerical_delta: float
+    step: float | None  # to which values are rounded, in units of t_0; None for gates
 
     @property
     def unit(self) -> float:
-        """The public value of one released integer step."""
-        if self.reconstruction == "value":
-            return value_unit(self.schedule) * self.schedule.base_threshold
-        return self.schedule.unit
+        """The public value of one released integer."""
+        if self.step is None:
+            return self.schedule.unit
+        return self.step * self.schedule.base_threshold
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs, design and schedule as plain, JSON-ready data."""
@@ -162,9 +108,11 @@ def calibrated_parameters(
     radius = design.clip_radius * inputs.scale
     sensitivity = 2 * radius**2 / inputs.n_records
     draft = draft_schedule(inputs, design)
-    numerical = _numerical_delta(draft, inputs, design, reconstruction)
-    delta = inputs.delta - min(numerical, _LARGEST_NUMERICAL_SHARE * inputs.delta)
-    inflated = sensitivity * (1 + rounding_inflation(inputs.n_records))
+    values = reconstruction == "value"
+    numerical = numerical_delta(draft, inputs.epsilon, all_tests_drawn=values)
+    delta = composition_delta(inputs.delta, numerical)
+    inflation = query_inflation if values else rounding_inflation
+    inflated = sensitivity * (1 + inflation(inputs.n_records))
 
     def family(noise: float) -> tuple[Event, ...]:
         return schedule_events(_with_noise(draft, noise, design), inflated)
@@ -182,7 +130,18 @@ def calibrated_parameters(
         schedule=schedule,
         events=schedule_events(schedule, inflated),
         numerical_delta=numerical,
+        step=value_step(schedule) if values else None,
     )
+
+
+def composition_delta(delta: float, numerical: float) -> float:
+    """What finite precision leaves of delta for the events, rounded down; or refuse."""
+    if numerical > _LARGEST_NUMERICAL_SHARE * delta:
+        raise PrivacyConditionError(
+            f"delta must be above {numerical / _LARGEST_NUMERICAL_SHARE:.3g}, of which finite "
+            f"precision takes up to half at this size, got {delta!r}: choose a larger delta."
+        )
+    return (delta - numerical) * (1 - 2.0**-50)
 
 
 def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
@@ -265,15 +224,3 @@ def _with_noise(schedule: Schedule, gate_noise: float, design: Design) -> Schedu
 
 def _with_scale(level: Level, scale: float) -> Level:
     return Level(**(asdict(level) | {"selection_scale": scale}))
-
-
-def _numerical_delta(
-    schedule: Schedule, inputs: CalibratedInputs, design: Design, reconstruction: str
-) -> float:
-    cost = numerical_delta(schedule, inputs.epsilon)
-    if reconstruction == "value":
-        largest = (design.clip_radius**2) / design.base_threshold
-        cost += (1 + math.exp(inputs.epsilon)) * value_variation(
-            schedule, largest, 0.25 * value_unit(schedule)
-        )
-    return cost

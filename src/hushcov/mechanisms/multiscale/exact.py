@@ -24,6 +24,7 @@ from hushcov.noise import binomial
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
+_LARGEST_SIZE = 1e100
 LARGEST_COUNT = 2**62  # more candidates than this at one level do not fit the integer arrays
 
 
@@ -35,8 +36,7 @@ def sample_exact(
     `statistic` is the upper triangle of S, row by row, in units of the smallest threshold.
     """
     check_capacity(schedule)
-    order = np.argsort(-np.abs(statistic), kind="stable")
-    size = np.abs(statistic)[order]
+    order, size = by_size(statistic)
     sign = np.where(statistic < 0, -1, 1)[order]
     gates = np.zeros((len(schedule.levels), len(statistic)), dtype=np.int64)
     for ell, level in enumerate(schedule.levels):
@@ -46,10 +46,21 @@ def sample_exact(
     return gates
 
 
+def by_size(statistic: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
+    """Entries from the largest to the smallest |S_e|, and these sizes in units of t_0.
+
+    Sizes beyond any record's reach are limited, so that squares and ratios stay representable.
+    """
+    size = np.minimum(np.abs(statistic), _LARGEST_SIZE)
+    size[size < 1 / _LARGEST_SIZE] = 0.0
+    order = np.argsort(-size, kind="stable")
+    return order, size[order]
+
+
 def check_capacity(schedule: Schedule) -> None:
     """Refuse a schedule whose counts do not fit 64-bit integers."""
     most = max(level.candidates for level in schedule.levels)
-    if most > LARGEST_COUNT:
+    if most > LARGEST_COUNT or max(level.repetitions for level in schedule.levels) > 2**53:
         raise CapacityError(
             f"a level has {most:.3g} candidate tests and at most {LARGEST_COUNT:.3g} can be "
             "counted: use fewer features, or a larger target_error."
@@ -62,6 +73,7 @@ def _keep_all(
     """Gate counts of a level without selection: one binomial per entry that can open a gate."""
     able = _able_to_fire(alpha, schedule)
     masses = _gate_masses(alpha[:able], -math.inf, math.inf, None, schedule)
+    masses /= masses.sum(axis=0)  # so that a certain gate has mass 1, not 1 but for rounding
     silent = level.inactivation + level.activation * masses[2]
     counts = np.full(able, level.repetitions, dtype=np.int64)
     gates = np.zeros(len(alpha), dtype=np.int64)

@@ -10,7 +10,7 @@ Integrals are Gauss-Legendre over panels that are walked from left to right. A p
 more than a few b near an end of the score interval, nor more than two r near omega = 1, and it
 never crosses a kink. Distances to those points are formed from the panel's own end, where the
 subtraction is exact, so every mass is accurate in relative terms however narrow its interval is
-and however small b and r are. `RELATIVE_ERROR` bounds the result against 50-digit arithmetic.
+and however small b and r are. `numerics.LOG_ODDS_ERROR` bounds what is left of errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from hushcov._compiled import compiled
 
 FloatArray = npt.NDArray[np.float64]
 
-RELATIVE_ERROR = 8e-15  # of every mass below; tests compare with mpmath
 INACTIVE = -1.0  # stands for alpha in the pooled group of inactive tests
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -92,7 +91,8 @@ def _panel_end(
             end = min(end, 1.0 - reach)
         elif start < 1.0 + reach:
             end = min(end, start + _GATE_PANEL * r)
-    return end
+    # Where b or r is below the last bit of omega a panel still has to advance.
+    return max(end, min(stop, float(np.nextafter(start, np.inf))))
 
 
 @compiled

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hushcov.accounting import Approximate, Guarantee, compose
 from hushcov.exceptions import DataError, PrivacyConditionError
-from hushcov.mechanisms.multiscale.calibrated import CalibratedParameters
+from hushcov.mechanisms.multiscale.calibrated import CalibratedParameters, composition_delta
 from hushcov.mechanisms.multiscale.exact import check_capacity, sample_exact
 from hushcov.mechanisms.multiscale.numerics import numerical_delta, rounding_inflation
 from hushcov.mechanisms.multiscale.parameters import TheoremParameters
@@ -54,12 +54,7 @@ def certify_calibrated(parameters: CalibratedParameters, *, private: bool) -> Gu
     queries one Gaussian, and rounding is charged; `docs/proofs/multiscale.md`, steps 9 to 11.
     """
     inputs = parameters.inputs
-    allowed = inputs.delta - parameters.numerical_delta
-    if allowed <= 0:
-        raise PrivacyConditionError(
-            f"delta must be above {parameters.numerical_delta:.3g}, which finite precision costs "
-            f"at this size, got {inputs.delta!r}: choose a larger delta."
-        )
+    allowed = composition_delta(inputs.delta, parameters.numerical_delta)
     bound = compose(parameters.events, delta=allowed, pld=False)
     return Guarantee(
         epsilon=inputs.epsilon,
@@ -158,10 +153,10 @@ def _reconstruct(
 ) -> tuple[npt.NDArray[np.int64], float]:
     """Integers of the upper triangle and the value of one step: post-processing of (J, V)."""
     schedule = parameters.schedule
-    if isinstance(parameters, CalibratedParameters) and parameters.reconstruction == "value":
+    if isinstance(parameters, CalibratedParameters) and parameters.step is not None:
         transcript = sample_transcript(statistic, schedule, generator)
         keep_above = parameters.design.keep_above
-        return value_integers(transcript, schedule, keep_above), parameters.unit
+        return value_integers(transcript, schedule, keep_above, parameters.step), parameters.unit
     gates = sample_exact(statistic, schedule, generator)  # proof: step 7
     return schedule.integers(gates), schedule.unit
 

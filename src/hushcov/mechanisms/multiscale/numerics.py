@@ -1,10 +1,10 @@
-"""What double precision costs the exact sampler, as a share of delta.
+"""What double precision costs the samplers, as a share of delta.
 
-The masses in `kernels` are doubles: a mass that is a share q of its total has relative error at
-most ERROR_UNIT * (1 + |ln q|). A binomial over N tests with log-odds wrong by e is off by at most
-N q (1 - q) e^2 / 2 in Kullback-Leibler divergence, and sup_q q (1 - q) (1 + |ln q|)^2 < 1, so a
-test costs at most 2 ERROR_UNIT^2 each time it is in a draw. Divergences add over the draws of
-a release (chain rule), and Pinsker's inequality turns the sum into total variation.
+A binomial draw over N tests whose log-odds are wrong by e is off by at most N q (1 - q) e^2 / 2 in
+Kullback-Leibler divergence. Divergences add over the draws of a release (chain rule), and
+Pinsker's inequality turns the sum into total variation. All splits of a level together have a
+variance N q (1 - q) of about its number of candidates at most, whatever the split points; gates
+have a quarter for each sign. The proof page, step 8, has the details.
 """
 
 from __future__ import annotations
@@ -13,33 +13,46 @@ import math
 
 from hushcov.mechanisms.multiscale.schedule import Schedule
 
-ERROR_UNIT = 5e-16  # tests hold the kernels against mpmath
-# A uniform has 53 bits, so a binomial proposal with deviation sd reaches an integer with relative
-# error of about 2^-50 sd in the mean square: (2^-50)^2 sd^2 / 2 <= 2^-103 for each of its N tests.
-_GENERATOR = 2.0**-103
-_COST = 2 * ERROR_UNIT**2 + _GENERATOR
-# Draws a test takes part in at a level that selects: all splits together (each leaves a small
-# share of the tests undecided; 1.5 is never reached) and the gate.
-_DRAWS_WITH_SELECTION = 2.5
+# Largest error of the log-odds of two masses from `kernels`, with what the 53 bits of the
+# binomial sampler's proposal add; tests hold the kernels against mpmath.
+LOG_ODDS_ERROR = 4e-15
+# Splits of a level: M + sqrt(R M) + R over R rounds, at most this share of M from 400 tests on.
+_SPLITS = 1.5
+# A test drawn by itself is wrong by a few uniforms of 53 bits and leaves out e^-60 of a tail.
+SINGLE_TEST = 2.0**-46
+_SINGLE_TESTS = 2048  # of a level that selects, at most
 
 
-def total_variation(schedule: Schedule) -> float:
-    """Bound on the distance between the sampler's law and Algorithm 1's, for every dataset."""
-    selecting = sum(lv.candidates for lv in schedule.levels if lv.selection_scale is not None)
+def total_variation(schedule: Schedule, *, all_tests_drawn: bool = False) -> float:
+    """Bound on the distance between the sampler's law and Algorithm 1's, for every dataset.
+
+    `all_tests_drawn` is for transcripts, where every selected test is drawn by itself.
+    """
+    selecting = [lv.candidates for lv in schedule.levels if lv.selection_scale is not None]
+    gates = 0.5 if math.isinf(schedule.gate_clip) else 0.25
+    variance = (_SPLITS + gates) * sum(selecting) + gates * _undecided(schedule)
+    singles = schedule.total_quota if all_tests_drawn else _SINGLE_TESTS * len(selecting)
+    return LOG_ODDS_ERROR * math.sqrt(variance) / 2 + singles * SINGLE_TEST
+
+
+def _undecided(schedule: Schedule) -> int:
+    """Most candidates of levels without selection whose gate is neither certain nor excluded.
+
+    With noise clipped at c a gate is certain unless 1 - c < |S|/T < 1 + c, which holds on a few
+    neighbouring levels only; the others follow a public law, whatever the data.
+    """
     full = [lv.candidates for lv in schedule.levels if lv.selection_scale is None]
-    if math.isinf(schedule.gate_clip):
-        undecided = sum(full)
-    else:
-        # With clipped noise a gate is certain unless 1 - clip < |S|/T < 1 + clip: an entry has at
-        # most two neighbouring levels where it is not, and the others follow a public law.
-        undecided = max((sum(full[i : i + 2]) for i in range(len(full))), default=0)
-    divergence = _COST * (_DRAWS_WITH_SELECTION * selecting + undecided)
-    return math.sqrt(divergence / 2)
+    clip = schedule.gate_clip
+    if clip >= 1:
+        return sum(full)
+    window = 1 + math.ceil(math.log2((1 + clip) / (1 - clip)))
+    return max((sum(full[i : i + window]) for i in range(len(full))), default=0)
 
 
-def numerical_delta(schedule: Schedule, epsilon: float) -> float:
+def numerical_delta(schedule: Schedule, epsilon: float, *, all_tests_drawn: bool = False) -> float:
     """(1 + e^epsilon) times the total variation: what it adds to delta."""
-    return (1 + math.exp(epsilon)) * total_variation(schedule)  # proof: step 8
+    distance = total_variation(schedule, all_tests_drawn=all_tests_drawn)
+    return (1 + math.exp(epsilon)) * distance  # proof: step 8
 
 
 def rounding_inflation(n_records: int) -> float:
@@ -51,16 +64,10 @@ def rounding_inflation(n_records: int) -> float:
     return n_records * 2.0**-52 + 2.0**-50  # proof: step 8
 
 
-def value_variation(schedule: Schedule, largest: float, unit: float) -> float:
-    """Bound on the distance that arithmetic in doubles adds to values rounded to steps of `unit`.
+def query_inflation(n_records: int) -> float:
+    """The same for the queries S_e / T of a transcript, which are rounded once more.
 
-    A weighted mean of the queries of an entry of size at most `largest` is wrong by at most
-    e = (8 + tests) 2^-53 of it. That moves the ends of a rounding cell by e, so its probability by
-    a relative 2 e / unit where the density is flat over a cell, and by at most e^(z/4) times as
-    much z deviations out: the chi-square divergence is below 4 (2 e / unit)^2 an entry.
-    Divergences add over entries, and Pinsker's inequality gives the distance.
+    The noisy query is a function of the exact sum of that double and the noise, so all later
+    arithmetic is post-processing.
     """
-    entries = min(schedule.total_quota, schedule.n_entries)
-    tests = sum(level.repetitions for level in schedule.levels)
-    error = (8 + tests) * 2.0**-53 * largest
-    return math.sqrt(2 * entries) * 2 * error / unit  # proof: step 9
+    return rounding_inflation(n_records) + n_records * 2.0**-51  # proof: step 9

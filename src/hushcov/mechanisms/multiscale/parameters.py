@@ -14,89 +14,14 @@ from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 
-from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import CapacityError, PrivacyConditionError
+from hushcov.mechanisms.multiscale.inputs import PublicInputs
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
 
 QUOTA_CONSTANT = 64  # C_s
 RATE_CONSTANT = 4096  # C_rho
 GATE_CLIP = 0.25
-LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 _EXACT = Context(prec=60)
-
-
-@dataclass(frozen=True)
-class PublicInputs:
-    """What the paper assumes known before any record is read, checked against its ranges."""
-
-    n_records: int
-    n_features: int
-    row_sparsity: int
-    target_error: float
-    epsilon: float
-    delta: float
-    failure_probability: float
-    scale: float
-
-    def __post_init__(self) -> None:
-        d = check_integer(
-            "n_features", self.n_features, at_least=2, cure="the mechanism needs two columns."
-        )
-        checked = {
-            "n_records": check_integer(
-                "n_records",
-                self.n_records,
-                at_least=1,
-                at_most=LARGEST_N,
-                cure="give the number of records.",
-            ),
-            "n_features": d,
-            "row_sparsity": check_integer(
-                "row_sparsity",
-                self.row_sparsity,
-                at_least=1,
-                at_most=d,
-                cure="it counts the nonzero entries of a row, the diagonal included.",
-            ),
-            "target_error": check_real(
-                "target_error",
-                self.target_error,
-                above=0,
-                at_most=0.25,
-                cure="it is the error sought, in units of scale**2.",
-            ),
-            "epsilon": check_real(
-                "epsilon",
-                self.epsilon,
-                above=0,
-                at_most=1,
-                cure="the theorem covers this range; split a larger budget over several releases.",
-            ),
-            "delta": check_real(
-                "delta",
-                self.delta,
-                above=0,
-                at_most=0.1,
-                cure="choose it well below 1 / n_records.",
-            ),
-            "failure_probability": check_real(
-                "failure_probability",
-                self.failure_probability,
-                above=0,
-                at_most=0.1,
-                cure="it is the probability with which the target error may be missed.",
-            ),
-            "scale": check_real(
-                "scale",
-                self.scale,
-                above=1e-60,
-                at_most=1e60,
-                cure="it is a public sub-Gaussian scale (a bound on every standard deviation), "
-                "never inferred from X.",
-            ),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -230,7 +155,7 @@ def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
             )
             for t_ell, M_ell in zip(t[:-1], M, strict=True)
         ]
-        query_budget = sum(
+        query_budget = sum(  # proof: step 3
             (s_ell / t_ell**2 for s_ell, t_ell in zip(s, t[:-1], strict=True)), Decimal(0)
         )
         union_log = float(
@@ -308,13 +233,16 @@ def _selection_scales(
     scales: list[float | None] = []
     for t_ell, s_ell, M_ell in zip(thresholds, quotas, candidates, strict=False):
         log_term = math.log(M_ell) + math.log(32 * n_levels) - math.log(inputs.delta)
-        scale = 8 * (sensitivity / t_ell) * math.sqrt(s_ell * log_term) / epsilon_ell
+        scale = (
+            8 * (sensitivity / t_ell) * math.sqrt(s_ell * log_term) / epsilon_ell
+        )  # proof: step 2
         scales.append(scale if s_ell < M_ell else None)
     return tuple(scales)
 
 
 def _gate_noise(inputs: PublicInputs, sensitivity: float, query_budget: float) -> float:
     """The gate noise r: Gaussian protection of all selected queries at (epsilon/4, delta/16)."""
+    # proof: step 4
     return (
         8
         * sensitivity

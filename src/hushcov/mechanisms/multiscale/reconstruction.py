@@ -21,8 +21,8 @@ FloatArray = npt.NDArray[np.float64]
 STEPS_PER_DEVIATION = 4  # rounding at a quarter of the deviation adds 0.5 % to the variance
 
 
-def value_unit(schedule: Schedule) -> float:
-    """The public step to which values are rounded, in units of the smallest threshold.
+def value_step(schedule: Schedule) -> float:
+    """A public step that is fine enough to round values to, in units of the smallest threshold.
 
     No entry is known better than from all tests of all levels at their smallest thresholds.
     """
@@ -30,8 +30,10 @@ def value_unit(schedule: Schedule) -> float:
     return schedule.gate_noise / math.sqrt(most) / STEPS_PER_DEVIATION
 
 
-def value_integers(transcript: Transcript, schedule: Schedule, keep_above: float) -> IntArray:
-    """Released integers of every entry, in steps of `value_unit`; zero where nothing is kept."""
+def value_integers(
+    transcript: Transcript, schedule: Schedule, keep_above: float, step: float
+) -> IntArray:
+    """Released integers of every entry, in units of `step`; zero where nothing is kept."""
     # proof: step 9
     precision = np.zeros(schedule.n_entries)
     total = np.zeros(schedule.n_entries)
@@ -41,7 +43,7 @@ def value_integers(transcript: Transcript, schedule: Schedule, keep_above: float
     # |mean| > keep_above * r / sqrt(precision), without dividing by a zero precision.
     kept = np.abs(mean) * np.sqrt(precision) > keep_above * schedule.gate_noise
     weighted = mean * _inverse_activation(transcript, schedule)
-    return np.where(kept, np.rint(weighted / value_unit(schedule)), 0).astype(np.int64)
+    return np.where(kept, np.rint(weighted / step), 0).astype(np.int64)
 
 
 def _inverse_activation(transcript: Transcript, schedule: Schedule) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.exceptions import CapacityError
-from hushcov.mechanisms.multiscale.exact import check_capacity
+from hushcov.mechanisms.multiscale.exact import by_size, check_capacity
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule
 from hushcov.mechanisms.multiscale.selection import active_tests, noisy_scores, select_tests
 
@@ -54,8 +54,7 @@ def sample_transcript(
             f"a transcript holds at most {LARGEST_TRANSCRIPT:,} tests and this schedule selects "
             f"{schedule.total_quota:,}: use reconstruction='gate', which only counts them."
         )
-    order = np.argsort(-np.abs(statistic), kind="stable")
-    size = np.abs(statistic)[order]
+    order, size = by_size(statistic)
     levels, entries, thresholds = [], [], []
     for ell, level in enumerate(schedule.levels):
         groups, tau = _selected(np.ldexp(size, -ell), level, schedule, generator)

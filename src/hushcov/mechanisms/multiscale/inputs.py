@@ -1,0 +1,90 @@
+"""What is public before any record is read, checked against the ranges that are proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from hushcov._validation import check_integer, check_real
+
+LARGEST_N = 10**100  # far beyond any data, and safe in doubles
+LARGEST_CALIBRATED_N = 10**18
+LARGEST_EPSILON = 10.0
+_BUDGET = "choose a smaller one, or split a larger budget over several releases."
+
+
+@dataclass(frozen=True)
+class PublicInputs:
+    """Public inputs of the paper's mechanism, in the ranges of its Section 2."""
+
+    n_records: int
+    n_features: int
+    row_sparsity: int
+    target_error: float
+    epsilon: float
+    delta: float
+    failure_probability: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        _check(self, fewest_features=2, largest_n=LARGEST_N, largest_epsilon=1)
+
+
+@dataclass(frozen=True)
+class CalibratedInputs:
+    """Public inputs of the mechanism with calibrated constants."""
+
+    n_records: int
+    n_features: int
+    row_sparsity: int
+    epsilon: float
+    delta: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        _check(
+            self,
+            fewest_features=1,
+            largest_n=LARGEST_CALIBRATED_N,
+            largest_epsilon=LARGEST_EPSILON,
+        )
+
+
+def _check(
+    inputs: PublicInputs | CalibratedInputs,
+    *,
+    fewest_features: int,
+    largest_n: int,
+    largest_epsilon: float,
+) -> None:
+    """Replace every field by its checked, plain Python value, or raise `ParameterError`."""
+    integers = {
+        "n_features": (fewest_features, None, "it is the number of columns."),
+        "n_records": (1, largest_n, "give the number of records."),
+    }
+    for name, (least, most, cure) in integers.items():
+        number = check_integer(name, getattr(inputs, name), at_least=least, at_most=most, cure=cure)
+        object.__setattr__(inputs, name, number)
+    sparsity = check_integer(
+        "row_sparsity",
+        inputs.row_sparsity,
+        at_least=1,
+        at_most=inputs.n_features,
+        cure="it counts the nonzero entries of a row, the diagonal included.",
+    )
+    object.__setattr__(inputs, "row_sparsity", sparsity)
+    reals = {
+        "epsilon": (0.0, largest_epsilon, _BUDGET),
+        "delta": (0.0, 0.1, "choose it well below 1 / n_records."),
+        "target_error": (0.0, 0.25, "it is the error sought, in units of scale**2."),
+        "failure_probability": (0.0, 0.1, "it is how often the target error may be missed."),
+        "scale": (
+            1e-60,
+            1e60,
+            "it is a public sub-Gaussian scale (a bound on every standard deviation), never "
+            "inferred from X.",
+        ),
+    }
+    for name in (field.name for field in fields(inputs) if field.name in reals):
+        above, at_most, cure = reals[name]
+        value = check_real(name, getattr(inputs, name), above=above, at_most=at_most, cure=cure)
+        object.__setattr__(inputs, name, value)

@@ -1,0 +1,85 @@
+"""Plans are public, deterministic, and say what the mechanism then does."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+
+from hushcov.mechanisms.multiscale import CalibratedInputs, release_multiscale
+from hushcov.metrics import operator_norm_error
+from hushcov.noise import Entropy
+from hushcov.planning import REFERENCE_MODELS, plan_multiscale, reference
+from hushcov.simulate import sparse_covariance, wishart_moments
+
+MODELS = ("block", "banded", "random")
+
+
+def measured_median(plan, model, runs):
+    inputs = plan.parameters.inputs
+    truth = inputs.scale**2 * sparse_covariance(model, inputs.n_features, inputs.row_sparsity)
+    errors = []
+    for seed in range(runs):
+        moments = wishart_moments(truth, inputs.n_records, random_state=seed)
+        entropy = Entropy(np.random.default_rng(seed), private=False)
+        release = release_multiscale(moments, plan.parameters, entropy)
+        errors.append(operator_norm_error(release.covariance(), truth) / inputs.scale**2)
+    return statistics.median(errors)
+
+
+@pytest.mark.parametrize(
+    ("reconstruction", "n_records"), [("value", 100_000), ("value", 1_000_000), ("gate", 3_000_000)]
+)
+def test_predictions_are_within_thirty_percent_of_measured_medians(reconstruction, n_records):
+    """At d = 100 here; d = 200 and 1000 are in benchmarks/prediction.py."""
+    plan = plan_multiscale(CalibratedInputs(n_records, 100, 5, 1.0, 1e-6, 1.0), reconstruction)
+    for model in MODELS:
+        measured = measured_median(plan, model, runs=5)
+        assert measured < 1
+        assert 0.7 < plan.predicted_error[model] / measured < 1.3, model
+
+
+def test_scale_changes_units_only():
+    plain = plan_multiscale(CalibratedInputs(50_000, 20, 3, 1.0, 1e-6, 1.0), "value")
+    scaled = plan_multiscale(CalibratedInputs(50_000, 20, 3, 1.0, 1e-6, 8.0), "value")
+    assert plain.parameters.design == scaled.parameters.design
+    assert scaled.predicted_error == pytest.approx(plain.predicted_error, rel=1e-6)
+    assert scaled.parameters.unit == pytest.approx(64 * plain.parameters.unit, rel=1e-9)
+
+
+def test_more_records_help_and_few_are_said_to_be_hopeless():
+    errors = []
+    for n_records in (30, 1_000, 300_000, 30_000_000):
+        plan = plan_multiscale(CalibratedInputs(n_records, 50, 3, 1.0, 1e-6, 1.0), "value")
+        errors.append(plan.predicted_error["block"])
+        assert plan.hopeless == (n_records < 10_000)
+        assert ("too few" in plan.advice) == plan.hopeless
+    assert min(errors[:2]) > 0.9 > errors[2] > errors[3]
+    assert errors[3] < 0.02
+
+
+def test_plans_are_deterministic_and_cached():
+    inputs = CalibratedInputs(40_000, 15, 2, 0.5, 1e-5, 1.0)
+    first = plan_multiscale(inputs, "value")
+    assert plan_multiscale(inputs, "value") is first
+    plan_multiscale.cache_clear()
+    assert plan_multiscale(inputs, "value") == first
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3])
+@pytest.mark.parametrize("reconstruction", ["gate", "value"])
+def test_tiny_problems_can_be_planned(n_features, reconstruction):
+    plan = plan_multiscale(CalibratedInputs(5, n_features, 1, 1.0, 1e-6, 1.0), reconstruction)
+    assert set(plan.predicted_error) == set(REFERENCE_MODELS)
+    assert all(math.isfinite(error) for error in plan.predicted_error.values())
+
+
+def test_a_reference_stands_for_the_full_size():
+    """Counts are those of the large matrix although a small one is drawn."""
+    small = reference("block", 1000, 5, 100)
+    assert len(small.matrix) == 100
+    assert small.counts.sum() == pytest.approx(1000 * (1 + 2))
+    assert small.n_zeros == pytest.approx(1000 * 1001 / 2 - 3000)
+    np.testing.assert_allclose(small.sizes[small.size_index], np.abs(small.values))

@@ -1,0 +1,220 @@
+"""Proof pages and code point at each other, and neither side can lose the other unnoticed.
+
+Every mechanism and the accountant have a page `docs/proofs/<name>.md` whose steps are headed
+`## Step N: title`; code says `# proof: step N` where it relies on one.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import itertools
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NOT_MECHANISMS = {"__init__", "release"}
+
+HEADING = re.compile(r"^## Step (\d+): \S.*$")
+COMMENT = re.compile(r"^# proof: step (\d+)$")
+
+
+def proved_code(root: Path) -> dict[str, Path]:
+    """Everything that needs a proof page: name of the page and the module or package."""
+    package = root / "src" / "hushcov"
+    found = {"accounting": package / "accounting"}
+    for path in sorted((package / "mechanisms").iterdir()):
+        is_module = path.suffix == ".py" or (path / "__init__.py").exists()
+        if is_module and path.stem not in NOT_MECHANISMS:
+            found[path.stem] = path
+    return found
+
+
+def modules(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+def steps_in_code(path: Path) -> tuple[set[int], list[str]]:
+    """Steps named by comments, and comments about proofs that name none."""
+    steps, unreadable = set(), []
+    for module in modules(path):
+        for token in tokenize.generate_tokens(io.StringIO(module.read_text()).readline):
+            if token.type != tokenize.COMMENT or "proof:" not in token.string.lower():
+                continue
+            match = COMMENT.match(token.string)
+            if match:
+                steps.add(int(match[1]))
+            else:
+                unreadable.append(f"{module.name}:{token.start[0]}: {token.string!r}")
+    return steps, unreadable
+
+
+def steps_in_page(page: Path) -> tuple[list[int], list[str]]:
+    """Numbers of the step headings in order, and headings that look like steps but are not."""
+    steps, unreadable = [], []
+    for line in page.read_text().splitlines():
+        match = HEADING.match(line)
+        if match:
+            steps.append(int(match[1]))
+        elif re.match(r"^#+\s*step\b", line, re.IGNORECASE):
+            unreadable.append(f"{page.name}: {line!r}")
+    return steps, unreadable
+
+
+def proof_problems(root: Path) -> list[str]:
+    """What is missing between code and proof pages, in words; empty if all is well."""
+    problems = []
+    for name, path in proved_code(root).items():
+        named, problems_in_code = steps_in_code(path)
+        problems += [f"unreadable proof comment: {where}" for where in problems_in_code]
+        page = root / "docs" / "proofs" / f"{name}.md"
+        if not page.exists():
+            problems.append(f"{name} has no proof page docs/proofs/{name}.md")
+            continue
+        proved, problems_in_page = steps_in_page(page)
+        problems += [f"unreadable step heading: {where}" for where in problems_in_page]
+        if proved != list(range(1, len(proved) + 1)) or not proved:
+            problems.append(f"{name}.md must number its steps 1, 2, 3, .., has {proved}")
+        for step in sorted(named - set(proved)):
+            problems.append(f"{name}: code names step {step}, which {name}.md does not have")
+        for step in sorted(set(proved) - named):
+            problems.append(f"{name}: step {step} of {name}.md is named nowhere in the code")
+    return problems
+
+
+def docstring_problems(root: Path) -> list[str]:
+    """Public entry functions `release_*` of mechanisms whose docstring has no Privacy section."""
+    problems = []
+    for module in modules(root / "src" / "hushcov" / "mechanisms"):
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("release_"):
+                lines = [line.strip() for line in (ast.get_docstring(node) or "").splitlines()]
+                sections = itertools.pairwise(lines)
+                if ("Privacy", "-------") not in sections:
+                    problems.append(f"{module.name}: {node.name} has no Privacy section")
+    return problems
+
+
+def test_code_and_proof_pages_agree():
+    assert proof_problems(ROOT) == []
+
+
+def test_release_functions_state_their_privacy():
+    assert docstring_problems(ROOT) == []
+
+
+def test_there_is_something_to_check():
+    """The two tests above must not pass because they look in the wrong place."""
+    assert {"accounting", "multiscale"} <= set(proved_code(ROOT))
+    for path in proved_code(ROOT).values():
+        assert steps_in_code(path)[0]
+    sources = [module.read_text() for module in modules(ROOT / "src" / "hushcov" / "mechanisms")]
+    assert any("\ndef release_" in source for source in sources)
+
+
+# The checks themselves, on a small tree that is sound until one thing in it is broken.
+
+CODE = '''\
+"""A string that says # proof: step 7 is not a comment."""
+
+
+def release_example(x):
+    """Release x.
+
+    Privacy
+    -------
+    None.
+    """
+    y = x  # proof: step 1
+    # proof: step 2
+    return y
+'''
+PAGE = "# Title\n\n## Step 1: first\n\ntext\n\n## Step 2: second\n\n## Accuracy\n"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name, text in {
+        "src/hushcov/accounting/__init__.py": "",
+        "src/hushcov/accounting/basic.py": "x = 1  # proof: step 1\n",
+        "src/hushcov/mechanisms/__init__.py": "",
+        "src/hushcov/mechanisms/release.py": "x = 1\n",
+        "src/hushcov/mechanisms/example/__init__.py": "",
+        "src/hushcov/mechanisms/example/inner/deep.py": CODE,
+        "src/hushcov/mechanisms/flat.py": CODE,
+        "src/hushcov/mechanisms/__pycache__/stale.pyc": "",
+        "docs/proofs/accounting.md": "## Step 1: all\n",
+        "docs/proofs/example.md": PAGE,
+        "docs/proofs/flat.md": PAGE,
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def replace(tree, name, old, new):
+    path = tree / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_a_sound_tree_has_no_problems(tree):
+    assert set(proved_code(tree)) == {"accounting", "example", "flat"}
+    assert proof_problems(tree) == []
+    assert docstring_problems(tree) == []
+
+
+@pytest.mark.parametrize("name", ["accounting", "example", "flat"])
+def test_a_missing_page_is_found(tree, name):
+    (tree / "docs" / "proofs" / f"{name}.md").unlink()
+    assert proof_problems(tree) == [f"{name} has no proof page docs/proofs/{name}.md"]
+
+
+def test_a_new_mechanism_without_a_page_is_found(tree):
+    (tree / "src/hushcov/mechanisms/screened.py").write_text("x = 1\n")
+    assert proof_problems(tree) == ["screened has no proof page docs/proofs/screened.md"]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "expected"),
+    [
+        # code names a step the page does not have
+        ("src/hushcov/mechanisms/flat.py", "step 2", "step 3", "does not have"),
+        ("src/hushcov/mechanisms/example/inner/deep.py", "step 2", "step 3", "does not have"),
+        ("docs/proofs/flat.md", "## Step 2: second", "## Second", "does not have"),
+        ("docs/proofs/accounting.md", "## Step 1: all", "## Step 2: all", "does not have"),
+        # the page has a step the code does not name
+        ("src/hushcov/mechanisms/flat.py", "# proof: step 2", "", "named nowhere"),
+        ("src/hushcov/accounting/basic.py", "# proof: step 1", "", "named nowhere"),
+        ("docs/proofs/flat.md", "## Acc", "## Step 3: more\n\n## Acc", "named nowhere"),
+        # neither may be hidden by sloppy writing
+        ("src/hushcov/mechanisms/flat.py", "# proof: step 2", "# proof: Step two", "unreadable"),
+        ("docs/proofs/flat.md", "## Step 2: second", "### Step 2: second", "unreadable"),
+        ("docs/proofs/flat.md", "## Step 2: second", "## Step 2 second", "unreadable"),
+        ("docs/proofs/flat.md", "## Step 2: s", "## Step 1: s", "must number its steps"),
+    ],
+)
+def test_a_step_missing_on_either_side_is_found(tree, name, old, new, expected):
+    replace(tree, name, old, new)
+    problems = proof_problems(tree)
+    assert any(expected in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    Privacy\n    -------\n", ""),
+        ("    -------\n", ""),
+        ('"""Release x.', 'None\n    """Release x.'),  # no longer a docstring
+    ],
+)
+@pytest.mark.parametrize("name", ["flat.py", "example/inner/deep.py"])
+def test_a_release_function_without_a_privacy_section_is_found(tree, name, old, new):
+    replace(tree, f"src/hushcov/mechanisms/{name}", old, new)
+    file = name.rpartition("/")[2]
+    assert docstring_problems(tree) == [f"{file}: release_example has no Privacy section"]
