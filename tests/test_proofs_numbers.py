@@ -153,8 +153,8 @@ def test_all_splits_together_weigh_less_than_the_candidates(monkeypatch, share, 
         low, high = family.support
         monkeypatch.setattr(
             order_statistics,
-            "_split_point",
-            lambda groups, counts, quota, side, lo, hi, family: generator.uniform(
+            "_search",
+            lambda groups, weights, target, deviation, lo, hi, family: generator.uniform(
                 max(lo, low), min(hi, high)
             ),
         )

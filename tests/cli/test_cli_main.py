@@ -5,12 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import click
 import pytest
 
-import hushcov
 from hushcov import __version__
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.cli.main import COMMANDS, cli
@@ -31,7 +29,7 @@ def test_help_lists_commands_and_exit_codes(run):
     assert result.exit_code == 0
     for name, summary in COMMANDS.items():
         assert f"  {name}" in result.stdout
-        assert summary in result.stdout
+        assert summary in " ".join(result.stdout.split())
     for code, meaning in EXIT_CODES.items():
         assert f"{code:<4} {meaning}" in result.stdout
 
@@ -45,7 +43,7 @@ def test_version(run):
     assert run("--version").stdout == f"hushcov {__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["params", "fit", "demo"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(run, name):
     result = run(name, "--help")
     assert result.exit_code == 0
@@ -53,9 +51,9 @@ def test_every_command_explains_itself(run, name):
     assert run(name, "-h").stdout == result.stdout
 
 
-def _modules_after_help(preamble: str) -> set[str]:
+def test_help_imports_no_command_and_nothing_heavy():
     code = (
-        f"{preamble}\nimport sys\nfrom hushcov.cli.main import cli\n"
+        "import sys\nfrom hushcov.cli.main import cli\n"
         "try:\n    cli.main(['--help'], prog_name='hushcov')\n"
         "except SystemExit as stop:\n    assert stop.code == 0\n"
         "print('MODULES', *sys.modules)"
@@ -63,27 +61,10 @@ def _modules_after_help(preamble: str) -> set[str]:
     answer = subprocess.run(
         [sys.executable, "-c", code], text=True, capture_output=True, timeout=60, check=True
     )
-    return set(answer.stdout.splitlines()[-1].split())
-
-
-def test_the_group_imports_no_command():
-    # The package's own __init__ is left out: this is about what the group imports.
-    folder = str(Path(hushcov.__file__).parent)
-    stand_in = (
-        "import sys, types\npackage = types.ModuleType('hushcov')\n"
-        f"package.__path__ = [{folder!r}]\nsys.modules['hushcov'] = package"
-    )
-    loaded = _modules_after_help(stand_in)
+    loaded = set(answer.stdout.splitlines()[-1].split())
     assert "hushcov.cli.main" in loaded
     assert loaded.isdisjoint(HEAVY)
     assert loaded.isdisjoint(f"hushcov.cli.{name}" for name in COMMANDS)
-
-
-@pytest.mark.xfail(
-    strict=False, reason="hushcov/__init__.py imports the estimators; it should do so on demand"
-)
-def test_help_of_the_program_imports_nothing_heavy():
-    assert _modules_after_help("").isdisjoint(HEAVY)
 
 
 @pytest.fixture

@@ -208,5 +208,5 @@ def test_points_that_doubles_cannot_separate_are_drawn_or_refused(monkeypatch):
     selection = select_largest(np.random.default_rng(0), counts, 2_000, family)
     assert counts_of(selection, 1)[0] == 2_000
     monkeypatch.setattr(order_statistics, "_MANY", 100)
-    with pytest.raises(CapacityError, match=r"tied in double precision .* more than 100"):
+    with pytest.raises(CapacityError, match=r"more than 100 tests are tied"):
         select_largest(np.random.default_rng(0), counts, 2_000, family)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from hushcov._validation import check_real
 from hushcov.accounting.composition import compose
@@ -30,6 +31,7 @@ def calibrate_gaussian(epsilon: float, delta: float) -> float:
     )
 
 
+@lru_cache(maxsize=1024)
 def calibrate_zcdp(epsilon: float, delta: float) -> float:
     """Return the largest rho such that rho-zCDP implies (epsilon, delta)-DP.
 

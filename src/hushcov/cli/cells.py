@@ -123,7 +123,7 @@ def _starting_rung(inputs: CalibratedInputs) -> int:
     d, k = inputs.n_features, inputs.row_sparsity
     deviation = 18 * math.sqrt(d * k) * math.sqrt(2 * math.log(1.25 / inputs.delta))
     n = 2 * math.sqrt(k) * deviation / inputs.epsilon
-    return min(max(0, math.floor(2 * math.log10(n))), _LAST_RUNG)
+    return min(max(0, round(2 * math.log10(n))), _LAST_RUNG)
 
 
 def _rung(position: int) -> int:

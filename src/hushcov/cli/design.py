@@ -6,7 +6,7 @@ import math
 
 from hushcov.accounting import BoundedRange, Event, Gaussian, TotalVariation
 from hushcov.cli.output import count, number
-from hushcov.mechanisms.multiscale import CalibratedParameters, certify
+from hushcov.mechanisms.multiscale import CalibratedParameters, Schedule, certify
 
 _READING = {
     "gate": "for each entry, the answers -1, 0 or +1 of its kept tests are added up "
@@ -19,10 +19,8 @@ _READING = {
 def design_facts(parameters: CalibratedParameters) -> list[tuple[str, str]]:
     """Return labels and sentences about every number that was chosen."""
     design, schedule = parameters.design, parameters.schedule
-    tests = sum(level.candidates for level in schedule.levels)
     low, high = schedule.base_threshold, 2 * schedule.levels[-1].threshold
     levels = f"{len(schedule.levels)} level" + "s" * (len(schedule.levels) > 1)
-    clip = "not clipped" if math.isinf(schedule.gate_clip) else f"clipped at {schedule.gate_clip}"
     reading = _READING[parameters.reconstruction].format(keep=number(design.keep_above))
     return [
         (
@@ -30,15 +28,26 @@ def design_facts(parameters: CalibratedParameters) -> list[tuple[str, str]]:
             f"every value of a record is clipped to +-{number(parameters.clip_radius)}",
         ),
         ("levels", f"{levels}, with thresholds from {number(low, 3)} to {number(high, 3)}"),
-        ("tests", f"{count(tests)}, of which the {count(schedule.total_quota)} best are kept"),
-        (
-            "noise",
-            f"Gaussian, {number(schedule.gate_noise, 3)} times the threshold of a kept test, "
-            f"{clip}; Gumbel for the selection",
-        ),
+        ("tests", _tests(schedule)),
+        ("noise", _noise(schedule)),
         ("read-out", reading),
         ("budget", _budget(parameters)),
     ]
+
+
+def _tests(schedule: Schedule) -> str:
+    tests = sum(level.candidates for level in schedule.levels)
+    kept = schedule.total_quota
+    best = "all of them kept" if kept == tests else f"of which the {count(kept)} best are kept"
+    return f"{count(tests)}, {best}"
+
+
+def _noise(schedule: Schedule) -> str:
+    clip = "not clipped" if math.isinf(schedule.gate_clip) else f"clipped at {schedule.gate_clip}"
+    scales = {level.selection_scale for level in schedule.levels} - {None}
+    selection = "; Gumbel for the selection" if scales else ""
+    size = number(schedule.gate_noise, 3)
+    return f"Gaussian, {size} times the threshold of a kept test, {clip}{selection}"
 
 
 def _budget(parameters: CalibratedParameters) -> str:

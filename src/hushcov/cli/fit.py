@@ -211,12 +211,17 @@ def _announce(out: Console, job: _Job) -> None:
     try:
         certify(job.parameters, private=True, exact_statistic=False)
     except PrivacyConditionError as error:
-        if estimator.assume_centered:
-            raise
-        raise PrivacyConditionError(
-            f"{error} Here n_records counts pairs of records, because of --not-centered.",
-            error.smallest_private_n,
-        ) from None
+        raise PrivacyConditionError(str(error) + _advice(job), error.smallest_private_n) from None
+
+
+def _advice(job: _Job) -> str:
+    """What the command line adds to a refusal."""
+    pairs, calibrated = "", ""
+    if not job.estimator.assume_centered:
+        pairs = " Here n_records counts pairs of records, because of --not-centered."
+    if job.estimator.constants == "theorem":
+        calibrated = " Or use --constants calibrated, which is private at any number of records."
+    return pairs + calibrated
 
 
 def _source(job: _Job) -> str:

@@ -17,7 +17,7 @@ from hushcov.cli.errors import ANSWERED, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, e
 # The help of the group is written here, so that showing it imports no command.
 COMMANDS = {
     "params": "Every public quantity of the mechanism, and how many records it needs.",
-    "plan": "What error to expect at which number of records, before any data is touched.",
+    "plan": "The error to expect at any number of records; no data needed.",
     "fit": "Release the covariance of the records in a .npy file.",
     "demo": "See the mechanism at work on simulated data, in a few seconds.",
     "verify": "Check the theorem, claim by claim, at its own constants.",

@@ -86,13 +86,14 @@ def _evaluate(inputs: PublicInputs) -> TheoremParameters:
         with np.errstate(all="ignore"):
             parameters = theorem_parameters(inputs)
         values = [getattr(parameters, word) for word, _, _ in QUANTITIES]
+        values += [parameters.smallest_private_n, parameters.smallest_accurate_n]
         representable = all(math.isfinite(value) for value in (*values, *parameters.thresholds))
     except ArithmeticError:
         representable = False
     if not representable:
         raise CapacityError(
             "the parameters leave the range of double precision (1e-308 to 1e308) for these "
-            "inputs: use a larger target_error, or a scale closer to 1."
+            "inputs: use a larger target_error or epsilon, or a scale closer to 1."
         )
     return parameters
 

@@ -196,7 +196,8 @@ def _print_errors(out: Console, cells: Sequence[Cell]) -> None:
     paragraph(
         out,
         f"Operator norm, in units of scale^2{_unit(inputs)}, if the covariance is like one of "
-        "four reference models. The zero matrix, which needs no data, has at most 1.",
+        "four reference models. The zero matrix, which needs no data, has at most 1: from there on "
+        "a release is hopeless.",
     )
     show(out, "")
     show(out, _error_table(cells))
@@ -227,12 +228,11 @@ def _error_table(cells: Sequence[Cell]) -> Table:
 def _remark(cell: Cell) -> Text:
     if cell.plan is None:
         return Text(f"refused: {cell.refusal}", style="red")
-    if cell.plan.hopeless:
+    # Judged as printed: 0.999 reads as 1.
+    hopeless = [model for model in REFERENCE_MODELS if float(number(cell.error(model), 2)) >= 1]
+    if len(hopeless) == len(REFERENCE_MODELS):
         return Text("no better than the zero matrix", style="red")
-    useless = [model for model in REFERENCE_MODELS if cell.error(model) >= 1]
-    if useless:
-        return Text(f"{', '.join(useless)}: no better than the zero matrix", style="yellow")
-    return Text("")
+    return Text(f"hopeless on {', '.join(hopeless)}" if hopeless else "", style="yellow")
 
 
 def _print_design(out: Console, cell: Cell) -> None:

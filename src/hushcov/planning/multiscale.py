@@ -25,10 +25,10 @@ from hushcov.mechanisms.multiscale.transcript import LARGEST_TRANSCRIPT
 from hushcov.planning.prediction import predict_errors
 from hushcov.planning.reference import REFERENCE_MODELS, reference
 
-_SEARCH_FEATURES = 100  # size of the references while searching, and for the final prediction
+_SEARCH_FEATURES = 60  # size of the references while searching, and for the final prediction
 _FINAL_FEATURES = 1000
 # Draws while searching, and for the final prediction: others, or it would flatter the winner.
-_SEARCH_SEEDS = range(4)
+_SEARCH_SEEDS = range(5)
 _FINAL_SEEDS = range(100, 109)
 _LARGEST_COUNT = 2**60
 
@@ -44,11 +44,13 @@ _CHOICES: dict[str, Sequence[float]] = {
     "gate_clip": [0.25, 0.5, math.inf],
     "keep_above": [0.5 * step for step in range(13)],
 }
+_SHIFT = "one level more"
 _STARTS = {
     "value": (Design(3.0, 0.25, 1, 1, 1.0, 1.0, 1.0, math.inf, 2.0),),
     "gate": (
-        Design(3.0, 2.0**-6, 6, 1, 1.0, 0.25, 0.7071067811865476, math.inf, 0.0),
+        Design(3.0, 2.0**-6, 6, 1, 1.0, 0.25, 2.0**-0.5, math.inf, 0.0),
         Design(3.0, 0.25, 1, 1, 0.25, 0.25, 1.0, math.inf, 0.0),
+        Design(2.5, 2.0**-6, 9, 3, 2.0, 1.0, 2.0**-1.5, math.inf, 0.0),
     ),
 }
 
@@ -114,46 +116,52 @@ def _predictions(parameters: CalibratedParameters) -> dict[str, float]:
 
 
 def _descend(design: Design, inputs: CalibratedInputs, reconstruction: str) -> tuple[float, Design]:
-    """Coordinate descent over the choices: move each coordinate while that helps."""
+    """Walk along one line of designs after another, as long as one of them helps."""
     score = _score(design, inputs, reconstruction)
+    names = [n for n in _CHOICES if n != "keep_above" or reconstruction == "value"]
     improved = True
-    step = 2
-    while improved or step > 1:
-        step = step if improved else 1
+    while improved:
         improved = False
-        for name in _CHOICES:
-            if name == "keep_above" and reconstruction == "gate":
-                continue
-            found_score, found = _line_search(name, design, score, inputs, reconstruction, step)
-            if found_score < score * 0.999:
+        for name in (*names, _SHIFT):
+            found_score, found = _walk(name, design, score, inputs, reconstruction)
+            if found_score < 0.999 * score:
                 score, design, improved = found_score, found, True
     return score, design
 
 
-def _line_search(
-    name: str,
-    design: Design,
-    score: float,
-    inputs: CalibratedInputs,
-    reconstruction: str,
-    step: int,
+def _walk(
+    name: str, design: Design, score: float, inputs: CalibratedInputs, reconstruction: str
 ) -> tuple[float, Design]:
-    """Walk along one coordinate, first up then down, as long as the score improves."""
-    choices = _CHOICES[name]
-    here = min(range(len(choices)), key=lambda i: abs(choices[i] - getattr(design, name)))
+    """Follow a line one way, then the other, while the score improves; long steps first."""
     best_score, best = score, design
-    for direction in (step, -step):
-        position = here + direction
-        while 0 <= position < len(choices):
-            trial = replace(design, **{name: choices[position]})  # type: ignore[arg-type]
+    for stride in (2, 1, -2, -1):
+        trial = _moved(name, best, stride)
+        while trial is not None:
             trial_score = _score(trial, inputs, reconstruction)
             if trial_score >= best_score:
                 break
             best_score, best = trial_score, trial
-            position += direction
-        if best is not design:
-            break
+            trial = _moved(name, best, stride)
     return best_score, best
+
+
+def _moved(name: str, design: Design, stride: int) -> Design | None:
+    """The design `stride` choices further along a line; None beyond its end."""
+    if name == _SHIFT:
+        # One more level below, with the tests of all other levels as they are.
+        changes = {
+            "base_threshold": design.base_threshold * 2.0**-stride,
+            "n_levels": design.n_levels + stride,
+            "base_tests": design.base_tests * 4.0**-stride,
+        }
+    else:
+        choices = _CHOICES[name]
+        here = min(range(len(choices)), key=lambda i: abs(choices[i] - getattr(design, name)))
+        if not 0 <= here + stride < len(choices):
+            return None
+        changes = {name: choices[here + stride]}
+    inside = all(_CHOICES[key][0] <= value <= _CHOICES[key][-1] for key, value in changes.items())
+    return replace(design, **changes) if inside else None  # type: ignore[arg-type]
 
 
 def _score(design: Design, inputs: CalibratedInputs, reconstruction: str) -> float:

@@ -25,6 +25,7 @@ FloatArray = npt.NDArray[np.float64]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell
 _DRAWN_TESTS = 4
+_MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
 
 
 @dataclass(frozen=True)
@@ -146,12 +147,20 @@ def _draw_gates(
         total += weight * generator.binomial(m, np.clip(p * law.fired[index], 0, 1))
         total -= weight * generator.binomial(m, np.clip(p * law.misfired[index], 0, 1))
         zero = slice(len(ref.sizes), None)
-        rate = m * p * dilution * np.mean(law.fired[zero] + law.misfired[zero])
-        opened = generator.poisson(rate, n_zeros)
-        signs = 2 * generator.binomial(opened, 0.5) - opened
-        spurious += weight * signs
+        rate = m * p * dilution * float(np.mean(law.fired[zero] + law.misfired[zero]))
+        spurious += weight * _spurious_gates(rate, n_zeros, generator)
     pooled = ref.sizes[index]
     return np.sign(ref.values) * (total + np.abs(statistic) - pooled), spurious
+
+
+def _spurious_gates(rate: float, n_entries: int, generator: np.random.Generator) -> FloatArray:
+    """Opened gates of random sign, Poisson at this rate for each entry, added up."""
+    if rate > _MANY_GATES:
+        return generator.normal(scale=math.sqrt(rate), size=n_entries)
+    number = generator.poisson(rate * n_entries)
+    signs = np.where(generator.random(number) < 0.5, -1.0, 1.0)
+    position = generator.integers(n_entries, size=number)
+    return np.asarray(np.bincount(position, signs, minlength=n_entries), dtype=np.float64)
 
 
 def _draw_values(

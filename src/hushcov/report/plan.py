@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -65,16 +66,17 @@ def write_plan_figure(
 
 def describe(plans: Sequence[MultiscalePlan], *, target_error: float | None = None) -> str:
     """Say what the figure shows, from the plans themselves."""
-    goal = 1.0 if target_error is None else target_error
-    words = "better than the zero matrix" if target_error is None else "in the shaded target"
+    # An error of 1 is a target kept, but the zero matrix not beaten.
+    goal = math.nextafter(1.0, 0.0) if target_error is None else target_error
+    verb = "beat the zero matrix" if target_error is None else "reach the shaded target"
     parts = []
     for reconstruction in _reconstructions(plans):
         first = _first_below(plans, reconstruction, goal)
         name = f"{reconstruction}s ({_STYLES[reconstruction]})"
         parts.append(
-            f"{name} are {words} for every model from n = {_short(first)} on"
+            f"{name} {verb} on every model from n = {_short(first)} on"
             if first is not None
-            else f"{name} are not {words} for every model at any n shown"
+            else f"{name} do not {verb} on every model at any n shown"
         )
     return (
         f"What to see: {'; '.join(parts)}. Each point is a design chosen for its n, and its error "

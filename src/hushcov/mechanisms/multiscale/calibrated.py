@@ -37,6 +37,9 @@ RECONSTRUCTIONS = ("gate", "value")
 _CORRECTED_NOISE = 0.5
 # Finite precision may take this share of delta before a request is refused.
 _LARGEST_NUMERICAL_SHARE = 0.5
+# The certified noise over the draft's: zCDP is a valid bound, and finite precision takes little.
+# Not wider, because clipped noise stops being private when it grows.
+_BRACKET = (0.25, 1.1)
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def calibrated_parameters(
         return schedule_events(_with_noise(draft, noise, design), inflated)
 
     multiplier = calibrate(
-        lambda factor: family(factor * draft.gate_noise), inputs.epsilon, delta, (0.25, 1e3)
+        lambda factor: family(factor * draft.gate_noise), inputs.epsilon, delta, _BRACKET
     )
     schedule = _with_noise(draft, multiplier * draft.gate_noise, design)
     return CalibratedParameters(

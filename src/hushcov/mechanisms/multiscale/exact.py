@@ -24,7 +24,6 @@ from hushcov.noise import binomial
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-_LARGEST_SIZE = 1e100
 LARGEST_COUNT = 2**62  # more candidates than this at one level do not fit the integer arrays
 
 
@@ -47,12 +46,8 @@ def sample_exact(
 
 
 def by_size(statistic: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
-    """Entries from the largest to the smallest |S_e|, and these sizes in units of t_0.
-
-    Sizes beyond any record's reach are limited, so that squares and ratios stay representable.
-    """
-    size = np.minimum(np.abs(statistic), _LARGEST_SIZE)
-    size[size < 1 / _LARGEST_SIZE] = 0.0
+    """Entries from the largest to the smallest |S_e|, and these sizes in units of t_0."""
+    size = np.abs(statistic)
     order = np.argsort(-size, kind="stable")
     return order, size[order]
 

@@ -33,6 +33,7 @@ _LAPLACE_PANEL, _LAPLACE_BELOW, _LAPLACE_ABOVE = 4.0, 80.0, 80.0
 _GUMBEL_PANEL, _GUMBEL_BELOW, _GUMBEL_ABOVE = 1.5, 80.0, 5.0  # exp(-e^5) = 3e-65
 _GATE_PANEL, _GATE_REACH = 2.0, 13.0  # in units of r; P(N(0,1) > 13) = 6e-39
 _SQRT2 = math.sqrt(2.0)
+_LARGEST_ALPHA = 1e100
 
 
 @compiled
@@ -65,6 +66,14 @@ def gumbel_mass(low: float, high: float, width: float, b: float) -> float:
 def noise_mass(low: float, high: float, width: float, b: float, gumbel: bool) -> float:
     """P(low < zeta <= high) for the selection noise of the level."""
     return gumbel_mass(low, high, width, b) if gumbel else laplace_mass(low, high, width, b)
+
+
+@compiled
+def _limited(alpha: float) -> float:
+    """Alpha within a range whose squares are representable; nothing larger or smaller matters."""
+    if alpha > _LARGEST_ALPHA:
+        return _LARGEST_ALPHA
+    return 0.0 if 0.0 < alpha < 1.0 / _LARGEST_ALPHA else alpha
 
 
 @compiled
@@ -111,6 +120,7 @@ def _relevant_range(
 @compiled
 def score_mass(alpha: float, lo: float, hi: float, b: float, gumbel: bool = False) -> float:
     """P(lo < noisy score <= hi) for one test with query ceiling `alpha` (or INACTIVE)."""
+    alpha = _limited(alpha)
     if alpha <= 0.0:
         return noise_mass(lo - alpha, hi - alpha, hi - lo, b, gumbel)
     start, stop = _relevant_range(alpha, lo, hi, b, gumbel)
@@ -144,6 +154,7 @@ def gate_masses(
     alpha: float, lo: float, hi: float, b: float, r: float, clip: float, gumbel: bool = False
 ) -> tuple[float, float, float]:
     """P(score in (lo, hi] and gate = g) for g = sign of S, the opposite sign, and 0."""
+    alpha = _limited(alpha)
     if alpha <= 0.0:
         kept = noise_mass(lo, hi, hi - lo, b, gumbel)
         fire = kept * gate_tail(1.0, r, clip)
@@ -268,9 +279,9 @@ def attempt_points(
     the interval's mass around it, at worst about one time in a hundred.
     """
     for position in range(len(pending)):
-        start = stop = alpha[position]
+        start = stop = _limited(alpha[position])
         if stop > 0.0:
-            start, stop = _relevant_range(alpha[position], lo, hi, b, gumbel)
+            start, stop = _relevant_range(stop, lo, hi, b, gumbel)
         # omega = alpha / tau, tau uniform, restricted to [start, stop].
         proposal = stop
         if start < stop:
