@@ -56,15 +56,15 @@ def measure(method: str, n: int, d: int, truth: np.ndarray, runs: int) -> dict:
 
 
 def predicted_start(method: str, model: str, d: int) -> int:
-    """The grid index at which the prediction first meets the target: where to look."""
-    index = round(math.log(1e5) / STEP)
-    stride = 16
-    while stride >= 1:
-        while parameters_at(method, round(math.exp(index * STEP)), d)[1][model] > TARGET:
-            index += stride
-        index -= stride
-        stride //= 2
-    return index + 1
+    """A grid index near which the prediction meets the target: where to start looking."""
+    low, high = 1e4, 1e9
+    while high > 1.1 * low:
+        middle = math.sqrt(low * high)
+        if parameters_at(method, round(middle), d)[1][model] > TARGET:
+            low = middle
+        else:
+            high = middle
+    return round(math.log(high) / STEP)
 
 
 def smallest_n(method: str, model: str, d: int, runs: int) -> list[dict]:

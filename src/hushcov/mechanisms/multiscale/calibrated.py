@@ -181,6 +181,7 @@ def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
         gumbel=True,
     )
     sensitivity = 2 * (design.clip_radius * inputs.scale) ** 2 / inputs.n_records
+    sensitivity *= 1 + query_inflation(inputs.n_records)
     cost = sum(
         level.quota
         / level.threshold**2
