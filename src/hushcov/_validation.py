@@ -37,7 +37,10 @@ def check_integer(
     cure: str,
 ) -> int:
     """Return `value` as an int in [at_least, at_most], or raise `ParameterError`."""
-    constraint = f"at least {at_least}" + (f" and at most {at_most}" if at_most is not None else "")
+    most = (
+        "" if at_most is None else f" and at most {at_most if at_most < 1e15 else f'{at_most:g}'}"
+    )
+    constraint = f"at least {at_least}{most}"
     if value is None:
         raise ParameterError(f"{name} is required (an integer, {constraint}): {cure}")
     if isinstance(value, bool) or not isinstance(value, Integral):

@@ -1,7 +1,8 @@
 """scikit-learn's own checks of an estimator.
 
-With calibrated constants all of them pass. With the theorem's constants `fit` refuses every dataset of ordinary size, so each check that fits
-one must fail; a check that is missing here, or passes all of a sudden, fails the suite.
+With calibrated constants all of them pass. With the theorem's constants `fit` refuses every dataset
+of ordinary size, so each check that fits one must fail; a check that is missing here, or passes all
+of a sudden, fails the suite.
 """
 
 from __future__ import annotations

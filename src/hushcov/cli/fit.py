@@ -115,8 +115,7 @@ def command(
     """Release the covariance of the records in FILE.npy under differential privacy.
 
     FILE.npy holds one record a row (numpy.save). Says first what will be released, under which
-    guarantee, from which public inputs and with which error to expect. 'hushcov plan' says the
-    latter for any number of records, without a file.
+    guarantee, from which public inputs and with which error to expect.
 
     \b
     Example:
@@ -133,15 +132,20 @@ def command(
         store_precision=False,
     )
     job = _prepare(file, folder, records, estimator)
-    out = console(stderr=as_json)
-    _announce(out, job)
-    started = time.perf_counter()
-    with reserved(folder):
-        release = _fit(job)
-        release.write(folder)
-    _summarise(out, folder, release, time.perf_counter() - started)
+    release = _run(console(stderr=as_json), job)
     if as_json:
         click.echo(json.dumps(_as_json(job, release), indent=1))
+
+
+def _run(out: Console, job: _Job) -> Release:
+    """Announce, release, write and summarise."""
+    _announce(out, job)
+    started = time.perf_counter()
+    with reserved(job.folder):
+        release = _fit(job)
+        release.write(job.folder)
+    _summarise(out, job.folder, release, time.perf_counter() - started)
+    return release
 
 
 def _check_theorem_only(ctx: click.Context, constants: str) -> None:
@@ -216,12 +220,12 @@ def _announce(out: Console, job: _Job) -> None:
 
 def _advice(job: _Job) -> str:
     """What the command line adds to a refusal."""
-    pairs, calibrated = "", ""
+    advice = ""
     if not job.estimator.assume_centered:
-        pairs = " Here n_records counts pairs of records, because of --not-centered."
+        advice += " Here n_records counts pairs of records, because of --not-centered."
     if job.estimator.constants == "theorem":
-        calibrated = " Or use --constants calibrated, which is private at any number of records."
-    return pairs + calibrated
+        advice += " Or use --constants calibrated, which is private at any number of records."
+    return advice
 
 
 def _source(job: _Job) -> str:

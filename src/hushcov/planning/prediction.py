@@ -49,12 +49,9 @@ def predict_errors(
     ref: Reference,
     seeds: Sequence[int],
 ) -> list[float]:
-    """Draws of the operator-norm error, in units of scale^2, on a reference covariance."""
+    """Draws of the operator-norm error, in units of scale^2, one for each seed."""
     sigma2 = inputs.scale**2
-    sizes = np.concatenate([ref.sizes, ref.zero_sizes(inputs.n_records)])
-    n_quantiles = len(sizes) - len(ref.sizes)
-    counts = np.append(ref.counts, np.full(n_quantiles, ref.n_zeros / n_quantiles))
-    laws = [_test_law(sizes * sigma2, counts, level, schedule) for level in schedule.levels]
+    laws = _test_laws(inputs, schedule, ref)
     kept, diagonal = _clipping(design.clip_radius, ref)
     clipped = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
     draw = _draw_values if reconstruction == "value" else _draw_gates
@@ -68,6 +65,40 @@ def predict_errors(
         error = _add_spurious(error, spurious, ref)
         errors.append(operator_norm(np.triu(error) + np.triu(error, 1).T))
     return errors
+
+
+def _test_laws(inputs: CalibratedInputs, schedule: Schedule, ref: Reference) -> list[_TestLaw]:
+    """The law of one test at every level, for the sizes of the reference and then its zeros."""
+    sizes = np.concatenate([ref.sizes, ref.zero_sizes(inputs.n_records)])
+    n_quantiles = len(sizes) - len(ref.sizes)
+    counts = np.append(ref.counts, np.full(n_quantiles, ref.n_zeros / n_quantiles))
+    return [_test_law(sizes * inputs.scale**2, counts, lv, schedule) for lv in schedule.levels]
+
+
+def expected_largest_miss(
+    inputs: CalibratedInputs, design: Design, schedule: Schedule, ref: Reference
+) -> float:
+    """Expected size of the largest entry whose value is not found, or found and not kept.
+
+    In units of scale^2. The error is at least this, and unlike draws on a small reference it shows
+    misses that are rare for one entry but not among all of them.
+    """
+    laws, sigma2 = _test_laws(inputs, schedule, ref), inputs.scale**2
+    tests = np.zeros(len(ref.sizes))
+    for level, law in zip(schedule.levels, laws, strict=True):
+        tests += level.repetitions * level.activation * law.selected[: len(ref.sizes)]
+    log_missed = np.zeros(len(ref.sizes))
+    for level, law in zip(schedule.levels, laws, strict=True):
+        chances = np.diff(law.by_threshold[: len(ref.sizes)], axis=1, prepend=0.0)
+        deviation = schedule.gate_noise * level.threshold / sigma2 * _TAU
+        deviation = deviation / np.sqrt(np.maximum(tests, 1.0))[:, None]
+        passes = special.ndtr(ref.sizes[:, None] / deviation - design.keep_above)
+        found = np.clip(level.activation * np.sum(chances * passes, axis=1), 0, 1 - 1e-12)
+        log_missed += level.repetitions * np.log1p(-found)
+    # Sizes increase: some entry of a size is missed, and none of a larger one.
+    log_none = ref.counts * np.log1p(-np.minimum(np.exp(log_missed), 1 - 1e-12))
+    larger = np.cumsum(log_none[::-1])[::-1] - log_none
+    return float(np.sum(ref.sizes * -np.expm1(log_none) * np.exp(larger)))
 
 
 def _clipping(radius: float, ref: Reference) -> tuple[float, FloatArray]:

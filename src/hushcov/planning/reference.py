@@ -83,5 +83,8 @@ def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
         return sizes, index
     order = np.argsort(values, kind="stable")
     index = np.empty(len(values), dtype=np.intp)
-    index[order] = np.arange(len(values)) * _SIZES // len(values)
+    # Finer among the small ones, which are the ones that may be missed.
+    rank = (np.arange(len(values)) + 0.5) / len(values)
+    index[order] = (_SIZES * rank**0.6).astype(np.intp)
+    index = np.unique(index, return_inverse=True)[1]
     return np.asarray(np.bincount(index, weights=values) / np.bincount(index)), index

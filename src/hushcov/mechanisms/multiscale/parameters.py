@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.multiscale.inputs import PublicInputs
+from hushcov.mechanisms.multiscale.inputs import LARGEST_N, PublicInputs
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
 
 QUOTA_CONSTANT = 64  # C_s
@@ -288,6 +288,11 @@ def _smallest_n(condition: Callable[[int], bool]) -> int:
     high = 1
     while not condition(high):
         high *= 2
+        if high > LARGEST_N:
+            raise CapacityError(
+                "epsilon, delta or target_error is so small that no n up to 1e100 would do: "
+                "choose larger ones."
+            )
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

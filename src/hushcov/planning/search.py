@@ -1,0 +1,139 @@
+"""The public optimiser behind `constants="calibrated"`.
+
+It chooses the design that minimises the predicted error, averaged over the reference models with
+each error capped at that of the zero matrix. Everything is a function of public inputs, and the
+search and its random numbers are fixed, so the same inputs always give the same design.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Schedule, draft_schedule
+from hushcov.mechanisms.multiscale.transcript import LARGEST_TRANSCRIPT
+from hushcov.planning.prediction import expected_largest_miss, predict_errors
+from hushcov.planning.reference import REFERENCE_MODELS, reference
+
+_FEATURES = 60  # size of the references for draws of the error, at most
+_FULL_FEATURES = 1000  # and for the entries that may be missed
+_SEEDS = range(5)
+_LARGEST_COUNT = 2**60
+
+# The values a coordinate of the design may take, smallest first.
+_CHOICES: dict[str, Sequence[float]] = {
+    "clip_radius": [2 + 0.25 * step for step in range(13)],
+    "base_threshold": [2.0 ** (-step / 2) for step in range(24, -3, -1)],
+    "n_levels": list(range(1, 11)),
+    "base_tests": [4.0**-3, 4.0**-2, 0.25, 1, 2, 3, 4, 6, 8, 16, 32, 64, 256, 1024, 4096],
+    "quota_factor": [2.0 ** (step / 4) for step in range(-16, 9)],
+    "energy_factor": [2.0**-step for step in range(6, -1, -1)],
+    "selection_ratio": [2.0 ** (step / 2) for step in range(-6, 7)],
+    "gate_clip": [0.25, 0.5, math.inf],
+    "keep_above": [0.5 * step for step in range(13)],
+}
+_SHIFT = "one level more"
+_STARTS = {
+    "value": (Design(3.0, 0.25, 1, 1, 1.0, 1.0, 1.0, math.inf, 2.0),),
+    "gate": (
+        Design(3.0, 2.0**-6, 6, 1, 1.0, 0.25, 2.0**-0.5, math.inf, 0.0),
+        Design(3.0, 0.25, 1, 1, 0.25, 0.25, 1.0, math.inf, 0.0),
+        Design(2.5, 2.0**-6, 9, 3, 2.0, 1.0, 2.0**-1.5, math.inf, 0.0),
+    ),
+}
+
+
+def best_design(inputs: CalibratedInputs, reconstruction: str) -> Design:
+    """The best design found from several starts on small references."""
+    search = _Search(inputs, reconstruction)
+    return min((search.descend(start) for start in _STARTS[reconstruction]), key=_score_of)[1]
+
+
+def _score_of(found: tuple[float, Design]) -> float:
+    return found[0]
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Descent along lines of designs."""
+
+    inputs: CalibratedInputs
+    reconstruction: str
+
+    def descend(self, design: Design) -> tuple[float, Design]:
+        """Walk along one line of designs after another, as long as one of them helps."""
+        score = self.score(design)
+        names = [n for n in _CHOICES if n != "keep_above" or self.reconstruction == "value"]
+        improved = True
+        while improved:
+            improved = False
+            for name in (*names, _SHIFT):
+                found_score, found = self._walk(name, design, score)
+                if found_score < 0.999 * score:
+                    score, design, improved = found_score, found, True
+        return score, design
+
+    def _walk(self, name: str, design: Design, score: float) -> tuple[float, Design]:
+        """Follow a line one way, then the other, while the score improves; long steps first."""
+        best_score, best = score, design
+        for stride in (2, 1, -2, -1):
+            trial = _moved(name, best, stride)
+            while trial is not None:
+                trial_score = self.score(trial)
+                if trial_score >= best_score:
+                    break
+                best_score, best = trial_score, trial
+                trial = _moved(name, best, stride)
+        return best_score, best
+
+    def score(self, design: Design) -> float:
+        """Mean predicted error over the references, each capped at the zero matrix's error."""
+        inputs = self.inputs
+        schedule = draft_schedule(inputs, design)
+        if self._impossible(schedule):
+            return math.inf
+        errors = []
+        for model in REFERENCE_MODELS:
+            ref = reference(model, inputs.n_features, inputs.row_sparsity, _FEATURES)
+            draws = predict_errors(inputs, design, schedule, self.reconstruction, ref, _SEEDS)
+            errors.append(statistics.fmean(map(_capped, draws)))
+            if self.reconstruction == "value":
+                full = reference(model, inputs.n_features, inputs.row_sparsity, _FULL_FEATURES)
+                errors[-1] = max(errors[-1], expected_largest_miss(inputs, design, schedule, full))
+        return statistics.fmean(errors)
+
+    def _impossible(self, schedule: Schedule) -> bool:
+        """Whether a schedule is too large to run, or its clipping costs over a quarter of delta."""
+        if self.reconstruction == "value" and schedule.total_quota > LARGEST_TRANSCRIPT:
+            return True
+        if max(level.candidates for level in schedule.levels) > _LARGEST_COUNT:
+            return True
+        beyond = math.erfc(schedule.gate_clip / schedule.gate_noise / math.sqrt(2))
+        slack = (1 + math.exp(self.inputs.epsilon)) * schedule.total_quota * beyond
+        return slack > self.inputs.delta / 4
+
+
+def _capped(error: float) -> float:
+    """The zero matrix does no worse than 1; a little slope is kept to find the way down."""
+    return min(error, 1 + 0.01 * math.log(max(error, 1)))
+
+
+def _moved(name: str, design: Design, stride: int) -> Design | None:
+    """The design `stride` choices further along a line; None beyond its end."""
+    if name == _SHIFT:
+        # One more level below, with the tests of all other levels as they are.
+        changes = {
+            "base_threshold": design.base_threshold * 2.0**-stride,
+            "n_levels": design.n_levels + stride,
+            "base_tests": design.base_tests * 4.0**-stride,
+        }
+    else:
+        choices = _CHOICES[name]
+        here = min(range(len(choices)), key=lambda i: abs(choices[i] - getattr(design, name)))
+        if not 0 <= here + stride < len(choices):
+            return None
+        changes = {name: choices[here + stride]}
+    inside = all(_CHOICES[key][0] <= value <= _CHOICES[key][-1] for key, value in changes.items())
+    return replace(design, **changes) if inside else None  # type: ignore[arg-type]
