@@ -23,7 +23,7 @@ _SEEDS = range(5)
 _LARGEST_COUNT = 2**60
 
 # The values a coordinate of the design may take, smallest first.
-_CHOICES: dict[str, Sequence[float]] = {
+CHOICES: dict[str, Sequence[float]] = {
     "clip_radius": [2 + 0.25 * step for step in range(13)],
     "base_threshold": [2.0 ** (-step / 2) for step in range(24, -3, -1)],
     "n_levels": list(range(1, 11)),
@@ -47,7 +47,7 @@ _STARTS = {
 
 def best_design(inputs: CalibratedInputs, reconstruction: str) -> Design:
     """The best design found from several starts on small references."""
-    search = _Search(inputs, reconstruction)
+    search = Search(inputs, reconstruction)
     return min((search.descend(start) for start in _STARTS[reconstruction]), key=_score_of)[1]
 
 
@@ -56,7 +56,7 @@ def _score_of(found: tuple[float, Design]) -> float:
 
 
 @dataclass(frozen=True)
-class _Search:
+class Search:
     """Descent along lines of designs."""
 
     inputs: CalibratedInputs
@@ -65,7 +65,7 @@ class _Search:
     def descend(self, design: Design) -> tuple[float, Design]:
         """Walk along one line of designs after another, as long as one of them helps."""
         score = self.score(design)
-        names = [n for n in _CHOICES if n != "keep_above" or self.reconstruction == "value"]
+        names = [n for n in CHOICES if n != "keep_above" or self.reconstruction == "value"]
         improved = True
         while improved:
             improved = False
@@ -130,10 +130,10 @@ def _moved(name: str, design: Design, stride: int) -> Design | None:
             "base_tests": design.base_tests * 4.0**-stride,
         }
     else:
-        choices = _CHOICES[name]
+        choices = CHOICES[name]
         here = min(range(len(choices)), key=lambda i: abs(choices[i] - getattr(design, name)))
         if not 0 <= here + stride < len(choices):
             return None
         changes = {name: choices[here + stride]}
-    inside = all(_CHOICES[key][0] <= value <= _CHOICES[key][-1] for key, value in changes.items())
+    inside = all(CHOICES[key][0] <= value <= CHOICES[key][-1] for key, value in changes.items())
     return replace(design, **changes) if inside else None  # type: ignore[arg-type]
