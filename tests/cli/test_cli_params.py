@@ -24,7 +24,7 @@ KEYS = [
     *("Gamma", "log_eta", "private", "accurate", "smallest_private_n", "smallest_accurate_n"),
 ]
 PER_LEVEL = ("m", "p", "M", "s", "b")
-# The first case of shared/golden/theorem_parameters.json, which was evaluated independently.
+# The first case of tests/golden/theorem_parameters.json, which was evaluated independently.
 D20 = {
     "L": 12,
     "H": 12.165250651009918,
