@@ -209,7 +209,7 @@ def one_level(candidates, quota, selection_scale):
 def test_what_is_charged():
     """Change the page together with the charge: step 8, "What is charged"."""
     M = 3 * 10**12
-    selecting = total_variation(one_level(M, M // 3, 1.0)) - 2048 * 2.0**-46
+    selecting = total_variation(one_level(M, M // 3, 1.0)) - 256 * 2.0**-46
     full = total_variation(one_level(M, M, None))
     assert selecting == pytest.approx(4e-15 / 2 * math.sqrt(1.75 * M))
     assert full == pytest.approx(4e-15 / 2 * math.sqrt(0.25 * M))

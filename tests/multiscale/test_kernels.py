@@ -12,6 +12,7 @@ import pytest
 from scipy import integrate
 
 from hushcov.mechanisms.multiscale import gate_correction, kernels, numerics
+from hushcov.noise import order_statistics
 from multiscale import reference
 
 INF = math.inf
@@ -257,3 +258,23 @@ def test_panels_always_advance(scale):
     gate = kernels._panel_end(1.0, 2.0, -INF, INF, 1.0, scale, False)
     assert selecting > 1
     assert gate > 1
+
+
+@pytest.mark.parametrize("high", [0.5, 5.0, 600.0, 700.0, 709.5, 720.0, 744.0, 800.0, 3e3])
+@pytest.mark.parametrize("width", [1e-9, 0.3, 40.0, 803.0, 4e3])
+def test_truncated_gumbel_inverts_its_distribution(high, width):
+    """zeta - low for zeta Gumbel in (low, high], against enough digits; b = 1."""
+    low = high - width
+    for uniform in (1e-12, 0.1, 0.5, 0.999):
+        offset = kernels._truncated_gumbel(low, high, width, 1.0, uniform)
+        assert 0 <= offset <= width * (1 + 1e-12)
+        with mp.workdps(30 + max(0, int(high))):
+            exact_low = mp.mpf(high) - mp.mpf(width)  # `low` is rounded to more than a width
+            upper, lower = mp.exp(-mp.mpf(high)), mp.exp(-exact_low)
+            excess = -mp.log1p(uniform * mp.expm1(-(lower - upper)))
+            exact = -mp.log(upper + excess) - exact_low
+        assert offset == pytest.approx(float(exact), rel=1e-9, abs=1e-9 * min(width, 1.0))
+
+
+def test_points_drawn_singly_are_as_many_as_charged():
+    assert order_statistics._FEW == numerics._SINGLE_TESTS

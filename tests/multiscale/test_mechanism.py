@@ -117,7 +117,7 @@ def test_numerical_delta_by_hand(d, k, n):
     selecting = sum(level.candidates for level in levels if level.quota < level.candidates)
     full = [level.candidates for level in levels if level.quota == level.candidates]
     variance = 1.75 * selecting + 0.25 * (full[-1] + full[-2])
-    singles = 2048 * 2.0**-46 * (len(levels) - len(full))
+    singles = 256 * 2.0**-46 * (len(levels) - len(full))
     expected = (1 + math.e) * (math.sqrt(variance) * numerics.LOG_ODDS_ERROR / 2 + singles)
     guarantee = certify(parameters, private=True, exact_statistic=True)
     assert guarantee.numerical_delta == pytest.approx(expected, rel=1e-12, abs=0)

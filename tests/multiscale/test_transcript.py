@@ -27,7 +27,7 @@ def gates_of_transcript(statistic, schedule, generator):
 
 @pytest.mark.parametrize("sampler", [sample_exact, gates_of_transcript])
 @pytest.mark.parametrize(
-    ("name", "few"), [(MAIN, 4), ("gates of either sign", 32), ("nearly noiseless", 2048)]
+    ("name", "few"), [(MAIN, 4), ("gates of either sign", 32), ("nearly noiseless", 4096)]
 )
 def test_gumbel_samplers_have_the_literal_law(sampler, name, few, monkeypatch):
     """False-alarm rate 1e-6 for each of the tests in `disagreements`."""
@@ -63,6 +63,27 @@ def test_the_comparison_rejects_thresholds_that_ignore_the_selection(monkeypatch
     wrong = sample(forgetful, GUMBEL[MAIN], RUNS, seed=17)
     literal = sample(sample_literal, GUMBEL[MAIN], 2 * RUNS, seed=18)
     assert disagreements(wrong, literal) != []
+
+
+@pytest.mark.parametrize("reach", [300, 650, 720, 760, 2000])
+@pytest.mark.parametrize("sampler", [sample_exact, gates_of_transcript])
+def test_scores_far_apart_in_units_of_the_noise(sampler, reach, monkeypatch):
+    """Where e^(-score/b) leaves the doubles: the largest scores are still the ones kept.
+
+    Far entries have scores hundreds of b above the others, and the quota holds exactly them, so
+    every draw keeps all their tests; what is drawn one by one and in bands must both do that.
+    """
+    statistic = np.array([0.0, 0.0, 0.1, 0.0, 8.0, -8.0, 7.0, 0.0, 6.0, -6.0])
+    schedule = replace(
+        make_schedule([(1.0, 0.5, 8.0 / reach)], repetitions=30, gate_noise=1e-3, gate_clip=0.25),
+        gumbel=True,
+    )
+    generator = np.random.default_rng(19)
+    for few in (4, 10_000):
+        monkeypatch.setattr(order_statistics, "_FEW", few)
+        for _ in range(20):
+            gates = sampler(statistic, schedule, generator)[0]
+            np.testing.assert_array_equal(np.abs(gates), 30 * (np.abs(statistic) > 1))
 
 
 def test_values_are_unbiased_with_the_stated_deviation():

@@ -12,7 +12,7 @@ from scipy import linalg
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
-from hushcov._validation import check_choice
+from hushcov._validation import check_choice, check_real
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.multiscale import (
     RECONSTRUCTIONS,
@@ -97,8 +97,7 @@ class MultiscaleCovariance(EmpiricalCovariance):
     -------
     Neighbours: replace one record. Precondition: with the theorem's constants the one checked by
     `hushcov.mechanisms.multiscale.certify`, before any record is read; with calibrated ones
-    none. Guarantee: (epsilon,
-    delta)-differential privacy of `release_` for every dataset; the proof is
+    none. Guarantee: (epsilon, delta)-differential privacy of `release_` for every dataset; proof:
     `docs/proofs/multiscale.md`. The number of records, the shape and the column names are public.
 
     Examples
@@ -148,6 +147,11 @@ class MultiscaleCovariance(EmpiricalCovariance):
         """
         check_choice("constants", self.constants, CONSTANTS)
         check_choice("reconstruction", self.reconstruction, RECONSTRUCTIONS)
+        for name in ("store_precision", "assume_centered"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ParameterError(
+                    f"{name} must be True or False, got {getattr(self, name)!r}: choose one."
+                )
         for name in ("epsilon", "delta", "row_sparsity", "scale"):
             if getattr(self, name) is None:
                 raise ParameterError(
@@ -155,6 +159,10 @@ class MultiscaleCovariance(EmpiricalCovariance):
                     f"Pass {name}=... to {type(self).__name__}."
                 )
         if self.constants == "calibrated":
+            # Not used, but a value that means nothing should not pass for one that does.
+            for name, most in (("target_error", 0.25), ("failure_probability", 0.1)):
+                cure = "leave it at its default with calibrated constants."
+                check_real(name, getattr(self, name), above=0, at_most=most, cure=cure)
             return self._plan(n_records, n_features).parameters
         if self.reconstruction == "value":
             raise ParameterError(
@@ -227,14 +235,17 @@ class MultiscaleCovariance(EmpiricalCovariance):
                 f"{type(moments).__name__}: compute them with hushcov.records.second_moments."
             )
         parameters = self.public_parameters(moments.n_records, moments.n_features)
+        entropy = entropy_source(self.random_state)
         self.n_features_in_ = moments.n_features
-        return self._release(moments, parameters, entropy_source(self.random_state))
+        self.__dict__.pop("feature_names_in_", None)  # moments have no names
+        return self._release(moments, parameters, entropy)
 
     def score(self, X_test: Any, y: Any = None) -> float:
         """Gaussian log-likelihood of `X_test` under the released covariance.
 
         Not covered by the guarantee: the score of sensitive rows is a new, uncharged release.
         """
+        open_records(X_test)  # typed refusals that quote no value
         return float(super().score(X_test, y))
 
     def mahalanobis(self, X: Any) -> npt.NDArray[np.float64]:
@@ -242,6 +253,7 @@ class MultiscaleCovariance(EmpiricalCovariance):
 
         Not covered by the guarantee: distances of sensitive rows are a new, uncharged release.
         """
+        open_records(X)  # typed refusals that quote no value
         return np.asarray(super().mahalanobis(X))
 
     def _open(self, X: Any) -> Records:
@@ -256,6 +268,7 @@ class MultiscaleCovariance(EmpiricalCovariance):
         return records if self.assume_centered else PairDifferences(records)
 
     def _release(self, moments: Moments, parameters: Parameters, entropy: Entropy) -> Self:
+        self.__dict__.pop("plan_", None)  # of an earlier fit
         if isinstance(parameters, CalibratedParameters):
             self.plan_ = self._plan(moments.n_records, moments.n_features)
             if self.plan_.hopeless:

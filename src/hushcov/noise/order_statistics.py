@@ -24,7 +24,7 @@ from hushcov.noise.binomial import binomial
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-_FEW = 2_048  # undecided points that are drawn one by one
+_FEW = 256  # undecided points that are drawn one by one
 _MANY = 5_000_000  # most that can be, when doubles cannot split their interval any further
 _BINS = 512  # representatives on which a split point is searched
 

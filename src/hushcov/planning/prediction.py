@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Level, Schedule
+from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Level, Schedule, kernels
 from hushcov.metrics import operator_norm
 from hushcov.planning.reference import Reference
 
@@ -25,6 +25,7 @@ FloatArray = npt.NDArray[np.float64]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell
 _DRAWN_TESTS = 4
+_SHARP_GATES = 0.1
 _MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
 
 
@@ -113,27 +114,37 @@ def _clipping(radius: float, ref: Reference) -> tuple[float, FloatArray]:
 
 
 def _sampling_noise(ref: Reference, n_records: int, generator: np.random.Generator) -> FloatArray:
-    variances = np.diag(ref.matrix)
-    spread = np.sqrt(variances[ref.rows] * variances[ref.columns] + ref.values**2)
-    return spread / math.sqrt(n_records) * generator.standard_normal(len(ref.values))
+    """S - Sigma on the support: Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian."""
+    G = generator.standard_normal(ref.matrix.shape)
+    noise = ref.root @ (G + G.T) @ ref.root
+    return np.asarray(noise[ref.rows, ref.columns] / math.sqrt(2 * n_records))
 
 
 def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
     """What happens to one active test of an entry of each size, given the selection's edge."""
     omega = sizes[:, None] / level.threshold / _TAU
     r, clip = schedule.gate_noise, schedule.gate_clip
-    if level.selection_scale is None:
-        kept = np.ones_like(omega)
-    else:
+    edge = None
+    kept = np.ones_like(omega)
+    if level.selection_scale is not None:
         edge = _selection_edge(omega, counts, level)
         kept = _gumbel_tail((edge - omega) / level.selection_scale)
-    fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
-    fire = np.where(1 - omega < -clip, 1.0, fire)
-    wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
+    if r < _SHARP_GATES:
+        # The quadrature would not resolve the step from no gate to gate.
+        lo, b = (-math.inf, 1.0) if edge is None else (edge, level.selection_scale or 1.0)
+        masses = np.empty((3, len(sizes)))
+        alpha = sizes / level.threshold
+        kernels.fill_gate_masses(0, len(sizes), alpha, lo, math.inf, b, r, clip, True, masses)
+        fired, misfired = masses[0], masses[1]
+    else:
+        fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
+        fire = np.where(1 - omega < -clip, 1.0, fire)
+        wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
+        fired, misfired = (kept * fire) @ _TAU_WEIGHTS, (kept * wrong) @ _TAU_WEIGHTS
     return _TestLaw(
         selected=kept @ _TAU_WEIGHTS,
-        fired=(kept * fire) @ _TAU_WEIGHTS,
-        misfired=(kept * wrong) @ _TAU_WEIGHTS,
+        fired=fired,
+        misfired=misfired,
         by_threshold=np.cumsum(kept * _TAU_WEIGHTS, axis=1),
     )
 

@@ -40,6 +40,7 @@ class Reference:
     values: FloatArray
     size_index: npt.NDArray[np.intp]
     variance: float
+    root: FloatArray  # symmetric square root of `matrix`
 
     @property
     def n_zeros(self) -> float:
@@ -73,7 +74,13 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
         values=values,
         size_index=index,
         variance=float(np.mean(np.diag(matrix))),
+        root=_square_root(matrix),
     )
+
+
+def _square_root(matrix: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:

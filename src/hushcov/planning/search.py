@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Schedule, draft_schedule
+from hushcov.mechanisms.multiscale.numerics import numerical_delta
 from hushcov.mechanisms.multiscale.transcript import LARGEST_TRANSCRIPT
 from hushcov.planning.prediction import expected_largest_miss, predict_errors
 from hushcov.planning.reference import REFERENCE_MODELS, reference
@@ -21,12 +22,13 @@ _FEATURES = 60  # size of the references for draws of the error, at most
 _FULL_FEATURES = 1000  # and for the entries that may be missed
 _SEEDS = range(5)
 _LARGEST_COUNT = 2**60
+_LARGEST_NUMERICAL_SHARE = 0.25
 
 # The values a coordinate of the design may take, smallest first.
 CHOICES: dict[str, Sequence[float]] = {
     "clip_radius": [2 + 0.25 * step for step in range(13)],
-    "base_threshold": [2.0 ** (-step / 2) for step in range(24, -3, -1)],
-    "n_levels": list(range(1, 11)),
+    "base_threshold": [2.0 ** (-step / 2) for step in range(30, -3, -1)],
+    "n_levels": list(range(1, 15)),
     "base_tests": [4.0**-3, 4.0**-2, 0.25, 1, 2, 3, 4, 6, 8, 16, 32, 64, 256, 1024, 4096],
     "quota_factor": [2.0 ** (step / 4) for step in range(-16, 9)],
     "energy_factor": [2.0**-step for step in range(6, -1, -1)],
@@ -105,10 +107,14 @@ class Search:
         return statistics.fmean(errors)
 
     def _impossible(self, schedule: Schedule) -> bool:
-        """Whether a schedule is too large to run, or its clipping costs over a quarter of delta."""
+        """Whether a schedule is too large, or clipping or finite precision take too much delta."""
         if self.reconstruction == "value" and schedule.total_quota > LARGEST_TRANSCRIPT:
             return True
         if max(level.candidates for level in schedule.levels) > _LARGEST_COUNT:
+            return True
+        drawn = self.reconstruction == "value"
+        precision = numerical_delta(schedule, self.inputs.epsilon, all_tests_drawn=drawn)
+        if precision > _LARGEST_NUMERICAL_SHARE * self.inputs.delta:
             return True
         beyond = math.erfc(schedule.gate_clip / schedule.gate_noise / math.sqrt(2))
         slack = (1 + math.exp(self.inputs.epsilon)) * schedule.total_quota * beyond

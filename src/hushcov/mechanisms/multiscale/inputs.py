@@ -9,7 +9,10 @@ from hushcov._validation import check_integer, check_real
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
 LARGEST_EPSILON = 10.0
-_BUDGET = "choose a smaller one, or split a larger budget over several releases."
+_BUDGET = (
+    "it is the privacy budget, a positive number; the theorem covers up to 1 and calibrated "
+    "constants up to 10."
+)
 
 
 @dataclass(frozen=True)

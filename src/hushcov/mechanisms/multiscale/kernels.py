@@ -34,6 +34,7 @@ _GUMBEL_PANEL, _GUMBEL_BELOW, _GUMBEL_ABOVE = 1.5, 80.0, 5.0  # exp(-e^5) = 3e-6
 _GATE_PANEL, _GATE_REACH = 2.0, 13.0  # in units of r; P(N(0,1) > 13) = 6e-39
 _SQRT2 = math.sqrt(2.0)
 _LARGEST_ALPHA = 1e100
+_TINY, _FLAT = 1e-290, 1e-200
 
 
 @compiled
@@ -243,12 +244,18 @@ def _truncated_laplace(low: float, high: float, width: float, b: float, uniform:
 def _truncated_gumbel(low: float, high: float, width: float, b: float, uniform: float) -> float:
     """zeta - low for zeta Gumbel given low < zeta <= high, by inversion; both ends finite."""
     # e^(-zeta/b) is an exponential variable between A2 = e^(-high/b) and A1 = e^(-low/b).
-    upper = math.exp(-high / b)
-    spread = upper * math.expm1(width / b) if width < 30.0 * b else math.exp(-low / b) - upper
+    upper, lower = math.exp(-high / b), math.exp(-low / b)
+    if lower < _FLAT:  # uniform between the two, which may be too small to be represented
+        share = math.exp(-width / b) - uniform * math.expm1(-width / b)
+        if share < 0.5:
+            return -b * math.log(share)
+        return -b * math.log1p((1.0 - uniform) * math.expm1(-width / b))
+    spread = upper * math.expm1(width / b) if width < 30.0 * b else lower - upper
     excess = -math.log1p(uniform * math.expm1(-spread))
-    if upper > 0.0:
+    if upper > _TINY:
         return width - b * math.log1p(excess / upper)
-    return -b * math.log(excess) - low
+    # A quotient by a number that small would overflow, and `high` is out of reach anyway.
+    return -b * math.log(excess + upper + _TINY) - low
 
 
 @compiled

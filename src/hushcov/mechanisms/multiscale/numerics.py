@@ -20,7 +20,7 @@ LOG_ODDS_ERROR = 4e-15
 _SPLITS = 1.5
 # A test drawn by itself is wrong by a few uniforms of 53 bits and leaves out e^-60 of a tail.
 SINGLE_TEST = 2.0**-46
-_SINGLE_TESTS = 2048  # of a level that selects, at most
+_SINGLE_TESTS = 256  # of a level that selects, at most; `order_statistics._FEW`
 
 
 def total_variation(schedule: Schedule, *, all_tests_drawn: bool = False) -> float:
