@@ -248,7 +248,7 @@ def _truncated_gumbel(low: float, high: float, width: float, b: float, uniform: 
     if lower < _FLAT:  # uniform between the two, which may be too small to be represented
         share = math.exp(-width / b) - uniform * math.expm1(-width / b)
         if share < 0.5:
-            return -b * math.log(share)
+            return -b * math.log(share + _TINY)
         return -b * math.log1p((1.0 - uniform) * math.expm1(-width / b))
     spread = upper * math.expm1(width / b) if width < 30.0 * b else lower - upper
     excess = -math.log1p(uniform * math.expm1(-spread))
