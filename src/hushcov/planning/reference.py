@@ -20,7 +20,7 @@ from hushcov.simulate import sparse_covariance
 FloatArray = npt.NDArray[np.float64]
 
 REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
-_SIZES = 32  # distinct nonzero sizes kept; more are pooled into quantiles
+_SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
 _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
 
 
@@ -92,6 +92,6 @@ def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     index = np.empty(len(values), dtype=np.intp)
     # Finer among the small ones, which are the ones that may be missed.
     rank = (np.arange(len(values)) + 0.5) / len(values)
-    index[order] = (_SIZES * rank**0.6).astype(np.intp)
+    index[order] = (_SIZES * rank**0.5).astype(np.intp)
     index = np.unique(index, return_inverse=True)[1]
     return np.asarray(np.bincount(index, weights=values) / np.bincount(index)), index
