@@ -197,9 +197,16 @@ def test_default_blocks_hold_at_least_2048_rows_and_about_4_megabytes():
     ],
 )
 def test_unusable_arrays_are_refused_by_shape_or_dtype(source, words):
-    message = refusal(lambda: open_records(source))
+    message = refusal(lambda: open_records(source).map_sum(row_moments))
     assert words in message
     assert ": " in message, "no cure"
+
+
+def test_objects_are_not_looked_at_before_the_sum():
+    """The guarantee is certified in between, from the shape alone."""
+    records = ArrayRecords(np.array([["not", "numbers"]] * 3, dtype=object))
+    assert (records.n_records, records.n_features) == (3, 2)
+    assert "real numbers" in refusal(lambda: records.map_sum(row_moments))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

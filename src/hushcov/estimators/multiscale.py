@@ -245,7 +245,7 @@ class MultiscaleCovariance(EmpiricalCovariance):
 
         Not covered by the guarantee: the score of sensitive rows is a new, uncharged release.
         """
-        open_records(X_test)  # typed refusals that quote no value
+        _refuse_bad_rows(X_test)
         return float(super().score(X_test, y))
 
     def mahalanobis(self, X: Any) -> npt.NDArray[np.float64]:
@@ -253,7 +253,7 @@ class MultiscaleCovariance(EmpiricalCovariance):
 
         Not covered by the guarantee: distances of sensitive rows are a new, uncharged release.
         """
-        open_records(X)  # typed refusals that quote no value
+        _refuse_bad_rows(X)
         return np.asarray(super().mahalanobis(X))
 
     def _open(self, X: Any) -> Records:
@@ -283,3 +283,8 @@ class MultiscaleCovariance(EmpiricalCovariance):
             linalg.pinvh(self.covariance_, check_finite=False) if self.store_precision else None
         )
         return self
+
+
+def _refuse_bad_rows(X: Any) -> None:
+    """Pass over the rows once, for typed refusals that quote no value."""
+    open_records(X).map_sum(lambda _: np.zeros(0, dtype=np.int64))

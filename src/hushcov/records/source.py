@@ -88,6 +88,8 @@ class _TableRecords(Records):
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         for start in range(0, self.n_records, self.block_rows):
             rows = self._table[start : start + self.block_rows]
+            if rows.dtype.kind == "O":
+                rows = _from_objects(rows)  # values are looked at here and not before
             # A wider float that does not fit becomes infinite here and is refused as such.
             with np.errstate(all="ignore"):
                 block = np.ascontiguousarray(rows, dtype=np.float64)
@@ -102,8 +104,8 @@ class ArrayRecords(_TableRecords):
     Parameters
     ----------
     X : array-like of shape (n_records, n_features)
-        Real numbers in any integer, boolean or floating dtype and any memory layout. Only an
-        object array is converted as a whole; all others are converted block by block.
+        Real numbers in any integer, boolean or floating dtype, or as objects, in any memory
+        layout. They are converted block by block, and objects are checked to be numbers then.
     block_rows : int, optional
         Most rows in a block. It changes speed and memory, never a result.
     """
@@ -195,7 +197,7 @@ def _numeric_table(source: object) -> NDArray[Any]:
             "not convert to one: give every record the same number of features."
         ) from None
     _check_table("X", table.shape, table.dtype, kinds=_NUMERIC_KINDS + "O")
-    return _from_objects(table) if table.dtype.kind == "O" else table
+    return table
 
 
 def _from_objects(table: NDArray[Any]) -> NDArray[np.float64]:
@@ -206,7 +208,7 @@ def _from_objects(table: NDArray[Any]) -> NDArray[np.float64]:
         except (TypeError, ValueError, OverflowError):
             pass
     raise DataTypeError(
-        f"X must hold real numbers within float64, got dtype object and shape {table.shape} with "
+        "X must hold real numbers within float64, got dtype object with "
         "something else in it (an argument must be neither string nor other than a number): "
         "convert it with X.astype(float) and impute or drop what is missing."
     )
