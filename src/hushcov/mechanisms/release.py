@@ -16,10 +16,11 @@ from hushcov.accounting import Guarantee
 
 @dataclass(frozen=True)
 class Release:
-    """A released symmetric matrix, `integers * unit`.
+    """A released symmetric matrix: `integers * unit`, times the scales of its two features.
 
     Integers leave no floating-point fingerprint of the data, and everything computed from
-    a release is covered by its guarantee.
+    a release is covered by its guarantee. `noise_sd` is the standard deviation of the noise of
+    off-diagonal and of diagonal entries, in the unit of the data over the features' scales.
     """
 
     mechanism: str
@@ -27,10 +28,16 @@ class Release:
     unit: float
     guarantee: Guarantee
     parameters: Mapping[str, object]
+    feature_scale: npt.NDArray[np.float64] | None = None
+    noise_sd: tuple[float, float] | None = None
 
     def covariance(self) -> npt.NDArray[np.float64]:
         """The released matrix in the unit of the data."""
-        return np.multiply(self.integers, self.unit, dtype=np.float64)
+        matrix = np.multiply(self.integers, self.unit, dtype=np.float64)
+        if self.feature_scale is not None:
+            matrix *= self.feature_scale
+            matrix *= self.feature_scale[:, None]
+        return matrix
 
     def write(self, folder: str | Path) -> Path:
         """Write `integers.npy` and `release.json` into `folder`, and return the folder."""
@@ -43,6 +50,8 @@ class Release:
             "unit": self.unit,
             "guarantee": self.guarantee.to_dict(),
             "parameters": dict(self.parameters),
+            "feature_scale": None if self.feature_scale is None else self.feature_scale.tolist(),
+            "noise_sd": self.noise_sd,
         }
         (path / "release.json").write_text(json.dumps(description, indent=1) + "\n")
         return path

@@ -2,7 +2,9 @@
 
 from hushcov.noise.binomial import binomial
 from hushcov.noise.entropy import Entropy, entropy_source
+from hushcov.noise.gumbel_top import gumbel_top
 from hushcov.noise.order_statistics import Band, PointFamily, Selection, select_largest
+from hushcov.noise.rounded_normal import rounded_normal
 
 __all__ = [
     "Band",
@@ -11,5 +13,7 @@ __all__ = [
     "Selection",
     "binomial",
     "entropy_source",
+    "gumbel_top",
+    "rounded_normal",
     "select_largest",
 ]

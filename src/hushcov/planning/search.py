@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Schedule, draft_schedule
 from hushcov.mechanisms.multiscale.numerics import numerical_delta
 from hushcov.mechanisms.multiscale.transcript import LARGEST_TRANSCRIPT
+from hushcov.planning.descent import descend
 from hushcov.planning.prediction import expected_largest_miss, predict_errors
 from hushcov.planning.reference import REFERENCE_MODELS, reference
 
@@ -65,30 +66,9 @@ class Search:
     reconstruction: str
 
     def descend(self, design: Design) -> tuple[float, Design]:
-        """Walk along one line of designs after another, as long as one of them helps."""
-        score = self.score(design)
+        """The best design found from this one."""
         names = [n for n in CHOICES if n != "keep_above" or self.reconstruction == "value"]
-        improved = True
-        while improved:
-            improved = False
-            for name in (*names, _SHIFT):
-                found_score, found = self._walk(name, design, score)
-                if found_score < 0.999 * score:
-                    score, design, improved = found_score, found, True
-        return score, design
-
-    def _walk(self, name: str, design: Design, score: float) -> tuple[float, Design]:
-        """Follow a line one way, then the other, while the score improves; long steps first."""
-        best_score, best = score, design
-        for stride in (2, 1, -2, -1):
-            trial = _moved(name, best, stride)
-            while trial is not None:
-                trial_score = self.score(trial)
-                if trial_score >= best_score:
-                    break
-                best_score, best = trial_score, trial
-                trial = _moved(name, best, stride)
-        return best_score, best
+        return descend(self.score, design, (*names, _SHIFT), _moved)
 
     def score(self, design: Design) -> float:
         """Mean predicted error over the references, each capped at the zero matrix's error."""

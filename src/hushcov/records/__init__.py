@@ -6,9 +6,13 @@ integers over blocks of rows. `IntegerGrid` clips and rounds coordinates to inte
 mechanisms add the noise.
 """
 
+from hushcov.records.feature_grid import FeatureGrid, check_feature_scale
 from hushcov.records.grid import IntegerGrid
 from hushcov.records.moments import SecondMoments, second_moments
 from hushcov.records.pairs import PairDifferences
+from hushcov.records.products import ProductMap, finest_half_width
+from hushcov.records.rows import row_bounded_gram
+from hushcov.records.scores import clipped_gram, sign_gram
 from hushcov.records.source import (
     ArrayRecords,
     BlockFunction,
@@ -21,12 +25,19 @@ from hushcov.records.source import (
 __all__ = [
     "ArrayRecords",
     "BlockFunction",
+    "FeatureGrid",
     "IntegerGrid",
     "NpyRecords",
     "PairDifferences",
+    "ProductMap",
     "Progress",
     "Records",
     "SecondMoments",
+    "check_feature_scale",
+    "clipped_gram",
+    "finest_half_width",
     "open_records",
+    "row_bounded_gram",
     "second_moments",
+    "sign_gram",
 ]

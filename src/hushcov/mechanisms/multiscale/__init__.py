@@ -1,5 +1,6 @@
 """The paper's mechanism: public parameters, two samplers of Algorithm 1, and its release."""
 
+from hushcov.mechanisms.inputs import CalibratedInputs, PublicInputs
 from hushcov.mechanisms.multiscale.calibrated import (
     RECONSTRUCTIONS,
     CalibratedParameters,
@@ -8,7 +9,6 @@ from hushcov.mechanisms.multiscale.calibrated import (
     draft_schedule,
 )
 from hushcov.mechanisms.multiscale.exact import sample_exact
-from hushcov.mechanisms.multiscale.inputs import CalibratedInputs, PublicInputs
 from hushcov.mechanisms.multiscale.literal import sample_literal
 from hushcov.mechanisms.multiscale.mechanism import (
     Moments,

@@ -22,7 +22,7 @@ from hushcov.accounting import (
     calibrate_zcdp,
 )
 from hushcov.exceptions import PrivacyConditionError
-from hushcov.mechanisms.multiscale.inputs import CalibratedInputs
+from hushcov.mechanisms.inputs import CalibratedInputs
 from hushcov.mechanisms.multiscale.numerics import (
     numerical_delta,
     query_inflation,

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.multiscale.inputs import LARGEST_N, PublicInputs
+from hushcov.mechanisms.inputs import LARGEST_N, PublicInputs
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
 
 QUOTA_CONSTANT = 64  # C_s

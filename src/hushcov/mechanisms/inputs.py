@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import get_args
 
 from hushcov._validation import check_integer, check_real
+from hushcov.accounting import Event
+from hushcov.exceptions import ParameterError
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
@@ -52,8 +55,35 @@ class CalibratedInputs:
         )
 
 
+@dataclass(frozen=True)
+class ReleaseInputs:
+    """Public inputs of a mechanism on records whose features have been brought to scale 1.
+
+    `spent` are privacy events on the same records that share the budget, such as those of
+    estimating the scales.
+    """
+
+    n_records: int
+    n_features: int
+    row_sparsity: int
+    epsilon: float
+    delta: float
+    spent: tuple[Event, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check(
+            self,
+            fewest_features=1,
+            largest_n=LARGEST_CALIBRATED_N,
+            largest_epsilon=LARGEST_EPSILON,
+        )
+        if not all(isinstance(event, get_args(Event)) for event in self.spent):
+            raise ParameterError("spent must be a tuple of privacy events: see hushcov.accounting.")
+        object.__setattr__(self, "spent", tuple(self.spent))
+
+
 def _check(
-    inputs: PublicInputs | CalibratedInputs,
+    inputs: PublicInputs | CalibratedInputs | ReleaseInputs,
     *,
     fewest_features: int,
     largest_n: int,

@@ -1,0 +1,243 @@
+"""Screened release: select pairs privately, then release their values and the diagonal."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from hushcov.accounting import Guarantee, compose
+from hushcov.exceptions import DataError
+from hushcov.mechanisms.release import Release
+from hushcov.mechanisms.screened.parameters import (
+    CLIPPED_HALF_WIDTH,
+    CLIPPED_RADIUS,
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    RADIUS,
+    ScreenedParameters,
+    norm_factor,
+    ranges,
+    release_sigma,
+    size_cap,
+)
+from hushcov.noise import Entropy, gumbel_top, rounded_normal
+from hushcov.records import (
+    FeatureGrid,
+    ProductMap,
+    Progress,
+    Records,
+    check_feature_scale,
+    clipped_gram,
+    sign_gram,
+)
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+_SURE = 4.0  # standard deviations beyond which the size of the records corrects the estimate
+
+
+def certify_screened(parameters: ScreenedParameters, *, private: bool) -> Guarantee:
+    """Let the accountant bound the events once more, from public inputs alone.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. Peeling steps are bounded-range events, the
+    histogram of norms and the values are Gaussians; `docs/proofs/screened.md`.
+    """
+    inputs = parameters.inputs
+    bound = compose(parameters.events, delta=inputs.delta, pld=False)  # proof: step 8
+    return Guarantee(
+        epsilon=inputs.epsilon,
+        delta=inputs.delta,
+        transcript_epsilon=bound.epsilon,
+        transcript_delta=bound.delta,
+        numerical_delta=0.0,
+        events=parameters.events,
+        method=bound.method,
+        preconditions=("none: holds for every n and every dataset",),
+        private=private,
+    )
+
+
+def release_screened(
+    records: Records,
+    feature_scale: FloatArray,
+    parameters: ScreenedParameters,
+    entropy: Entropy,
+    *,
+    progress: Progress | None = None,
+) -> Release:
+    """Certify, screen, and release the values of the selected pairs and the diagonal.
+
+    Privacy
+    -------
+    See `certify_screened`. `feature_scale` is public or was released before. Selected pairs are
+    part of the release, also those whose value comes out as zero.
+    """
+    guarantee = certify_screened(parameters, private=entropy.private)
+    _check_size(records, parameters)
+    d = parameters.inputs.n_features
+    scale = check_feature_scale(feature_scale, d)
+    rows, columns = select_pairs(records, scale, parameters, entropy, progress=progress)
+    grid = FeatureGrid(scale, RADIUS, parameters.half_width)
+    products = _product_map(grid, rows, columns, parameters, parameters.norm_bound)
+    if parameters.norm_mu is not None:
+        bound = release_norm_bound(records, products, parameters, entropy, progress=progress)
+        products = _product_map(grid, rows, columns, parameters, bound)
+    sigma = release_sigma(products.norm_bound, parameters.mu)
+    sums = products.sum(records, progress=progress)
+    sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
+    return _assemble(sums, products, sigma, parameters, guarantee)
+
+
+def select_pairs(
+    records: Records,
+    feature_scale: FloatArray,
+    parameters: ScreenedParameters,
+    entropy: Entropy,
+    *,
+    progress: Progress | None = None,
+) -> tuple[IntArray, IntArray]:
+    """Rows and columns of the selected pairs, i < j, in order.
+
+    Each level peels the largest of rate * |score| + Gumbel noise from the pairs still there, by
+    exact comparison.
+    """
+    d = parameters.inputs.n_features
+    if not parameters.levels:
+        rows, columns = np.triu_indices(d, 1) if parameters.n_pairs else ([], [])
+        return np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
+    if parameters.screen == "sign":
+        gram = sign_gram(records, progress=progress)  # proof: step 1
+    else:
+        coarse = FeatureGrid(feature_scale, CLIPPED_RADIUS, CLIPPED_HALF_WIDTH)
+        gram = clipped_gram(records, coarse, progress=progress)  # proof: step 1
+    scores = np.concatenate([np.abs(gram[i, i + 1 :]) for i in range(d)])
+    selected = np.zeros(len(scores), dtype=bool)
+    for level in parameters.levels:
+        remaining = np.flatnonzero(~selected)
+        best = gumbel_top(entropy.generator, scores[remaining], level.rate, level.size)
+        selected[remaining[best]] = True  # proof: step 3
+    return _pair_of(np.flatnonzero(selected), d)
+
+
+def release_norm_bound(
+    records: Records,
+    products: ProductMap,
+    parameters: ScreenedParameters,
+    entropy: Entropy,
+    *,
+    progress: Progress | None = None,
+) -> int:
+    """A norm bound from the noisy median of the records' norms.
+
+    Privacy
+    -------
+    Neighbours: replace one record. Each record adds one to one bin of the histogram, which moves
+    by at most sqrt(2); the noise makes that `norm_mu` standard deviations. All else is
+    post-processing.
+    """
+    assert parameters.norm_mu is not None
+    counts = products.norm_histogram(records, progress=progress)
+    sigma = math.ceil(math.sqrt(2) / parameters.norm_mu * (1 + 2.0**-50))  # proof: step 4
+    noisy = counts + rounded_normal(entropy.generator, sigma, len(counts))
+    above = np.cumsum(noisy[::-1])[::-1]  # records in this bin or a higher one, about
+    median = int(np.flatnonzero(above >= parameters.inputs.n_records / 2)[-1:].sum())
+    return products.norm_of_bin(median, norm_factor(parameters.inputs.n_features))
+
+
+def _product_map(
+    grid: FeatureGrid,
+    rows: IntArray,
+    columns: IntArray,
+    parameters: ScreenedParameters,
+    norm_bound: int,
+) -> ProductMap:
+    factor_range, size_range = ranges(norm_bound)
+    d, unit = parameters.inputs.n_features, parameters.integers_per_square
+    return ProductMap(
+        grid=grid,
+        rows=rows,
+        columns=columns,
+        pair_weight=PAIR_WEIGHT,
+        diagonal_weight=DIAGONAL_WEIGHT,
+        centre=round(unit),
+        norm_bound=norm_bound,
+        factor_range=factor_range,
+        size_range=size_range,
+        size_cap=math.ceil(size_cap(d) * d * unit),
+    )
+
+
+def _assemble(
+    sums: IntArray,
+    products: ProductMap,
+    sigma: int,
+    parameters: ScreenedParameters,
+    guarantee: Guarantee,
+) -> Release:
+    """Undo weights, centre and shrinkage: post-processing of the noisy sums."""
+    n, d = parameters.inputs.n_records, parameters.inputs.n_features
+    unit = n * parameters.integers_per_square
+    n_pairs = len(products.rows)
+    shrinkage = min(1.0, max(sums[-2] / (n * products.factor_range), 1e-3))
+    # One unit for all: pairs are multiples of 1 / PAIR_WEIGHT, the diagonal of 1 / DIAGONAL_WEIGHT.
+    integers = np.zeros((d, d), dtype=np.int64)
+    off_diagonal = sums[:n_pairs] * DIAGONAL_WEIGHT
+    integers[products.rows, products.columns] = off_diagonal
+    integers[products.columns, products.rows] = off_diagonal
+    weight = PAIR_WEIGHT * DIAGONAL_WEIGHT
+    centre = round(products.centre * n * weight * shrinkage)
+    diagonal = sums[n_pairs : n_pairs + d] * PAIR_WEIGHT + centre
+    np.fill_diagonal(integers, diagonal)
+    value = 1 / (weight * unit * shrinkage)
+    trace = float(diagonal.sum()) * value
+    trace_sd = math.sqrt(d) * sigma * PAIR_WEIGHT * value
+    value *= _size_correction(sums, products, sigma, (trace, trace_sd), n)
+    selected = [products.rows.tolist(), products.columns.tolist()]
+    return Release(
+        mechanism="screened",
+        integers=integers,
+        unit=value,
+        guarantee=guarantee,
+        parameters=parameters.to_dict() | {"shrinkage": shrinkage, "selected": selected},
+        feature_scale=products.grid.feature_scale,
+        noise_sd=(sigma * DIAGONAL_WEIGHT * value, sigma * PAIR_WEIGHT * value),
+    )
+
+
+def _size_correction(
+    sums: IntArray,
+    products: ProductMap,
+    sigma: int,
+    trace: tuple[float, float],
+    n_records: int,
+) -> float:
+    """The released mean size of the records over the trace, where they differ beyond doubt.
+
+    Heavy-tailed records lose more to shrinking than their mean shrinkage says, all entries alike.
+    """
+    per_record = products.size_cap / products.size_range * products.grid.step**2 / n_records
+    size, deviation = float(sums[-1]) * per_record, math.hypot(sigma * per_record, trace[1])
+    if trace[0] <= 0 or abs(size - trace[0]) < _SURE * deviation:
+        return 1.0
+    return min(4.0, max(0.25, size / trace[0]))
+
+
+def _pair_of(flat: IntArray, d: int) -> tuple[IntArray, IntArray]:
+    """Row and column of positions in the upper triangle without diagonal, row by row."""
+    starts = np.concatenate([[0], np.cumsum(np.arange(d - 1, 0, -1))])
+    rows = np.searchsorted(starts, flat, side="right") - 1
+    return rows.astype(np.int64), (flat - starts[rows] + rows + 1).astype(np.int64)
+
+
+def _check_size(records: Records, parameters: ScreenedParameters) -> None:
+    inputs = parameters.inputs
+    if (records.n_records, records.n_features) != (inputs.n_records, inputs.n_features):
+        raise DataError(
+            f"records must be {inputs.n_records:,} of {inputs.n_features} features as declared, "
+            f"got {records.n_records:,} of {records.n_features}: declare their true number."
+        )

@@ -1,0 +1,208 @@
+"""Every number of a screened release, certified from public inputs before data is touched."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+
+from hushcov._validation import check_choice
+from hushcov.accounting import BoundedRange, Event, Gaussian, calibrate, calibrate_zcdp
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.screened.design import (
+    ScreenedDesign,
+    candidate_pairs,
+    level_shares,
+    level_sizes,
+    possible_pairs,
+)
+from hushcov.records import finest_half_width
+
+SCREENS = ("sign", "clipped")
+NORMS = ("public", "quantile")
+
+PAIR_WEIGHT, DIAGONAL_WEIGHT = 4, 3  # relative precision of pairs and of the diagonal
+RADIUS = 8.0  # coordinates are clipped at this many scales
+CLIPPED_RADIUS, CLIPPED_HALF_WIDTH = 1.5, 15  # of the screen on clipped products
+_SQUARED_CORRELATION = 0.15  # of a pair that is not zero, on the reference models
+_FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers per record
+_LARGEST_HALF_WIDTH = 2047
+_NORM_SHARE = 0.02  # of the budget, for a private norm bound
+_BRACKET = (0.5, 1.5)
+
+
+@dataclass(frozen=True)
+class ScreenLevel:
+    """One peeling: the `size` largest of rate * score + Gumbel, among the pairs still there."""
+
+    size: int
+    rate: float
+    eta: float  # range of the privacy loss of one peeling step
+
+
+@dataclass(frozen=True)
+class ScreenedParameters:
+    """A certified screened release: inputs, design, levels, and the noise of its values."""
+
+    inputs: ReleaseInputs
+    design: ScreenedDesign
+    screen: str
+    norm: str
+    levels: tuple[ScreenLevel, ...]
+    n_pairs: int
+    half_width: int
+    norm_bound: int  # in integers; the starting point of a private one
+    mu: float  # sensitivity of the summed contributions over their noise
+    norm_mu: float | None  # the same for the histogram of norms, if there is one
+
+    @property
+    def score_sensitivity(self) -> int:
+        """Most that a score moves when one record is replaced."""
+        return 2 if self.screen == "sign" else 2 * CLIPPED_HALF_WIDTH**2  # proof: step 1
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is charged, the events spent before included."""
+        own: list[Event] = [BoundedRange(level.eta, level.size) for level in self.levels]
+        if self.norm_mu is not None:
+            own.append(Gaussian(self.norm_mu))
+        return (*self.inputs.spent, *own, Gaussian(self.mu))
+
+    @property
+    def integers_per_square(self) -> float:
+        """Grid units of a product of two coordinates at scale 1."""
+        return (self.half_width / RADIUS) ** 2
+
+    @property
+    def noise_sd(self) -> tuple[float, float]:
+        """Noise of pairs and of the diagonal in units of scale^2, when no record is shrunk."""
+        noise = release_sigma(self.norm_bound, self.mu)
+        unit = self.inputs.n_records * self.integers_per_square
+        return noise / (PAIR_WEIGHT * unit), noise / (DIAGONAL_WEIGHT * unit)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        inputs = asdict(self.inputs)
+        inputs.pop("spent")
+        return {
+            "inputs": inputs,
+            "design": asdict(self.design),
+            "screen": self.screen,
+            "norm": self.norm,
+            "levels": [asdict(level) for level in self.levels],
+            "n_pairs": self.n_pairs,
+            "half_width": self.half_width,
+            "norm_bound": self.norm_bound,
+            "mu": self.mu,
+            "norm_mu": self.norm_mu,
+        }
+
+
+def ranges(norm_bound: int) -> tuple[int, int]:
+    """Ranges of the shrinkage and of the size that each record reports beside its products."""
+    return max(1, norm_bound // _FACTOR_PART), max(1, norm_bound // _SIZE_PART)
+
+
+def release_sensitivity(norm_bound: int) -> float:
+    """Most that the summed contributions move in Euclidean norm, rounded up."""
+    squares = 4 * norm_bound**2 + sum(part**2 for part in ranges(norm_bound))
+    return math.sqrt(squares) * (1 + 2.0**-50)  # proof: step 6
+
+
+def release_sigma(norm_bound: int, mu: float) -> int:
+    """Noise that makes the sensitivity at most `mu` standard deviations."""
+    return math.ceil(release_sensitivity(norm_bound) / mu * (1 + 2.0**-50))  # proof: step 7
+
+
+def size_cap(n_features: int) -> float:
+    """Cap on a record's mean square in units of its expectation; wide for few features."""
+    return 4.0 + 40.0 / n_features
+
+
+def norm_factor(n_features: int) -> float:
+    """Norm bound over the typical norm.
+
+    Records beyond it are shrunk, and the mean shrinkage is released and divided out. What that
+    leaves is a bias of a few parts in n_features, so few features get a wide bound.
+    """
+    return min(4.0, 0.9 + 20.0 / n_features)
+
+
+def typical_norm(inputs: ReleaseInputs, n_pairs: int, half_width: int) -> float:
+    """Root mean square norm of a record's weighted products, for Gaussian records of scale 1."""
+    present = min(n_pairs, possible_pairs(inputs))
+    pairs = present * (1 + 2 * _SQUARED_CORRELATION) + (n_pairs - present)
+    square = PAIR_WEIGHT**2 * pairs + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
+    return (half_width / RADIUS) ** 2 * math.sqrt(square)
+
+
+@lru_cache(maxsize=4096)
+def screened_parameters(
+    inputs: ReleaseInputs,
+    design: ScreenedDesign,
+    *,
+    screen: str = "sign",
+    norm: str = "public",
+    certified: bool = True,
+) -> ScreenedParameters:
+    """The least noisy release of a design within the budget.
+
+    `certified=False` takes the zCDP bound as it is: close and quick, for a search.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. The events of the answer, with those spent
+    before, compose to at most (epsilon, delta) by the accountant, which re-checks its own answer;
+    `docs/proofs/screened.md`.
+    """
+    check_choice("screen", screen, SCREENS)
+    check_choice("norm", norm, NORMS)
+    sizes = level_sizes(inputs, design)
+    n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
+    half_width = finest_half_width(
+        n_pairs, inputs.n_features, PAIR_WEIGHT, at_most=_LARGEST_HALF_WIDTH
+    )
+    typical = typical_norm(inputs, n_pairs, half_width)
+    rho = _rest(inputs)
+
+    def draft(multiplier: float) -> ScreenedParameters:
+        """The release with noise `multiplier` times what the zCDP bound asks for."""
+        budget = rho / multiplier**2
+        for_norm = _NORM_SHARE * budget if norm == "quantile" else 0.0
+        for_screen = design.screen_share * (budget - for_norm) if sizes else 0.0
+        return ScreenedParameters(
+            inputs=inputs,
+            design=design,
+            screen=screen,
+            norm=norm,
+            levels=_levels(sizes, design, for_screen, screen),
+            n_pairs=n_pairs,
+            half_width=half_width,
+            norm_bound=max(1, int(norm_factor(inputs.n_features) * typical)),
+            mu=math.sqrt(2 * (budget - for_norm - for_screen)),
+            norm_mu=math.sqrt(2 * for_norm) if for_norm else None,
+        )
+
+    if not certified:
+        return draft(1.0)
+    return draft(calibrate(lambda m: draft(m).events, inputs.epsilon, inputs.delta, _BRACKET))
+
+
+def _levels(
+    sizes: tuple[int, ...], design: ScreenedDesign, rho: float, screen: str
+) -> tuple[ScreenLevel, ...]:
+    sensitivity = 2 if screen == "sign" else 2 * CLIPPED_HALF_WIDTH**2
+    levels = []
+    for size, share in zip(sizes, level_shares(sizes, design), strict=True):
+        eta = math.sqrt(8 * rho * share / size)
+        rate = eta / (2 * sensitivity)
+        # Rounded up: the range of the rate that is actually used.
+        levels.append(ScreenLevel(size, rate, 2 * sensitivity * rate * (1 + 2.0**-50)))
+    return tuple(levels)
+
+
+def _rest(inputs: ReleaseInputs) -> float:
+    """What the budget has left in zCDP, about; the accountant has the last word."""
+    total = calibrate_zcdp(inputs.epsilon, inputs.delta)
+    spent = sum(event.mu**2 / 2 for event in inputs.spent if isinstance(event, Gaussian))
+    return max(total - spent, total * 1e-3)

@@ -1,0 +1,347 @@
+"""The screened release planned: its design, and the error to expect of it.
+
+Which pairs are found follows from the edge of each selection, where the expected number of noisy
+scores above it equals the level's size. Given that, errors are drawn on small references with
+fixed seeds: the error of d features is the largest of several independent parts.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from hushcov._compiled import compiled
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.screened import (
+    ScreenedDesign,
+    ScreenedParameters,
+    candidate_pairs,
+    screened_parameters,
+)
+from hushcov.mechanisms.screened.parameters import (
+    CLIPPED_HALF_WIDTH,
+    CLIPPED_RADIUS,
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    typical_norm,
+)
+from hushcov.planning.descent import descend
+from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
+
+FloatArray = npt.NDArray[np.float64]
+
+_SEARCH_MODELS = ("block", "banded", "random")
+_SEARCH_FEATURES = 40
+_FEATURES, _REPETITIONS, _MOST_PARTS = 100, 5, 12
+_FEATURES_PER_PARTNER = 4
+
+CHOICES: dict[str, Sequence[float]] = {
+    "screen_share": [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7],
+    "selection_factor": [1.0, 1.1, 1.2, 1.4, 1.7, 2.0, 2.5, 3.5, 5.0],
+    "n_levels": [0, 1, 2, 3, 4, 5, 6],
+    "size_ratio": [0.3, 0.4, 0.5, 0.6, 0.8, 1.0],
+    "noise_ratio": [0.5, 0.6, 0.7, 0.8, 1.0],
+    "keep_above": [0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5],
+}
+_STARTS = (
+    ScreenedDesign(0.4, 1.2, 2, 0.4, 0.6, 3.0),
+    ScreenedDesign(0.55, 1.2, 4, 0.6, 0.7, 3.0),
+)
+_ALL_PAIRS = ScreenedDesign(0.4, 1.2, 0, 0.4, 0.6, 3.0)
+
+
+@dataclass(frozen=True)
+class ScreenedPlan:
+    """The chosen parameters and what to expect of them."""
+
+    parameters: ScreenedParameters
+    predicted_error: dict[str, float]  # per reference model, relative to ||Sigma||
+    detection_limit: float  # smallest correlation found nine times out of ten
+
+
+@lru_cache(maxsize=512)
+def plan_screened(
+    inputs: ReleaseInputs, screen: str = "sign", norm: str = "public"
+) -> ScreenedPlan:
+    """Choose the design for these inputs and predict the error of each reference model."""
+    design = best_design(inputs, screen, norm)
+    parameters = screened_parameters(inputs, design, screen=screen, norm=norm)
+    return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
+
+
+def best_design(inputs: ReleaseInputs, screen: str, norm: str) -> ScreenedDesign:
+    """The best design found by descent from a few starts, on small references."""
+
+    def score(design: ScreenedDesign) -> float:
+        parameters = screened_parameters(inputs, design, screen=screen, norm=norm, certified=False)
+        logs = [
+            math.log(_rough_error(parameters, _reference(model, inputs, _SEARCH_FEATURES)))
+            for model in _SEARCH_MODELS
+        ]
+        return math.exp(statistics.fmean(logs))  # relative gains count alike on every model
+
+    starts = [_ALL_PAIRS, *_STARTS] if _few(inputs) else _STARTS
+    return min((descend(score, start, tuple(CHOICES), _moved) for start in starts), key=_first)[1]
+
+
+def predicted_errors(parameters: ScreenedParameters) -> dict[str, float]:
+    """Median error on each reference model, relative to the operator norm of Sigma."""
+    inputs = parameters.inputs
+    errors = {}
+    for model in REFERENCE_MODELS:
+        ref = _reference(model, inputs, _FEATURES)
+        parts = min(_MOST_PARTS, math.ceil(inputs.n_features / len(ref.matrix)))
+        draws = draw_errors(parameters, ref, parts * _REPETITIONS, seed=1)
+        errors[model] = float(np.median(draws.reshape(_REPETITIONS, parts).max(axis=1)))
+    return errors
+
+
+def detection_limit(parameters: ScreenedParameters) -> float:
+    """The smallest correlation that is selected and kept with probability 0.9.
+
+    Taken on the random reference, whose other pairs compete for the selection.
+    """
+    ref = _reference("random", parameters.inputs, _FEATURES)
+    correlations = np.linspace(0.002, 1.0, 500)
+    found = found_probability(parameters, ref, correlations)
+    noise = _deviation(parameters, ref)[0] / ref.variance
+    noise = math.hypot(noise, 1 / math.sqrt(parameters.inputs.n_records))
+    kept = special.ndtr(correlations / noise - parameters.design.keep_above)
+    sure = np.flatnonzero(found * kept >= 0.9)
+    return float(correlations[sure[0]]) if len(sure) else 1.0
+
+
+def draw_errors(
+    parameters: ScreenedParameters, ref: Reference, n_draws: int, *, seed: int
+) -> FloatArray:
+    """Draws of the operator-norm error on the reference, fixed by the seed."""
+    generator = np.random.default_rng([seed, len(ref.matrix)])
+    off = ref.rows != ref.columns
+    shape = (n_draws, len(ref.values))
+    uniforms, normals = generator.random(shape), generator.standard_normal(shape)
+    sampling = _sampling_noise(ref, parameters.inputs.n_records, n_draws, generator)
+    noise_pair, noise_diagonal = _deviation(parameters, ref)
+    value = ref.values + sampling + np.where(off, noise_pair, noise_diagonal) * normals
+    chance = np.ones(len(ref.values))
+    correlation = np.abs(ref.values[off]) / ref.variance
+    chance[off] = found_probability(parameters, ref, correlation)
+    threshold = _threshold(parameters, ref)
+    kept = (uniforms < chance) & (~off | (np.abs(value) > threshold))
+    errors = np.zeros((n_draws, *ref.matrix.shape))
+    errors[:, ref.rows, ref.columns] = np.where(kept, value, 0.0) - ref.values
+    _add_false_pairs(errors, parameters, ref, generator)
+    lower = np.tril_indices(len(ref.matrix), -1)
+    errors[:, lower[0], lower[1]] = errors[:, lower[1], lower[0]]
+    return np.asarray(np.abs(np.linalg.eigvalsh(errors)).max(axis=1))
+
+
+def found_probability(
+    parameters: ScreenedParameters, ref: Reference, correlation: FloatArray
+) -> FloatArray:
+    """Chance that the screen selects a pair of this correlation, the reference being the rest."""
+    chance, _ = _selection(parameters, ref, correlation)
+    return chance
+
+
+def _selection(
+    parameters: ScreenedParameters, ref: Reference, correlation: FloatArray
+) -> tuple[FloatArray, float]:
+    """Chances of selection, and the expected number of pairs without covariance selected."""
+    inputs = parameters.inputs
+    if not parameters.levels:
+        return np.ones_like(correlation), float(candidate_pairs(inputs))
+    off = ref.rows != ref.columns
+    present, counts = np.unique(np.abs(ref.values[off]) / ref.variance, return_counts=True)
+    weight = counts * (inputs.n_features / len(ref.matrix))
+    zeros = ref.zero_sizes(inputs.n_records) / ref.variance
+    n_zeros = max(0.0, candidate_pairs(inputs) - float(weight.sum()))
+    scores = np.concatenate([_score(parameters, present), _zero_score(parameters, zeros)])
+    remaining = np.concatenate([weight, np.full(len(zeros), n_zeros / len(zeros))])
+    rates = np.array([level.rate for level in parameters.levels])
+    sizes = np.array([float(level.size) for level in parameters.levels])
+    missed = np.ones_like(correlation)
+    _peel(scores, remaining, rates, sizes, _score(parameters, correlation), missed)
+    return 1 - missed, n_zeros - float(remaining[len(present) :].sum())
+
+
+@compiled
+def _peel(
+    scores: FloatArray,
+    remaining: FloatArray,
+    rates: FloatArray,
+    sizes: FloatArray,
+    asked: FloatArray,
+    missed: FloatArray,
+) -> None:
+    """Peel level by level: what remains of each score, and the chance that those asked are left.
+
+    The edge of a level is where the expected number of noisy scores above it equals its size.
+    """
+    for level in range(len(rates)):
+        rate = rates[level]
+        low, high = rate * scores.min() - 5.0, rate * scores.max() + 60.0
+        while high - low > 1e-4:
+            edge = 0.5 * (low + high)
+            above = 0.0
+            for c in range(len(scores)):
+                z = rate * scores[c] - edge
+                above += remaining[c] * (1.0 if z > 4.0 else -math.expm1(-math.exp(z)))
+            if above > sizes[level]:
+                low = edge
+            else:
+                high = edge
+        for c in range(len(scores)):
+            remaining[c] *= math.exp(-math.exp(min(rate * scores[c] - high, 30.0)))
+        for c in range(len(asked)):
+            missed[c] *= math.exp(-math.exp(min(rate * asked[c] - high, 30.0)))
+
+
+def _score(parameters: ScreenedParameters, correlation: FloatArray) -> FloatArray:
+    """Expected score, in its integers, of a Gaussian pair with this correlation."""
+    n = parameters.inputs.n_records
+    if parameters.screen == "sign":
+        return np.asarray(n * 2 / math.pi * np.arcsin(correlation))
+    inside = math.erf(CLIPPED_RADIUS / math.sqrt(2))
+    return n * correlation * (inside * CLIPPED_HALF_WIDTH / CLIPPED_RADIUS) ** 2
+
+
+def _zero_score(parameters: ScreenedParameters, sizes: FloatArray) -> FloatArray:
+    """Score of a pair without covariance, from the size of its empirical correlation."""
+    if parameters.screen == "sign":
+        return parameters.inputs.n_records * sizes
+    return _score(parameters, sizes)
+
+
+def _deviation(parameters: ScreenedParameters, ref: Reference) -> tuple[float, float]:
+    """Noise of pairs and of the diagonal on the reference, shrinkage divided out."""
+    inputs = parameters.inputs
+    off = ref.rows != ref.columns
+    squares = (np.abs(ref.values[off]) / ref.variance) ** 2
+    present = float(len(squares)) * inputs.n_features / len(ref.matrix)
+    pairs = max(float(parameters.n_pairs), 0.0)
+    mean_square = float(squares.mean()) if len(squares) else 0.0
+    total = pairs + 2 * mean_square * min(pairs, present)
+    norm = parameters.integers_per_square * math.sqrt(
+        PAIR_WEIGHT**2 * total + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
+    )
+    if parameters.norm == "quantile":
+        assumed = typical_norm(inputs, parameters.n_pairs, parameters.half_width)
+        noise_factor = norm / assumed
+        shrinkage = _shrinkage(parameters.norm_bound / assumed, inputs.n_features)
+    else:
+        noise_factor = 1.0
+        shrinkage = _shrinkage(parameters.norm_bound / norm, inputs.n_features)
+    pair, diagonal = parameters.noise_sd
+    factor = ref.variance * noise_factor / shrinkage
+    return pair * factor, diagonal * factor
+
+
+def _shrinkage(ratio: float, n_features: int) -> float:
+    """E min(1, ratio e^(s Z)): mean shrinkage of norms spread by s around bound / ratio."""
+    s = min(0.5, math.sqrt(3 / n_features))
+    beyond = float(special.ndtr(math.log(ratio) / s))
+    inside = float(special.ndtr(-(math.log(ratio) + s * s) / s))
+    return beyond + ratio * math.exp(s * s / 2) * inside
+
+
+def _threshold(parameters: ScreenedParameters, ref: Reference) -> float:
+    noise = _deviation(parameters, ref)[0]
+    sampling = ref.variance / math.sqrt(parameters.inputs.n_records)
+    return parameters.design.keep_above * math.hypot(noise, sampling)
+
+
+def _sampling_noise(
+    ref: Reference, n_records: int, n_draws: int, generator: np.random.Generator
+) -> FloatArray:
+    """S - Sigma on the support: Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian."""
+    G = generator.standard_normal((n_draws, *ref.matrix.shape))
+    noise = ref.root @ (G + G.transpose(0, 2, 1)) @ ref.root
+    return np.asarray(noise[:, ref.rows, ref.columns] / math.sqrt(2 * n_records))
+
+
+def _add_false_pairs(
+    errors: FloatArray,
+    parameters: ScreenedParameters,
+    ref: Reference,
+    generator: np.random.Generator,
+) -> None:
+    """Values kept at pairs without covariance, at the rate of the full size per feature."""
+    inputs, size = parameters.inputs, len(ref.matrix)
+    _, false = _selection(parameters, ref, np.zeros(1))
+    noise = math.hypot(_deviation(parameters, ref)[0], ref.variance / math.sqrt(inputs.n_records))
+    keep = parameters.design.keep_above
+    rate = false * 2 * float(special.ndtr(-keep)) * size / inputs.n_features
+    number = generator.poisson(min(rate, size * (size - 1) / 2), size=len(errors))
+    draw = np.repeat(np.arange(len(errors)), number)
+    rows, columns = generator.integers(size, size=(2, len(draw)))
+    # Normal, given that it is beyond the threshold.
+    tail = special.ndtr(-keep) * generator.uniform(1e-12, 1.0, len(draw))
+    value = -special.ndtri(tail) * noise * generator.choice([-1.0, 1.0], len(draw))
+    apart = (rows != columns) & (ref.matrix[rows, columns] == 0)
+    low, high = np.minimum(rows, columns)[apart], np.maximum(rows, columns)[apart]
+    errors[draw[apart], low, high] = value[apart]
+
+
+def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
+    """What the search minimises on a model: a smooth stand-in for the error.
+
+    Twice the root of the mean energy of a row of the error matrix (noise, sampling, misses), as
+    for random matrices, plus the largest entry expected to be missed: one that is rare for one
+    entry but not among all of them.
+    """
+    inputs, size = parameters.inputs, len(ref.matrix)
+    noise, noise_diagonal = _deviation(parameters, ref)
+    threshold, sampling = _threshold(parameters, ref), ref.variance**2 / inputs.n_records
+    entries = np.abs(ref.values[ref.rows != ref.columns])
+    found, false = _selection(parameters, ref, entries / ref.variance)
+    found = found * special.ndtr((entries - threshold) / noise)
+    energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))
+    energy += noise_diagonal**2 + 2 * sampling
+    beyond = 2 * special.ndtr(-parameters.design.keep_above)
+    energy += 2 / inputs.n_features * false * beyond * _kept_square(parameters) * noise**2
+    return 2 * math.sqrt(energy) + _largest_miss(entries, 1 - found, inputs.n_features / size)
+
+
+def _kept_square(parameters: ScreenedParameters) -> float:
+    """Mean square of a standard normal that is beyond the threshold."""
+    t = parameters.design.keep_above
+    density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+    return 1 + t * density / max(float(special.ndtr(-t)), 1e-300)
+
+
+def _largest_miss(sizes: FloatArray, missed: FloatArray, copies: float) -> float:
+    """Expected size of the largest of the entries that is missed, each present `copies` times."""
+    order = np.argsort(sizes)
+    log_none = copies * np.log1p(-np.minimum(missed[order], 1 - 1e-12))
+    larger = np.cumsum(log_none[::-1])[::-1] - log_none
+    return float(np.sum(sizes[order] * -np.expm1(log_none) * np.exp(larger)))
+
+
+def _reference(model: str, inputs: ReleaseInputs, features: int) -> Reference:
+    enough = max(features, _FEATURES_PER_PARTNER * inputs.row_sparsity)
+    return reference(model, inputs.n_features, inputs.row_sparsity, min(enough, 400))
+
+
+def _few(inputs: ReleaseInputs) -> bool:
+    """Whether releasing all pairs may be better than screening."""
+    return inputs.n_features <= 40 * inputs.row_sparsity
+
+
+def _moved(name: str, design: ScreenedDesign, stride: int) -> ScreenedDesign | None:
+    """The design `stride` choices further along a line; None beyond its end."""
+    choices = CHOICES[name]
+    here = min(range(len(choices)), key=lambda i: abs(choices[i] - getattr(design, name)))
+    if not 0 <= here + stride < len(choices):
+        return None
+    return replace(design, **{name: choices[here + stride]})  # type: ignore[arg-type]
+
+
+def _first(found: tuple[float, ScreenedDesign]) -> float:
+    return found[0]

@@ -1,0 +1,229 @@
+"""Sums of chosen products, each record scaled down to a public norm: the values of a release."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hushcov._compiled import compiled
+from hushcov.exceptions import CapacityError
+from hushcov.records.feature_grid import FeatureGrid
+from hushcov.records.source import Progress, Records
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+# Everything a kernel adds up is an integer below this, so doubles are exact in any order.
+_LARGEST_EXACT_FLOAT = 2.0**53
+# The factor C / norm is rounded three times; this leaves room for that and keeps the norm <= C.
+_INSIDE = 1.0 - 2.0**-40
+# Products stay below 2**27 (see `finest_half_width`), so this many of them are below 2**53.
+_EXACT_ROWS = 4096
+_ROOT_HALF = math.sqrt(0.5)
+N_NORM_BINS = 2 * 54 + 2
+
+
+@dataclass(frozen=True, eq=False)
+class ProductMap:
+    """What each record contributes: weighted products, its shrinkage and its size.
+
+    With y the record's integers on `grid`, z has `pair_weight` y_i y_j for each chosen pair and
+    `diagonal_weight` (y_i^2 - `centre`) for each feature. The record contributes the integers
+
+        trunc(f z),  trunc(f * `factor_range`),  and  Q `size_range` / `size_cap` rounded down,
+
+    with f = min(1, `norm_bound` / ||z||) and Q = min(sum of y_i^2, `size_cap`).
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves the sum of contributions by at
+    most sqrt((2 norm_bound)^2 + factor_range^2 + size_range^2) in Euclidean norm: the first part
+    has norm at most `norm_bound` for every record, the two numbers lie in [0, their range].
+    """
+
+    grid: FeatureGrid
+    rows: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
+    pair_weight: int
+    diagonal_weight: int
+    centre: int
+    norm_bound: int
+    factor_range: int
+    size_range: int
+    size_cap: int
+
+    def __post_init__(self) -> None:
+        if self.largest_square_norm >= _LARGEST_EXACT_FLOAT:
+            raise CapacityError(
+                f"half_width must keep the squared norm of {self.n_products} weighted products "
+                f"below 2**53, got {self.grid.half_width}: use finest_half_width."
+            )
+        if self.grid.n_features * self.grid.half_width**2 * self.size_range >= 2**62:
+            raise CapacityError(
+                f"size_range must keep sums of squares below 2**62, got {self.size_range}: "
+                "use a smaller one."
+            )
+
+    @property
+    def n_products(self) -> int:
+        """Number of chosen pairs and features."""
+        return len(self.rows) + self.grid.n_features
+
+    @property
+    def largest_square_norm(self) -> float:
+        """Bound on ||z||^2 for every record."""
+        off = (self.pair_weight * self.grid.half_width**2) ** 2 * len(self.rows)
+        largest = max(self.centre, self.grid.half_width**2 - self.centre)
+        return float(off + (self.diagonal_weight * largest) ** 2 * self.grid.n_features)
+
+    def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
+        """Return the summed contributions: pairs, then features, then factor, then size."""
+        bounds = np.array(
+            [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
+        )
+
+        def kernel(block: FloatArray, total: IntArray) -> None:
+            _add_contributions(block, *self._kernel_arguments, bounds, total)
+
+        return _sum_in_threads(records, kernel, self.n_products + 2, progress)
+
+    def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
+        """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
+
+        Privacy
+        -------
+        Nothing here is private by itself. Replacing one record moves one count from one bin to
+        another.
+        """
+
+        def kernel(block: FloatArray, total: IntArray) -> None:
+            _count_norms(block, *self._kernel_arguments, total)
+
+        return _sum_in_threads(records, kernel, N_NORM_BINS, progress)
+
+    def norm_of_bin(self, index: int, factor: float) -> int:
+        """Return `factor` times a norm in the middle of a bin: bins are quarter octaves."""
+        return max(1, int(factor * 2.0 ** ((index - 1.5) / 4)))
+
+    @property
+    def _kernel_arguments(self) -> tuple[FloatArray, float, IntArray, IntArray, FloatArray]:
+        weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
+        half_width = float(self.grid.half_width)
+        return self.grid.multipliers, half_width, self.rows, self.columns, weights
+
+
+def _sum_in_threads(
+    records: Records,
+    kernel: Callable[[FloatArray, IntArray], None],
+    size: int,
+    progress: Progress | None,
+) -> IntArray:
+    """Sum what `kernel` adds to an array of `size` integers, rows divided among all cores."""
+    workers = os.cpu_count() or 1
+
+    def part(block: FloatArray) -> IntArray:
+        total = np.zeros(size, dtype=np.int64)
+        kernel(block, total)
+        return total
+
+    with ThreadPoolExecutor(workers) as pool:
+
+        def block_sum(block: FloatArray) -> IntArray:
+            parts = list(pool.map(part, np.array_split(block, workers)))
+            return np.asarray(np.sum(parts, axis=0), dtype=np.int64)
+
+        return records.map_sum(block_sum, progress=progress)
+
+
+def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
+    """Return the largest half width for which `ProductMap` is exact with weights up to `weight`."""
+    root = (_LARGEST_EXACT_FLOAT / (n_pairs + n_features + 1)) ** 0.25
+    return max(1, min(at_most, int(root / weight**0.5)))
+
+
+@compiled
+def _fill_products(
+    row: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    y: FloatArray,
+    z: FloatArray,
+) -> tuple[float, float]:
+    """Fill y and z for one record and return ||z||^2 and ||y||^2; see `ProductMap`."""
+    n_pairs, d = len(rows), len(row)
+    pair_weight, diagonal_weight, centre = weights
+    square, size = 0.0, 0.0
+    for i in range(d):
+        y[i] = np.rint(min(max(row[i] * multipliers[i], -half_width), half_width))
+    for e in range(n_pairs):
+        z[e] = pair_weight * (y[rows[e]] * y[columns[e]])
+        square += z[e] * z[e]
+    for i in range(d):
+        own = y[i] * y[i]
+        size += own
+        z[n_pairs + i] = diagonal_weight * (own - centre)
+        square += z[n_pairs + i] * z[n_pairs + i]
+    return square, size
+
+
+@compiled
+def _add_contributions(
+    block: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    bounds: IntArray,
+    total: IntArray,
+) -> None:
+    """Add the contributions of the block's records to `total`."""
+    n_products = len(rows) + block.shape[1]
+    norm_bound, factor_range, size_range, size_cap = bounds
+    y, z = np.empty(block.shape[1]), np.empty(n_products)
+    sums = np.zeros(n_products)
+    for a in range(block.shape[0]):
+        square, size = _fill_products(
+            block[a], multipliers, half_width, rows, columns, weights, y, z
+        )
+        if square <= float(norm_bound) * float(norm_bound):
+            total[n_products] += factor_range
+            for e in range(n_products):
+                sums[e] += z[e]
+        else:
+            factor = norm_bound / math.sqrt(square) * _INSIDE
+            total[n_products] += int(factor * factor_range)
+            for e in range(n_products):
+                sums[e] += np.trunc(z[e] * factor)
+        total[n_products + 1] += min(int(size), size_cap) * size_range // size_cap
+        if a % _EXACT_ROWS == _EXACT_ROWS - 1 or a == block.shape[0] - 1:
+            for e in range(n_products):
+                total[e] += int(sums[e])
+                sums[e] = 0.0
+
+
+@compiled
+def _count_norms(
+    block: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    total: IntArray,
+) -> None:
+    """Add one for each record to the bin of its norm: half octaves of the square."""
+    y, z = np.empty(block.shape[1]), np.empty(len(rows) + block.shape[1])
+    for a in range(block.shape[0]):
+        square, _ = _fill_products(block[a], multipliers, half_width, rows, columns, weights, y, z)
+        mantissa, exponent = math.frexp(square)
+        total[2 * exponent + (1 if mantissa >= _ROOT_HALF else 0)] += 1
