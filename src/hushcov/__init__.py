@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from hushcov._version import __version__
 
 if TYPE_CHECKING:
-    from hushcov.estimators import MultiscaleCovariance
+    from hushcov.estimators import MultiscaleCovariance, ScreenedCovariance
 
-__all__ = ["MultiscaleCovariance", "__version__"]
+__all__ = ["MultiscaleCovariance", "ScreenedCovariance", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

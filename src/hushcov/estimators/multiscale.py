@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any, Self
 
-import numpy as np
-import numpy.typing as npt
-from scipy import linalg
-from sklearn.covariance import EmpiricalCovariance
-from sklearn.utils.validation import validate_data
-
 from hushcov._validation import check_choice, check_real
+from hushcov.estimators.base import PrivateCovariance
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.multiscale import (
     RECONSTRUCTIONS,
@@ -28,12 +22,12 @@ from hushcov.mechanisms.multiscale import (
 )
 from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import MultiscalePlan, plan_multiscale
-from hushcov.records import IntegerGrid, PairDifferences, Records, open_records, second_moments
+from hushcov.records import IntegerGrid, second_moments
 
 CONSTANTS = ("theorem", "calibrated")
 
 
-class MultiscaleCovariance(EmpiricalCovariance):
+class MultiscaleCovariance(PrivateCovariance):
     """Sparse covariance by multiscale threshold tests, (epsilon, delta)-differentially private.
 
     Algorithm 1 of *Improved Private Sparse Covariance Estimation with Multiscale Threshold
@@ -147,17 +141,8 @@ class MultiscaleCovariance(EmpiricalCovariance):
         """
         check_choice("constants", self.constants, CONSTANTS)
         check_choice("reconstruction", self.reconstruction, RECONSTRUCTIONS)
-        for name in ("store_precision", "assume_centered"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ParameterError(
-                    f"{name} must be True or False, got {getattr(self, name)!r}: choose one."
-                )
-        for name in ("epsilon", "delta", "row_sparsity", "scale"):
-            if getattr(self, name) is None:
-                raise ParameterError(
-                    f"{name} is required: it is a public input and is never inferred from X. "
-                    f"Pass {name}=... to {type(self).__name__}."
-                )
+        self._check_flags("store_precision", "assume_centered")
+        self._check_given("epsilon", "delta", "row_sparsity", "scale")
         if self.constants == "calibrated":
             # Not used, but a value that means nothing should not pass for one that does.
             for name, most in (("target_error", 0.25), ("failure_probability", 0.1)):
@@ -240,51 +225,12 @@ class MultiscaleCovariance(EmpiricalCovariance):
         self.__dict__.pop("feature_names_in_", None)  # moments have no names
         return self._release(moments, parameters, entropy)
 
-    def score(self, X_test: Any, y: Any = None) -> float:
-        """Gaussian log-likelihood of `X_test` under the released covariance.
-
-        Not covered by the guarantee: the score of sensitive rows is a new, uncharged release.
-        """
-        _refuse_bad_rows(X_test)
-        return float(super().score(X_test, y))
-
-    def mahalanobis(self, X: Any) -> npt.NDArray[np.float64]:
-        """Squared Mahalanobis distances of rows under the released covariance.
-
-        Not covered by the guarantee: distances of sensitive rows are a new, uncharged release.
-        """
-        _refuse_bad_rows(X)
-        return np.asarray(super().mahalanobis(X))
-
-    def _open(self, X: Any) -> Records:
-        """Rows as Records. Shape and names are read; values are not, beyond conversion."""
-        records = open_records(X)
-        if isinstance(X, Records | str | os.PathLike):
-            self.n_features_in_ = records.n_features
-        else:
-            # Column names and their number only: scikit-learn's own checks of the values quote
-            # them in messages, and finiteness is checked in the one pass over the data.
-            validate_data(self, X, skip_check_array=True)
-        return records if self.assume_centered else PairDifferences(records)
-
     def _release(self, moments: Moments, parameters: Parameters, entropy: Entropy) -> Self:
         self.__dict__.pop("plan_", None)  # of an earlier fit
         if isinstance(parameters, CalibratedParameters):
             self.plan_ = self._plan(moments.n_records, moments.n_features)
             if self.plan_.hopeless:
                 warnings.warn(self.plan_.advice, AccuracyWarning, stacklevel=3)
-        release = release_multiscale(moments, parameters, entropy)
         self.parameters_ = parameters
-        self.release_ = release
-        self.covariance_ = release.covariance()
-        self.support_ = release.integers != 0
-        self.location_ = np.zeros(len(self.covariance_))
-        self.precision_ = (
-            linalg.pinvh(self.covariance_, check_finite=False) if self.store_precision else None
-        )
-        return self
-
-
-def _refuse_bad_rows(X: Any) -> None:
-    """Pass over the rows once, for typed refusals that quote no value."""
-    open_records(X).map_sum(lambda _: np.zeros(0, dtype=np.int64))
+        release = release_multiscale(moments, parameters, entropy)
+        return self._store(release, release.covariance())

@@ -29,7 +29,6 @@ FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 
 _LARGEST_SIGMA = 2**40
-_LARGEST_N_FEATURES = 2**31
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are
 # not zero. Scales stay clear of bin 0, so that a small scale is not mistaken for a constant.
@@ -66,7 +65,7 @@ class ScaleParameters:
     sigma: int
 
     def __post_init__(self) -> None:
-        _check_size(self.n_records, self.n_features)
+        _check(self.n_records, self.n_features, self.mu)
         check_integer(
             "sigma",
             self.sigma,
@@ -74,10 +73,11 @@ class ScaleParameters:
             at_most=_LARGEST_SIGMA,
             cure="give the scales a larger share of the budget.",
         )
-        if self.sigma < smallest_sigma(self.n_features, self.mu):
+        least = smallest_sigma(self.n_features, self.mu)
+        if self.sigma < least:
             raise PrivacyConditionError(
-                f"sigma must be at least {smallest_sigma(self.n_features, self.mu)} for mu = "
-                f"{self.mu!r}, got {self.sigma}: use scale_parameters."
+                f"sigma must be at least {least} for mu = {self.mu!r}, got {self.sigma}: use "
+                "scale_parameters."
             )
 
     @property
@@ -102,9 +102,8 @@ class FeatureScales:
 
 def scale_parameters(n_records: int, n_features: int, mu: float) -> ScaleParameters:
     """The least noise for scales that cost no more than a Gaussian mechanism with `mu`."""
-    _check_size(n_records, n_features)
-    mu = check_real("mu", mu, above=0, cure="it is the part of the budget spent on scales.")
-    return ScaleParameters(int(n_records), int(n_features), mu, smallest_sigma(n_features, mu))
+    n_records, n_features, mu = _check(n_records, n_features, mu)
+    return ScaleParameters(n_records, n_features, mu, smallest_sigma(n_features, mu))
 
 
 def smallest_sigma(n_features: int, mu: float) -> int:
@@ -200,10 +199,11 @@ def _likelihood(
     # halves the memory, and is wrong by 0.01 at most because n^2 / variance <= 40,000.
     expected = (shares * (n / variance)).astype(np.float32)
     half_square = (0.5 * n * n / variance * np.sum(shares**2, axis=1)).astype(np.float32)
-    log_likelihood = noisy_counts.astype(np.float32) @ expected.T
+    log_likelihood: Float32Array = noisy_counts.astype(np.float32) @ expected.T
     log_likelihood -= half_square
     log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
-    return np.exp(log_likelihood, out=log_likelihood)
+    np.exp(log_likelihood, out=log_likelihood)
+    return log_likelihood
 
 
 def _starting_weights(log2_scale: FloatArray) -> Float32Array:
@@ -251,24 +251,23 @@ def _summary(
     median = log2_scale[np.argmax(cumulative >= cumulative[:, -1:] / 2, axis=1)]
     near = np.where(np.abs(log2_scale - median[:, None]) <= 1, posterior, 0)
     mass = near.sum(axis=1)
-    scale = np.exp2(near @ log2_scale / mass)
+    scale = np.exp2(near @ log2_scale / np.maximum(mass, np.finfo(np.float32).tiny))
     found_constant = constant > 0.5
     certainty = np.where(found_constant, constant, mass)
     return np.where(found_constant, 0.0, scale), certainty < _LIKELY
 
 
-def _check_size(n_records: int, n_features: int) -> None:
-    check_integer(
+def _check(n_records: int, n_features: int, mu: float) -> tuple[int, int, float]:
+    """Return the public inputs as plain numbers, or raise `ParameterError`."""
+    n_records = check_integer(
         "n_records",
         n_records,
         at_least=1,
         at_most=LARGEST_CALIBRATED_N,
         cure="give the number of records.",
     )
-    check_integer(
-        "n_features",
-        n_features,
-        at_least=1,
-        at_most=_LARGEST_N_FEATURES,
-        cure="it is the number of columns.",
+    n_features = check_integer(
+        "n_features", n_features, at_least=1, cure="it is the number of columns."
     )
+    mu = check_real("mu", mu, above=0, cure="it is the part of the budget spent on scales.")
+    return n_records, n_features, mu

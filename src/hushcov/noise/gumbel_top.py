@@ -36,7 +36,7 @@ _CHUNK = 2**20
 
 # log(E) of the kernel differs from that of the middle of the cell by less than 2^-42, apart from
 # the cell's width: |log E| < 46 at 64 bits, and the library's log and log1p are trusted to a
-# relative error of 2^-48 only (32 to 64 units in the last place).
+# relative error of 2^-48 only (16 to 32 units in the last place).
 _LIBRARY_ERROR = 2.0**-41
 # Product, difference and interval ends are rounded once each: 3 * 2^-53 of the product.
 _PRODUCT_ERROR = 2.0**-50
@@ -52,15 +52,15 @@ def gumbel_top(
     """Indices, ascending, of the `count` largest of rate * scores[a] + G_a, exactly.
 
     The G_a are independent standard Gumbel variables. `scores` are integers from 0 to 2^53, and
-    `rate` is the exact value of the given double. Memory is proportional to `count`, apart from
-    `scores` itself.
+    `rate` is the exact value of the given double. Beyond `scores` itself, memory is needed for
+    about twice `count` items and a chunk of a million.
 
     Privacy
     -------
     The set has the law of `count` rounds of the exponential mechanism without replacement: each
     picks one of the items left, item a with probability proportional to exp(rate * scores[a])
-    (Durfee and Rogers 2019), and the order of the picks is then forgotten. If no score
-    moves by more than D between neighbouring datasets, each round is (2 * rate * D)-DP.
+    (Durfee and Rogers 2019), and the order of the picks is then forgotten. If no score moves by
+    more than D between neighbouring datasets, each round is (2 * rate * D)-DP.
     """
     _check_scores(scores)
     rate = check_real(

@@ -30,7 +30,8 @@ from hushcov.mechanisms.screened.parameters import (
     CLIPPED_RADIUS,
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
-    typical_norm,
+    norm_spread,
+    shrunk_part,
 )
 from hushcov.planning.descent import descend
 from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
@@ -41,6 +42,8 @@ _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40
 _FEATURES, _REPETITIONS, _MOST_PARTS = 100, 5, 12
 _FEATURES_PER_PARTNER = 4
+# What is left of `SHRINKING_BIAS` after its mean over models has been corrected for.
+_REMAINING_BIAS = 2.5
 
 CHOICES: dict[str, Sequence[float]] = {
     "screen_share": [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7],
@@ -48,13 +51,14 @@ CHOICES: dict[str, Sequence[float]] = {
     "n_levels": [0, 1, 2, 3, 4, 5, 6],
     "size_ratio": [0.3, 0.4, 0.5, 0.6, 0.8, 1.0],
     "noise_ratio": [0.5, 0.6, 0.7, 0.8, 1.0],
+    "norm_factor": [0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0],
     "keep_above": [0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5],
 }
 _STARTS = (
-    ScreenedDesign(0.4, 1.2, 2, 0.4, 0.6, 3.0),
-    ScreenedDesign(0.55, 1.2, 4, 0.6, 0.7, 3.0),
+    ScreenedDesign(0.4, 1.2, 2, 0.4, 0.6, 1.0, 3.0),
+    ScreenedDesign(0.55, 1.2, 4, 0.6, 0.7, 1.0, 3.0),
 )
-_ALL_PAIRS = ScreenedDesign(0.4, 1.2, 0, 0.4, 0.6, 3.0)
+_ALL_PAIRS = ScreenedDesign(0.4, 1.2, 0, 0.4, 0.6, 1.5, 3.0)
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def detection_limit(parameters: ScreenedParameters) -> float:
     ref = _reference("random", parameters.inputs, _FEATURES)
     correlations = np.linspace(0.002, 1.0, 500)
     found = found_probability(parameters, ref, correlations)
-    noise = _deviation(parameters, ref)[0] / ref.variance
+    noise = _value_law(parameters, ref).pair / ref.variance
     noise = math.hypot(noise, 1 / math.sqrt(parameters.inputs.n_records))
     kept = special.ndtr(correlations / noise - parameters.design.keep_above)
     sure = np.flatnonzero(found * kept >= 0.9)
@@ -127,8 +131,9 @@ def draw_errors(
     shape = (n_draws, len(ref.values))
     uniforms, normals = generator.random(shape), generator.standard_normal(shape)
     sampling = _sampling_noise(ref, parameters.inputs.n_records, n_draws, generator)
-    noise_pair, noise_diagonal = _deviation(parameters, ref)
-    value = ref.values + sampling + np.where(off, noise_pair, noise_diagonal) * normals
+    law = _value_law(parameters, ref)
+    value = ref.values * (1 - law.bias) + sampling
+    value += np.where(off, law.pair, law.diagonal) * normals
     chance = np.ones(len(ref.values))
     correlation = np.abs(ref.values[off]) / ref.variance
     chance[off] = found_probability(parameters, ref, correlation)
@@ -219,40 +224,40 @@ def _zero_score(parameters: ScreenedParameters, sizes: FloatArray) -> FloatArray
     return _score(parameters, sizes)
 
 
-def _deviation(parameters: ScreenedParameters, ref: Reference) -> tuple[float, float]:
-    """Noise of pairs and of the diagonal on the reference, shrinkage divided out."""
+@dataclass(frozen=True)
+class _ValueLaw:
+    """Released values on a reference: noise of pairs and diagonal, and the share lost to bias."""
+
+    pair: float
+    diagonal: float
+    bias: float
+
+
+def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
+    """Noise after dividing by the mean shrinkage, and the bias that this leaves."""
     inputs = parameters.inputs
-    off = ref.rows != ref.columns
-    squares = (np.abs(ref.values[off]) / ref.variance) ** 2
-    present = float(len(squares)) * inputs.n_features / len(ref.matrix)
-    pairs = max(float(parameters.n_pairs), 0.0)
-    mean_square = float(squares.mean()) if len(squares) else 0.0
-    total = pairs + 2 * mean_square * min(pairs, present)
+    squares = (ref.values[ref.rows != ref.columns] / ref.variance) ** 2
+    # Pairs with a covariance have larger products; at most as many as are selected.
+    present = min(float(parameters.n_pairs), len(squares) * inputs.n_features / len(ref.matrix))
+    products = parameters.n_pairs + 2 * present * (float(squares.mean()) if len(squares) else 0.0)
     norm = parameters.integers_per_square * math.sqrt(
-        PAIR_WEIGHT**2 * total + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
+        PAIR_WEIGHT**2 * products + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
     )
+    ratio, noise = parameters.norm_bound / norm, ref.variance
     if parameters.norm == "quantile":
-        assumed = typical_norm(inputs, parameters.n_pairs, parameters.half_width)
-        noise_factor = norm / assumed
-        shrinkage = _shrinkage(parameters.norm_bound / assumed, inputs.n_features)
-    else:
-        noise_factor = 1.0
-        shrinkage = _shrinkage(parameters.norm_bound / norm, inputs.n_features)
+        ratio = parameters.design.norm_factor
+        noise *= ratio * norm / parameters.norm_bound
+    shrinkage, shrunk = shrunk_part(ratio, norm_spread(inputs.n_features))
     pair, diagonal = parameters.noise_sd
-    factor = ref.variance * noise_factor / shrinkage
-    return pair * factor, diagonal * factor
-
-
-def _shrinkage(ratio: float, n_features: int) -> float:
-    """E min(1, ratio e^(s Z)): mean shrinkage of norms spread by s around bound / ratio."""
-    s = min(0.5, math.sqrt(3 / n_features))
-    beyond = float(special.ndtr(math.log(ratio) / s))
-    inside = float(special.ndtr(-(math.log(ratio) + s * s) / s))
-    return beyond + ratio * math.exp(s * s / 2) * inside
+    return _ValueLaw(
+        pair=pair * noise / shrinkage,
+        diagonal=diagonal * noise / shrinkage,
+        bias=min(0.2, _REMAINING_BIAS / inputs.n_features) * shrunk / shrinkage,
+    )
 
 
 def _threshold(parameters: ScreenedParameters, ref: Reference) -> float:
-    noise = _deviation(parameters, ref)[0]
+    noise = _value_law(parameters, ref).pair
     sampling = ref.variance / math.sqrt(parameters.inputs.n_records)
     return parameters.design.keep_above * math.hypot(noise, sampling)
 
@@ -275,7 +280,7 @@ def _add_false_pairs(
     """Values kept at pairs without covariance, at the rate of the full size per feature."""
     inputs, size = parameters.inputs, len(ref.matrix)
     _, false = _selection(parameters, ref, np.zeros(1))
-    noise = math.hypot(_deviation(parameters, ref)[0], ref.variance / math.sqrt(inputs.n_records))
+    noise = math.hypot(_value_law(parameters, ref).pair, ref.variance / math.sqrt(inputs.n_records))
     keep = parameters.design.keep_above
     rate = false * 2 * float(special.ndtr(-keep)) * size / inputs.n_features
     number = generator.poisson(min(rate, size * (size - 1) / 2), size=len(errors))
@@ -297,16 +302,21 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     entry but not among all of them.
     """
     inputs, size = parameters.inputs, len(ref.matrix)
-    noise, noise_diagonal = _deviation(parameters, ref)
+    law = _value_law(parameters, ref)
+    noise = law.pair
     threshold, sampling = _threshold(parameters, ref), ref.variance**2 / inputs.n_records
     entries = np.abs(ref.values[ref.rows != ref.columns])
     found, false = _selection(parameters, ref, entries / ref.variance)
     found = found * special.ndtr((entries - threshold) / noise)
     energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))
-    energy += noise_diagonal**2 + 2 * sampling
+    energy += law.diagonal**2 + 2 * sampling
     beyond = 2 * special.ndtr(-parameters.design.keep_above)
     energy += 2 / inputs.n_features * false * beyond * _kept_square(parameters) * noise**2
-    return 2 * math.sqrt(energy) + _largest_miss(entries, 1 - found, inputs.n_features / size)
+    return (
+        2 * math.sqrt(energy)
+        + law.bias
+        + _largest_miss(entries, 1 - found, inputs.n_features / size)
+    )
 
 
 def _kept_square(parameters: ScreenedParameters) -> float:

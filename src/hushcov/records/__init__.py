@@ -8,6 +8,7 @@ mechanisms add the noise.
 
 from hushcov.records.feature_grid import FeatureGrid, check_feature_scale
 from hushcov.records.grid import IntegerGrid
+from hushcov.records.histogram import log2_histogram
 from hushcov.records.moments import SecondMoments, second_moments
 from hushcov.records.pairs import PairDifferences
 from hushcov.records.products import ProductMap, finest_half_width
@@ -36,6 +37,7 @@ __all__ = [
     "check_feature_scale",
     "clipped_gram",
     "finest_half_width",
+    "log2_histogram",
     "open_records",
     "row_bounded_gram",
     "second_moments",

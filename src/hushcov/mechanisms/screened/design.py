@@ -24,6 +24,9 @@ class ScreenedDesign:
         Pairs of a level over those of the level before.
     noise_ratio : float
         Selection noise of a level over that of the level before.
+    norm_factor : float
+        Norm bound over the typical norm. A small one means less noise; records beyond it are
+        shrunk, and what dividing by the mean shrinkage leaves is a bias of a few parts in d.
     keep_above : float
         Released pairs below this many standard deviations are set to zero.
     """
@@ -33,6 +36,7 @@ class ScreenedDesign:
     n_levels: int
     size_ratio: float
     noise_ratio: float
+    norm_factor: float
     keep_above: float
 
     def __post_init__(self) -> None:
@@ -42,6 +46,7 @@ class ScreenedDesign:
         check_integer("n_levels", self.n_levels, at_least=0, at_most=30, cure=cure)
         check_real("size_ratio", self.size_ratio, above=0, at_most=1e3, cure=cure)
         check_real("noise_ratio", self.noise_ratio, above=0, at_most=1e3, cure=cure)
+        check_real("norm_factor", self.norm_factor, above=0, at_most=1e3, cure=cure)
         check_real("keep_above", self.keep_above, above=-1e-300, at_most=100, cure=cure)
 
 

@@ -17,9 +17,9 @@ from hushcov.mechanisms.screened.parameters import (
     PAIR_WEIGHT,
     RADIUS,
     ScreenedParameters,
-    norm_factor,
     ranges,
     release_sigma,
+    shrinking_bias,
     size_cap,
 )
 from hushcov.noise import Entropy, gumbel_top, rounded_normal
@@ -146,7 +146,7 @@ def release_norm_bound(
     noisy = counts + rounded_normal(entropy.generator, sigma, len(counts))
     above = np.cumsum(noisy[::-1])[::-1]  # records in this bin or a higher one, about
     median = int(np.flatnonzero(above >= parameters.inputs.n_records / 2)[-1:].sum())
-    return products.norm_of_bin(median, norm_factor(parameters.inputs.n_features))
+    return products.norm_of_bin(median, parameters.design.norm_factor)
 
 
 def _product_map(
@@ -194,6 +194,7 @@ def _assemble(
     diagonal = sums[n_pairs : n_pairs + d] * PAIR_WEIGHT + centre
     np.fill_diagonal(integers, diagonal)
     value = 1 / (weight * unit * shrinkage)
+    value *= 1 + shrinking_bias(shrinkage, d)
     trace = float(diagonal.sum()) * value
     trace_sd = math.sqrt(d) * sigma * PAIR_WEIGHT * value
     value *= _size_correction(sums, products, sigma, (trace, trace_sd), n)

@@ -1,0 +1,181 @@
+"""`ScreenedCovariance`: select pairs privately, release their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hushcov._validation import check_choice, check_real
+from hushcov.accounting import Guarantee
+from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.mechanisms import Release
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.screened import NORMS, SCREENS, certify_screened, release_screened
+from hushcov.noise import Entropy
+from hushcov.planning import ScreenedPlan, plan_screened
+from hushcov.postprocess import detection_deviation
+from hushcov.records import Records
+
+
+class ScreenedCovariance(ScaledCovariance):
+    """Sparse covariance by screened release, (epsilon, delta)-differentially private.
+
+    First a screen selects the pairs of features that move together, by noisy counts of equal
+    signs in a few levels: strong pairs cheaply, weak ones with what that saves. Then the values
+    of the selected pairs and the variances are released, each record scaled down to a norm near
+    the typical one. Sizes, levels and the split of the budget are chosen from public inputs.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Privacy budget, 0 < epsilon <= 10 and 0 < delta <= 0.1. Required.
+    row_sparsity : int
+        Most nonzero entries in a row of the covariance, the diagonal included. Required.
+    feature_scale : None, float or array of shape (n_features,)
+        Public standard deviations of the features, or numbers close to them; 0 marks a constant
+        feature. None estimates them privately. They set weights and noise, not the estimate: a
+        number that is wrong by a factor costs accuracy, never privacy.
+    scale_share : float, default=0.1
+        Share of the budget that estimating scales spends when `feature_scale` is None.
+    screen : {"sign", "clipped"}, default="sign"
+        Scores of the screen. Signs rank pairs by correlation for elliptical distributions and
+        need no scale; products of clipped coordinates are for data where signs say little.
+    norm_bound : {"public", "quantile"}, default="public"
+        Norm to which records are scaled down: from the scales, or near the median norm, with 2 %
+        of the budget, for scales that are only rough.
+    threshold : None, "auto" or float, default="auto"
+        Selected pairs below this many standard deviations are set to zero: None keeps all, "auto"
+        takes the planned number.
+    positive_semidefinite : bool, default=False
+        Whether to project the estimate on the positive semidefinite matrices, which fills in
+        zeros.
+    store_precision : bool, default=True
+        Whether to compute `precision_`.
+    assume_centered : bool, default=False
+        False: successive records are replaced by their difference over sqrt(2), which removes any
+        mean and halves n; an odd last record is left out. True: the records have mean zero.
+    random_state : None, int, RandomState or Generator
+        None draws operating-system entropy. Anything else makes the noise predictable: it warns
+        and marks the release as not private.
+
+    Attributes
+    ----------
+    covariance_ : ndarray of shape (n_features, n_features)
+        The released estimate.
+    precision_ : ndarray
+        Its pseudo-inverse, if `store_precision`.
+    support_, selected_ : ndarray of bool
+        Where the estimate is not zero; where the screen selected a pair, and the diagonal.
+    noise_sd_ : ndarray
+        Standard deviation of the privacy noise of each released entry, NaN elsewhere.
+    detection_limit_ : float
+        The smallest correlation that is found nine times out of ten, by prediction.
+    feature_scale_ : ndarray
+        The scales used.
+    plan_ : ScreenedPlan
+        Parameters and predicted error.
+    release_ : Release
+        The released integers with `release_.guarantee`.
+    location_ : ndarray
+        Zeros: no mean is released.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, when X has column names
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. Guarantee: (epsilon, delta)-differential
+    privacy of `release_`, `feature_scale_` and everything computed from them, for every dataset;
+    proof: `docs/proofs/screened.md`. The number of records, the shape and the column names are
+    public.
+
+    Examples
+    --------
+    >>> from hushcov import ScreenedCovariance
+    >>> from hushcov.metrics import operator_norm_error
+    >>> from hushcov.simulate import gaussian_records, sparse_covariance
+    >>> truth = sparse_covariance("block", 50, 5)
+    >>> X = gaussian_records(truth, 20_000)
+    >>> est = ScreenedCovariance(epsilon=1.0, delta=1e-6, row_sparsity=5).fit(X)
+    >>> operator_norm_error(est.covariance_, truth) < 0.2
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        row_sparsity: int | None = None,
+        feature_scale: Any = None,
+        scale_share: float = 0.1,
+        screen: str = "sign",
+        norm_bound: str = "public",
+        threshold: Any = "auto",
+        positive_semidefinite: bool = False,
+        store_precision: bool = True,
+        assume_centered: bool = False,
+        random_state: object = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.row_sparsity = row_sparsity
+        self.feature_scale = feature_scale
+        self.scale_share = scale_share
+        self.screen = screen
+        self.norm_bound = norm_bound
+        self.threshold = threshold
+        self.positive_semidefinite = positive_semidefinite
+        self.store_precision = store_precision
+        self.assume_centered = assume_centered
+        self.random_state = random_state
+
+    @property
+    def selected_(self) -> Any:
+        """Where the screen selected a pair, and the diagonal."""
+        selected_pairs: Any = self.release_.parameters["selected"]
+        rows, columns = selected_pairs
+        selected = np.eye(len(self.covariance_), dtype=bool)
+        selected[rows, columns] = selected[columns, rows] = True
+        return selected
+
+    def plan(self, n_records: int, n_features: int) -> ScreenedPlan:
+        """The design for this size and the error to expect, from public inputs alone."""
+        return self._plan(self.public_inputs(n_records, n_features))
+
+    def _plan(self, inputs: ReleaseInputs) -> ScreenedPlan:
+        check_choice("screen", self.screen, SCREENS)
+        check_choice("norm_bound", self.norm_bound, NORMS)
+        self._keep_above(0.0)
+        return plan_screened(inputs, self.screen, self.norm_bound)
+
+    def _row_sparsity(self, n_features: int) -> int:
+        self._check_given("row_sparsity")
+        return self.row_sparsity  # type: ignore[return-value]
+
+    def _certify(self, inputs: ReleaseInputs, *, private: bool) -> Guarantee:
+        return certify_screened(self._plan(inputs).parameters, private=private)
+
+    def _run(self, records: Records, inputs: ReleaseInputs, entropy: Entropy) -> Release:
+        self.plan_ = self._plan(inputs)
+        self.detection_limit_ = self.plan_.detection_limit
+        return release_screened(records, self.feature_scale_, self.plan_.parameters, entropy)
+
+    @property
+    def _released(self) -> Any:
+        return self.selected_
+
+    def _threshold_in_scales(self, release: Release) -> float:
+        assert release.noise_sd is not None
+        keep_above = self._keep_above(self.plan_.parameters.design.keep_above)
+        n_records = self.plan_.parameters.inputs.n_records
+        return keep_above * detection_deviation(release.noise_sd[0], n_records)
+
+    def _keep_above(self, planned: float) -> float:
+        if self.threshold is None:
+            return 0.0
+        if isinstance(self.threshold, str):
+            check_choice("threshold", self.threshold, ("auto",))
+            return planned
+        cure = 'None keeps all selected pairs, "auto" takes the planned number.'
+        return check_real("threshold", self.threshold, above=-1e-300, cure=cure)

@@ -1,0 +1,334 @@
+"""Gaussian noise on the whole second-moment matrix: Analyze Gauss, calibrated exactly.
+
+Every record is clipped and rounded to integers, its norm is bounded, and the exact integer Gram
+matrix gets rounded normal noise on its upper triangle. Thresholding the release afterwards
+(`hushcov.postprocess`) is the DP-Thresholding of Wang and Xu (arXiv 1901.06413).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from hushcov._validation import check_choice, check_integer, check_real
+from hushcov.accounting import (
+    Event,
+    Gaussian,
+    Guarantee,
+    calibrate,
+    calibrate_gaussian,
+    compose,
+)
+from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.release import Release
+from hushcov.noise import Entropy, rounded_normal
+from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
+
+CLIPPINGS = ("row", "coordinate")
+
+_RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
+_LARGEST_HALF_WIDTH = 32767
+_LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
+_LARGEST_EXACT_FLOAT = 2**53
+# From this ratio of norm bound to half width on, diagonal noise as small as the rest costs the
+# rest at most 3 %. Below it a ratio of sqrt(2) is better everywhere.
+_EQUAL_NOISE_FROM = 4
+# The budget is met with this to spare, far more than the roundings of mu.
+_WITHIN = 1 - 2.0**-40
+_MOST_NOISE = 1e6  # over what the whole budget needs, for a budget that is nearly spent
+
+
+@dataclass(frozen=True)
+class GaussianParameters:
+    """Everything about a release that is public, and what follows from it.
+
+    Radius and step are in units of the features' scales; `norm_bound`, `half_width` and the two
+    sigmas are integers, in steps and squared steps of the grid.
+    """
+
+    inputs: ReleaseInputs
+    clipping: str
+    radius: float
+    half_width: int
+    norm_bound: int | None  # None for coordinate clipping
+    sigma: int  # of the noise off the diagonal
+    diagonal_sigma: int
+
+    def __post_init__(self) -> None:
+        check_choice("clipping", self.clipping, CLIPPINGS)
+        if (self.norm_bound is None) != (self.clipping == "coordinate"):
+            raise ParameterError(
+                f"norm_bound must be given exactly with clipping='row', got {self.norm_bound!r} "
+                f"with {self.clipping!r}: use gaussian_parameters."
+            )
+        cure = "use gaussian_parameters."
+        check_real("radius", self.radius, above=0, cure=cure)
+        check_integer("half_width", self.half_width, at_least=1, cure=cure)
+        check_integer("norm_bound", self.norm_bound or 1, at_least=1, cure=cure)
+        check_integer("sigma", self.sigma, at_least=1, at_most=_LARGEST_SIGMA, cure=cure)
+        # proof: step 2
+        check_integer(
+            "diagonal_sigma",
+            self.diagonal_sigma,
+            at_least=self.sigma,
+            at_most=_LARGEST_SIGMA,
+            cure=cure,
+        )
+
+    @property
+    def step(self) -> float:
+        """Distance between neighbouring grid points, in units of the scale."""
+        return self.radius / self.half_width
+
+    @property
+    def unit(self) -> float:
+        """The public value of one released integer, in units of the squared scale."""
+        return self.step**2 / self.inputs.n_records
+
+    @property
+    def noise_sd(self) -> float:
+        """Standard deviation of the noise off the diagonal, in units of the squared scale."""
+        return self.sigma * self.unit
+
+    @property
+    def diagonal_noise_sd(self) -> float:
+        """Standard deviation of the noise on the diagonal, in units of the squared scale."""
+        return self.diagonal_sigma * self.unit
+
+    @property
+    def mu(self) -> float:
+        """The l2 sensitivity of the upper triangle over its noise, rounded up."""
+        square = squared_sensitivity(
+            self.inputs.n_features,
+            self.half_width,
+            self.norm_bound,
+            self.sigma,
+            self.diagonal_sigma,
+        )
+        return math.sqrt(float(square)) * (1 + 2.0**-50)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is charged: the events spent before, and one Gaussian."""
+        return (*self.inputs.spent, Gaussian(self.mu))  # proof: step 4
+
+    def to_dict(self) -> dict[str, object]:
+        """Return inputs and parameters as plain, JSON-ready data."""
+        spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
+        names = ("clipping", "radius", "half_width", "norm_bound", "sigma", "diagonal_sigma", "mu")
+        return {
+            "inputs": asdict(self.inputs) | {"spent": spent},
+            **{name: getattr(self, name) for name in names},
+            "noise_sd": self.noise_sd,
+            "diagonal_noise_sd": self.diagonal_noise_sd,
+        }
+
+
+def squared_sensitivity(
+    n_features: int, half_width: int, norm_bound: int | None, sigma: int, diagonal_sigma: int
+) -> Fraction:
+    """The most that replacing one record moves the upper triangle, squared, each entry over its sd.
+
+    For integer records with coordinates of at most `half_width` and norm at most `norm_bound`;
+    `diagonal_sigma` must be at least `sigma`.
+    """
+    d, h, B = n_features, half_width, norm_bound
+    h = h if B is None else min(h, B)
+    # proof: step 3
+    odd = d % 2 == 1 and d > 1
+    coordinates = Fraction(h**4 * (d**2 - odd), sigma**2)
+    if B is None:
+        return coordinates
+    # proof: step 2
+    excess = max(Fraction(2, diagonal_sigma**2) - Fraction(1, sigma**2), Fraction(0))
+    return min(coordinates, Fraction(B**4, sigma**2) + h**2 * B**2 * excess)
+
+
+def gaussian_parameters(
+    inputs: ReleaseInputs,
+    *,
+    clipping: str = "row",
+    radius: float | None = None,
+    row_norm: float | None = None,
+) -> GaussianParameters:
+    """The least noise that the budget allows, and where to clip.
+
+    Parameters
+    ----------
+    inputs : ReleaseInputs
+        Public inputs; what they say was spent comes off the budget.
+    clipping : {"row", "coordinate"}
+        "row" bounds the norm of each record as well; "coordinate" clips coordinates only.
+    radius : float, optional
+        Bound on every coordinate in units of its scale; 6 if left out.
+    row_norm : float, optional
+        Bound on the norm of a record in units of the scales. If left out it is chosen from the
+        public inputs, such that noise and clipping bias are balanced for Gaussian records.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. Nothing here depends on records. The events
+    of the answer compose to at most (epsilon, delta); `docs/proofs/gaussian.md`, step 5.
+    """
+    check_choice("clipping", clipping, CLIPPINGS)
+    d, mu = inputs.n_features, _largest_mu(inputs.epsilon, inputs.delta, inputs.spent) * _WITHIN
+    cure = "it is a public bound on every coordinate, in units of its scale."
+    radius = _RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
+    if clipping == "coordinate":
+        if row_norm is not None:
+            raise ParameterError(
+                f"row_norm must be left out with clipping='coordinate', got {row_norm!r}: "
+                "use clipping='row'."
+            )
+        half_width = _half_width(inputs, radius, radius * math.sqrt(d), mu)
+        norm_bound = None
+    else:
+        cure = "it is a public bound on the norm of every record, in units of the scales."
+        norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
+        norm = min(check_real("row_norm", norm, above=0, cure=cure), radius * math.sqrt(d))
+        half_width = _half_width(inputs, radius, norm, mu)
+        norm_bound = max(1, math.floor(norm * half_width / radius))
+    sigma, diagonal_sigma = _sigmas(d, half_width, norm_bound, mu)
+    return GaussianParameters(
+        inputs, clipping, radius, half_width, norm_bound, sigma, diagonal_sigma
+    )
+
+
+@lru_cache(maxsize=1024)
+def _largest_mu(epsilon: float, delta: float, spent: tuple[Event, ...]) -> float:
+    """The largest mu of a Gaussian mechanism that the budget allows after what was spent."""
+    # proof: step 5
+    alone = calibrate_gaussian(epsilon, delta)
+    if not spent:
+        return alone
+
+    def family(noise: float) -> tuple[Event, ...]:
+        return (*spent, Gaussian(alone / noise))
+
+    return alone / calibrate(family, epsilon, delta, (1.0, _MOST_NOISE))
+
+
+def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
+    """The norm bound B at which a little more would cost as much in noise as it saves in bias.
+
+    For Gaussian records of unit variances with k correlations of a half in a row, the squared norm
+    has mean d and variance d (k + 3)/2; its law is taken as that of a scaled chi-square. Clipping
+    at B^2 takes E(norm^2 - B^2)+ / d off the largest eigenvalue, (k + 1)/2, relatively. The noise
+    of an entry is B^2/(n mu), and the error it causes `reach` times that: twice the deviations
+    that a threshold must pass, or 2 sqrt(d) if that is less. The derivatives in B^2 cancel where
+    P(norm^2 > B^2) has the value below.
+    """
+    n, d, k = inputs.n_records, inputs.n_features, inputs.row_sparsity
+    reach = 2 * math.sqrt(min(d, 1 + 4 * math.log(d)))
+    clipped = min(0.5, max(1e-15, reach * d / (n * mu * (k + 1) / 2)))
+    spread = (k + 3) / 4
+    return math.sqrt(spread * float(special.chdtri(d / spread, clipped)))
+
+
+def _half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) -> int:
+    """The finest grid on which sums, squared norms and noise are within what is exact."""
+    finest = min(
+        _LARGEST_HALF_WIDTH,
+        math.isqrt(2**62 // inputs.n_records),
+        math.isqrt((_LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
+        math.floor(radius / norm * math.sqrt(_LARGEST_SIGMA / 2 * mu)),
+    )
+    if finest < 1:
+        raise CapacityError(
+            f"{inputs.n_features:,} features at epsilon {inputs.epsilon:g} and delta "
+            f"{inputs.delta:g} need more noise than integers hold: use fewer features or a "
+            "larger budget."
+        )
+    return finest
+
+
+def _sigmas(d: int, half_width: int, norm_bound: int | None, mu: float) -> tuple[int, int]:
+    """The smallest noise off and on the diagonal whose mu is at most the given one."""
+    equal = norm_bound is None or d == 1 or norm_bound >= _EQUAL_NOISE_FROM * half_width
+    square = squared_sensitivity(d, half_width, norm_bound, 1, 1 if equal else 2)
+    sigma = math.isqrt(math.floor(square / Fraction(mu) ** 2)) + 1
+    return sigma, sigma if equal else math.isqrt(2 * sigma**2) + 1
+
+
+def certify_gaussian(parameters: GaussianParameters, *, private: bool) -> Guarantee:
+    """Let the accountant bound the events of these very parameters, or raise.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. The release is post-processing of one
+    Gaussian mechanism, whose noise is drawn exactly; `docs/proofs/gaussian.md`.
+    """
+    inputs = parameters.inputs
+    bound = compose(parameters.events, delta=inputs.delta, pld=False)  # proof: step 5
+    return Guarantee(
+        epsilon=inputs.epsilon,
+        delta=inputs.delta,
+        transcript_epsilon=bound.epsilon,
+        transcript_delta=bound.delta,
+        numerical_delta=0.0,
+        events=parameters.events,
+        method=bound.method,
+        preconditions=("none: sums are exact, and every record is bounded before it is summed",),
+        private=private,
+    )
+
+
+def release_gaussian(
+    records: Records,
+    feature_scale: npt.NDArray[np.float64],
+    parameters: GaussianParameters,
+    entropy: Entropy,
+    *,
+    progress: Progress | None = None,
+) -> Release:
+    """Certify, sum the bounded records, and return their noisy Gram matrix.
+
+    Privacy
+    -------
+    See `certify_gaussian`. `feature_scale` must be public, or released by the events in
+    `parameters.inputs.spent`; it may be anything that is not computed from the records otherwise.
+    """
+    inputs = parameters.inputs
+    if (records.n_records, records.n_features) != (inputs.n_records, inputs.n_features):
+        raise DataError(
+            f"records must be {inputs.n_records:,} of {inputs.n_features} features as declared, "
+            f"got {records.n_records:,} of {records.n_features}: declare their true size."
+        )
+    guarantee = certify_gaussian(parameters, private=entropy.private)
+    grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
+    gram = row_bounded_gram(
+        records, grid, parameters.norm_bound, progress=progress
+    )  # proof: step 1
+    gram += _symmetric_noise(parameters, entropy.generator)  # proof: step 4
+    return Release(
+        mechanism="gaussian",
+        integers=gram,
+        unit=parameters.unit,
+        guarantee=guarantee,
+        parameters=parameters.to_dict(),
+        feature_scale=grid.feature_scale,
+        noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
+    )
+
+
+def _symmetric_noise(
+    parameters: GaussianParameters, generator: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Independent noise on the upper triangle, mirrored."""
+    d = parameters.inputs.n_features
+    noise = np.zeros((d, d), dtype=np.int64)
+    draws = rounded_normal(generator, parameters.sigma, d * (d - 1) // 2)
+    start = 0
+    for i in range(d - 1):
+        noise[i, i + 1 :] = draws[start : start + d - 1 - i]
+        start += d - 1 - i
+    noise += noise.T
+    np.fill_diagonal(noise, rounded_normal(generator, parameters.diagonal_sigma, d))
+    return noise

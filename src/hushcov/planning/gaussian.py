@@ -1,0 +1,190 @@
+"""Predicted error of the Gaussian mechanism, with and without thresholding.
+
+Draws of the error matrix on the reference covariances, with fixed seeds: noise, sampling error, and
+what the bound on the norm takes off. Nothing here reads data.
+
+Without a threshold the error is a full random matrix. Its law is computed in the eigenbasis of the
+reference, where noise and sampling error have independent entries, and its norm depends on their
+variances through sums over rows alone. So a few representative eigenvalues stand for many, with
+random parts larger by the root of how many each stands for. With a threshold the error is sparse:
+the support of the reference, and the few zero entries that pass by chance.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse, special
+from scipy.sparse.linalg import eigsh
+
+from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
+from hushcov.postprocess import universal_threshold
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.intp]
+
+_FEATURES = 1000  # size of the references, at most
+_SPECTRUM = 100  # eigenvalues that stand for all of them, at most
+_DENSE = 150  # from this size on norms of sparse errors come from Lanczos iterations
+_FEW = 3  # draws of the sampling error from this size on
+_SEED = 7
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """A reference and the draws on it that do not depend on budget and number of records."""
+
+    ref: Reference
+    spectrum: FloatArray
+    squares: FloatArray  # of Sigma^2 on the support of Sigma
+    sampling: FloatArray  # draws (rows) of Sigma^1/2 G Sigma^1/2 on the support
+    zero_rows: IndexArray
+    zero_columns: IndexArray
+
+
+def predict_gaussian(inputs: ReleaseInputs, *, threshold: bool) -> dict[str, float]:
+    """Median operator-norm error on each reference model, in units where its norm is 1.
+
+    `threshold` says whether the release is thresholded at `universal_threshold`.
+    """
+    return dict(zip(REFERENCE_MODELS, _medians(inputs, threshold), strict=True))
+
+
+@lru_cache(maxsize=512)
+def _medians(inputs: ReleaseInputs, threshold: bool) -> tuple[float, ...]:
+    parameters = gaussian_parameters(inputs)
+    draws = _thresholded_errors if threshold else _full_errors
+    settings = (
+        _setting(model, inputs.n_features, inputs.row_sparsity) for model in REFERENCE_MODELS
+    )
+    return tuple(statistics.median(draws(parameters, setting)) for setting in settings)
+
+
+@lru_cache(maxsize=32)
+def _setting(model: str, n_features: int, row_sparsity: int) -> _Setting:
+    ref = reference(model, n_features, row_sparsity, _FEATURES)
+    matrix, size = ref.matrix, len(ref.matrix)
+    values = np.linalg.eigvalsh(matrix)
+    parts = np.array_split(values, min(size, _SPECTRUM))
+    generator = np.random.default_rng(_SEED)
+    sampling = np.empty((_n_draws(size) if size < _DENSE else _FEW, len(ref.rows)))
+    for draw in range(len(sampling)):
+        G = generator.standard_normal(matrix.shape)
+        noise = ref.root @ (G + G.T) @ ref.root
+        sampling[draw] = noise[ref.rows, ref.columns] / math.sqrt(2)
+    zero_rows, zero_columns = np.nonzero(np.triu(matrix == 0, 1))
+    return _Setting(
+        ref=ref,
+        spectrum=np.array([part.mean() for part in parts]),
+        squares=(matrix @ matrix)[ref.rows, ref.columns],
+        sampling=sampling,
+        zero_rows=zero_rows,
+        zero_columns=zero_columns,
+    )
+
+
+def _n_draws(size: int) -> int:
+    """Norms of large matrices hardly vary, those of small ones cost little."""
+    return max(9, 200 // size)
+
+
+def _full_errors(parameters: GaussianParameters, setting: _Setting) -> list[float]:
+    """Draws of the error without a threshold, in the eigenbasis of the reference."""
+    ref, values = setting.ref, setting.spectrum
+    n, size = parameters.inputs.n_records, len(values)
+    G, H = np.random.default_rng(_SEED + 1).standard_normal((2, _n_draws(size), size, size))
+    noise = _symmetric(G) * (ref.variance * parameters.noise_sd)
+    diagonal = np.arange(size)
+    noise[:, diagonal, diagonal] *= parameters.diagonal_sigma / parameters.sigma / math.sqrt(2)
+    root = np.sqrt(np.maximum(values, 0.0))
+    noise += root[:, None] * _symmetric(H) * root / math.sqrt(n)
+    error = noise * math.sqrt(ref.n_features / size)
+    fixed, slope = _shrinkage(parameters, setting)
+    error[:, diagonal, diagonal] -= (fixed + slope * values) * values
+    return [float(norm) for norm in np.abs(np.linalg.eigvalsh(error)).max(axis=1)]
+
+
+def _symmetric(normals: FloatArray) -> FloatArray:
+    """Symmetric matrices of variance 1 off and 2 on the diagonal."""
+    return np.asarray((normals + normals.transpose(0, 2, 1)) / math.sqrt(2))
+
+
+def _shrinkage(parameters: GaussianParameters, setting: _Setting) -> tuple[float, float]:
+    """Fixed part and slope of the share that the norm bound takes off, by eigenvalue of Sigma.
+
+    In a direction of variance q the bound takes E[(1 - B^2/s)+ (u'x)^2] = q E(1 - B^2/(s + q c))+,
+    with s the squared norm and c an independent chi-square with 2 degrees of freedom. The share is
+    computed at q = 1 and at the largest q, with a scaled chi-square for the law of s + q c, and
+    taken as linear in q.
+    """
+    assert parameters.norm_bound is not None
+    bound = (parameters.norm_bound * parameters.step) ** 2
+    ref, d = setting.ref, parameters.inputs.n_features
+    correlations = setting.spectrum / ref.variance
+    spread = d * float(np.mean(correlations**2))
+    largest = max(float(correlations[-1]), 1.0)
+    shares = [_clipped_share(bound, d + 2 * q, 2 * spread + 4 * q**2) for q in (1.0, largest)]
+    slope = (shares[1] - shares[0]) / (largest - 1) if largest > 1 else 0.0
+    return shares[0] - slope, slope / ref.variance
+
+
+def _clipped_share(bound: float, mean: float, variance: float) -> float:
+    """E(1 - bound/s)+ for a scaled chi-square s."""
+    scale = variance / (2 * mean)
+    degrees = mean / scale
+    beyond = float(special.chdtrc(degrees, bound / scale))
+    # By quantiles beyond the bound: s runs from the bound up as u falls from 1 to 0.
+    u = 0.5 * (_NODES + 1)
+    s = scale * special.chdtri(degrees, beyond * u)
+    return float(beyond * 0.5 * (_WEIGHTS @ (1 - bound / s))) if beyond > 0 else 0.0
+
+
+def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> list[float]:
+    """Draws of the error on the support of the reference and on what passes by chance."""
+    ref, inputs = setting.ref, parameters.inputs
+    n, d, size = inputs.n_records, inputs.n_features, len(ref.matrix)
+    generator = np.random.default_rng(_SEED + 1)
+    limit = ref.variance * universal_threshold(parameters.noise_sd, n, d)
+    diagonal = ref.rows == ref.columns
+    fixed, slope = _shrinkage(parameters, setting)
+    kept_mean = ref.values * (1 - fixed) - slope * setting.squares
+    deviation = np.where(diagonal, parameters.diagonal_noise_sd, parameters.noise_sd)
+    zero_deviation = ref.variance * math.hypot(parameters.noise_sd, 1 / math.sqrt(n))
+    passing = 2 * float(special.ndtr(-limit / zero_deviation))
+    # The zero entries of the full matrix, for a norm that a single entry decides.
+    zeros = len(setting.zero_rows) * (d / size) ** 2
+    errors = []
+    for draw in range(_n_draws(size)):
+        sampling = setting.sampling[draw % len(setting.sampling)]
+        noise = ref.variance * deviation * generator.standard_normal(len(sampling))
+        value = kept_mean + sampling / math.sqrt(n) + noise
+        error = np.where(diagonal | (np.abs(value) > limit), value, 0.0) - ref.values
+        chance = generator.binomial(round(zeros), passing)
+        where = generator.integers(max(1, len(setting.zero_rows)), size=chance)
+        tail = -zero_deviation * special.ndtri(passing / 2 * generator.random(chance))
+        tail *= generator.choice((-1.0, 1.0), chance)
+        rows = np.append(ref.rows, setting.zero_rows[where])
+        columns = np.append(ref.columns, setting.zero_columns[where])
+        errors.append(_sparse_norm(rows, columns, np.append(error, tail), size))
+    return errors
+
+
+def _sparse_norm(rows: IndexArray, columns: IndexArray, upper: FloatArray, size: int) -> float:
+    """Operator norm of the symmetric matrix with these entries in its upper triangle."""
+    if size < _DENSE:
+        dense = np.zeros((size, size))
+        np.add.at(dense, (rows, columns), upper)
+        return float(np.abs(np.linalg.eigvalsh(dense, UPLO="U")).max())
+    matrix = sparse.coo_array((upper, (rows, columns)), shape=(size, size)).tocsr()
+    matrix = matrix + matrix.T - sparse.diags_array(matrix.diagonal())
+    start = np.random.default_rng(_SEED).standard_normal(size)
+    value = eigsh(matrix, k=1, which="LM", v0=start, tol=1e-3, return_eigenvectors=False)
+    return float(abs(value[0]))

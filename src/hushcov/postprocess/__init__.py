@@ -1,0 +1,20 @@
+"""What can be done with a release without touching records: nothing here costs privacy."""
+
+from hushcov.postprocess.intervals import (
+    detection_deviation,
+    normal_interval,
+    sampling_sd,
+    thresholded_interval,
+)
+from hushcov.postprocess.psd import project_psd
+from hushcov.postprocess.threshold import hard_threshold, universal_threshold
+
+__all__ = [
+    "detection_deviation",
+    "hard_threshold",
+    "normal_interval",
+    "project_psd",
+    "sampling_sd",
+    "thresholded_interval",
+    "universal_threshold",
+]
