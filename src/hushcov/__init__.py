@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING, Any
 from hushcov._version import __version__
 
 if TYPE_CHECKING:
-    from hushcov.estimators import MultiscaleCovariance, ScreenedCovariance
+    from hushcov.estimators import (
+        GaussianCovariance,
+        MultiscaleCovariance,
+        PrivateSparseCovariance,
+        ScreenedCovariance,
+    )
 
-__all__ = ["MultiscaleCovariance", "ScreenedCovariance", "__version__"]
+__all__ = [
+    "GaussianCovariance",
+    "MultiscaleCovariance",
+    "PrivateSparseCovariance",
+    "ScreenedCovariance",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

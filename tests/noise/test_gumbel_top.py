@@ -15,7 +15,7 @@ from scipy import stats
 
 from hushcov.exceptions import ParameterError
 from hushcov.noise import gumbel_top
-from hushcov.noise.rounded_normal import LazyUniform
+from hushcov.noise.lazy_uniform import LazyUniform
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 module = importlib.import_module("hushcov.noise.gumbel_top")  # the function hides it

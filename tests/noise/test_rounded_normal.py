@@ -13,7 +13,7 @@ from scipy import special
 
 from hushcov.exceptions import ParameterError
 from hushcov.noise import rounded_normal
-from hushcov.noise.rounded_normal import LazyUniform
+from hushcov.noise.lazy_uniform import LazyUniform
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 module = importlib.import_module("hushcov.noise.rounded_normal")  # the function hides it

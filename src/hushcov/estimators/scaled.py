@@ -9,15 +9,27 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov._validation import check_real
-from hushcov.accounting import Guarantee, calibrate_zcdp
+from hushcov._validation import check_choice, check_real
+from hushcov.accounting import calibrate_zcdp
 from hushcov.estimators.base import FloatArray, PrivateCovariance
+from hushcov.estimators.runs import Run
+from hushcov.exceptions import ParameterError
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.scales import ScaleParameters, release_scales, scale_parameters
-from hushcov.noise import Entropy, entropy_source
-from hushcov.postprocess import normal_interval, project_psd, sampling_sd, thresholded_interval
-from hushcov.records import Records, check_feature_scale
+from hushcov.noise import entropy_source
+from hushcov.postprocess import (
+    hard_threshold,
+    normal_interval,
+    project_psd,
+    sampling_sd,
+    thresholded_interval,
+)
+from hushcov.records import check_feature_scale
+
+# Measured: the share at which errors of the scales and of the release balance; see
+# docs/proofs/scales.md.
+_SHARE, _LARGEST_SHARE = 5.0, 0.2
 
 
 class ScaledCovariance(PrivateCovariance):
@@ -26,7 +38,7 @@ class ScaledCovariance(PrivateCovariance):
     epsilon: float | None
     delta: float | None
     feature_scale: Any
-    scale_share: float
+    scale_share: Any
     positive_semidefinite: bool
     random_state: object
 
@@ -41,18 +53,19 @@ class ScaledCovariance(PrivateCovariance):
         records = self._open(X)
         scales = self._scale_parameters(records.n_records, records.n_features)
         inputs = self._inputs(records.n_records, records.n_features, scales)
-        self._public_scale(records.n_features)
-        self._certify(inputs, private=self.random_state is None)
+        public_scale = self._public_scale(records.n_features)
+        run = self._planned(inputs)
+        run.certify(private=self.random_state is None)
         # Nothing has been read from the records so far, and all that follows is certified.
         entropy = entropy_source(self.random_state)
-        self.feature_scale_ = (
-            self._public_scale(records.n_features)
-            if scales is None
-            else release_scales(records, scales, entropy).scale
-        )
-        release = self._run(records, inputs, entropy)
+        if scales is None:
+            self.feature_scale_ = public_scale
+        else:
+            self.feature_scale_ = release_scales(records, scales, entropy).scale
+        release = run.release(records, self.feature_scale_, entropy)
         self.n_records_ = records.n_records
-        covariance = self._threshold(release)
+        self._threshold = run.threshold(release)
+        covariance = hard_threshold(release.covariance(), self._threshold_matrix(release))
         if self.positive_semidefinite:
             covariance = project_psd(covariance)
         return self._store(release, covariance)
@@ -68,11 +81,16 @@ class ScaledCovariance(PrivateCovariance):
     def noise_sd_(self) -> FloatArray:
         """Standard deviation of the privacy noise of each released entry, NaN elsewhere."""
         check_is_fitted(self, "release_")
-        off_diagonal, diagonal = self._noise
+        if self.release_.noise_sd is None:
+            raise ParameterError(
+                f"the {self.release_.mechanism} mechanism has no single noise level: use "
+                "mechanism='screened' for noise_sd_ and covariance_interval."
+            )
+        off_diagonal, diagonal = self.release_.noise_sd
         deviation = np.full_like(self.covariance_, off_diagonal)
         np.fill_diagonal(deviation, diagonal)
         deviation *= np.multiply.outer(self.feature_scale_, self.feature_scale_)
-        return np.where(self._released, deviation, np.nan)
+        return np.where(self.release_.released, deviation, np.nan)
 
     def covariance_interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Ends of an interval for every entry of the covariance that is not zero in the estimate.
@@ -92,8 +110,9 @@ class ScaledCovariance(PrivateCovariance):
         deviation = np.hypot(self.noise_sd_, sampling_sd(estimate, self.n_records_))
         deviation = np.maximum(deviation, np.finfo(float).tiny)
         lower, upper = np.full_like(estimate, np.nan), np.full_like(estimate, np.nan)
-        at = np.nonzero(np.triu(self._threshold(self.release_), 1))
-        threshold = self._threshold_matrix(self.release_)[at]
+        threshold = self._threshold_matrix(self.release_)
+        at = np.nonzero(np.triu(hard_threshold(estimate, threshold), 1))
+        threshold = threshold[at]
         ends = thresholded_interval(estimate[at], deviation[at], threshold, level)
         plain = normal_interval(np.diag(estimate), np.diag(deviation), level)
         for matrix, entries, diagonal in zip((lower, upper), ends, plain, strict=True):
@@ -101,29 +120,11 @@ class ScaledCovariance(PrivateCovariance):
             np.fill_diagonal(matrix, diagonal)
         return lower, upper
 
-    @property
-    def _noise(self) -> tuple[float, float]:
-        assert self.release_.noise_sd is not None, "mechanisms on scaled features state their noise"
-        return self.release_.noise_sd
-
-    @property
-    def _released(self) -> Any:
-        """Where the release holds a noisy value."""
-        return np.ones(self.release_.integers.shape, dtype=bool)
-
     def _threshold_matrix(self, release: Release) -> FloatArray:
         """What an off-diagonal entry must exceed to be kept."""
         assert release.feature_scale is not None
         scale = release.feature_scale
-        return self._threshold_in_scales(release) * np.multiply.outer(scale, scale)
-
-    def _threshold(self, release: Release) -> FloatArray:
-        """The released matrix without off-diagonal entries that noise alone may have made."""
-        covariance = release.covariance()
-        small = np.abs(covariance) <= self._threshold_matrix(release)
-        np.fill_diagonal(small, False)
-        covariance[small] = 0.0
-        return covariance
+        return self._threshold * np.multiply.outer(scale, scale)
 
     def _public_scale(self, n_features: int) -> FloatArray:
         """The scales given; ones where they are still to be estimated."""
@@ -134,12 +135,19 @@ class ScaledCovariance(PrivateCovariance):
         """Parameters of the private scales, if there are to be any."""
         self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
         self._check_given("epsilon", "delta")
-        cure = "it is the share of the budget that estimating scales may spend."
-        share = check_real("scale_share", self.scale_share, above=0, at_most=0.9, cure=cure)
+        rho = calibrate_zcdp(self.epsilon, self.delta)
+        share = self._scale_share(n_records, n_features, rho)
         if self.feature_scale is not None:
             return None
-        rho = calibrate_zcdp(self.epsilon, self.delta)  # type: ignore[arg-type]
         return scale_parameters(n_records, n_features, math.sqrt(2 * share * rho))
+
+    def _scale_share(self, n_records: int, n_features: int, rho: float) -> float:
+        """Share of the budget for scales; "auto" balances their errors against what is left."""
+        if isinstance(self.scale_share, str):
+            check_choice("scale_share", self.scale_share, ("auto",))
+            return min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_records)
+        cure = 'it is the share of the budget that estimating scales spends; "auto" chooses it.'
+        return check_real("scale_share", self.scale_share, above=0, at_most=0.9, cure=cure)
 
     def _inputs(
         self, n_records: int, n_features: int, scales: ScaleParameters | None
@@ -158,13 +166,5 @@ class ScaledCovariance(PrivateCovariance):
         """Declared nonzeros of a row."""
 
     @abstractmethod
-    def _certify(self, inputs: ReleaseInputs, *, private: bool) -> Guarantee:
-        """Refuse, from public inputs alone, what cannot be certified."""
-
-    @abstractmethod
-    def _run(self, records: Records, inputs: ReleaseInputs, entropy: Entropy) -> Release:
-        """Run the mechanism on features at `self.feature_scale_`."""
-
-    @abstractmethod
-    def _threshold_in_scales(self, release: Release) -> float:
-        """Threshold of off-diagonal entries, in units of their features' scales."""
+    def _planned(self, inputs: ReleaseInputs) -> Run:
+        """Choose what to run, from public inputs alone, and store what is to be known of it."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice, check_real
-from hushcov.accounting import Guarantee
+from hushcov.estimators.runs import ScreenedRun
 from hushcov.estimators.scaled import ScaledCovariance
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.screened import NORMS, SCREENS, certify_screened, release_screened
-from hushcov.noise import Entropy
+from hushcov.mechanisms.screened import NORMS, SCREENS
 from hushcov.planning import ScreenedPlan, plan_screened
-from hushcov.postprocess import detection_deviation
-from hushcov.records import Records
 
 
 class ScreenedCovariance(ScaledCovariance):
@@ -36,8 +32,9 @@ class ScreenedCovariance(ScaledCovariance):
         Public standard deviations of the features, or numbers close to them; 0 marks a constant
         feature. None estimates them privately. They set weights and noise, not the estimate: a
         number that is wrong by a factor costs accuracy, never privacy.
-    scale_share : float, default=0.1
-        Share of the budget that estimating scales spends when `feature_scale` is None.
+    scale_share : "auto" or float, default="auto"
+        Share of the budget that estimating scales spends when `feature_scale` is None; "auto" is
+        at most 0.2 and falls with the number of records.
     screen : {"sign", "clipped"}, default="sign"
         Scores of the screen. Signs rank pairs by correlation for elliptical distributions and
         need no scale; products of clipped coordinates are for data where signs say little.
@@ -108,7 +105,7 @@ class ScreenedCovariance(ScaledCovariance):
         delta: float | None = None,
         row_sparsity: int | None = None,
         feature_scale: Any = None,
-        scale_share: float = 0.1,
+        scale_share: Any = "auto",
         screen: str = "sign",
         norm_bound: str = "public",
         threshold: Any = "auto",
@@ -133,11 +130,8 @@ class ScreenedCovariance(ScaledCovariance):
     @property
     def selected_(self) -> Any:
         """Where the screen selected a pair, and the diagonal."""
-        selected_pairs: Any = self.release_.parameters["selected"]
-        rows, columns = selected_pairs
-        selected = np.eye(len(self.covariance_), dtype=bool)
-        selected[rows, columns] = selected[columns, rows] = True
-        return selected
+        check_is_fitted(self, "release_")
+        return self.release_.released
 
     def plan(self, n_records: int, n_features: int) -> ScreenedPlan:
         """The design for this size and the error to expect, from public inputs alone."""
@@ -146,30 +140,17 @@ class ScreenedCovariance(ScaledCovariance):
     def _plan(self, inputs: ReleaseInputs) -> ScreenedPlan:
         check_choice("screen", self.screen, SCREENS)
         check_choice("norm_bound", self.norm_bound, NORMS)
-        self._keep_above(0.0)
         return plan_screened(inputs, self.screen, self.norm_bound)
+
+    def _planned(self, inputs: ReleaseInputs) -> ScreenedRun:
+        self.plan_ = self._plan(inputs)
+        self.detection_limit_ = self.plan_.detection_limit
+        parameters = self.plan_.parameters
+        return ScreenedRun(parameters, self._keep_above(parameters.design.keep_above))
 
     def _row_sparsity(self, n_features: int) -> int:
         self._check_given("row_sparsity")
         return self.row_sparsity  # type: ignore[return-value]
-
-    def _certify(self, inputs: ReleaseInputs, *, private: bool) -> Guarantee:
-        return certify_screened(self._plan(inputs).parameters, private=private)
-
-    def _run(self, records: Records, inputs: ReleaseInputs, entropy: Entropy) -> Release:
-        self.plan_ = self._plan(inputs)
-        self.detection_limit_ = self.plan_.detection_limit
-        return release_screened(records, self.feature_scale_, self.plan_.parameters, entropy)
-
-    @property
-    def _released(self) -> Any:
-        return self.selected_
-
-    def _threshold_in_scales(self, release: Release) -> float:
-        assert release.noise_sd is not None
-        keep_above = self._keep_above(self.plan_.parameters.design.keep_above)
-        n_records = self.plan_.parameters.inputs.n_records
-        return keep_above * detection_deviation(release.noise_sd[0], n_records)
 
     def _keep_above(self, planned: float) -> float:
         if self.threshold is None:

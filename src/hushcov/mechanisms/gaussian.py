@@ -38,7 +38,7 @@ _LARGEST_HALF_WIDTH = 32767
 _LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
 _LARGEST_EXACT_FLOAT = 2**53
 # From this ratio of norm bound to half width on, diagonal noise as small as the rest costs the
-# rest at most 3 %. Below it a ratio of sqrt(2) is better everywhere.
+# rest 3 % at most. Below it the ratio sqrt(2), which costs nothing, is as good or better.
 _EQUAL_NOISE_FROM = 4
 # The budget is met with this to spare, far more than the roundings of mu.
 _WITHIN = 1 - 2.0**-40
@@ -71,7 +71,8 @@ class GaussianParameters:
         cure = "use gaussian_parameters."
         check_real("radius", self.radius, above=0, cure=cure)
         check_integer("half_width", self.half_width, at_least=1, cure=cure)
-        check_integer("norm_bound", self.norm_bound or 1, at_least=1, cure=cure)
+        if self.norm_bound is not None:
+            check_integer("norm_bound", self.norm_bound, at_least=1, cure=cure)
         check_integer("sigma", self.sigma, at_least=1, at_most=_LARGEST_SIGMA, cure=cure)
         # proof: step 2
         check_integer(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import get_args
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import Event
+from hushcov.accounting import Event, Gaussian
 from hushcov.exceptions import ParameterError
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
@@ -37,7 +37,7 @@ class PublicInputs:
 
 @dataclass(frozen=True)
 class CalibratedInputs:
-    """Public inputs of the mechanism with calibrated constants."""
+    """Public inputs of the mechanism with calibrated constants; `spent` as in `ReleaseInputs`."""
 
     n_records: int
     n_features: int
@@ -45,6 +45,7 @@ class CalibratedInputs:
     epsilon: float
     delta: float
     scale: float
+    spent: tuple[Event, ...] = ()
 
     def __post_init__(self) -> None:
         _check(
@@ -53,6 +54,7 @@ class CalibratedInputs:
             largest_n=LARGEST_CALIBRATED_N,
             largest_epsilon=LARGEST_EPSILON,
         )
+        _check_spent(self)
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,18 @@ class ReleaseInputs:
             largest_n=LARGEST_CALIBRATED_N,
             largest_epsilon=LARGEST_EPSILON,
         )
-        if not all(isinstance(event, get_args(Event)) for event in self.spent):
-            raise ParameterError("spent must be a tuple of privacy events: see hushcov.accounting.")
-        object.__setattr__(self, "spent", tuple(self.spent))
+        _check_spent(self)
+
+
+def spent_rho(spent: tuple[Event, ...]) -> float:
+    """What Gaussian events spend in zCDP: a quick figure, the accountant has the last word."""
+    return sum(event.mu**2 / 2 for event in spent if isinstance(event, Gaussian))
+
+
+def _check_spent(inputs: CalibratedInputs | ReleaseInputs) -> None:
+    if not all(isinstance(event, get_args(Event)) for event in inputs.spent):
+        raise ParameterError("spent must be a tuple of privacy events: see hushcov.accounting.")
+    object.__setattr__(inputs, "spent", tuple(inputs.spent))
 
 
 def _check(

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from hushcov._compiled import compiled, run_in_chunks
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.noise.rounded_normal import LazyUniform
+from hushcov.noise.lazy_uniform import LazyUniform
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from hushcov._compiled import compiled, run_in_chunks
 from hushcov._validation import check_integer
+from hushcov.noise.lazy_uniform import LazyUniform
 
 IntArray = npt.NDArray[np.int64]
 
@@ -72,22 +73,6 @@ def rounded_normal(generator: np.random.Generator, sigma: int, size: int) -> Int
     )
     size = check_integer("size", size, at_least=0, cure="ask for a number of draws.")
     return _draw(generator, sigma, size, widening=0)
-
-
-class LazyUniform:
-    """A uniform number of [0, 1) of which the leading bits are known; the rest is not yet drawn.
-
-    It lies in [leading, leading + 1) / 2^length, and given the known bits it is uniform there.
-    """
-
-    def __init__(self, generator: np.random.Generator, leading: int, length: int) -> None:
-        self.leading, self.length = leading, length
-        self._generator = generator
-
-    def refine(self) -> None:
-        """Draw the next 64 bits."""
-        word = int(self._generator.integers(0, 2**64, dtype=np.uint64))
-        self.leading, self.length = self.leading << 64 | word, self.length + 64
 
 
 def _draw(generator: np.random.Generator, sigma: int, size: int, *, widening: int) -> IntArray:

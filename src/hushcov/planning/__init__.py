@@ -1,15 +1,35 @@
 """What error to expect, and which public numbers to run with, before any data is touched."""
 
+from hushcov.planning.comparison import (
+    COMPARED_MODELS,
+    MECHANISMS,
+    Comparison,
+    Forecast,
+    compare,
+    forecast,
+    multiscale_inputs,
+    smallest_n,
+)
+from hushcov.planning.gaussian import predict_gaussian
 from hushcov.planning.multiscale import MultiscalePlan, plan_multiscale
 from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
 from hushcov.planning.screened import ScreenedPlan, plan_screened
 
 __all__ = [
+    "COMPARED_MODELS",
+    "MECHANISMS",
     "REFERENCE_MODELS",
+    "Comparison",
+    "Forecast",
     "MultiscalePlan",
     "Reference",
     "ScreenedPlan",
+    "compare",
+    "forecast",
+    "multiscale_inputs",
     "plan_multiscale",
     "plan_screened",
+    "predict_gaussian",
     "reference",
+    "smallest_n",
 ]

@@ -32,8 +32,9 @@ IndexArray = npt.NDArray[np.intp]
 
 _FEATURES = 1000  # size of the references, at most
 _SPECTRUM = 100  # eigenvalues that stand for all of them, at most
-_DENSE = 150  # from this size on norms of sparse errors come from Lanczos iterations
-_FEW = 3  # draws of the sampling error from this size on
+_DENSE = 60  # from this size on norms of sparse errors come from Lanczos iterations
+_LARGE = 300  # from this size on a few draws of the sampling error are used again and again
+_FEW = 3
 _SEED = 7
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
@@ -75,7 +76,7 @@ def _setting(model: str, n_features: int, row_sparsity: int) -> _Setting:
     values = np.linalg.eigvalsh(matrix)
     parts = np.array_split(values, min(size, _SPECTRUM))
     generator = np.random.default_rng(_SEED)
-    sampling = np.empty((_n_draws(size) if size < _DENSE else _FEW, len(ref.rows)))
+    sampling = np.empty((_n_draws(size) if size < _LARGE else _FEW, len(ref.rows)))
     for draw in range(len(sampling)):
         G = generator.standard_normal(matrix.shape)
         noise = ref.root @ (G + G.T) @ ref.root
@@ -93,7 +94,7 @@ def _setting(model: str, n_features: int, row_sparsity: int) -> _Setting:
 
 def _n_draws(size: int) -> int:
     """Norms of large matrices hardly vary, those of small ones cost little."""
-    return max(9, 200 // size)
+    return max(15, min(200, 1200 // size))
 
 
 def _full_errors(parameters: GaussianParameters, setting: _Setting) -> list[float]:
@@ -186,5 +187,5 @@ def _sparse_norm(rows: IndexArray, columns: IndexArray, upper: FloatArray, size:
     matrix = sparse.coo_array((upper, (rows, columns)), shape=(size, size)).tocsr()
     matrix = matrix + matrix.T - sparse.diags_array(matrix.diagonal())
     start = np.random.default_rng(_SEED).standard_normal(size)
-    value = eigsh(matrix, k=1, which="LM", v0=start, tol=1e-3, return_eigenvectors=False)
+    value = eigsh(matrix, k=1, which="LM", v0=start, tol=1e-2, return_eigenvectors=False)
     return float(abs(value[0]))

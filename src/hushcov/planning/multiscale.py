@@ -12,12 +12,14 @@ from hushcov.mechanisms.multiscale import (
     CalibratedInputs,
     CalibratedParameters,
     calibrated_parameters,
+    draft_schedule,
 )
 from hushcov.planning.prediction import predict_errors
 from hushcov.planning.reference import REFERENCE_MODELS, reference
-from hushcov.planning.search import best_design
+from hushcov.planning.search import best_design, starting_design
 
 _FEATURES = 1000  # size of the references for the prediction, at most
+_ROUGH_FEATURES, _ROUGH_SEEDS = 60, range(3)
 _SEEDS = range(100, 109)  # other draws than the search's, which would flatter its winner
 
 
@@ -58,6 +60,26 @@ def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> Multiscale
     best = best_design(inputs, reconstruction)
     parameters = calibrated_parameters(inputs, best, reconstruction)
     return MultiscalePlan(parameters, _predictions(parameters))
+
+
+@lru_cache(maxsize=512)
+def rough_multiscale(inputs: CalibratedInputs) -> dict[str, float]:
+    """A quick prediction of values: of the design that the search starts from."""
+    design = starting_design("value")
+    schedule = draft_schedule(inputs, design)
+    return {
+        model: statistics.median(
+            predict_errors(
+                inputs,
+                design,
+                schedule,
+                "value",
+                reference(model, inputs.n_features, inputs.row_sparsity, _ROUGH_FEATURES),
+                _ROUGH_SEEDS,
+            )
+        )
+        for model in REFERENCE_MODELS
+    }
 
 
 def _predictions(parameters: CalibratedParameters) -> dict[str, float]:

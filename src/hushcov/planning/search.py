@@ -54,6 +54,11 @@ def best_design(inputs: CalibratedInputs, reconstruction: str) -> Design:
     return min((search.descend(start) for start in _STARTS[reconstruction]), key=_score_of)[1]
 
 
+def starting_design(reconstruction: str) -> Design:
+    """Where the search starts."""
+    return _STARTS[reconstruction][0]
+
+
 def _score_of(found: tuple[float, Design]) -> float:
     return found[0]
 

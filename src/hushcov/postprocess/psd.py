@@ -23,20 +23,28 @@ def project_psd(matrix: FloatArray) -> FloatArray:
     matrix = check_symmetric(matrix)
     values, vectors = np.linalg.eigh(matrix)
     if values[0] >= 0:
-        return matrix.copy()
+        return matrix
     kept = values > 0
     root = vectors[:, kept] * np.sqrt(values[kept])
     return np.asarray(root @ root.T)  # one matrix times its own transpose: exactly symmetric
 
 
 def check_symmetric(matrix: FloatArray) -> FloatArray:
-    """Return `matrix` as doubles, or raise if it is not square, finite and exactly symmetric."""
+    """Return a fresh exactly symmetric matrix of doubles, or raise if this is not one.
+
+    Differences of a few roundings, as products of scales have them, are evened out.
+    """
     array = np.asarray(matrix, dtype=np.float64)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
         raise DataError(
             f"matrix must be square with at least one feature, got shape {array.shape}: "
             "pass Release.covariance()."
         )
-    if not np.isfinite(array).all() or not np.array_equal(array, array.T):
-        raise DataError("matrix must be finite and exactly symmetric: symmetrise it.")
-    return array
+    if not np.isfinite(array).all() or not is_symmetric(array):
+        raise DataError("matrix must be finite and symmetric: pass (matrix + matrix.T) / 2.")
+    return np.asarray((array + array.T) / 2)
+
+
+def is_symmetric(array: FloatArray) -> bool:
+    """Whether a matrix is symmetric up to a few roundings."""
+    return np.allclose(array, array.T, rtol=1e-12, atol=0)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.postprocess.psd import check_symmetric
+from hushcov.postprocess.psd import check_symmetric, is_symmetric
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -30,9 +30,9 @@ def hard_threshold(matrix: FloatArray, threshold: float | FloatArray) -> FloatAr
             f"threshold must be a number or have the matrix's shape {matrix.shape}, got shape "
             f"{levels.shape}: pass one of the two."
         )
-    if not (levels >= 0).all() or not np.array_equal(levels, levels.T):
+    if not (levels >= 0).all() or not is_symmetric(levels):
         raise ParameterError("threshold must be nonnegative and symmetric: pass such a threshold.")
-    kept = np.abs(matrix) > levels
+    kept = np.abs(matrix) > np.maximum(levels, levels.T)
     np.fill_diagonal(kept, True)
     return np.where(kept, matrix, 0.0)
 
@@ -42,8 +42,8 @@ def universal_threshold(noise_sd: float, n_records: int, n_features: int) -> flo
 
     An entry whose true value is zero has deviation s = sqrt(noise_sd^2 + 1/n) for features of
     scale 1, noise and sampling together. The largest of M = d (d - 1)/2 such entries is about
-    s sqrt(2 log M), which is the answer: on average 1 / sqrt(pi log M) entries pass by chance, less
-    than one in six matrices of 100 features.
+    s sqrt(2 log M), which is the answer: on average 1 / sqrt(pi log M) entries pass by chance, one
+    in about five matrices of 100 features.
 
     Wang and Xu (arXiv 1901.06413) threshold at gamma sqrt(log p/n) plus
     4 sqrt(2 log(1.25/delta) log p)/(n epsilon), in our words gamma sqrt(log p/n) + 4 noise_sd

@@ -13,6 +13,7 @@ from hushcov.records.moments import SecondMoments, second_moments
 from hushcov.records.pairs import PairDifferences
 from hushcov.records.products import ProductMap, finest_half_width
 from hushcov.records.rows import row_bounded_gram
+from hushcov.records.scaled import ScaledRecords
 from hushcov.records.scores import clipped_gram, sign_gram
 from hushcov.records.source import (
     ArrayRecords,
@@ -33,6 +34,7 @@ __all__ = [
     "ProductMap",
     "Progress",
     "Records",
+    "ScaledRecords",
     "SecondMoments",
     "check_feature_scale",
     "clipped_gram",

@@ -12,9 +12,11 @@ from hushcov.exceptions import ParameterError
 
 FloatArray = npt.NDArray[np.float64]
 
-# Such that neither a multiplier nor a product of two scales overflows or becomes subnormal.
+# Such that neither a multiplier nor a product of two scales overflows or becomes subnormal: then
+# a finite coordinate times its multiplier is never NaN, and an infinite product is clipped.
 SMALLEST_SCALE = 1e-100
 LARGEST_SCALE = 1e100
+_SMALLEST_RADIUS, _LARGEST_RADIUS = 1e-6, 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,9 @@ class FeatureGrid:
     def __post_init__(self) -> None:
         scale = check_feature_scale(self.feature_scale, len(np.atleast_1d(self.feature_scale)))
         cure = "it is a public bound on every coordinate, in units of its scale."
-        radius = check_real("radius", self.radius, above=0, at_most=1e6, cure=cure)
+        radius = check_real(
+            "radius", self.radius, above=_SMALLEST_RADIUS, at_most=_LARGEST_RADIUS, cure=cure
+        )
         half_width = check_integer(
             "half_width", self.half_width, at_least=1, at_most=2**20, cure="leave it to the plan."
         )

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._compiled import compiled
-from hushcov.exceptions import CapacityError
+from hushcov._validation import check_integer
+from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.records.feature_grid import FeatureGrid
 from hushcov.records.source import Progress, Records
 
@@ -20,13 +21,14 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 # Everything a kernel adds up is an integer below this, so doubles are exact in any order.
-_LARGEST_EXACT_FLOAT = 2.0**53
-# The factor C / norm is rounded three times; this leaves room for that and keeps the norm <= C.
+_LARGEST_EXACT_FLOAT = 2**53
+# The factor C / norm and its products are rounded four times, by 2^-53 each; this leaves room for
+# that and keeps the norm <= C.
 _INSIDE = 1.0 - 2.0**-40
-# Products stay below 2**27 (see `finest_half_width`), so this many of them are below 2**53.
+# Squared products add up to less than 2**53, so products and sums of this many stay below 2**39.
 _EXACT_ROWS = 4096
 _ROOT_HALF = math.sqrt(0.5)
-N_NORM_BINS = 2 * 54 + 2
+N_NORM_BINS = 2 * 54
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,8 @@ class ProductMap:
     -------
     Nothing here is private by itself. Replacing one record moves the sum of contributions by at
     most sqrt((2 norm_bound)^2 + factor_range^2 + size_range^2) in Euclidean norm: the first part
-    has norm at most `norm_bound` for every record, the two numbers lie in [0, their range].
+    has norm at most `norm_bound` for every record, the two numbers lie in [0, their range]. All
+    of it is exact (`docs/proofs/screened.md`, step 5), and sums fit in int64 up to 2^36 records.
     """
 
     grid: FeatureGrid
@@ -59,6 +62,16 @@ class ProductMap:
     size_cap: int
 
     def __post_init__(self) -> None:
+        for name in ("norm_bound", "size_cap"):
+            check_integer(name, getattr(self, name), at_least=1, cure="use screened_parameters.")
+        for name in ("pair_weight", "diagonal_weight", "centre", "factor_range", "size_range"):
+            check_integer(name, getattr(self, name), at_least=0, cure="use screened_parameters.")
+        for indices in (self.rows, self.columns):
+            if len(indices) and not 0 <= indices.min() <= indices.max() < self.grid.n_features:
+                raise ParameterError(
+                    f"rows and columns must be features, 0 to {self.grid.n_features - 1}: "
+                    "select pairs of features."
+                )
         if self.largest_square_norm >= _LARGEST_EXACT_FLOAT:
             raise CapacityError(
                 f"half_width must keep the squared norm of {self.n_products} weighted products "
@@ -76,11 +89,11 @@ class ProductMap:
         return len(self.rows) + self.grid.n_features
 
     @property
-    def largest_square_norm(self) -> float:
+    def largest_square_norm(self) -> int:
         """Bound on ||z||^2 for every record."""
         off = (self.pair_weight * self.grid.half_width**2) ** 2 * len(self.rows)
         largest = max(self.centre, self.grid.half_width**2 - self.centre)
-        return float(off + (self.diagonal_weight * largest) ** 2 * self.grid.n_features)
+        return off + (self.diagonal_weight * largest) ** 2 * self.grid.n_features
 
     def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
@@ -108,8 +121,12 @@ class ProductMap:
         return _sum_in_threads(records, kernel, N_NORM_BINS, progress)
 
     def norm_of_bin(self, index: int, factor: float) -> int:
-        """Return `factor` times a norm in the middle of a bin: bins are quarter octaves."""
-        return max(1, int(factor * 2.0 ** ((index - 1.5) / 4)))
+        """Return `factor` times a norm in the middle of a bin, or the largest norm if that is less.
+
+        Bins are quarter octaves. The answer is an integer of at least 1.
+        """
+        norm = int(factor * 2.0 ** ((index - 1.5) / 4))
+        return max(1, min(norm, math.isqrt(self.largest_square_norm)))
 
     @property
     def _kernel_arguments(self) -> tuple[FloatArray, float, IntArray, IntArray, FloatArray]:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._compiled import compiled
+from hushcov.exceptions import CapacityError
 from hushcov.records.feature_grid import FeatureGrid
 from hushcov.records.source import Progress, Records
 
@@ -40,6 +41,11 @@ def clipped_gram(
     Nothing here is private by itself. Replacing one record moves every entry by at most
     2 half_width^2.
     """
+    if grid.half_width**2 > _LARGEST_EXACT_FLOAT32:
+        raise CapacityError(
+            f"half_width must be at most 4096 for exact sums, got {grid.half_width}: use a coarser "
+            "grid."
+        )
     multipliers = grid.multipliers
 
     def block_gram(block: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

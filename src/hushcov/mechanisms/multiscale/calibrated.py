@@ -22,7 +22,7 @@ from hushcov.accounting import (
     calibrate_zcdp,
 )
 from hushcov.exceptions import PrivacyConditionError
-from hushcov.mechanisms.inputs import CalibratedInputs
+from hushcov.mechanisms.inputs import CalibratedInputs, spent_rho
 from hushcov.mechanisms.multiscale.numerics import (
     numerical_delta,
     query_inflation,
@@ -118,7 +118,7 @@ def calibrated_parameters(
     inflated = sensitivity * (1 + inflation(inputs.n_records))
 
     def family(noise: float) -> tuple[Event, ...]:
-        return schedule_events(_with_noise(draft, noise, design), inflated)
+        return (*inputs.spent, *schedule_events(_with_noise(draft, noise, design), inflated))
 
     multiplier = calibrate(
         lambda factor: family(factor * draft.gate_noise), inputs.epsilon, delta, _BRACKET
@@ -131,7 +131,7 @@ def calibrated_parameters(
         clip_radius=radius,
         entry_sensitivity=sensitivity,
         schedule=schedule,
-        events=schedule_events(schedule, inflated),
+        events=(*inputs.spent, *schedule_events(schedule, inflated)),
         numerical_delta=numerical,
         step=value_step(schedule) if values else None,
     )
@@ -189,6 +189,7 @@ def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
         for level in levels
     )
     rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
+    rho = max(rho - spent_rho(inputs.spent), 1e-3 * rho)
     return _with_noise(draft, sensitivity * math.sqrt(cost / (2 * rho)), design)
 
 

@@ -45,7 +45,7 @@ class ScreenedDesign:
         check_real("selection_factor", self.selection_factor, above=0, at_most=1e6, cure=cure)
         check_integer("n_levels", self.n_levels, at_least=0, at_most=30, cure=cure)
         check_real("size_ratio", self.size_ratio, above=0, at_most=1e3, cure=cure)
-        check_real("noise_ratio", self.noise_ratio, above=0, at_most=1e3, cure=cure)
+        check_real("noise_ratio", self.noise_ratio, above=1e-3, at_most=1e3, cure=cure)
         check_real("norm_factor", self.norm_factor, above=0, at_most=1e3, cure=cure)
         check_real("keep_above", self.keep_above, above=-1e-300, at_most=100, cure=cure)
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.accounting import Guarantee, compose
-from hushcov.exceptions import DataError
+from hushcov.exceptions import CapacityError, DataError
 from hushcov.mechanisms.release import Release
 from hushcov.mechanisms.screened.parameters import (
     CLIPPED_HALF_WIDTH,
@@ -18,9 +18,10 @@ from hushcov.mechanisms.screened.parameters import (
     RADIUS,
     ScreenedParameters,
     ranges,
-    release_sigma,
     shrinking_bias,
     size_cap,
+    smallest_sigma,
+    sum_sigma,
 )
 from hushcov.noise import Entropy, gumbel_top, rounded_normal
 from hushcov.records import (
@@ -36,6 +37,7 @@ from hushcov.records import (
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
+_LARGEST_N = 2**33  # for which sums and scores stay exact, with room for weights and noise
 _SURE = 4.0  # standard deviations beyond which the size of the records corrects the estimate
 
 
@@ -54,7 +56,7 @@ def certify_screened(parameters: ScreenedParameters, *, private: bool) -> Guaran
         delta=inputs.delta,
         transcript_epsilon=bound.epsilon,
         transcript_delta=bound.delta,
-        numerical_delta=0.0,
+        numerical_delta=0.0,  # proof: step 10
         events=parameters.events,
         method=bound.method,
         preconditions=("none: holds for every n and every dataset",),
@@ -77,7 +79,7 @@ def release_screened(
     See `certify_screened`. `feature_scale` is public or was released before. Selected pairs are
     part of the release, also those whose value comes out as zero.
     """
-    guarantee = certify_screened(parameters, private=entropy.private)
+    guarantee = certify_screened(parameters, private=entropy.private)  # proof: step 8
     _check_size(records, parameters)
     d = parameters.inputs.n_features
     scale = check_feature_scale(feature_scale, d)
@@ -87,10 +89,10 @@ def release_screened(
     if parameters.norm_mu is not None:
         bound = release_norm_bound(records, products, parameters, entropy, progress=progress)
         products = _product_map(grid, rows, columns, parameters, bound)
-    sigma = release_sigma(products.norm_bound, parameters.mu)
-    sums = products.sum(records, progress=progress)
+    sigma = sum_sigma(products.norm_bound, parameters.mu)
+    sums = products.sum(records, progress=progress)  # proof: step 5
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
-    return _assemble(sums, products, sigma, parameters, guarantee)
+    return _assemble(sums, products, sigma, parameters, guarantee)  # proof: step 9
 
 
 def select_pairs(
@@ -105,6 +107,12 @@ def select_pairs(
 
     Each level peels the largest of rate * |score| + Gumbel noise from the pairs still there, by
     exact comparison.
+
+    Privacy
+    -------
+    Neighbours: replace one record. No score moves by more than `score_sensitivity`, so a level is
+    `size` bounded-range steps, and all levels together cost the bounded-range events of
+    `parameters.events`. What an earlier level selected is released, so skipping it is free.
     """
     d = parameters.inputs.n_features
     if not parameters.levels:
@@ -118,9 +126,10 @@ def select_pairs(
     scores = np.concatenate([np.abs(gram[i, i + 1 :]) for i in range(d)])
     selected = np.zeros(len(scores), dtype=bool)
     for level in parameters.levels:
-        remaining = np.flatnonzero(~selected)
+        remaining = np.flatnonzero(~selected)  # proof: step 3
+        # proof: step 2
         best = gumbel_top(entropy.generator, scores[remaining], level.rate, level.size)
-        selected[remaining[best]] = True  # proof: step 3
+        selected[remaining[best]] = True
     return _pair_of(np.flatnonzero(selected), d)
 
 
@@ -142,7 +151,7 @@ def release_norm_bound(
     """
     assert parameters.norm_mu is not None
     counts = products.norm_histogram(records, progress=progress)
-    sigma = math.ceil(math.sqrt(2) / parameters.norm_mu * (1 + 2.0**-50))  # proof: step 4
+    sigma = smallest_sigma(2, parameters.norm_mu)  # proof: step 4
     noisy = counts + rounded_normal(entropy.generator, sigma, len(counts))
     above = np.cumsum(noisy[::-1])[::-1]  # records in this bin or a higher one, about
     median = int(np.flatnonzero(above >= parameters.inputs.n_records / 2)[-1:].sum())
@@ -198,15 +207,15 @@ def _assemble(
     trace = float(diagonal.sum()) * value
     trace_sd = math.sqrt(d) * sigma * PAIR_WEIGHT * value
     value *= _size_correction(sums, products, sigma, (trace, trace_sd), n)
-    selected = [products.rows.tolist(), products.columns.tolist()]
     return Release(
         mechanism="screened",
         integers=integers,
         unit=value,
         guarantee=guarantee,
-        parameters=parameters.to_dict() | {"shrinkage": shrinkage, "selected": selected},
+        parameters=parameters.to_dict() | {"shrinkage": shrinkage},
         feature_scale=products.grid.feature_scale,
         noise_sd=(sigma * DIAGONAL_WEIGHT * value, sigma * PAIR_WEIGHT * value),
+        selected=np.stack([products.rows, products.columns]),
     )
 
 
@@ -241,4 +250,9 @@ def _check_size(records: Records, parameters: ScreenedParameters) -> None:
         raise DataError(
             f"records must be {inputs.n_records:,} of {inputs.n_features} features as declared, "
             f"got {records.n_records:,} of {records.n_features}: declare their true number."
+        )
+    if inputs.n_records > _LARGEST_N:
+        raise CapacityError(
+            f"n_records must be at most 2**33 for exact sums, got {inputs.n_records:,}: release "
+            "disjoint parts and average them."
         )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 from scipy import special
 
 from hushcov._validation import check_choice
 from hushcov.accounting import BoundedRange, Event, Gaussian, calibrate, calibrate_zcdp
-from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.exceptions import CapacityError
+from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.screened.design import (
     ScreenedDesign,
     candidate_pairs,
@@ -27,13 +29,15 @@ PAIR_WEIGHT, DIAGONAL_WEIGHT = 4, 3  # relative precision of pairs and of the di
 RADIUS = 8.0  # coordinates are clipped at this many scales
 CLIPPED_RADIUS, CLIPPED_HALF_WIDTH = 1.5, 15  # of the screen on clipped products
 _SQUARED_CORRELATION = 0.15  # of a pair that is not zero, on the reference models
+_UP = 1 + 2.0**-50  # more than two roundings
 _FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers per record
 # Relative bias, times d, when all records are shrunk. Measured on Gaussian records, off and on the
 # diagonal: 4.4 and 2.6 (random), 6.2 and 4.5 (banded), 8.4 and 4.5 (block).
 SHRINKING_BIAS = 5.0
 _LARGEST_HALF_WIDTH = 2047
+_LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
 _NORM_SHARE = 0.02  # of the budget, for a private norm bound
-_BRACKET = (0.5, 1.5)
+_BRACKET = (0.1, 10.0)  # of noise over that of the zCDP bound
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,6 @@ class ScreenLevel:
 
     size: int
     rate: float
-    eta: float  # range of the privacy loss of one peeling step
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,19 @@ class ScreenedParameters:
     @property
     def score_sensitivity(self) -> int:
         """Most that a score moves when one record is replaced."""
-        return 2 if self.screen == "sign" else 2 * CLIPPED_HALF_WIDTH**2  # proof: step 1
+        return score_sensitivity(self.screen)
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What is charged, the events spent before included."""
-        own: list[Event] = [BoundedRange(level.eta, level.size) for level in self.levels]
+        reach = 2 * self.score_sensitivity
+        own: list[Event] = [
+            BoundedRange(reach * level.rate * _UP, level.size)  # proof: step 2
+            for level in self.levels
+        ]
         if self.norm_mu is not None:
-            own.append(Gaussian(self.norm_mu))
-        return (*self.inputs.spent, *own, Gaussian(self.mu))
+            own.append(Gaussian(self.norm_mu))  # proof: step 4
+        return (*self.inputs.spent, *own, Gaussian(self.mu))  # proof: step 7
 
     @property
     def integers_per_square(self) -> float:
@@ -81,7 +88,7 @@ class ScreenedParameters:
     @property
     def noise_sd(self) -> tuple[float, float]:
         """Noise of pairs and of the diagonal in units of scale^2, when no record is shrunk."""
-        noise = release_sigma(self.norm_bound, self.mu)
+        noise = sum_sigma(self.norm_bound, self.mu)
         unit = self.inputs.n_records * self.integers_per_square
         return noise / (PAIR_WEIGHT * unit), noise / (DIAGONAL_WEIGHT * unit)
 
@@ -108,15 +115,25 @@ def ranges(norm_bound: int) -> tuple[int, int]:
     return max(1, norm_bound // _FACTOR_PART), max(1, norm_bound // _SIZE_PART)
 
 
-def release_sensitivity(norm_bound: int) -> float:
-    """Most that the summed contributions move in Euclidean norm, rounded up."""
-    squares = 4 * norm_bound**2 + sum(part**2 for part in ranges(norm_bound))
-    return math.sqrt(squares) * (1 + 2.0**-50)  # proof: step 6
+def score_sensitivity(screen: str) -> int:
+    """Most that a score of this screen moves when one record is replaced."""
+    return 2 if screen == "sign" else 2 * CLIPPED_HALF_WIDTH**2  # proof: step 1
 
 
-def release_sigma(norm_bound: int, mu: float) -> int:
-    """Noise that makes the sensitivity at most `mu` standard deviations."""
-    return math.ceil(release_sensitivity(norm_bound) / mu * (1 + 2.0**-50))  # proof: step 7
+def squared_sum_sensitivity(norm_bound: int) -> int:
+    """Most that the summed contributions move in Euclidean norm, squared."""
+    return 4 * norm_bound**2 + sum(part**2 for part in ranges(norm_bound))  # proof: step 6
+
+
+def sum_sigma(norm_bound: int, mu: float) -> int:
+    """The least noise that makes the sensitivity of the sums at most `mu` deviations."""
+    return smallest_sigma(squared_sum_sensitivity(norm_bound), mu)
+
+
+def smallest_sigma(squared_sensitivity: int, mu: float) -> int:
+    """The smallest integer that is at least sensitivity / mu, in exact arithmetic."""
+    least_square = math.ceil(squared_sensitivity / Fraction(mu) ** 2)  # proof: step 7
+    return math.isqrt(least_square - 1) + 1
 
 
 def size_cap(n_features: int) -> float:
@@ -183,10 +200,7 @@ def screened_parameters(
     check_choice("norm", norm, NORMS)
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
-    half_width = finest_half_width(
-        n_pairs, inputs.n_features, PAIR_WEIGHT, at_most=_LARGEST_HALF_WIDTH
-    )
-    typical = typical_norm(inputs, n_pairs, half_width)
+    widest = PAIR_WEIGHT * math.sqrt(n_pairs + inputs.n_features)
     rho = _rest(inputs)
 
     def draft(multiplier: float) -> ScreenedParameters:
@@ -194,6 +208,9 @@ def screened_parameters(
         budget = rho / multiplier**2
         for_norm = _NORM_SHARE * budget if norm == "quantile" else 0.0
         for_screen = design.screen_share * (budget - for_norm) if sizes else 0.0
+        mu = math.sqrt(2 * (budget - for_norm - for_screen))
+        half_width = _half_width(inputs, n_pairs, widest, mu)
+        bound = design.norm_factor * typical_norm(inputs, n_pairs, half_width)
         return ScreenedParameters(
             inputs=inputs,
             design=design,
@@ -202,8 +219,8 @@ def screened_parameters(
             levels=_levels(sizes, design, for_screen, screen),
             n_pairs=n_pairs,
             half_width=half_width,
-            norm_bound=max(1, int(design.norm_factor * typical)),
-            mu=math.sqrt(2 * (budget - for_norm - for_screen)),
+            norm_bound=max(1, int(min(bound, widest * half_width**2))),
+            mu=mu,
             norm_mu=math.sqrt(2 * for_norm) if for_norm else None,
         )
 
@@ -215,18 +232,34 @@ def screened_parameters(
 def _levels(
     sizes: tuple[int, ...], design: ScreenedDesign, rho: float, screen: str
 ) -> tuple[ScreenLevel, ...]:
-    sensitivity = 2 if screen == "sign" else 2 * CLIPPED_HALF_WIDTH**2
+    """Levels whose `size` steps of range eta cost their share of rho: size eta^2 / 8 each."""
     levels = []
     for size, share in zip(sizes, level_shares(sizes, design), strict=True):
         eta = math.sqrt(8 * rho * share / size)
-        rate = eta / (2 * sensitivity)
-        # Rounded up: the range of the rate that is actually used.
-        levels.append(ScreenLevel(size, rate, 2 * sensitivity * rate * (1 + 2.0**-50)))
+        levels.append(ScreenLevel(size, eta / (2 * score_sensitivity(screen))))
     return tuple(levels)
+
+
+def _half_width(inputs: ReleaseInputs, n_pairs: int, widest: float, mu: float) -> int:
+    """The finest grid on which products are exact and their noise can be drawn.
+
+    No record has a norm above `widest` half_width^2, and the sums move by less than three times the
+    norm bound.
+    """
+    finest = min(
+        finest_half_width(n_pairs, inputs.n_features, PAIR_WEIGHT, at_most=_LARGEST_HALF_WIDTH),
+        int(math.sqrt(_LARGEST_SIGMA * mu / (3 * widest))),
+    )
+    if finest < 1:
+        raise CapacityError(
+            f"epsilon = {inputs.epsilon:g} and delta = {inputs.delta:g} need more noise for "
+            f"{n_pairs + inputs.n_features:,} values than integers hold: use a larger budget or "
+            "fewer features."
+        )
+    return finest
 
 
 def _rest(inputs: ReleaseInputs) -> float:
     """What the budget has left in zCDP, about; the accountant has the last word."""
     total = calibrate_zcdp(inputs.epsilon, inputs.delta)
-    spent = sum(event.mu**2 / 2 for event in inputs.spent if isinstance(event, Gaussian))
-    return max(total - spent, total * 1e-3)
+    return max(total - spent_rho(inputs.spent), total * 1e-3)

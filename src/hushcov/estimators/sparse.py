@@ -1,0 +1,158 @@
+"""`PrivateSparseCovariance`: the estimator to start with. It runs the best mechanism there is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from hushcov._validation import check_choice
+from hushcov.estimators.runs import GaussianRun, MultiscaleRun, Run, ScreenedRun
+from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.exceptions import AccuracyWarning
+from hushcov.mechanisms.gaussian import gaussian_parameters
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.planning import MECHANISMS, Comparison, compare, plan_screened
+from hushcov.postprocess import universal_threshold
+
+
+class PrivateSparseCovariance(ScaledCovariance):
+    """Sparse covariance of sensitive records, (epsilon, delta)-differentially private.
+
+    Before any record is read, the error of every mechanism is predicted from public inputs, and
+    the best one is run; `plan_` shows the comparison.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Privacy budget, 0 < epsilon <= 10 and 0 < delta <= 0.1. Required.
+    row_sparsity : int
+        Most nonzero entries in a row of the covariance, the diagonal included. Required. It
+        decides how many pairs are looked for: too small a number loses weak pairs, too large a
+        one costs accuracy. Privacy does not depend on it.
+    feature_scale : None, float or array of shape (n_features,)
+        Public standard deviations of the features, or numbers close to them; 0 marks a constant
+        feature. None estimates them privately.
+    mechanism : {"auto", "screened", "gaussian-threshold", "gaussian", "multiscale"}
+        "auto", the default, takes the one with the smallest predicted error.
+    scale_share : "auto" or float, default="auto"
+        Share of the budget that estimating scales spends when `feature_scale` is None.
+    positive_semidefinite : bool, default=False
+        Whether to project the estimate on the positive semidefinite matrices, which fills in
+        zeros.
+    store_precision : bool, default=True
+        Whether to compute `precision_`.
+    assume_centered : bool, default=False
+        False: successive records are replaced by their difference over sqrt(2), which removes any
+        mean and halves n; an odd last record is left out. True: the records have mean zero.
+    random_state : None, int, RandomState or Generator
+        None draws operating-system entropy. Anything else makes the noise predictable: it warns
+        and marks the release as not private.
+
+    Attributes
+    ----------
+    covariance_ : ndarray of shape (n_features, n_features)
+        The released estimate.
+    mechanism_ : str
+        The mechanism that ran.
+    plan_ : Comparison
+        Predicted errors of all mechanisms, best first.
+    precision_, support_, noise_sd_, detection_limit_, feature_scale_, release_, location_
+        As in `ScreenedCovariance`. `noise_sd_` and intervals need a mechanism with one noise
+        level, which the multiscale one is not; `detection_limit_` is None where no threshold is.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, when X has column names
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. Guarantee: (epsilon, delta)-differential
+    privacy of `release_`, `feature_scale_` and everything computed from them, for every dataset.
+    The choice of mechanism depends on public inputs alone. Proofs: `docs/proofs/`.
+
+    Examples
+    --------
+    >>> from hushcov import PrivateSparseCovariance
+    >>> from hushcov.metrics import operator_norm_error
+    >>> from hushcov.simulate import gaussian_records, sparse_covariance
+    >>> truth = sparse_covariance("block", 50, 5)
+    >>> X = gaussian_records(truth, 20_000)
+    >>> est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=5).fit(X)
+    >>> operator_norm_error(est.covariance_, truth) < 0.2
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        row_sparsity: int | None = None,
+        feature_scale: Any = None,
+        mechanism: str = "auto",
+        scale_share: Any = "auto",
+        positive_semidefinite: bool = False,
+        store_precision: bool = True,
+        assume_centered: bool = False,
+        random_state: object = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.row_sparsity = row_sparsity
+        self.feature_scale = feature_scale
+        self.mechanism = mechanism
+        self.scale_share = scale_share
+        self.positive_semidefinite = positive_semidefinite
+        self.store_precision = store_precision
+        self.assume_centered = assume_centered
+        self.random_state = random_state
+
+    def plan(self, n_records: int, n_features: int) -> Comparison:
+        """Predicted errors of all mechanisms for this size, from public inputs alone.
+
+        `n_records` counts what is averaged: half the rows if not `assume_centered`.
+        """
+        return compare(self.public_inputs(n_records, n_features))
+
+    def _row_sparsity(self, n_features: int) -> int:
+        self._check_given("row_sparsity")
+        return self.row_sparsity  # type: ignore[return-value]
+
+    def _planned(self, inputs: ReleaseInputs) -> Run:
+        check_choice("mechanism", self.mechanism, ("auto", *MECHANISMS))
+        self.plan_ = compare(inputs)
+        self.mechanism_ = self.plan_.best.mechanism if self.mechanism == "auto" else self.mechanism
+        chosen = next(f for f in self.plan_.forecasts if f.mechanism == self.mechanism_)
+        self.detection_limit_ = chosen.detection_limit
+        if chosen.typical_error >= 1:
+            warnings.warn(
+                f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at "
+                f"this budget: the predicted error of {self.mechanism_} is "
+                f"{chosen.typical_error:.2g} of the covariance's norm, no better than the zero "
+                "matrix. Use more records, fewer features, or a larger budget.",
+                AccuracyWarning,
+                stacklevel=3,
+            )
+        return _RUNS[self.mechanism_](inputs)
+
+
+def _screened(inputs: ReleaseInputs) -> Run:
+    parameters = plan_screened(inputs).parameters
+    return ScreenedRun(parameters, parameters.design.keep_above)
+
+
+def _gaussian(inputs: ReleaseInputs) -> Run:
+    return GaussianRun(gaussian_parameters(inputs), 0.0)
+
+
+def _thresholded(inputs: ReleaseInputs) -> Run:
+    parameters = gaussian_parameters(inputs)
+    level = universal_threshold(parameters.noise_sd, inputs.n_records, inputs.n_features)
+    return GaussianRun(parameters, level)
+
+
+_RUNS: dict[str, Callable[[ReleaseInputs], Run]] = {
+    "screened": _screened,
+    "gaussian-threshold": _thresholded,
+    "gaussian": _gaussian,
+    "multiscale": MultiscaleRun.planned,
+}

@@ -1,0 +1,35 @@
+"""Records with each feature divided by its scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov.records.feature_grid import check_feature_scale
+from hushcov.records.source import Records, check_finite
+
+_LARGEST = 1e300
+
+
+class ScaledRecords(Records):
+    """The records over public scales; a feature of scale 0 becomes zero.
+
+    Privacy
+    -------
+    Each row is mapped on its own, so neighbours stay neighbours.
+    """
+
+    def __init__(self, records: Records, feature_scale: NDArray[np.float64]) -> None:
+        self.n_records, self.n_features = records.n_records, records.n_features
+        self._records = records
+        self._scale = check_feature_scale(feature_scale, records.n_features)
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        divisor = np.where(self._scale > 0, self._scale, np.inf)
+        for block in self._records._blocks():
+            check_finite(block)
+            with np.errstate(over="ignore"):
+                # Nothing that large is left after clipping, and everything stays finite.
+                yield np.clip(block / divisor, -_LARGEST, _LARGEST)
