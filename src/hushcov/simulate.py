@@ -90,6 +90,21 @@ def _random(d: int, k: int, generator: np.random.Generator) -> FloatArray:
     return sigma
 
 
+def random_matchings(
+    n_features: int, row_sparsity: int, generator: np.random.Generator
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
+    """Pairs of a random model, i < j, without its matrix, and a uniform number for each.
+
+    k - 1 random matchings; a pair that comes twice counts once.
+    """
+    d = n_features
+    orders = [generator.permutation(d) for _ in range(row_sparsity - 1)]
+    left = np.concatenate([order[: d // 2] for order in orders] or [np.empty(0, np.intp)])
+    right = np.concatenate([o[d // 2 : 2 * (d // 2)] for o in orders] or [np.empty(0, np.intp)])
+    pairs = np.unique(np.minimum(left, right) * d + np.maximum(left, right))
+    return pairs // d, pairs % d, generator.random(len(pairs))
+
+
 MODELS: dict[str, Callable[[int, int, np.random.Generator], FloatArray]] = {
     "block": _block,
     "banded": _banded,

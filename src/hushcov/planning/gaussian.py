@@ -30,7 +30,8 @@ from hushcov.postprocess import universal_threshold
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.intp]
 
-_FEATURES = 1000  # size of the references, at most
+_FEATURES = 100  # size of the references, at most; more features are several such parts
+_REPETITIONS, _MOST_PARTS = 5, 12
 _SPECTRUM = 100  # eigenvalues that stand for all of them, at most
 _DENSE = 60  # from this size on norms of sparse errors come from Lanczos iterations
 _LARGE = 300  # from this size on a few draws of the sampling error are used again and again
@@ -160,10 +161,11 @@ def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> li
     deviation = np.where(diagonal, parameters.diagonal_noise_sd, parameters.noise_sd)
     zero_deviation = ref.variance * math.hypot(parameters.noise_sd, 1 / math.sqrt(n))
     passing = 2 * float(special.ndtr(-limit / zero_deviation))
-    # The zero entries of the full matrix, for a norm that a single entry decides.
-    zeros = len(setting.zero_rows) * (d / size) ** 2
+    # Of the zero entries of the full matrix those in the rows of one part.
+    zeros = len(setting.zero_rows) * (d / size)
     errors = []
-    for draw in range(_n_draws(size)):
+    parts = min(_MOST_PARTS, math.ceil(d / size))
+    for draw in range(parts * (_n_draws(size) if parts == 1 else _REPETITIONS)):
         sampling = setting.sampling[draw % len(setting.sampling)]
         noise = ref.variance * deviation * generator.standard_normal(len(sampling))
         value = kept_mean + sampling / math.sqrt(n) + noise
@@ -175,7 +177,7 @@ def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> li
         rows = np.append(ref.rows, setting.zero_rows[where])
         columns = np.append(ref.columns, setting.zero_columns[where])
         errors.append(_sparse_norm(rows, columns, np.append(error, tail), size))
-    return errors
+    return [max(errors[start : start + parts]) for start in range(0, len(errors), parts)]
 
 
 def _sparse_norm(rows: IndexArray, columns: IndexArray, upper: FloatArray, size: int) -> float:

@@ -13,14 +13,16 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import sparse, special
+from scipy.sparse.linalg import eigsh
 
-from hushcov.simulate import sparse_covariance
+from hushcov.simulate import random_matchings, sparse_covariance
 
 FloatArray = npt.NDArray[np.float64]
 
 REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
 _SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
+_LARGEST_RANDOM = 2000  # features of the random model whose norm is computed
 _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
 
 
@@ -58,8 +60,12 @@ class Reference:
 def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> Reference:
     """The reference of a model at this size, drawn on at most `largest` features."""
     size = min(n_features, max(largest, row_sparsity))
-    diagonal = model == "diagonal"
-    matrix = np.eye(size) if diagonal else sparse_covariance(model, size, row_sparsity)
+    if model == "diagonal":
+        matrix = np.eye(size)
+    elif model == "random" and size < n_features:
+        matrix = _part_of_random(size, n_features, row_sparsity)
+    else:
+        matrix = sparse_covariance(model, size, row_sparsity)
     rows, columns = np.nonzero(np.triu(matrix))
     values = matrix[rows, columns]
     sizes, index = _pool(np.abs(values))
@@ -76,6 +82,39 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
         variance=float(np.mean(np.diag(matrix))),
         root=_square_root(matrix),
     )
+
+
+def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray:
+    """A random model of `size` features, scaled like one of `n_features`.
+
+    The norm of a random model grows with its size, which shifts all its correlations, and a few
+    hundred of them represent the many only if they are spread evenly.
+    """
+    low, high = _extreme_eigenvalues(min(n_features, _LARGEST_RANDOM), row_sparsity)
+    generator = np.random.default_rng(0)
+    rows, columns, ranks = random_matchings(size, row_sparsity, generator)
+    spread = (np.argsort(np.argsort(ranks)) + 0.5) / len(ranks)
+    values = (0.05 + 0.45 * spread) * generator.choice([-1.0, 1.0], len(ranks))
+    matrix = np.zeros((size, size))
+    matrix[rows, columns] = matrix[columns, rows] = values
+    # As `sparse_covariance` does at the full size: positive definite, then norm 1.
+    variance = max(1.0, 0.1 - low)
+    np.fill_diagonal(matrix, variance)
+    return matrix / (variance + high)
+
+
+@lru_cache(maxsize=64)
+def _extreme_eigenvalues(n_features: int, row_sparsity: int) -> tuple[float, float]:
+    """Of the off-diagonal part of a random model."""
+    generator = np.random.default_rng(0)
+    rows, columns, ranks = random_matchings(n_features, row_sparsity, generator)
+    values = (0.05 + 0.45 * ranks) * generator.choice([-1.0, 1.0], len(ranks))
+    upper = sparse.coo_array((values, (rows, columns)), shape=(n_features, n_features))
+    start = generator.standard_normal(n_features)
+    low, high = eigsh(
+        (upper + upper.T).tocsr(), k=2, which="BE", v0=start, tol=1e-3, return_eigenvectors=False
+    )
+    return float(low), float(high)
 
 
 def _square_root(matrix: FloatArray) -> FloatArray:

@@ -204,7 +204,7 @@ def _assemble(
     np.fill_diagonal(integers, diagonal)
     value = 1 / (weight * unit * shrinkage)
     value *= 1 + shrinking_bias(shrinkage, d)
-    trace = float(diagonal.sum()) * value
+    trace = float(diagonal.sum(dtype=np.float64)) * value
     trace_sd = math.sqrt(d) * sigma * PAIR_WEIGHT * value
     value *= _size_correction(sums, products, sigma, (trace, trace_sd), n)
     return Release(

@@ -29,7 +29,6 @@ PAIR_WEIGHT, DIAGONAL_WEIGHT = 4, 3  # relative precision of pairs and of the di
 RADIUS = 8.0  # coordinates are clipped at this many scales
 CLIPPED_RADIUS, CLIPPED_HALF_WIDTH = 1.5, 15  # of the screen on clipped products
 _SQUARED_CORRELATION = 0.15  # of a pair that is not zero, on the reference models
-_UP = 1 + 2.0**-50  # more than two roundings
 _FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers per record
 # Relative bias, times d, when all records are shrunk. Measured on Gaussian records, off and on the
 # diagonal: 4.4 and 2.6 (random), 6.2 and 4.5 (banded), 8.4 and 4.5 (block).
@@ -37,6 +36,7 @@ SHRINKING_BIAS = 5.0
 _LARGEST_HALF_WIDTH = 2047
 _LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
 _NORM_SHARE = 0.02  # of the budget, for a private norm bound
+_UP = 1 + 2.0**-50  # makes up for two roundings
 _BRACKET = (0.1, 10.0)  # of noise over that of the zCDP bound
 
 
