@@ -268,9 +268,11 @@ def test_a_norm_bound_is_at_least_one_and_at_most_the_largest_norm(index, factor
     assert 1 <= bound <= math.isqrt(m.largest_square_norm)
 
 
-def test_the_largest_norm_is_attained():
-    m = product_map(2, [(0, 1)], half_width=100, norm_bound=2**40)
-    values = contribution([1e308, 1e308], m)[:-2]
+@pytest.mark.parametrize(("x", "centre"), [(1e308, 156), (0.0, 10_000), (8.0, 5_000)])
+def test_the_largest_norm_is_attained(x, centre):
+    pairs = [(0, 1)] if x else []
+    m = product_map(2, pairs, half_width=100, centre=centre, norm_bound=2**40)
+    values = contribution([x, x], m)[:-2]
     assert sum(value**2 for value in values) == m.largest_square_norm
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from hushcov._validation import check_real
 from hushcov.accounting.basic import BasicCurve
+from hushcov.accounting.embedding import EmbeddedCurve, embedding_applies
 from hushcov.accounting.events import Event
 from hushcov.accounting.parts import Parts, readings
 from hushcov.accounting.pld import LossDistributionCurve, pld_applies, pld_installed
@@ -22,7 +23,7 @@ _ROUNDS = 100
 class Bound:
     """A proved (epsilon, delta) and the name of the method that proves it.
 
-    The method is "basic", "gaussian" (the exact curve), "zcdp", "rdp" or "pld".
+    The method is "basic", "gaussian" (the exact curve), "zcdp", "rdp", "embedding" or "pld".
     """
 
     epsilon: float
@@ -106,6 +107,8 @@ def _curves(parts: Parts, *, pld: bool) -> Iterator[_Curve]:
         yield BasicCurve(parts)
     if parts.mu or parts.bounded_range or parts.pure:
         yield RenyiCurve(parts)
+    if embedding_applies(parts):
+        yield EmbeddedCurve(parts)
     if pld and pld_applies(parts) and pld_installed():
         yield LossDistributionCurve(parts)
 

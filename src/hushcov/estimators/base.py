@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushcov._validation import check_choice
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import DataError, ParameterError
 from hushcov.mechanisms import Release
 from hushcov.records import PairDifferences, Records, open_records
 
@@ -26,20 +28,27 @@ class PrivateCovariance(EmpiricalCovariance):
     store_precision: bool
 
     def score(self, X_test: Any, y: Any = None) -> float:
-        """Gaussian log-likelihood of `X_test` under the released covariance.
+        """Gaussian log-likelihood of `X_test` under the released covariance and mean zero.
 
+        No mean is released: subtract a public one from the rows beforehand.
         Not covered by the guarantee: the score of sensitive rows is a new, uncharged release.
         """
         _refuse_bad_rows(X_test)
         return float(super().score(X_test, y))
 
     def mahalanobis(self, X: Any) -> FloatArray:
-        """Squared Mahalanobis distances of rows under the released covariance.
+        """Squared Mahalanobis distances of rows from zero under the released covariance.
 
+        No mean is released: subtract a public one from the rows beforehand.
         Not covered by the guarantee: distances of sensitive rows are a new, uncharged release.
         """
         _refuse_bad_rows(X)
         return np.asarray(super().mahalanobis(X))
+
+    def get_precision(self) -> FloatArray:
+        """The inverse of the released covariance; see `precision_`."""
+        check_is_fitted(self, "covariance_")
+        return pseudo_inverse(self.covariance_) if self.precision_ is None else self.precision_
 
     def labelled_covariance(self, library: str = "pandas") -> Any:
         """The released covariance with the names of the features.
@@ -48,7 +57,7 @@ class PrivateCovariance(EmpiricalCovariance):
         ----------
         library : {"pandas", "polars"}
             Whose DataFrame to return. Polars has no row labels: its first column, `feature`,
-            has the names.
+            has the names, so that no feature may be called that.
         """
         check_is_fitted(self, "covariance_")
         check_choice("library", library, ("pandas", "polars"))
@@ -60,16 +69,39 @@ class PrivateCovariance(EmpiricalCovariance):
             return pd.DataFrame(self.covariance_, index=names, columns=names)
         import polars as pl
 
+        if "feature" in names:
+            raise ParameterError(
+                "library must be 'pandas' for a feature that is called 'feature', got 'polars', "
+                "whose first column has that name: use pandas, or rename the feature."
+            )
         columns = {name: self.covariance_[:, i] for i, name in enumerate(names)}
         return pl.DataFrame({"feature": names} | columns)
+
+    @contextmanager
+    def _fresh(self) -> Iterator[None]:
+        """Fit without what an earlier fit left, and bring that back if this one is refused."""
+        earlier = dict(vars(self))
+        for name in earlier:
+            if name.endswith("_"):
+                delattr(self, name)
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = earlier
+            raise
 
     def _open(self, X: Any) -> Records:
         """Rows as Records. Shape and names are read; values are not, beyond conversion."""
         records = open_records(X)
         if isinstance(X, Records | str | os.PathLike):
             self.n_features_in_ = records.n_features
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         else:
+            names = list(getattr(X, "columns", ()))
+            if len(set(names)) < len(names):
+                raise DataError(
+                    f"X must have column names that all differ, got {len(set(names))} different "
+                    f"ones for {len(names)} columns: rename the columns."
+                )
             # Column names and their number only: scikit-learn's own checks of the values quote
             # them in messages, and finiteness is checked in the one pass over the data.
             validate_data(self, X, skip_check_array=True)
@@ -81,9 +113,7 @@ class PrivateCovariance(EmpiricalCovariance):
         self.covariance_ = covariance
         self.support_ = covariance != 0
         self.location_ = np.zeros(len(covariance))
-        self.precision_ = (
-            linalg.pinvh(covariance, check_finite=False) if self.store_precision else None
-        )
+        self.precision_ = pseudo_inverse(covariance) if self.store_precision else None
         return self
 
     def _check_flags(self, *names: str) -> None:
@@ -100,6 +130,18 @@ class PrivateCovariance(EmpiricalCovariance):
                     f"{name} is required: it is a public input and is never inferred from X. "
                     f"Pass {name}=... to {type(self).__name__}."
                 )
+
+
+def pseudo_inverse(covariance: FloatArray) -> FloatArray:
+    """The inverse of a symmetric matrix, with zeros in directions where there is none.
+
+    It is taken in units of the standard deviations, so that features of any scale count alike;
+    a pseudo-inverse in the unit of the data takes the smallest features for rounding errors.
+    """
+    deviation = np.sqrt(np.abs(np.diag(covariance)))
+    deviation[deviation == 0] = 1.0
+    unit = np.multiply.outer(deviation, deviation)
+    return np.asarray(linalg.pinvh(covariance / unit, check_finite=False) / unit)
 
 
 def _refuse_bad_rows(X: Any) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from hushcov._validation import check_choice, check_real
 from hushcov.estimators.runs import GaussianRun
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.mechanisms.gaussian import gaussian_parameters
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.postprocess import universal_threshold
+from hushcov.postprocess import detection_deviation, universal_threshold
 
 _FEW = 5  # nonzeros of a row that are assumed where nothing is declared
 _NINE_OF_TEN = 1.2815515655446004  # normal quantile of 0.9
@@ -48,8 +48,9 @@ class GaussianCovariance(ScaledCovariance):
     ----------
     covariance_, precision_, support_, noise_sd_, feature_scale_, release_, location_
         As in `ScreenedCovariance`; every entry is released.
-    detection_limit_ : float
-        The smallest correlation that passes the threshold nine times out of ten.
+    detection_limit_ : float or None
+        The smallest correlation that passes the threshold nine times out of ten; 1 where no
+        correlation does, None without a threshold.
     parameters_ : GaussianParameters
         Every public quantity of the mechanism.
 
@@ -104,19 +105,15 @@ class GaussianCovariance(ScaledCovariance):
         return min(_FEW, n_features) if self.row_sparsity is None else self.row_sparsity
 
     def _planned(self, inputs: ReleaseInputs) -> GaussianRun:
+        level = self._check_threshold(
+            self.threshold, "universal", at_most=math.inf, cure="follows from the noise."
+        )
         self.parameters_ = gaussian_parameters(
             inputs, clipping=self.clipping, row_norm=self.row_norm
         )
-        noise_sd = self.parameters_.noise_sd
-        level = self._level(universal_threshold(noise_sd, inputs.n_records, inputs.n_features))
-        self.detection_limit_ = min(1.0, level + _NINE_OF_TEN * noise_sd)
+        noise_sd, n_records = self.parameters_.noise_sd, inputs.n_records
+        if level is None:
+            level = universal_threshold(noise_sd, n_records, inputs.n_features)
+        deviation = detection_deviation(noise_sd, n_records)
+        self.detection_limit_ = min(1.0, level + _NINE_OF_TEN * deviation) if level else None
         return GaussianRun(self.parameters_, level)
-
-    def _level(self, universal: float) -> float:
-        if self.threshold is None:
-            return 0.0
-        if isinstance(self.threshold, str):
-            check_choice("threshold", self.threshold, ("universal",))
-            return universal
-        cure = 'None keeps all entries, "universal" follows from the noise.'
-        return check_real("threshold", self.threshold, above=-1e-300, cure=cure)

@@ -195,18 +195,19 @@ class MultiscaleCovariance(PrivateCovariance):
         PrivacyConditionError
             If the guarantee cannot be certified for this n; before any record is read.
         """
-        records = self._open(X)
-        parameters = self.public_parameters(records.n_records, records.n_features)
-        try:
-            certify(parameters, private=self.random_state is None, exact_statistic=False)
-        except PrivacyConditionError as error:
-            if self.assume_centered:
-                raise
-            note = " Records are counted in pairs here, since assume_centered=False."
-            raise PrivacyConditionError(str(error) + note, error.smallest_private_n) from None
-        entropy = entropy_source(self.random_state)
-        moments = second_moments(records, grid_for(parameters))
-        return self._release(moments, parameters, entropy)
+        with self._fresh():
+            records = self._open(X)
+            parameters = self.public_parameters(records.n_records, records.n_features)
+            try:
+                certify(parameters, private=self.random_state is None, exact_statistic=False)
+            except PrivacyConditionError as error:
+                if self.assume_centered:
+                    raise
+                note = " Records are counted in pairs here, since assume_centered=False."
+                raise PrivacyConditionError(str(error) + note, error.smallest_private_n) from None
+            entropy = entropy_source(self.random_state)
+            moments = second_moments(records, grid_for(parameters))
+            return self._release(moments, parameters, entropy)
 
     def fit_statistics(self, moments: Moments) -> Self:
         """Release from second moments: integer ones, or simulated ones with the n they stand for.
@@ -219,14 +220,13 @@ class MultiscaleCovariance(PrivateCovariance):
                 "moments must be SecondMoments or SimulatedMoments, got "
                 f"{type(moments).__name__}: compute them with hushcov.records.second_moments."
             )
-        parameters = self.public_parameters(moments.n_records, moments.n_features)
-        entropy = entropy_source(self.random_state)
-        self.n_features_in_ = moments.n_features
-        self.__dict__.pop("feature_names_in_", None)  # moments have no names
-        return self._release(moments, parameters, entropy)
+        with self._fresh():
+            parameters = self.public_parameters(moments.n_records, moments.n_features)
+            entropy = entropy_source(self.random_state)
+            self.n_features_in_ = moments.n_features
+            return self._release(moments, parameters, entropy)
 
     def _release(self, moments: Moments, parameters: Parameters, entropy: Entropy) -> Self:
-        self.__dict__.pop("plan_", None)  # of an earlier fit
         if isinstance(parameters, CalibratedParameters):
             self.plan_ = self._plan(moments.n_records, moments.n_features)
             if self.plan_.hopeless:

@@ -43,10 +43,9 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class ScreenedRun:
-    """A screened release; `keep_above` counts standard deviations."""
+    """A screened release, thresholded as its design says."""
 
     parameters: ScreenedParameters
-    keep_above: float
 
     def certify(self, *, private: bool) -> Guarantee:
         """See `certify_screened`."""
@@ -60,7 +59,8 @@ class ScreenedRun:
         """A number of standard deviations, noise and sampling together."""
         assert release.noise_sd is not None
         n_records = self.parameters.inputs.n_records
-        return self.keep_above * detection_deviation(release.noise_sd[0], n_records)
+        deviation = detection_deviation(release.noise_sd[0], n_records)
+        return self.parameters.design.keep_above * deviation
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
+from dataclasses import replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov._validation import check_choice, check_real
+from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import calibrate_zcdp
 from hushcov.estimators.base import FloatArray, PrivateCovariance
 from hushcov.estimators.runs import Run
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.scales import ScaleParameters, release_scales, scale_parameters
+from hushcov.mechanisms.scales import (
+    FeatureScales,
+    ScaleParameters,
+    release_scales,
+    scale_parameters,
+)
 from hushcov.noise import entropy_source
+from hushcov.planning import Forecast
 from hushcov.postprocess import (
     hard_threshold,
     normal_interval,
@@ -30,6 +39,7 @@ from hushcov.records import check_feature_scale
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
+_HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 
 
 class ScaledCovariance(PrivateCovariance):
@@ -50,36 +60,70 @@ class ScaledCovariance(PrivateCovariance):
         X : array-like of shape (n_records, n_features), path of a .npy file, or Records
         y : ignored
         """
-        records = self._open(X)
-        scales = self._scale_parameters(records.n_records, records.n_features)
-        inputs = self._inputs(records.n_records, records.n_features, scales)
-        public_scale = self._public_scale(records.n_features)
-        run = self._planned(inputs)
-        run.certify(private=self.random_state is None)
-        # Nothing has been read from the records so far, and all that follows is certified.
-        entropy = entropy_source(self.random_state)
-        if scales is None:
-            self.feature_scale_ = public_scale
-        else:
-            self.feature_scale_ = release_scales(records, scales, entropy).scale
-        release = run.release(records, self.feature_scale_, entropy)
-        self.n_records_ = records.n_records
-        self._threshold = run.threshold(release)
-        covariance = hard_threshold(release.covariance(), self._threshold_matrix(release))
-        if self.positive_semidefinite:
-            covariance = project_psd(covariance)
-        return self._store(release, covariance)
+        with self._fresh():
+            records = self._open(X)
+            inputs, scales = self._inputs(records.n_records, records.n_features)
+            scale = self._public_scale(records.n_features)
+            run = self._planned(inputs)
+            run.certify(private=self.random_state is None)
+            # Nothing has been read from the records so far, and all that follows is certified.
+            entropy = entropy_source(self.random_state)
+            if scales is not None:
+                scale = trusted_scale(release_scales(records, scales, entropy))
+            release = run.release(records, scale, entropy)
+            self.feature_scale_ = scale
+            self.n_records_ = records.n_records
+            self._threshold = run.threshold(release)
+            covariance = hard_threshold(_in_scales(release), self._threshold)
+            if self.positive_semidefinite:
+                covariance = project_psd(covariance)
+            return self._store(release, covariance * np.multiply.outer(scale, scale))
 
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Every public input for this size, with the privacy events of estimating scales.
 
         `n_records` counts what is averaged: half the rows if not `assume_centered`.
         """
-        return self._inputs(n_records, n_features, self._scale_parameters(n_records, n_features))
+        return self._inputs(n_records, n_features)[0]
 
     @property
     def noise_sd_(self) -> FloatArray:
         """Standard deviation of the privacy noise of each released entry, NaN elsewhere."""
+        deviation = self._noise_in_scales()
+        deviation *= np.multiply.outer(self.feature_scale_, self.feature_scale_)
+        return np.where(self.release_.released, deviation, np.nan)
+
+    def covariance_interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Ends of an interval for every entry of the covariance that was released and kept.
+
+        They count sampling error (as for Gaussian records) and privacy noise, and each covers
+        the true entry with probability `level`, given that the entry passed the threshold. What
+        bounding the records takes off large values is not counted: with 10 features and high
+        correlations, intervals of level 0.95 cover 90 % of the time. NaN where the threshold set
+        the estimate to zero; `positive_semidefinite` does not move the intervals.
+        Post-processing: it costs no privacy.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_features, n_features)
+        """
+        noise = self._noise_in_scales()
+        level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
+        estimate = _in_scales(self.release_)
+        deviation = np.hypot(noise, sampling_sd(estimate, self.n_records_))
+        kept = np.nonzero(np.triu(hard_threshold(estimate, self._threshold), 1))
+        limit = np.full(len(kept[0]), self._threshold)
+        pairs = thresholded_interval(estimate[kept], deviation[kept], limit, level)
+        variances = normal_interval(np.diag(estimate), np.diag(deviation), level)
+        ends = np.full((2, *estimate.shape), np.nan)
+        for end, pair, variance in zip(ends, pairs, variances, strict=True):
+            end[kept] = end.T[kept] = pair
+            np.fill_diagonal(end, variance)
+        lower, upper = ends * np.multiply.outer(self.feature_scale_, self.feature_scale_)
+        return lower, upper
+
+    def _noise_in_scales(self) -> FloatArray:
+        """Standard deviation of the noise of every entry, in units of its features' scales."""
         check_is_fitted(self, "release_")
         if self.release_.noise_sd is None:
             raise ParameterError(
@@ -87,59 +131,47 @@ class ScaledCovariance(PrivateCovariance):
                 "mechanism='screened' for noise_sd_ and covariance_interval."
             )
         off_diagonal, diagonal = self.release_.noise_sd
-        deviation = np.full_like(self.covariance_, off_diagonal)
+        deviation = np.full(self.covariance_.shape, off_diagonal)
         np.fill_diagonal(deviation, diagonal)
-        deviation *= np.multiply.outer(self.feature_scale_, self.feature_scale_)
-        return np.where(self.release_.released, deviation, np.nan)
-
-    def covariance_interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Ends of an interval for every entry of the covariance that is not zero in the estimate.
-
-        They count sampling error (as for Gaussian records) and privacy noise, and each covers
-        the true entry with probability `level`, given that the entry passed the threshold. NaN
-        where the estimate is zero. Post-processing: it costs no privacy.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_features, n_features)
-        """
-        check_is_fitted(self, "release_")
-        level = check_real("level", level, above=0, at_most=1, cure="0.95 is usual.")
-        estimate = self.release_.covariance()
-        # A constant feature has neither noise nor spread.
-        deviation = np.hypot(self.noise_sd_, sampling_sd(estimate, self.n_records_))
-        deviation = np.maximum(deviation, np.finfo(float).tiny)
-        lower, upper = np.full_like(estimate, np.nan), np.full_like(estimate, np.nan)
-        threshold = self._threshold_matrix(self.release_)
-        at = np.nonzero(np.triu(hard_threshold(estimate, threshold), 1))
-        threshold = threshold[at]
-        ends = thresholded_interval(estimate[at], deviation[at], threshold, level)
-        plain = normal_interval(np.diag(estimate), np.diag(deviation), level)
-        for matrix, entries, diagonal in zip((lower, upper), ends, plain, strict=True):
-            matrix[at] = matrix.T[at] = entries
-            np.fill_diagonal(matrix, diagonal)
-        return lower, upper
-
-    def _threshold_matrix(self, release: Release) -> FloatArray:
-        """What an off-diagonal entry must exceed to be kept."""
-        assert release.feature_scale is not None
-        scale = release.feature_scale
-        return self._threshold * np.multiply.outer(scale, scale)
+        return deviation
 
     def _public_scale(self, n_features: int) -> FloatArray:
         """The scales given; ones where they are still to be estimated."""
         given = 1.0 if self.feature_scale is None else self.feature_scale
+        odd = isinstance(given, str | bool | np.ma.MaskedArray)
+        if odd or (isinstance(given, np.ndarray) and given.dtype.kind not in "iufO"):
+            raise ParameterError(
+                "feature_scale must be None, a number or one number for each feature, got "
+                f"{type(given).__name__}: pass standard deviations that are public."
+            )
         return check_feature_scale(given, n_features)
 
-    def _scale_parameters(self, n_records: int, n_features: int) -> ScaleParameters | None:
-        """Parameters of the private scales, if there are to be any."""
+    def _inputs(
+        self, n_records: int, n_features: int
+    ) -> tuple[ReleaseInputs, ScaleParameters | None]:
+        """Every public input, and the parameters of private scales if there are to be any."""
         self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
         self._check_given("epsilon", "delta")
-        rho = calibrate_zcdp(self.epsilon, self.delta)
+        inputs = ReleaseInputs(
+            n_records=n_records,
+            n_features=n_features,
+            row_sparsity=check_integer(
+                "row_sparsity",
+                self._row_sparsity(n_features),
+                at_least=1,
+                at_most=n_features,
+                cure="it counts the nonzero entries of a row, the diagonal included, of "
+                f"n_features = {n_features}.",
+            ),
+            epsilon=self.epsilon,  # type: ignore[arg-type]
+            delta=self.delta,  # type: ignore[arg-type]
+        )
+        rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
         share = self._scale_share(n_records, n_features, rho)
         if self.feature_scale is not None:
-            return None
-        return scale_parameters(n_records, n_features, math.sqrt(2 * share * rho))
+            return inputs, None
+        scales = scale_parameters(n_records, n_features, math.sqrt(2 * share * rho))
+        return replace(inputs, spent=(scales.event,)), scales
 
     def _scale_share(self, n_records: int, n_features: int, rho: float) -> float:
         """Share of the budget for scales; "auto" balances their errors against what is left."""
@@ -149,16 +181,27 @@ class ScaledCovariance(PrivateCovariance):
         cure = 'it is the share of the budget that estimating scales spends; "auto" chooses it.'
         return check_real("scale_share", self.scale_share, above=0, at_most=0.9, cure=cure)
 
-    def _inputs(
-        self, n_records: int, n_features: int, scales: ScaleParameters | None
-    ) -> ReleaseInputs:
-        return ReleaseInputs(
-            n_records=n_records,
-            n_features=n_features,
-            row_sparsity=self._row_sparsity(n_features),
-            epsilon=self.epsilon,  # type: ignore[arg-type]
-            delta=self.delta,  # type: ignore[arg-type]
-            spent=() if scales is None else (scales.event,),
+    def _check_threshold(self, value: Any, word: str, *, at_most: float, cure: str) -> float | None:
+        """A threshold as a number, or None for the one that `word` stands for."""
+        if isinstance(value, str) and value == word:
+            return None
+        if value is None or (isinstance(value, Real) and value == 0 and value is not False):
+            return 0.0
+        cure = f"None and 0 keep every entry, {word!r} {cure}"
+        return check_real("threshold", value, above=0, at_most=at_most, cure=cure)
+
+    def _warn_if_hopeless(self, inputs: ReleaseInputs, forecast: Forecast) -> None:
+        """Say so before anything is spent on an estimate that is not expected to be of use."""
+        if forecast.typical_error < _HOPELESS:
+            return
+        counted = "records" if self.assume_centered else "pairs of records"
+        warnings.warn(
+            f"{inputs.n_records:,} {counted} of {inputs.n_features:,} features are too few at "
+            f"this budget: the predicted error of {forecast.mechanism} is "
+            f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero "
+            "matrix. Use more records, fewer features, or a larger budget.",
+            AccuracyWarning,
+            stacklevel=4,
         )
 
     @abstractmethod
@@ -168,3 +211,28 @@ class ScaledCovariance(PrivateCovariance):
     @abstractmethod
     def _planned(self, inputs: ReleaseInputs) -> Run:
         """Choose what to run, from public inputs alone, and store what is to be known of it."""
+
+
+def trusted_scale(scales: FeatureScales) -> FloatArray:
+    """Released scales to work with: no uncertain one is larger than the largest certain one.
+
+    An uncertain scale may be off by many orders of magnitude, and the noise of a feature grows with
+    its scale: one that is far too large would drown all others. One that is too small clips the
+    feature.
+    """
+    if scales.uncertain.all():
+        return scales.scale
+    largest = scales.scale[~scales.uncertain].max()
+    return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
+
+
+def _in_scales(release: Release) -> FloatArray:
+    """The released matrix in units of the features' scales; zeros for constant features.
+
+    In these units noise is the same for all features, so thresholds, projections and intervals
+    treat features of any scale alike.
+    """
+    matrix = replace(release, feature_scale=None).covariance()
+    constant = release.feature_scale == 0
+    matrix[constant] = matrix[:, constant] = 0.0
+    return matrix

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov._validation import check_choice, check_real
+from hushcov._validation import check_choice
 from hushcov.estimators.runs import ScreenedRun
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import NORMS, SCREENS
-from hushcov.planning import ScreenedPlan, plan_screened
+from hushcov.planning import Forecast, ScreenedPlan, plan_screened
+from hushcov.planning.screened import detection_limit, predicted_errors
 
 
 class ScreenedCovariance(ScaledCovariance):
@@ -134,29 +136,32 @@ class ScreenedCovariance(ScaledCovariance):
         return self.release_.released
 
     def plan(self, n_records: int, n_features: int) -> ScreenedPlan:
-        """The design for this size and the error to expect, from public inputs alone."""
+        """The design for this size and the error to expect, from public inputs alone.
+
+        `n_records` counts what is averaged: half the rows if not `assume_centered`.
+        """
         return self._plan(self.public_inputs(n_records, n_features))
 
     def _plan(self, inputs: ReleaseInputs) -> ScreenedPlan:
         check_choice("screen", self.screen, SCREENS)
         check_choice("norm_bound", self.norm_bound, NORMS)
-        return plan_screened(inputs, self.screen, self.norm_bound)
+        keep_above = self._check_threshold(
+            self.threshold, "auto", at_most=100, cure="takes the planned number of deviations."
+        )
+        plan = plan_screened(inputs, self.screen, self.norm_bound)
+        if keep_above is None:
+            return plan
+        design = replace(plan.parameters.design, keep_above=keep_above)
+        parameters = replace(plan.parameters, design=design)
+        return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
 
     def _planned(self, inputs: ReleaseInputs) -> ScreenedRun:
         self.plan_ = self._plan(inputs)
         self.detection_limit_ = self.plan_.detection_limit
-        parameters = self.plan_.parameters
-        return ScreenedRun(parameters, self._keep_above(parameters.design.keep_above))
+        forecast = Forecast("screened", self.plan_.predicted_error, self.detection_limit_)
+        self._warn_if_hopeless(inputs, forecast)
+        return ScreenedRun(self.plan_.parameters)
 
     def _row_sparsity(self, n_features: int) -> int:
         self._check_given("row_sparsity")
         return self.row_sparsity  # type: ignore[return-value]
-
-    def _keep_above(self, planned: float) -> float:
-        if self.threshold is None:
-            return 0.0
-        if isinstance(self.threshold, str):
-            check_choice("threshold", self.threshold, ("auto",))
-            return planned
-        cure = 'None keeps all selected pairs, "auto" takes the planned number.'
-        return check_real("threshold", self.threshold, above=-1e-300, cure=cure)

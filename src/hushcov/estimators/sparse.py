@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from hushcov._validation import check_choice
 from hushcov.estimators.runs import GaussianRun, MultiscaleRun, Run, ScreenedRun
 from hushcov.estimators.scaled import ScaledCovariance
-from hushcov.exceptions import AccuracyWarning
 from hushcov.mechanisms.gaussian import gaussian_parameters
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.planning import MECHANISMS, Comparison, compare, plan_screened
@@ -123,21 +121,12 @@ class PrivateSparseCovariance(ScaledCovariance):
         self.mechanism_ = self.plan_.best.mechanism if self.mechanism == "auto" else self.mechanism
         chosen = next(f for f in self.plan_.forecasts if f.mechanism == self.mechanism_)
         self.detection_limit_ = chosen.detection_limit
-        if chosen.typical_error >= 1:
-            warnings.warn(
-                f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at "
-                f"this budget: the predicted error of {self.mechanism_} is "
-                f"{chosen.typical_error:.2g} of the covariance's norm, no better than the zero "
-                "matrix. Use more records, fewer features, or a larger budget.",
-                AccuracyWarning,
-                stacklevel=3,
-            )
+        self._warn_if_hopeless(inputs, chosen)
         return _RUNS[self.mechanism_](inputs)
 
 
 def _screened(inputs: ReleaseInputs) -> Run:
-    parameters = plan_screened(inputs).parameters
-    return ScreenedRun(parameters, parameters.design.keep_above)
+    return ScreenedRun(plan_screened(inputs).parameters)
 
 
 def _gaussian(inputs: ReleaseInputs) -> Run:

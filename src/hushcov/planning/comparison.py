@@ -143,12 +143,24 @@ def multiscale_inputs(inputs: ReleaseInputs) -> CalibratedInputs:
     )
 
 
-def smallest_n(inputs: ReleaseInputs, mechanism: str, model: str, target: float) -> int | None:
-    """The fewest records, to within 2 %, that reach a target error on a model; None beyond 1e12."""
+def smallest_n(
+    inputs: ReleaseInputs | Callable[[int], ReleaseInputs],
+    mechanism: str,
+    model: str,
+    target: float,
+    *,
+    rough: bool = False,
+) -> int | None:
+    """The fewest records, to within 2 %, that reach a target error on a model; None beyond 1e12.
+
+    Where other inputs depend on the number of records, as the share of the budget for scales
+    does, `inputs` is a function of it.
+    """
     low, high = _SMALLEST_N, _LARGEST_N
 
     def error(n_records: int) -> float:
-        return forecast(replace(inputs, n_records=n_records), mechanism).predicted_error[model]
+        at = inputs(n_records) if callable(inputs) else replace(inputs, n_records=n_records)
+        return forecast(at, mechanism, rough=rough).predicted_error[model]
 
     if error(high) > target:
         return None

@@ -19,11 +19,11 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse, special
-from scipy.sparse.linalg import eigsh
+from scipy import special
 
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters
 from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.planning.norms import sparse_norms
 from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
 from hushcov.postprocess import universal_threshold
 
@@ -33,7 +33,6 @@ IndexArray = npt.NDArray[np.intp]
 _FEATURES = 100  # size of the references, at most; more features are several such parts
 _REPETITIONS, _MOST_PARTS = 5, 12
 _SPECTRUM = 100  # eigenvalues that stand for all of them, at most
-_DENSE = 60  # from this size on norms of sparse errors come from Lanczos iterations
 _LARGE = 300  # from this size on a few draws of the sampling error are used again and again
 _FEW = 3
 _SEED = 7
@@ -176,18 +175,7 @@ def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> li
         tail *= generator.choice((-1.0, 1.0), chance)
         rows = np.append(ref.rows, setting.zero_rows[where])
         columns = np.append(ref.columns, setting.zero_columns[where])
-        errors.append(_sparse_norm(rows, columns, np.append(error, tail), size))
+        upper = np.append(error, tail)
+        draws = np.zeros(len(upper), dtype=np.intp)
+        errors.append(float(sparse_norms(draws, rows, columns, upper, 1, size)[0]))
     return [max(errors[start : start + parts]) for start in range(0, len(errors), parts)]
-
-
-def _sparse_norm(rows: IndexArray, columns: IndexArray, upper: FloatArray, size: int) -> float:
-    """Operator norm of the symmetric matrix with these entries in its upper triangle."""
-    if size < _DENSE:
-        dense = np.zeros((size, size))
-        np.add.at(dense, (rows, columns), upper)
-        return float(np.abs(np.linalg.eigvalsh(dense, UPLO="U")).max())
-    matrix = sparse.coo_array((upper, (rows, columns)), shape=(size, size)).tocsr()
-    matrix = matrix + matrix.T - sparse.diags_array(matrix.diagonal())
-    start = np.random.default_rng(_SEED).standard_normal(size)
-    value = eigsh(matrix, k=1, which="LM", v0=start, tol=1e-2, return_eigenvectors=False)
-    return float(abs(value[0]))

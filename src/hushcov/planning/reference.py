@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,12 @@ class Reference:
     values: FloatArray
     size_index: npt.NDArray[np.intp]
     variance: float
-    root: FloatArray  # symmetric square root of `matrix`
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """Symmetric square root of `matrix`."""
+        values, vectors = np.linalg.eigh(self.matrix)
+        return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
     @property
     def n_zeros(self) -> float:
@@ -80,7 +85,6 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
         values=values,
         size_index=index,
         variance=float(np.mean(np.diag(matrix))),
-        root=_square_root(matrix),
     )
 
 
@@ -115,11 +119,6 @@ def _extreme_eigenvalues(n_features: int, row_sparsity: int) -> tuple[float, flo
         (upper + upper.T).tocsr(), k=2, which="BE", v0=start, tol=1e-3, return_eigenvectors=False
     )
     return float(low), float(high)
-
-
-def _square_root(matrix: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:

@@ -34,9 +34,11 @@ from hushcov.mechanisms.screened.parameters import (
     shrunk_part,
 )
 from hushcov.planning.descent import descend
+from hushcov.planning.norms import sparse_norms
 from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
 
 FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.intp]
 
 _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40
@@ -139,12 +141,17 @@ def draw_errors(
     chance[off] = found_probability(parameters, ref, correlation)
     threshold = _threshold(parameters, ref)
     kept = (uniforms < chance) & (~off | (np.abs(value) > threshold))
-    errors = np.zeros((n_draws, *ref.matrix.shape))
-    errors[:, ref.rows, ref.columns] = np.where(kept, value, 0.0) - ref.values
-    _add_false_pairs(errors, parameters, ref, generator)
-    lower = np.tril_indices(len(ref.matrix), -1)
-    errors[:, lower[0], lower[1]] = errors[:, lower[1], lower[0]]
-    return np.asarray(np.abs(np.linalg.eigvalsh(errors)).max(axis=1))
+    errors = np.where(kept, value, 0.0) - ref.values
+    draws = np.repeat(np.arange(n_draws), len(ref.values))
+    false = _false_pairs(parameters, ref, n_draws, generator)
+    return sparse_norms(
+        np.append(draws, false[0]),
+        np.append(np.tile(ref.rows, n_draws), false[1]),
+        np.append(np.tile(ref.columns, n_draws), false[2]),
+        np.append(errors.ravel(), false[3]),
+        n_draws,
+        len(ref.matrix),
+    )
 
 
 def found_probability(
@@ -271,27 +278,30 @@ def _sampling_noise(
     return np.asarray(noise[:, ref.rows, ref.columns] / math.sqrt(2 * n_records))
 
 
-def _add_false_pairs(
-    errors: FloatArray,
+def _false_pairs(
     parameters: ScreenedParameters,
     ref: Reference,
+    n_draws: int,
     generator: np.random.Generator,
-) -> None:
-    """Values kept at pairs without covariance, at the rate of the full size per feature."""
+) -> tuple[IndexArray, IndexArray, IndexArray, FloatArray]:
+    """Values kept at pairs without covariance, at the rate of the full size per feature.
+
+    Returns draw, row, column and value of each.
+    """
     inputs, size = parameters.inputs, len(ref.matrix)
     _, false = _selection(parameters, ref, np.zeros(1))
-    noise = math.hypot(_value_law(parameters, ref).pair, ref.variance / math.sqrt(inputs.n_records))
+    sampling = ref.variance / math.sqrt(inputs.n_records)
+    noise = math.hypot(_value_law(parameters, ref).pair, sampling)
     keep = parameters.design.keep_above
     rate = false * 2 * float(special.ndtr(-keep)) * size / inputs.n_features
-    number = generator.poisson(min(rate, size * (size - 1) / 2), size=len(errors))
-    draw = np.repeat(np.arange(len(errors)), number)
-    rows, columns = generator.integers(size, size=(2, len(draw)))
+    number = generator.poisson(min(rate, size * (size - 1) / 2), size=n_draws)
+    draws = np.repeat(np.arange(n_draws), number)
+    rows, columns = generator.integers(size, size=(2, len(draws)))
     # Normal, given that it is beyond the threshold.
-    tail = special.ndtr(-keep) * generator.uniform(1e-12, 1.0, len(draw))
-    value = -special.ndtri(tail) * noise * generator.choice([-1.0, 1.0], len(draw))
-    apart = (rows != columns) & (ref.matrix[rows, columns] == 0)
-    low, high = np.minimum(rows, columns)[apart], np.maximum(rows, columns)[apart]
-    errors[draw[apart], low, high] = value[apart]
+    tail = special.ndtr(-keep) * generator.uniform(1e-12, 1.0, len(draws))
+    values = -special.ndtri(tail) * noise * generator.choice([-1.0, 1.0], len(draws))
+    at = (rows != columns) & (ref.matrix[rows, columns] == 0)
+    return draws[at], rows[at], columns[at], values[at]
 
 
 def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:

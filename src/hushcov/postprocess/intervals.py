@@ -16,8 +16,8 @@ _REACH = 12.0  # standard deviations within which the ends of an interval are lo
 
 def sampling_sd(covariance: FloatArray, n_records: int) -> FloatArray:
     """Standard deviation of the entries of an empirical covariance of Gaussian records."""
-    variance = np.maximum(np.diag(covariance), 0.0)
-    return np.sqrt((np.multiply.outer(variance, variance) + covariance**2) / n_records)
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    return np.asarray(np.hypot(np.multiply.outer(scale, scale), covariance) / math.sqrt(n_records))
 
 
 def normal_interval(
@@ -48,7 +48,9 @@ def _solve(
     size: FloatArray, deviation: FloatArray, threshold: FloatArray, probability: float
 ) -> FloatArray:
     """The true value at which an estimate is at most `size` with this probability."""
-    low, high = size - _REACH * deviation, size + _REACH * deviation
+    # An estimate just beyond the threshold may be that of any value down to one on the other side.
+    high = size + _REACH * deviation
+    low = -high
     for _ in range(_STEPS):
         middle = 0.5 * (low + high)
         above = _below(size, middle, deviation, threshold) > probability

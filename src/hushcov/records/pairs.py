@@ -29,8 +29,8 @@ class PairDifferences(Records):
     def __init__(self, records: Records) -> None:
         if records.n_records < 2:
             raise DataError(
-                "pair differences need at least 2 records, got 1: add records, or pass "
-                "assume_centered=True if their mean is known to be zero."
+                "pair differences need at least 2 records, got n_samples = 1: add records, or "
+                "pass assume_centered=True if their mean is known to be zero."
             )
         self.n_records = records.n_records // 2
         self.n_features = records.n_features

@@ -89,7 +89,7 @@ def release_screened(
     if parameters.norm_mu is not None:
         bound = release_norm_bound(records, products, parameters, entropy, progress=progress)
         products = _product_map(grid, rows, columns, parameters, bound)
-    sigma = sum_sigma(products.norm_bound, parameters.mu)
+    sigma = sum_sigma(products.norm_bound, parameters.mu)  # proof: step 7
     sums = products.sum(records, progress=progress)  # proof: step 5
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
     return _assemble(sums, products, sigma, parameters, guarantee)  # proof: step 9
@@ -155,7 +155,7 @@ def release_norm_bound(
     noisy = counts + rounded_normal(entropy.generator, sigma, len(counts))
     above = np.cumsum(noisy[::-1])[::-1]  # records in this bin or a higher one, about
     median = int(np.flatnonzero(above >= parameters.inputs.n_records / 2)[-1:].sum())
-    return products.norm_of_bin(median, parameters.design.norm_factor)
+    return products.norm_of_bin(median, parameters.design.norm_factor)  # proof: step 4
 
 
 def _product_map(
@@ -165,7 +165,7 @@ def _product_map(
     parameters: ScreenedParameters,
     norm_bound: int,
 ) -> ProductMap:
-    factor_range, size_range = ranges(norm_bound)
+    factor_range, size_range = ranges(norm_bound)  # proof: step 6
     d, unit = parameters.inputs.n_features, parameters.integers_per_square
     return ProductMap(
         grid=grid,

@@ -226,6 +226,7 @@ def screened_parameters(
 
     if not certified:
         return draft(1.0)
+    # proof: step 8
     return draft(calibrate(lambda m: draft(m).events, inputs.epsilon, inputs.delta, _BRACKET))
 
 
@@ -248,7 +249,7 @@ def _half_width(inputs: ReleaseInputs, n_pairs: int, widest: float, mu: float) -
     """
     finest = min(
         finest_half_width(n_pairs, inputs.n_features, PAIR_WEIGHT, at_most=_LARGEST_HALF_WIDTH),
-        int(math.sqrt(_LARGEST_SIGMA * mu / (3 * widest))),
+        int(math.sqrt(_LARGEST_SIGMA * mu / (3 * widest))),  # proof: step 7
     )
     if finest < 1:
         raise CapacityError(

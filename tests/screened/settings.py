@@ -1,0 +1,51 @@
+"""What the tests of the screened release share: designs, parameters, seeded entropy."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hushcov.exceptions import SeededNoiseWarning
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.screened import ScreenedDesign, release_screened, screened_parameters
+from hushcov.noise import entropy_source
+from hushcov.records import ArrayRecords, Records
+
+DESIGN = ScreenedDesign(
+    screen_share=0.4,
+    selection_factor=1.2,
+    n_levels=2,
+    size_ratio=0.5,
+    noise_ratio=0.6,
+    norm_factor=1.0,
+    keep_above=3.0,
+)
+ALL_PAIRS = dataclasses.replace(DESIGN, n_levels=0)
+
+
+def inputs_of(n, d, k, *, epsilon=1.0, delta=1e-6, spent=()):
+    return ReleaseInputs(n, d, k, epsilon, delta, spent)
+
+
+def parameters_of(
+    n, d, k, *, epsilon=1.0, delta=1e-6, spent=(), screen="sign", norm="public", **design
+):
+    return screened_parameters(
+        inputs_of(n, d, k, epsilon=epsilon, delta=delta, spent=spent),
+        dataclasses.replace(DESIGN, **design),
+        screen=screen,
+        norm=norm,
+    )
+
+
+def seeded(seed):
+    with pytest.warns(SeededNoiseWarning):
+        return entropy_source(seed)
+
+
+def released(X, parameters, *, scale=1.0, seed=0):
+    records = X if isinstance(X, Records) else ArrayRecords(X)
+    scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), records.n_features)
+    return release_screened(records, scales, parameters, seeded(seed))

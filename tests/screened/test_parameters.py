@@ -1,0 +1,254 @@
+"""Certified parameters: what they charge, against exact arithmetic and dp-accounting."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import privacy_loss_distribution as library
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushcov.accounting import BoundedRange, Gaussian, Pure, compose
+from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
+from hushcov.mechanisms.screened import ScreenLevel, certify_screened, screened_parameters
+from hushcov.mechanisms.screened.parameters import (
+    CLIPPED_HALF_WIDTH,
+    ranges,
+    smallest_sigma,
+    squared_sum_sensitivity,
+    sum_sigma,
+)
+from screened.settings import DESIGN, inputs_of, parameters_of
+
+SETTINGS = {
+    "two levels": parameters_of(10**5, 200, 5),
+    "clipped": parameters_of(10**4, 60, 3, screen="clipped"),
+    "four levels, private norm, scales": parameters_of(
+        10**5,
+        1000,
+        5,
+        epsilon=0.3,
+        delta=1e-8,
+        norm="quantile",
+        spent=(Gaussian(0.02),),
+        n_levels=4,
+    ),
+    "one level, large budget": parameters_of(10**4, 30, 3, epsilon=5.0, delta=1e-5, n_levels=1),
+    "all pairs": parameters_of(10**4, 20, 3, n_levels=0),
+    "no pairs": parameters_of(10**4, 20, 1, norm="quantile"),
+    "one feature": parameters_of(10, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_budget_is_kept_and_nearly_used(name):
+    parameters = SETTINGS[name]
+    guarantee = certify_screened(parameters, private=True)
+    epsilon = parameters.inputs.epsilon
+    assert 0.999 * epsilon < guarantee.transcript_epsilon <= epsilon
+    assert guarantee.transcript_delta <= parameters.inputs.delta
+    assert guarantee.numerical_delta == 0
+    assert guarantee.events == parameters.events
+    used = compose(parameters.events, epsilon=epsilon, pld=False)
+    assert used.delta <= parameters.inputs.delta
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_dp_accounting_bounds_the_events_by_the_budget_from_above(name):
+    """By Renyi divergences, a bounded-range step as eta^2/8-zCDP: looser than ours by 1 %."""
+    parameters = SETTINGS[name]
+    orders = 1 + np.exp(np.linspace(math.log(0.05), math.log(1e4), 200))
+    accountant = RdpAccountant(orders)
+    only_gaussians = all(isinstance(event, Gaussian) for event in parameters.events)
+    for event in parameters.events:
+        match event:
+            case Gaussian(mu):
+                accountant.compose(dp_event.GaussianDpEvent(1 / mu))
+            case BoundedRange(eta, count):
+                accountant.compose(dp_event.ZCDpEvent(count * eta**2 / 8))
+    # The exact curve of a Gaussian is below its Renyi bound by up to a tenth.
+    room = 1.12 if only_gaussians else 1.01
+    assert accountant.get_epsilon(parameters.inputs.delta) <= room * parameters.inputs.epsilon
+
+
+def peeling_step(eta, interval):
+    """A mechanism with losses eta/2 and -eta/2, rounded down: the truth is no less than this."""
+    probability = (1 - math.exp(-eta / 2)) / (1 - math.exp(-eta))
+    cell = math.floor(eta / 2 / interval)
+    law = {cell: probability, -cell - 1: 1 - probability}
+    return library.PrivacyLossDistribution.create_from_rounded_probability(
+        law, 0.0, interval, False
+    )
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_dp_accountings_loss_distributions_claim_no_more_than_delta(name):
+    """A lower bound on the truth, from distributions rounded in the optimistic direction."""
+    parameters = SETTINGS[name]
+    etas = [event.eta for event in parameters.events if isinstance(event, BoundedRange)]
+    interval = min([parameters.mu / 200, *(eta / 8 for eta in etas)])
+    total = library.identity(interval, False)
+    for event in parameters.events:
+        match event:
+            case Gaussian(mu):
+                step = library.from_gaussian_mechanism(
+                    1 / mu,
+                    pessimistic_estimate=False,
+                    use_connect_dots=False,
+                    value_discretization_interval=interval,
+                )
+            case BoundedRange(eta, count):
+                step = peeling_step(eta, interval).self_compose(count, 0.0)
+        total = total.compose(step, 0.0)
+    delta = total.get_delta_for_epsilon(parameters.inputs.epsilon)
+    assert delta <= parameters.inputs.delta
+    if not etas:
+        assert delta > 0.8 * parameters.inputs.delta  # the same curve: this is not vacuous
+
+
+# What is charged is what the noise provides, in exact arithmetic.
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    epsilon=st.floats(1e-4, 10),
+    delta=st.floats(1e-12, 0.05),
+    screen=st.sampled_from(["sign", "clipped"]),
+    share=st.floats(0.05, 0.9),
+)
+def test_etas_are_no_less_than_the_rates_make_them(epsilon, delta, screen, share):
+    parameters = parameters_of(
+        1000, 12, 3, epsilon=epsilon, delta=delta, screen=screen, screen_share=share
+    )
+    sensitivity = {"sign": 2, "clipped": 2 * CLIPPED_HALF_WIDTH**2}[screen]
+    assert parameters.score_sensitivity == sensitivity
+    steps = [event for event in parameters.events if isinstance(event, BoundedRange)]
+    assert len(steps) == len(parameters.levels) == 2
+    for event, level in zip(steps, parameters.levels, strict=True):
+        exact = 2 * sensitivity * Fraction(level.rate)
+        assert exact <= Fraction(event.eta) <= exact * (1 + Fraction(1, 2**48))
+        assert event.count == level.size
+
+
+@given(norm_bound=st.integers(1, 2**27), mu=st.floats(1e-3, 30))
+def test_sigma_is_the_smallest_integer_that_is_private(norm_bound, mu):
+    sensitivity = 4 * norm_bound**2 + sum(part**2 for part in ranges(norm_bound))
+    assert squared_sum_sensitivity(norm_bound) == sensitivity
+    sigma, cost = sum_sigma(norm_bound, mu), Fraction(mu) ** 2
+    assert sigma**2 * cost >= sensitivity
+    assert sigma == 1 or (sigma - 1) ** 2 * cost < sensitivity
+
+
+@pytest.mark.parametrize(
+    ("square", "mu", "sigma"), [(2, 1.0, 2), (4, 0.5, 4), (4, 2.0, 1), (9, 0.5, 6)]
+)
+def test_sigma_by_hand(square, mu, sigma):
+    assert smallest_sigma(square, mu) == sigma
+
+
+@pytest.mark.parametrize("change", ["rate", "mu", "norm_mu", "size", "screen"])
+def test_parameters_made_by_hand_are_charged_for_what_they_do(change):
+    """A tenth more of anything that costs privacy, and the certificate is refused."""
+    parameters = parameters_of(1000, 30, 3, norm="quantile", screen="sign")
+    first, *rest = parameters.levels
+    changed = {
+        "rate": {"levels": (ScreenLevel(first.size, first.rate * 1.1), *rest)},
+        "size": {"levels": (ScreenLevel(first.size + 10, first.rate), *rest)},
+        "mu": {"mu": parameters.mu * 1.1},
+        "norm_mu": {"norm_mu": parameters.norm_mu * 2},
+        "screen": {"screen": "clipped"},  # the same rate on scores that move 225 times as far
+    }[change]
+    assert certify_screened(parameters, private=True).private
+    with pytest.raises(PrivacyConditionError, match="transcript_epsilon"):
+        certify_screened(dataclasses.replace(parameters, **changed), private=True)
+
+
+def test_uncertified_parameters_are_close_and_cannot_be_released_unchecked():
+    inputs = inputs_of(1000, 30, 3)
+    rough = screened_parameters(inputs, DESIGN, certified=False)
+    certified = screened_parameters(inputs, DESIGN)
+    assert math.isclose(rough.mu, certified.mu, rel_tol=0.05)
+    more = dataclasses.replace(rough, mu=1.2 * certified.mu)
+    with pytest.raises(PrivacyConditionError):
+        certify_screened(more, private=True)
+
+
+# Events spent before
+
+
+@pytest.mark.parametrize(
+    "spent", [(Gaussian(0.1),), (Pure(0.2),), (BoundedRange(0.02, 100), Gaussian(0.05))]
+)
+def test_what_was_spent_is_charged_first_and_leaves_less(spent):
+    alone, parameters = parameters_of(1000, 30, 3), parameters_of(1000, 30, 3, spent=spent)
+    assert parameters.events[: len(spent)] == spent
+    assert parameters.mu < alone.mu
+    assert all(a.rate < b.rate for a, b in zip(parameters.levels, alone.levels, strict=True))
+    assert certify_screened(parameters, private=True).events[: len(spent)] == spent
+
+
+@pytest.mark.parametrize("spent", [(Gaussian(0.5),), (Pure(1.5),)])
+def test_a_budget_already_spent_is_refused(spent):
+    with pytest.raises(PrivacyConditionError):
+        parameters_of(1000, 30, 3, spent=spent)
+
+
+# Extremes
+
+
+@pytest.mark.parametrize("norm", ["public", "quantile"])
+@pytest.mark.parametrize("d", [1, 2, 3, 40, 3000])
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-6, 1e-3, 1.0, 10.0])
+def test_noise_can_be_drawn_for_every_norm_bound(norm, d, epsilon):
+    """At most 2^40, also for the largest bound that a private one may turn out to be."""
+    parameters = parameters_of(1000, d, min(d, 5), epsilon=epsilon, norm=norm)
+    h = parameters.half_width
+    assert 1 <= h <= 2047
+    n_products = parameters.n_pairs + d
+    assert 16 * h**4 * n_products < 2**53
+    largest = math.isqrt(16 * h**4 * n_products)
+    assert 1 <= parameters.norm_bound <= largest
+    assert sum_sigma(largest, parameters.mu) <= 2**40
+    if parameters.norm_mu is not None:
+        assert smallest_sigma(2, parameters.norm_mu) <= 2**40
+
+
+def test_a_budget_too_small_for_integers_is_refused():
+    with pytest.raises(CapacityError, match="larger budget"):
+        parameters_of(1000, 3000, 5, epsilon=1e-9, delta=1e-9)
+
+
+def test_a_wide_norm_factor_is_cut_at_the_largest_norm():
+    wide = parameters_of(1000, 20, 3, norm_factor=1e3)
+    assert wide.norm_bound <= 4 * wide.half_width**2 * math.sqrt(wide.n_pairs + 20)
+
+
+@pytest.mark.parametrize(
+    ("d", "k", "design", "pairs"),
+    [(1, 1, {}, 0), (7, 1, {}, 0), (2, 2, {}, 1), (6, 6, {}, 15), (20, 3, {"n_levels": 0}, 190)],
+)
+def test_pairs_released_without_a_screen(d, k, design, pairs):
+    parameters = parameters_of(100, d, k, **design)
+    assert parameters.levels == ()
+    assert parameters.n_pairs == pairs
+    assert parameters.events == (Gaussian(parameters.mu),)
+
+
+@pytest.mark.parametrize("choice", [{"screen": "signs"}, {"norm": "private"}, {"norm": None}])
+def test_unknown_choices_are_refused(choice):
+    with pytest.raises(ParameterError, match=next(iter(choice))):
+        screened_parameters(inputs_of(100, 10, 2), DESIGN, **choice)
+
+
+def test_noise_falls_with_the_number_of_records_and_nothing_else_depends_on_it():
+    few, many = parameters_of(10**3, 50, 3), parameters_of(10**6, 50, 3)
+    assert few.events == many.events
+    assert few.norm_bound == many.norm_bound
+    assert math.isclose(few.noise_sd[0], 1000 * many.noise_sd[0])
+    assert math.isclose(3 * few.noise_sd[1], 4 * few.noise_sd[0])

@@ -1,0 +1,192 @@
+"""`select_pairs` against a literal peeled exponential mechanism, level by level."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from hushcov.mechanisms.screened import ScreenLevel, select_pairs
+from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, sign_gram
+from screened.settings import parameters_of, seeded
+from statistics_helpers import FALSE_ALARM, chi_square_p_value
+
+D = 4
+PAIRS = list(itertools.combinations(range(D), 2))
+RUNS = 12_000
+LEVELS = (ScreenLevel(2, 0.25), ScreenLevel(1, 0.6))
+
+
+def with_levels(n, levels, screen="sign", d=D):
+    """Parameters that select by the given levels; what they cost is not the question here."""
+    parameters = parameters_of(n, d, 2, screen=screen)
+    return dataclasses.replace(parameters, levels=levels, n_pairs=sum(lv.size for lv in levels))
+
+
+def records_with(agreements, n=16, d=D):
+    """Records of signs: feature i disagrees with feature 0 in the first `agreements[i]` of them."""
+    X = np.ones((n, d))
+    for feature, disagreeing in enumerate(agreements):
+        X[:disagreeing, feature] = -1.0
+    return X
+
+
+def scores_of(X):
+    gram = np.abs(sign_gram(ArrayRecords(X)))
+    return np.array([gram[pair] for pair in PAIRS])
+
+
+def peel(law, scores, level, *, skip_selected=True):
+    """One level, applied to a law of selected sets: exponential mechanisms in every order."""
+    following: dict[frozenset, float] = {}
+    for chosen, probability in law.items():
+        left = [item for item in range(len(scores)) if not (skip_selected and item in chosen)]
+        for order in itertools.permutations(left, level.size):
+            rest, logarithm = list(left), 0.0
+            for pick in order:
+                weights = level.rate * scores[rest]
+                logarithm += level.rate * scores[pick] - np.logaddexp.reduce(weights)
+                rest.remove(pick)
+            together = chosen | frozenset(order)
+            following[together] = following.get(together, 0.0) + probability * math.exp(logarithm)
+    return following
+
+
+def literal_law(scores, levels, **options):
+    law = {frozenset(): 1.0}
+    for level in levels:
+        law = peel(law, scores.astype(float), level, **options)
+    assert math.isclose(sum(law.values()), 1.0, rel_tol=1e-9)
+    return law
+
+
+def draw(X, parameters, runs, seed=1):
+    """Selected sets, as positions among all pairs."""
+    records, entropy, scale = ArrayRecords(X), seeded(seed), np.ones(X.shape[1])
+    drawn = []
+    for _ in range(runs):
+        rows, columns = select_pairs(records, scale, parameters, entropy)
+        assert (rows < columns).all()
+        chosen = list(zip(rows.tolist(), columns.tolist(), strict=True))
+        assert chosen == sorted(chosen)
+        drawn.append(frozenset(map(PAIRS.index, chosen)))
+    return drawn
+
+
+def draw_from(law, runs, seed=2):
+    sets = list(law)
+    random = np.random.default_rng(seed)
+    picks = random.choice(len(sets), size=runs, p=np.array(list(law.values())) / sum(law.values()))
+    return [sets[pick] for pick in picks]
+
+
+def p_value(drawn, law):
+    """Sets that cannot occur must not; the others are compared by chi-square."""
+    if not set(drawn) <= set(law):
+        return 0.0
+    sets = sorted(law, key=law.get)
+    counts = [drawn.count(chosen) for chosen in sets]
+    return chi_square_p_value(counts, [law[chosen] for chosen in sets])
+
+
+@pytest.mark.parametrize("agreements", [(0, 1, 3, 6), (0, 0, 5, 7)])
+def test_levels_have_the_law_of_the_peeled_exponential_mechanism(agreements):
+    """False-alarm rate 1e-6; wrong rates, levels that forget and a single level are noticed."""
+    X = records_with(agreements)
+    scores = scores_of(X)
+    law = literal_law(scores, LEVELS)
+    drawn = draw(X, with_levels(len(X), LEVELS), RUNS)
+    assert p_value(drawn, law) > FALSE_ALARM
+    assert p_value(draw_from(law, RUNS), law) > FALSE_ALARM
+    faster = tuple(ScreenLevel(level.size, 1.1 * level.rate) for level in LEVELS)
+    wrong = {
+        "rates larger by a tenth": literal_law(scores, faster),
+        "second rate only": literal_law(scores, (LEVELS[0], ScreenLevel(1, 2 * LEVELS[1].rate))),
+        "selected pairs stay": literal_law(scores, LEVELS, skip_selected=False),
+        "one level": literal_law(scores, (ScreenLevel(3, LEVELS[0].rate),)),
+        "one level at the mean rate": literal_law(scores, (ScreenLevel(3, 1.1 / 3),)),
+        "levels swapped": literal_law(scores, LEVELS[::-1]),
+    }
+    for name, other in wrong.items():
+        assert p_value(draw_from(other, RUNS), law) < FALSE_ALARM, name
+
+
+def test_parameters_as_certified_have_that_law_too():
+    """Levels, rates and scores as they come, at a budget where a few records matter."""
+    X = records_with((0, 1, 3, 4), n=10)
+    parameters = parameters_of(
+        10, D, 2, epsilon=5.0, delta=1e-2, selection_factor=1.5, noise_ratio=0.5, screen_share=0.8
+    )
+    assert [level.size for level in parameters.levels] == [2, 1]
+    law = literal_law(scores_of(X), parameters.levels)
+    assert p_value(draw(X, parameters, 4_000), law) > FALSE_ALARM
+
+
+def test_clipped_scores_have_that_law_too():
+    X = records_with((0, 1, 3, 6)) * np.array([0.3, 1.0, 5.0, 1.5])
+    gram = np.abs(clipped_gram(ArrayRecords(X), FeatureGrid(np.ones(D), 1.5, 15)))
+    scores = np.array([gram[pair] for pair in PAIRS])
+    levels = (ScreenLevel(1, 0.002), ScreenLevel(2, 0.004))
+    law = literal_law(scores, levels)
+    drawn = draw(X, with_levels(len(X), levels, "clipped"), 4_000)
+    assert p_value(drawn, law) > FALSE_ALARM
+    twice = (ScreenLevel(1, 0.004), ScreenLevel(2, 0.008))
+    assert p_value(drawn, literal_law(scores, twice)) < FALSE_ALARM
+
+
+def test_scores_hundreds_of_noise_scales_apart():
+    """The strong pair wins the first level for certain; the others compete among themselves."""
+    n = 4_000
+    X = records_with((0, 0, n // 2 - 20, n // 2 + 10), n)
+    scores = scores_of(X)
+    assert scores.tolist() == [4000, 40, 20, 40, 20, 3940]
+    levels = (ScreenLevel(1, 0.25), ScreenLevel(2, 0.05))
+    law = literal_law(scores, levels)
+    drawn = draw(X, with_levels(n, levels), 2_500)
+    assert {0, 5} <= set.intersection(*(set(chosen) for chosen in drawn))
+    likely = {chosen: p for chosen, p in law.items() if p > 1e-30}
+    assert p_value(drawn, likely) > FALSE_ALARM
+    other = literal_law(scores, (levels[0], ScreenLevel(2, 0.1)))
+    assert p_value(drawn, {chosen: other[chosen] for chosen in likely}) < FALSE_ALARM
+
+
+def test_without_noise_to_speak_of_the_largest_are_selected_in_order_of_levels():
+    random = np.random.default_rng(4)
+    X = random.standard_normal((500, 30)) + random.standard_normal((500, 1))
+    scores = np.abs(sign_gram(ArrayRecords(X)))[np.triu_indices(30, 1)]
+    cut = np.sort(scores)[::-1]
+    parameters = with_levels(500, (ScreenLevel(10, 1e6), ScreenLevel(7, 1e6)), d=30)
+    rows, columns = select_pairs(ArrayRecords(X), np.ones(30), parameters, seeded(0))
+    found = np.abs(sign_gram(ArrayRecords(X)))[rows, columns]
+    assert sorted(found.tolist(), reverse=True) == cut[:17].tolist()
+
+
+@pytest.mark.parametrize("d", [3, 5, 11])
+def test_positions_become_the_right_pairs(d):
+    """With all but one pair selected, every pair has its turn to be the one left out."""
+    every = list(itertools.combinations(range(d), 2))
+    parameters = with_levels(40, (ScreenLevel(len(every) - 1, 1e6),), d=d)
+    for i, j in every:
+        X = np.ones((40, d))
+        X[:10, i] = X[8:22, j] = -1.0  # they differ in 20 records: the only score of 0
+        rows, columns = select_pairs(ArrayRecords(X), np.ones(d), parameters, seeded(0))
+        chosen = set(zip(rows.tolist(), columns.tolist(), strict=True))
+        assert set(every) - chosen == {(i, j)}
+
+
+@pytest.mark.parametrize(
+    ("d", "k", "pairs"),
+    [(1, 1, []), (2, 1, []), (2, 2, [(0, 1)]), (3, 3, [(0, 1), (0, 2), (1, 2)])],
+)
+def test_no_pairs_and_all_pairs_use_no_data_and_no_noise(d, k, pairs):
+    class Untouchable:
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    parameters = parameters_of(5, d, k)
+    rows, columns = select_pairs(Untouchable(), np.ones(d), parameters, Untouchable())
+    assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == pairs
+    assert rows.dtype == columns.dtype == np.int64
