@@ -84,7 +84,7 @@ records_of_three = hnp.arrays(np.float64, 3, elements=coordinates)
 # Exactness
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=150)
 @given(m=maps, x=records_of_three)
 def test_one_record_equals_python_integers(m, x):
     assert contribution(x, m) == literal(x.tolist(), m)
@@ -150,6 +150,13 @@ def test_records_that_are_not_finite_are_refused(bad):
             read(ArrayRecords(np.array([[1.0, bad, 0.0]])))
 
 
+@pytest.mark.parametrize("width", [2, 4])
+def test_records_of_another_width_are_refused(width):
+    for read in (product_map().sum, product_map().norm_histogram):
+        with pytest.raises(DataError, match="3 features of the grid"):
+            read(ArrayRecords(np.ones((2, width))))
+
+
 # Bounds, in integers: nothing here depends on a tolerance.
 
 
@@ -160,13 +167,13 @@ def check_inside(numbers, m):
     assert 0 <= size <= m.size_range
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=150)
 @given(m=maps, x=records_of_three)
 def test_every_record_is_inside_the_bounds(m, x):
     check_inside(contribution(x, m), m)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=150)
 @given(m=maps, X=hnp.arrays(np.float64, (3, 3), elements=coordinates), x=records_of_three)
 def test_replacing_a_record_moves_the_sums_by_at_most_the_sensitivity(m, X, x):
     other = X.copy()
@@ -176,7 +183,7 @@ def test_replacing_a_record_moves_the_sums_by_at_most_the_sensitivity(m, X, x):
     assert square <= 4 * m.norm_bound**2 + m.factor_range**2 + m.size_range**2
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=150)
 @given(y=hnp.arrays(np.int64, 3, elements=st.integers(-64, 64)))
 def test_a_norm_just_above_a_bound_ends_below_it(y):
     """Bounds around the norm itself: at it nothing is shrunk, one less and everything is."""
@@ -209,7 +216,7 @@ def test_the_bound_on_the_products_is_attained():
     assert contribution([0.5], m)[0] == 24
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=150)
 @given(m=maps, x=records_of_three)
 def test_shrinking_keeps_the_direction(m, x):
     """Each product is within one unit of its exact share, and never beyond it."""
@@ -231,7 +238,7 @@ def literal_bin(square):
     return 2 * exponent + (square > 0 and 2 * square**2 >= 4**exponent)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=150)
 @given(m=maps, x=records_of_three)
 def test_each_record_is_counted_in_the_bin_of_its_norm(m, x):
     counts = m.norm_histogram(ArrayRecords(x[None, :]))

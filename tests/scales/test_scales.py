@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hushcov.accounting import Gaussian
+from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import (
     DataError,
     ParameterError,
@@ -24,7 +24,6 @@ from hushcov.mechanisms.scales import (
     estimate_scales,
     release_scales,
     scale_parameters,
-    smallest_sigma,
 )
 from hushcov.noise import entropy_source
 from hushcov.records import (
@@ -65,7 +64,7 @@ def test_sigma_is_the_smallest_integer_that_is_private(n_features, mu):
 
 @pytest.mark.parametrize(("n_features", "mu", "sigma"), [(2, 2.0, 1), (8, 0.5, 8), (9, 0.5, 9)])
 def test_sigma_by_hand(n_features, mu, sigma):
-    assert smallest_sigma(n_features, mu) == sigma
+    assert smallest_sigma(2 * n_features, mu) == sigma
 
 
 def test_a_sigma_that_is_too_small_is_refused():
@@ -117,7 +116,7 @@ def test_values_that_are_not_finite_are_refused():
 def noise_and_sigma():
     X = np.random.default_rng(0).standard_normal((500, 400)) * np.arange(400)
     released = scales_of(X, mu=2.0)
-    sigma = smallest_sigma(400, 2.0)
+    sigma = smallest_sigma(800, 2.0)
     return (released.noisy_counts - log2_histogram(ArrayRecords(X))).ravel(), sigma
 
 

@@ -16,7 +16,7 @@ from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 D = 4
 PAIRS = list(itertools.combinations(range(D), 2))
-RUNS = 12_000
+RUNS = 10_000
 LEVELS = (ScreenLevel(2, 0.25), ScreenLevel(1, 0.6))
 
 
@@ -122,7 +122,7 @@ def test_parameters_as_certified_have_that_law_too():
     )
     assert [level.size for level in parameters.levels] == [2, 1]
     law = literal_law(scores_of(X), parameters.levels)
-    assert p_value(draw(X, parameters, 4_000), law) > FALSE_ALARM
+    assert p_value(draw(X, parameters, 3_000), law) > FALSE_ALARM
 
 
 def test_clipped_scores_have_that_law_too():
@@ -131,7 +131,7 @@ def test_clipped_scores_have_that_law_too():
     scores = np.array([gram[pair] for pair in PAIRS])
     levels = (ScreenLevel(1, 0.002), ScreenLevel(2, 0.004))
     law = literal_law(scores, levels)
-    drawn = draw(X, with_levels(len(X), levels, "clipped"), 4_000)
+    drawn = draw(X, with_levels(len(X), levels, "clipped"), 3_000)
     assert p_value(drawn, law) > FALSE_ALARM
     twice = (ScreenLevel(1, 0.004), ScreenLevel(2, 0.008))
     assert p_value(drawn, literal_law(scores, twice)) < FALSE_ALARM

@@ -1,6 +1,11 @@
 """Privacy accounting: events, their composition, calibration, and the guarantee they support."""
 
-from hushcov.accounting.calibration import calibrate, calibrate_gaussian, calibrate_zcdp
+from hushcov.accounting.calibration import (
+    calibrate,
+    calibrate_gaussian,
+    calibrate_zcdp,
+    smallest_sigma,
+)
 from hushcov.accounting.composition import Bound, all_bounds, compose
 from hushcov.accounting.events import (
     Approximate,
@@ -30,4 +35,5 @@ __all__ = [
     "calibrate_gaussian",
     "calibrate_zcdp",
     "compose",
+    "smallest_sigma",
 ]

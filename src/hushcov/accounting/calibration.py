@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 
 from hushcov._validation import check_real
@@ -31,14 +32,25 @@ def calibrate_gaussian(epsilon: float, delta: float) -> float:
     )
 
 
-@lru_cache(maxsize=1024)
 def calibrate_zcdp(epsilon: float, delta: float) -> float:
     """Return the largest rho such that rho-zCDP implies (epsilon, delta)-DP.
 
     Discrete Gaussians and bounded-range steps may share it: mu^2/2 and count * eta^2/8 add up.
     """
-    epsilon, delta = _check_budget(epsilon, delta)
+    return _calibrate_zcdp(*_check_budget(epsilon, delta))
 
+
+def smallest_sigma(squared_sensitivity: int, mu: float) -> int:
+    """Return the smallest integer noise at which the sensitivity is at most mu deviations.
+
+    In exact arithmetic, for integer statistics with rounded normal noise.
+    """
+    least_square = math.ceil(squared_sensitivity / Fraction(mu) ** 2)
+    return math.isqrt(least_square - 1) + 1
+
+
+@lru_cache(maxsize=1024)
+def _calibrate_zcdp(epsilon: float, delta: float) -> float:
     def holds(rho: float) -> bool:
         curve = RenyiCurve(Parts(discrete_gaussian=math.sqrt(2 * rho)))
         return curve.epsilon_at(delta) <= epsilon and curve.delta_at(epsilon) <= delta

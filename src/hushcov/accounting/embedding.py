@@ -9,7 +9,6 @@ probability, and until a fixed time the Gaussian curve bounds everything.
 from __future__ import annotations
 
 import math
-import sys
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +18,23 @@ from hushcov.accounting.parts import Parts
 
 Array = NDArray[np.float64]
 
-_SHARES = (3e-3, 0.01, 0.03, 0.1)  # of delta, for the random time
-_TIME_ROUNDING = 1e-9  # relative; the closed form loses a few digits for tiny eta
-_USUAL_LATE = 20.0  # log(1 / probability) for which the grid of Chernoff rates is made
+# Probabilities that the random time is too long, down to the smallest normal double. The curve
+# takes the best of them, and only looks at those above this share of delta.
+_LATES = tuple(4.0**-power for power in range(1, 512))
+_SMALLEST_SHARE = 1e-3
+# Chernoff rates, as the angle of the widest step; below pi/2, where its moment is infinite.
+_ANGLES = np.geomspace(1e-6, 1.5, 512)
+# proof: step 19
+# Relative. All terms of the time are positive, so that their errors do not grow by cancellation.
+_ROUNDING = 1e-12
+# Angles and mu below these would underflow. Larger ones are valid, since the bounds increase.
+_SMALLEST_ANGLE = 1e-150
+_SMALLEST_MU = 1e-300
 
 
 def embedding_applies(parts: Parts) -> bool:
     """Return whether bounded-range steps are there, and nothing that is not embedded."""
-    small = all(eta < 1 for eta, _ in parts.bounded_range)
-    return bool(parts.bounded_range) and small and not (parts.discrete_gaussian or parts.pure)
+    return bool(parts.bounded_range) and not (parts.discrete_gaussian or parts.pure)
 
 
 class EmbeddedCurve:
@@ -36,68 +43,58 @@ class EmbeddedCurve:
     method = "embedding"
 
     def __init__(self, parts: Parts) -> None:
-        self._square = parts.gaussian**2
+        self._gaussian = parts.gaussian
         self._time = StoppingTime(parts.bounded_range)
 
     def epsilon_at(self, delta: float) -> float:
         """Return the smallest epsilon at this delta, rounded up; inf at delta = 0."""
-        if delta <= 0:
-            return math.inf
         # proof: step 21
-        return min(
-            gaussian_epsilon(self._mu(share * delta), delta * (1 - share)) for share in _SHARES
-        )
+        lates = (late for late in _LATES if _SMALLEST_SHARE * delta <= late < delta)
+        epsilons = (gaussian_epsilon(self._mu(late), delta - late) for late in lates)
+        return min(epsilons, default=math.inf)
 
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta at this epsilon, rounded up."""
-        # The best share of a delta that is not known yet: two rounds find its order of magnitude.
-        best = gaussian_delta(self._mu(0.5), epsilon)
-        for _ in range(2):
-            lates = [max(share * best, sys.float_info.min) for share in _SHARES]
-            best = min(late + gaussian_delta(self._mu(late), epsilon) for late in lates)
-        return min(1.0, best * (1 + 1e-15))
+        best = 1.0
+        for late in _LATES:
+            best = min(best, (late + gaussian_delta(self._mu(late), epsilon)) * (1 + 1e-15))
+            # The Gaussian part only grows from here on, so that less than `late` can be gained.
+            if late < _SMALLEST_SHARE * best:
+                break
+        return best
 
     def _mu(self, late: float) -> float:
-        """The Gaussian that bounds all, but for a probability of `late`."""
-        return math.sqrt(self._square + self._time.exceeded_with(late)) * (1 + 1e-15)
+        """The Gaussian that bounds all, but for a probability of `late`, rounded up."""
+        mu = math.hypot(self._gaussian, self._time.root_exceeded_with(late))
+        return max(mu * (1 + _ROUNDING), _SMALLEST_MU)
 
 
 class StoppingTime:
     """The time that bounded-range steps take together, bounded in probability."""
 
     def __init__(self, groups: tuple[tuple[float, int], ...]) -> None:
-        widest = max(eta for eta, _ in groups)
-        # The best Chernoff rate for a normal time of this variance is sqrt(2 log(1/late)) / sd.
-        variance = sum(count * eta**4 / 24 for eta, count in groups)
-        middle = math.sqrt(2 * _USUAL_LATE / variance)
-        largest = (math.pi / widest) ** 2 / 2
-        rates = np.minimum(middle * np.geomspace(1 / 16, 4, 65), largest)
-        self._rates = np.maximum(rates, 0.2)
-        self._log_moments = sum(count * log_exit_moment(eta, self._rates) for eta, count in groups)
+        self._widest = max(eta for eta, _ in groups)
+        self._log_moments = sum(
+            count * log_exit_moment(_ANGLES * (eta / self._widest)) for eta, count in groups
+        )
 
-    def exceeded_with(self, late: float) -> float:
-        """A time that is exceeded with probability at most `late`, rounded up.
+    def root_exceeded_with(self, late: float) -> float:
+        """The root of a time that is exceeded with probability at most `late`.
 
-        Chernoff's bound: min over r of (sum of count * log E e^(r tau) + log(1/late)) / r.
+        Chernoff's bound: min over r of (sum of count * log E e^(r tau) + log(1/late)) / r, with
+        angle = eta sqrt(r/2).
         """
         # proof: step 20
-        times = (self._log_moments - math.log(late)) / self._rates
-        return float(np.min(times)) * (1 + _TIME_ROUNDING)
+        roots = np.sqrt((self._log_moments - math.log(late)) / 2) / _ANGLES
+        return self._widest * float(np.min(roots))
 
 
-def log_exit_moment(eta: float, rates: Array) -> Array:
-    """Return log sup E e^(r tau) over starting points; tau leaves an interval of width eta.
+def log_exit_moment(angle: Array) -> Array:
+    """Return a bound on log E e^(r tau), tau being the time to leave an interval of width eta.
 
-    For motion with drift 1/2 and r > 1/8. Infinite where the moment is.
+    Here angle = eta sqrt(r/2), below pi/2. The bound is -log(cos(angle)), for every start.
     """
     # proof: step 20
-    omega, half = np.sqrt(2 * rates - 0.25), eta / 2
-    inside = omega * half < math.pi / 2
-    angle = np.where(inside, omega * half, 0.5)
-    # e^(-y/2) (A cos(omega y) + B sin(omega y)), at its stationary point y.
-    log_a = math.log(math.cosh(eta / 4)) - np.log(np.cos(angle))
-    ratio = math.tanh(eta / 4) / np.tan(angle)  # B / A
-    theta = -np.arctan(1 / (2 * omega))
-    y = (theta + np.arctan(ratio)) / omega
-    moment = log_a + np.log1p(ratio**2) / 2 - y / 2 + np.log(np.cos(theta))
-    return np.where(inside, np.maximum(moment, 0.0) + 4e-16, np.inf)
+    sine: Array = np.sin(np.maximum(angle, _SMALLEST_ANGLE))
+    # This form keeps its digits where cos(angle) is close to 1.
+    return -np.log1p(-sine * sine) / 2

@@ -1,54 +1,33 @@
-"""`hushcov demo`: the mechanism at the paper's constants, on simulated data, told as a story."""
+"""`hushcov demo`: a private release of simulated records, told as a story."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 import numpy as np
-import numpy.typing as npt
 
 from hushcov._validation import check_integer
 from hushcov.cli.folders import reserved
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console
-from hushcov.cli.practical import tell_practical
 from hushcov.cli.progress import busy
 from hushcov.cli.story import (
+    Simulated,
+    tell_data,
+    tell_entries,
     tell_files,
-    tell_mechanism,
-    tell_refusal,
+    tell_plan,
     tell_release,
-    tell_simulation,
 )
-from hushcov.estimators import MultiscaleCovariance
-from hushcov.exceptions import SeededNoiseWarning
-from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters, theorem_parameters
-from hushcov.mechanisms.release import Release
-from hushcov.simulate import MODELS, sparse_covariance, wishart_moments
+from hushcov.cli.theorem_story import tell_theorem
+from hushcov.estimators import PrivateSparseCovariance
+from hushcov.simulate import MODELS, gaussian_records, sparse_covariance
 
-FloatArray = npt.NDArray[np.float64]
-
-EPSILON, DELTA, SCALE = 1.0, 1e-6, 1.0
-
-
-@dataclass(frozen=True)
-class _Seeds:
-    """Independent seeds for the truth, the statistics and the noise; None for fresh ones."""
-
-    truth: int | None = None
-    statistics: int | None = None
-    noise: int | None = None
-
-    @classmethod
-    def from_seed(cls, seed: int | None) -> _Seeds:
-        if seed is None:
-            return cls()
-        check_integer("seed", seed, at_least=0, cure="leave it out for a fresh run.")
-        return cls(*(int(state) for state in np.random.SeedSequence(seed).generate_state(3)))
+EPSILON, DELTA = 1.0, 1e-6
+_RIVALS = ("gaussian-threshold", "gaussian")
 
 
 @click.command(cls=Command, name="demo")
@@ -56,7 +35,7 @@ class _Seeds:
     "--features",
     "n_features",
     type=INTEGER,
-    default=100,
+    default=200,
     show_default=True,
     metavar="D",
     help="Number of features.",
@@ -73,8 +52,10 @@ class _Seeds:
     "--records",
     "n_records",
     type=INTEGER,
+    default=100_000,
+    show_default=True,
     metavar="N",
-    help="Number of simulated records.  [default: the fewest for which accuracy is proved]",
+    help="Number of simulated records.",
 )
 @click.option(
     "--model",
@@ -98,75 +79,71 @@ class _Seeds:
 def command(
     n_features: int,
     row_sparsity: int,
-    n_records: int | None,
+    n_records: int,
     model: str,
     seed: int | None,
     output: Path,
 ) -> None:
-    """See the mechanism at work on simulated data, in a few seconds.
+    """See a private release of simulated records, in half a minute.
 
-    Draws the statistics of about 1e15 records from a known sparse covariance, releases them at
-    the constants of the paper's theorem, and compares the release with the truth. Then the same
-    with calibrated constants, on 200,000 records that are really there.
+    Draws records from a known sparse covariance, with means and scales that nobody is told, plans
+    and fits them as 'hushcov plan' and 'hushcov fit' would, and compares the release with the
+    truth and with simpler mechanisms. Then, in short, the paper's theorem at its own constants.
     """
-    out, seeds = console(), _Seeds.from_seed(seed)
-    parameters = _parameters(n_records, n_features, row_sparsity)
-    estimator = _estimator(parameters, seeds)
-    truth = sparse_covariance(model, n_features, row_sparsity, random_state=seeds.truth)
-    with reserved(output, replace_simulated=True):
-        tell_simulation(out, parameters, model, truth)
-        tell_mechanism(out, parameters)
-        release, seconds = _release(estimator, parameters, truth, seeds)
-        tell_release(out, parameters, truth, release, seconds)
-        tell_refusal(out, estimator, truth)
-        tell_practical(out, estimator, model, seeds.statistics)
-        release.write(output)
-        tell_files(out, output, parameters, truth, release)
-
-
-def _parameters(n_records: int | None, n_features: int, row_sparsity: int) -> TheoremParameters:
-    """The theorem's numbers for this size, by default at the fewest records it is accurate for."""
-    inputs = PublicInputs(
-        n_records=1 if n_records is None else n_records,
-        n_features=n_features,
-        row_sparsity=row_sparsity,
-        target_error=0.25,
+    seeds = _seeds(seed)
+    estimator = PrivateSparseCovariance(
         epsilon=EPSILON,
         delta=DELTA,
-        failure_probability=0.1,
-        scale=SCALE,
-    )
-    parameters = theorem_parameters(inputs)
-    if n_records is not None:
-        return parameters
-    return theorem_parameters(replace(inputs, n_records=parameters.smallest_accurate_n))
-
-
-def _estimator(parameters: TheoremParameters, seeds: _Seeds) -> MultiscaleCovariance:
-    inputs = parameters.inputs
-    return MultiscaleCovariance(
-        epsilon=inputs.epsilon,
-        delta=inputs.delta,
-        row_sparsity=inputs.row_sparsity,
-        scale=inputs.scale,
-        target_error=inputs.target_error,
-        failure_probability=inputs.failure_probability,
+        row_sparsity=row_sparsity,
         store_precision=False,
-        random_state=seeds.noise,
+        random_state=seeds[0],
     )
+    cure = "differences of pairs need two records."
+    check_integer("n_records", n_records, at_least=2, cure=cure)
+    estimator.public_inputs(n_records // 2, n_features)  # refuses what is out of range
+    out = console()
+    with reserved(output, replace_simulated=True):
+        with busy("drawing records"):
+            data = _simulate(model, n_features, row_sparsity, n_records, seeds[1])
+        tell_data(out, data, row_sparsity)
+        tell_plan(out, estimator, data)
+        started = time.perf_counter()
+        _fit(estimator, data)
+        seconds = time.perf_counter() - started
+        names = [name for name in _RIVALS if name != estimator.mechanism_]
+        rivals = [
+            _fit(PrivateSparseCovariance(**estimator.get_params() | {"mechanism": name}), data)
+            for name in names
+        ]
+        tell_release(out, data, [estimator, *rivals], seconds)
+        tell_entries(out, data, estimator)
+        tell_theorem(out, EPSILON, DELTA, seeds[2:])
+        tell_files(out, output, data, estimator)
 
 
-def _release(
-    estimator: MultiscaleCovariance, parameters: TheoremParameters, truth: FloatArray, seeds: _Seeds
-) -> tuple[Release, float]:
-    """Run the mechanism on simulated moments; also how long it took."""
-    moments = wishart_moments(truth, parameters.inputs.n_records, random_state=seeds.statistics)
-    started = time.perf_counter()
-    with (
-        warnings.catch_warnings(),
-        busy("drawing the tests (the first run on a machine also compiles the sampler)"),
-    ):
-        # The demo says itself that nothing here is private.
-        warnings.simplefilter("ignore", SeededNoiseWarning)
-        release = estimator.fit_statistics(moments).release_
-    return release, time.perf_counter() - started
+def _seeds(seed: int | None) -> list[int]:
+    """Independent seeds. Noise is seeded in any case: simulated records need no protection."""
+    if seed is not None:
+        check_integer("seed", seed, at_least=0, cure="leave it out for a fresh run.")
+    return [int(state) for state in np.random.SeedSequence(seed).generate_state(5)]
+
+
+def _simulate(
+    model: str, n_features: int, row_sparsity: int, n_records: int, seed: int
+) -> Simulated:
+    """Records whose features have scales from 0.1 to 100 and means far from zero."""
+    generator = np.random.default_rng(seed)
+    shape = sparse_covariance(model, n_features, row_sparsity, random_state=seed)
+    deviation = 10 ** generator.uniform(-1, 2, n_features)
+    scale = deviation / np.sqrt(np.diag(shape))
+    records = gaussian_records(shape, n_records, random_state=seed + 1)
+    records *= scale
+    records += 10 * deviation * generator.standard_normal(n_features)
+    return Simulated(model, records, shape * np.multiply.outer(scale, scale))
+
+
+def _fit(estimator: PrivateSparseCovariance, data: Simulated) -> PrivateSparseCovariance:
+    with warnings.catch_warnings(), busy("reading records and releasing"):
+        # The demo says itself that nothing here is private, and what to expect.
+        warnings.simplefilter("ignore")
+        return estimator.fit(data.records)

@@ -1,77 +1,150 @@
-"""A calibrated design in words."""
+"""The numbers that a mechanism would run with, in words."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from hushcov.accounting import BoundedRange, Event, Gaussian, TotalVariation
+from hushcov.accounting import Guarantee, calibrate_zcdp
 from hushcov.cli.output import count, number
-from hushcov.mechanisms.multiscale import CalibratedParameters, Schedule, certify
+from hushcov.cli.words import noise_level
+from hushcov.mechanisms.gaussian import GaussianParameters, certify_gaussian, gaussian_parameters
+from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
+from hushcov.mechanisms.multiscale import Schedule, certify
+from hushcov.mechanisms.screened import ScreenedParameters, candidate_pairs, certify_screened
+from hushcov.planning import multiscale_inputs, plan_multiscale, plan_screened
+from hushcov.postprocess import detection_deviation, universal_threshold
 
-_READING = {
-    "gate": "for each entry, the answers -1, 0 or +1 of its kept tests are added up "
-    "with public weights",
-    "value": "for each entry, the noisy values of its kept tests are averaged; an "
-    "average below {keep} times its standard deviation is set to zero",
-}
+Facts = list[tuple[str, str]]
 
 
-def design_facts(parameters: CalibratedParameters) -> list[tuple[str, str]]:
-    """Return labels and sentences about every number that was chosen."""
-    design, schedule = parameters.design, parameters.schedule
-    low, high = schedule.base_threshold, 2 * schedule.levels[-1].threshold
-    levels = f"{len(schedule.levels)} level" + "s" * (len(schedule.levels) > 1)
-    reading = _READING[parameters.reconstruction].format(keep=number(design.keep_above))
-    return [
-        (
-            "clip radius",
-            f"every value of a record is clipped to +-{number(parameters.clip_radius)}",
-        ),
-        ("levels", f"{levels}, with thresholds from {number(low, 3)} to {number(high, 3)}"),
-        ("tests", _tests(schedule)),
-        ("noise", _noise(schedule)),
-        ("read-out", reading),
-        ("budget", _budget(parameters)),
+@dataclass(frozen=True)
+class PublicDesign:
+    """What would be run: in words, and as JSON-ready data."""
+
+    facts: Facts
+    parameters: dict[str, object]
+    schedule: Schedule | None = None  # of the multiscale mechanism
+
+
+def public_design(mechanism: str, inputs: ReleaseInputs) -> PublicDesign:
+    """The design of a mechanism for these inputs; plans are cached, so asking twice is cheap."""
+    return _DESIGNS[mechanism](inputs)
+
+
+def _screened(inputs: ReleaseInputs) -> PublicDesign:
+    parameters = plan_screened(inputs).parameters
+    factor = number(parameters.design.norm_factor)
+    facts = [
+        ("budget", _shares(inputs, parameters.design.screen_share if parameters.levels else 0.0)),
+        ("screen", _screen(parameters)),
+        ("values", f"records are scaled down to at most {factor} times the typical norm"),
+        ("noise", noise_level(parameters.noise_sd[0], inputs.n_records)),
+        ("threshold", _kept(parameters)),
+        ("certified", _spent(certify_screened(parameters, private=True))),
     ]
+    return PublicDesign(facts, parameters.to_dict())
+
+
+def _shares(inputs: ReleaseInputs, screen_share: float) -> str:
+    scales = spent_rho(inputs.spent) / calibrate_zcdp(inputs.epsilon, inputs.delta)
+    screen = (1 - scales) * screen_share
+    parts = {"the scales": scales, "the screen": screen, "the values": 1 - scales - screen}
+    return ", ".join(f"{number(100 * share, 2)} % for {to}" for to, share in parts.items() if share)
+
+
+def _screen(parameters: ScreenedParameters) -> str:
+    if parameters.n_pairs == 0:
+        return "none: at row sparsity 1 no pair is looked for, and variances are released alone"
+    if not parameters.levels:
+        return f"none: the values of all {parameters.n_pairs:,} pairs are released"
+    sizes = " + ".join(f"{level.size:,}" for level in parameters.levels)
+    rounds = "round" if len(parameters.levels) == 1 else "rounds, the strongest pairs first"
+    total = "" if len(parameters.levels) == 1 else f" = {parameters.n_pairs:,}"
+    return (
+        f"pairs are scored by how often their signs agree; {len(parameters.levels)} {rounds}, "
+        f"select {sizes}{total} of {candidate_pairs(parameters.inputs):,} pairs"
+    )
+
+
+def _kept(parameters: ScreenedParameters) -> str:
+    keep, n = parameters.design.keep_above, parameters.inputs.n_records
+    if keep == 0:
+        return "none: all released pairs are kept"
+    limit = keep * detection_deviation(parameters.noise_sd[0], n)
+    return (
+        f"released pairs below {number(keep)} standard deviations, a correlation of about "
+        f"{number(limit, 2)}, are set to zero"
+    )
+
+
+def _spent(guarantee: Guarantee) -> str:
+    return (
+        f"epsilon {number(guarantee.transcript_epsilon)} at delta "
+        f"{number(guarantee.transcript_delta)} (bound: {guarantee.method})"
+    )
+
+
+def _gaussian(inputs: ReleaseInputs) -> PublicDesign:
+    parameters = gaussian_parameters(inputs)
+    none = ("threshold", "none: every pair is released, and none is set to zero")
+    return _gaussian_design(parameters, none)
+
+
+def _thresholded(inputs: ReleaseInputs) -> PublicDesign:
+    parameters = gaussian_parameters(inputs)
+    limit = universal_threshold(parameters.noise_sd, inputs.n_records, inputs.n_features)
+    text = f"entries below a correlation of {number(limit, 2)} are set to zero"
+    return _gaussian_design(parameters, ("threshold", text))
+
+
+def _gaussian_design(parameters: GaussianParameters, threshold: tuple[str, str]) -> PublicDesign:
+    inputs = parameters.inputs
+    assert parameters.norm_bound is not None
+    bound = parameters.norm_bound * parameters.step
+    facts = [
+        ("budget", _shares(inputs, 0.0)),
+        (
+            "values",
+            f"records, in units of the scales, are scaled down to norm {number(bound, 3)}; all "
+            f"{candidate_pairs(inputs):,} pairs are released",
+        ),
+        ("noise", noise_level(parameters.noise_sd, inputs.n_records)),
+        threshold,
+        ("certified", _spent(certify_gaussian(parameters, private=True))),
+    ]
+    return PublicDesign(facts, parameters.to_dict())
+
+
+def _multiscale(inputs: ReleaseInputs) -> PublicDesign:
+    parameters = plan_multiscale(multiscale_inputs(inputs), "value").parameters
+    schedule, keep = parameters.schedule, parameters.design.keep_above
+    radius = number(parameters.clip_radius, 3)
+    facts = [
+        ("budget", _shares(inputs, 0.0)),
+        ("values", f"values of a record, in units of the scales, are clipped to +-{radius}"),
+        ("tests", _tests(schedule)),
+        ("noise", f"{number(schedule.gate_noise, 3)} times the threshold of a kept test"),
+        (
+            "threshold",
+            f"the kept tests of an entry are averaged; averages below {number(keep)} standard "
+            "deviations are set to zero",
+        ),
+        ("certified", _spent(certify(parameters, private=True, exact_statistic=False))),
+    ]
+    return PublicDesign(facts, parameters.to_dict(), schedule)
 
 
 def _tests(schedule: Schedule) -> str:
     tests = sum(level.candidates for level in schedule.levels)
     kept = schedule.total_quota
     best = "all of them kept" if kept == tests else f"of which the {count(kept)} best are kept"
-    return f"{count(tests)}, {best}"
+    return f"{count(tests)} tests of entries against random thresholds, {best}"
 
 
-def _noise(schedule: Schedule) -> str:
-    clip = "not clipped" if math.isinf(schedule.gate_clip) else f"clipped at {schedule.gate_clip}"
-    scales = {level.selection_scale for level in schedule.levels} - {None}
-    selection = "; Gumbel for the selection" if scales else ""
-    size = number(schedule.gate_noise, 3)
-    return f"Gaussian, {size} times the threshold of a kept test, {clip}{selection}"
-
-
-def _budget(parameters: CalibratedParameters) -> str:
-    guarantee = certify(parameters, private=True, exact_statistic=False)
-    selections = [event for event in guarantee.events if isinstance(event, BoundedRange)]
-    others = [_event(event) for event in guarantee.events if not isinstance(event, BoundedRange)]
-    events = "; ".join(([_selections(selections)] if selections else []) + others)
-    return (
-        f"{events}. Together epsilon {number(guarantee.transcript_epsilon)} at delta "
-        f"{number(guarantee.transcript_delta)} (bound: {guarantee.method}), and "
-        f"{number(guarantee.numerical_delta, 2)} of delta for finite precision"
-    )
-
-
-def _selections(events: list[BoundedRange]) -> str:
-    kept = count(sum(event.count for event in events))
-    etas = " to ".join(dict.fromkeys(number(events[i].eta, 2) for i in (0, -1)))
-    times = "one selection" if len(events) == 1 else f"{len(events)} selections"
-    return f"{times} of {kept} tests, each a bounded-range event of {etas}"
-
-
-def _event(event: Event) -> str:
-    if isinstance(event, Gaussian):
-        return f"one Gaussian event for all kept tests, sensitivity / noise {number(event.mu, 3)}"
-    if isinstance(event, TotalVariation):
-        return f"{number(event.distance, 2)} in total variation for clipping the noise"
-    return repr(event)
+_DESIGNS: dict[str, Callable[[ReleaseInputs], PublicDesign]] = {
+    "screened": _screened,
+    "gaussian-threshold": _thresholded,
+    "gaussian": _gaussian,
+    "multiscale": _multiscale,
+}

@@ -4,75 +4,70 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from click.core import ParameterSource
 from rich.console import Console
 
 from hushcov.cli.folders import reserved
-from hushcov.cli.options import INTEGER, Command, public_inputs
-from hushcov.cli.output import console, count, facts, heading, number, paragraph
-from hushcov.cli.progress import busy, watched
-from hushcov.cli.words import accuracy_verdict, expected_errors, privacy_promise, privacy_verdict
-from hushcov.estimators import MultiscaleCovariance
-from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.multiscale import (
-    RECONSTRUCTIONS,
-    CalibratedParameters,
-    Parameters,
-    TheoremParameters,
-    certify,
-)
-from hushcov.mechanisms.release import Release
-from hushcov.planning import MultiscalePlan, plan_multiscale
-from hushcov.records import PairDifferences, Records, open_records
+from hushcov.cli.jobs import Job, Source
+from hushcov.cli.options import INTEGER, NUMBER, SCALES, Command, public_inputs
+from hushcov.cli.output import console, facts, heading, number, paragraph
+from hushcov.cli.pairs import released_correlations
+from hushcov.cli.progress import watched
+from hushcov.cli.sparse_job import SparseJob
+from hushcov.cli.theorem_job import TheoremJob
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.planning import MECHANISMS
+from hushcov.records import Records, open_records
+from hushcov.report.backend import MissingFiguresError
+from hushcov.report.heatmap import write_release_heatmap
 
-_DEFAULT_RECONSTRUCTION = {"theorem": "gate", "calibrated": "value"}
-_THEOREM_ONLY = ("target_error", "failure_probability")
-
-
-@dataclass(frozen=True)
-class _Job:
-    """What is settled before any record is read."""
-
-    file: Path
-    folder: Path
-    records: Records
-    estimator: MultiscaleCovariance
-    chosen: TheoremParameters | MultiscalePlan  # a plan if the constants are calibrated
-
-    @property
-    def parameters(self) -> Parameters:
-        return self.chosen.parameters if isinstance(self.chosen, MultiscalePlan) else self.chosen
+THEOREM = "theorem"
+_THEOREM_ONLY = ("scale", "target_error", "failure_probability")
+_NOT_THEOREM = ("feature_scale", "psd")
 
 
 @click.command(cls=Command, name="fit")
 @click.argument("file", metavar="FILE.npy", type=click.Path(path_type=Path))
 @public_inputs
 @click.option(
-    "--constants",
-    type=click.Choice(tuple(_DEFAULT_RECONSTRUCTION)),
-    default="calibrated",
+    "--feature-scale",
+    type=SCALES,
+    metavar="S|FILE.npy",
+    help="Public standard deviations of the features: one number for all, or a file with one for "
+    "each. Without it they are estimated from a part of the budget.",
+)
+@click.option(
+    "--mechanism",
+    type=click.Choice(("auto", *MECHANISMS, THEOREM)),
+    default="auto",
     show_default=True,
-    help="Where the mechanism's numbers come from: chosen for this size of data, or the paper's "
-    "theorem, which refuses fewer than 1e9 records or more.",
+    help="What to run; auto takes the smallest predicted error. 'theorem' is the paper's mechanism "
+    "at the constants of its proof, which refuse fewer than 1e9 records or more.",
 )
 @click.option(
-    "--reconstruction",
-    type=click.Choice(RECONSTRUCTIONS),
-    help="What is read from the protected tests: whether they fired, or their noisy values, which "
-    "are more accurate.  [default: value; gate with theorem constants]",
+    "--psd", is_flag=True, help="Make the estimate positive semidefinite, which fills in zeros."
 )
 @click.option(
-    "--not-centered",
-    is_flag=True,
-    help="The records' mean is not known to be zero: use differences of successive records, "
-    "which halves their number.",
+    "--scale",
+    type=NUMBER,
+    metavar="SIGMA",
+    help="With --mechanism theorem: public bound on the standard deviation in every direction.",
+)
+@click.option(
+    "--target-error",
+    type=NUMBER,
+    metavar="ALPHA",
+    help="With --mechanism theorem: error sought, in units of scale^2; at most 0.25, the default.",
+)
+@click.option(
+    "--failure-probability",
+    type=NUMBER,
+    metavar="BETA",
+    help="With --mechanism theorem: how often the target may be missed; at most 0.1, the default.",
 )
 @click.option(
     "--records",
@@ -98,14 +93,10 @@ class _Job:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, the rest on standard error."
 )
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     file: Path,
-    constants: str,
-    reconstruction: str | None,
-    not_centered: bool,
+    mechanism: str,
+    known_mean: bool,
     n_records: int | None,
     n_features: int | None,
     output: Path | None,
@@ -119,44 +110,39 @@ def command(
 
     \b
     Example:
-      hushcov fit patients.npy --epsilon 1 --delta 1e-6 --row-sparsity 5 --scale 1
+      hushcov fit patients.npy --epsilon 1 --delta 1e-6 --row-sparsity 5
     """
-    _check_theorem_only(ctx, constants)
+    _check_options(mechanism, public)
     records = _open(file, n_records, n_features)
     folder = output if output is not None else Path(f"{file.stem}-release")
-    estimator = MultiscaleCovariance(
-        **public,
-        constants=constants,
-        reconstruction=reconstruction or _DEFAULT_RECONSTRUCTION[constants],
-        assume_centered=not not_centered,
-        store_precision=False,
-    )
-    job = _prepare(file, folder, records, estimator)
-    release = _run(console(stderr=as_json), job)
+    source = Source(file, folder, records, known_mean)
+    public = {name: value for name, value in public.items() if value is not None}
+    if mechanism == THEOREM:
+        public.pop("psd")
+        job: Job = TheoremJob.prepare(source, **public)
+    else:
+        job = SparseJob.prepare(source, mechanism, **public)
+    _run(console(stderr=as_json), source, job)
     if as_json:
-        click.echo(json.dumps(_as_json(job, release), indent=1))
+        click.echo(json.dumps(source.to_dict() | job.to_dict(), indent=1, allow_nan=False))
 
 
-def _run(out: Console, job: _Job) -> Release:
-    """Announce, release, write and summarise."""
-    _announce(out, job)
-    started = time.perf_counter()
-    with reserved(job.folder):
-        release = _fit(job)
-        release.write(job.folder)
-    _summarise(out, job.folder, release, time.perf_counter() - started)
-    return release
-
-
-def _check_theorem_only(ctx: click.Context, constants: str) -> None:
+def _check_options(mechanism: str, public: dict[str, Any]) -> None:
     """Refuse options that would not change anything."""
-    for name in _THEOREM_ONLY:
-        given = ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
-        if given and constants != "theorem":
-            raise ParameterError(
-                f"{name} must be left out with --constants {constants}, got {ctx.params[name]}: "
-                "the error is then made as small as it can be. Or use --constants theorem."
+    others = _NOT_THEOREM if mechanism == THEOREM else _THEOREM_ONLY
+    for name in others:
+        if public[name] is not None and public[name] is not False:
+            cure = (
+                "the theorem has one bound for all directions, --scale."
+                if mechanism == THEOREM
+                else "it belongs to --mechanism theorem. Scales of features are --feature-scale."
             )
+            raise ParameterError(f"{name} must be left out with --mechanism {mechanism}: {cure}")
+    if mechanism == THEOREM and public["scale"] is None:
+        raise ParameterError(
+            "--scale is required with --mechanism theorem: it is a public bound on the standard "
+            "deviation in every direction, never inferred from the data."
+        )
 
 
 def _open(file: Path, n_records: int | None, n_features: int | None) -> Records:
@@ -176,125 +162,63 @@ def _open(file: Path, n_records: int | None, n_features: int | None) -> Records:
     return records
 
 
-def _prepare(file: Path, folder: Path, records: Records, estimator: MultiscaleCovariance) -> _Job:
-    """Settle every public number of the release; no record is read."""
-    used = records if estimator.assume_centered else PairDifferences(records)
-    with busy("choosing the public numbers of the mechanism"):
-        parameters = estimator.public_parameters(used.n_records, used.n_features)
-        chosen = (
-            plan_multiscale(parameters.inputs, parameters.reconstruction)
-            if isinstance(parameters, CalibratedParameters)
-            else parameters
-        )
-    return _Job(file, folder, records, estimator, chosen)
-
-
-def _announce(out: Console, job: _Job) -> None:
-    """Say what is about to happen, and check the privacy condition before any record is read."""
-    estimator, inputs, d = job.estimator, job.parameters.inputs, job.records.n_features
+def _run(out: Console, source: Source, job: Job) -> None:
+    """Announce, release, write and summarise."""
     heading(out, "What will be released")
-    facts(
-        out,
-        (
-            ("from", _source(job)),
-            ("release", f"a {d:,} x {d:,} covariance estimate: integers and one public unit"),
-            (
-                "mechanism",
-                f"multiscale threshold tests, {estimator.constants} constants, "
-                f"{estimator.reconstruction} reconstruction",
-            ),
-            ("guarantee", privacy_promise(inputs.epsilon, inputs.delta)),
-            *_outlook(job.chosen),
-            ("public inputs", _public_inputs(job.parameters)),
-            ("into", f"{job.folder}/"),
-        ),
-    )
-    if isinstance(job.chosen, MultiscalePlan):
-        style = "bold red" if job.chosen.hopeless else ""
-        paragraph(out, "\n" + job.chosen.advice, style=style)
-    try:
-        certify(job.parameters, private=True, exact_statistic=False)
-    except PrivacyConditionError as error:
-        raise PrivacyConditionError(str(error) + _advice(job), error.smallest_private_n) from None
-
-
-def _advice(job: _Job) -> str:
-    """What the command line adds to a refusal."""
-    advice = ""
-    if not job.estimator.assume_centered:
-        advice += " Here n_records counts pairs of records, because of --not-centered."
-    if job.estimator.constants == "theorem":
-        advice += " Or use --constants calibrated, which is private at any number of records."
-    return advice
-
-
-def _source(job: _Job) -> str:
-    n, d = job.records.n_records, job.records.n_features
-    pairs = "" if job.estimator.assume_centered else f", used as {n // 2:,} differences of pairs"
-    return f"{job.file}: {n:,} records of {d:,} features{pairs}"
-
-
-def _outlook(chosen: TheoremParameters | MultiscalePlan) -> list[tuple[str, str]]:
-    if isinstance(chosen, TheoremParameters):
-        return [("private?", privacy_verdict(chosen)), ("accurate?", accuracy_verdict(chosen))]
-    private = "yes, whatever the records are: the noise was chosen for this number of them."
-    return [("private?", private), ("expected error", expected_errors(chosen))]
-
-
-def _public_inputs(parameters: Parameters) -> str:
-    inputs = asdict(parameters.inputs)
-    names = ("epsilon", "delta", "row_sparsity", "scale", *_THEOREM_ONLY)
-    values = (f"{name} {number(inputs[name])}" for name in names if name in inputs)
-    return "the size of the data, " + ", ".join(values)
-
-
-def _fit(job: _Job) -> Release:
-    tests = sum(level.candidates for level in job.parameters.schedule.levels)
-    with warnings.catch_warnings(), watched(job.records, f"drawing {count(tests)} tests") as rows:
-        warnings.simplefilter("ignore", AccuracyWarning)  # the announcement has said it
-        return job.estimator.fit(rows).release_
-
-
-def _summarise(out: Console, folder: Path, release: Release, seconds: float) -> None:
-    guarantee = release.guarantee
+    facts(out, (("from", str(source)), *job.announcement(), ("into", f"{source.folder}/")))
+    if job.warning:
+        paragraph(out, "\n" + job.warning, style="bold red")
+    job.certify()
+    started = time.perf_counter()
+    with reserved(source.folder):
+        with watched(source.records) as rows:
+            job.fit(rows)
+        figure = _write(source.folder, job)
     heading(out, "Released")
+    guarantee = job.release.guarantee
     facts(
         out,
         (
-            ("nonzero", f"{_nonzero_pairs(release):,} pairs of features"),
+            *job.summary(),
             (
                 "spent",
-                f"epsilon {number(guarantee.transcript_epsilon)} and delta "
-                f"{number(guarantee.transcript_delta)} of what is promised; finite precision adds "
-                f"at most {number(guarantee.numerical_delta)} to delta",
+                f"epsilon {number(guarantee.transcript_epsilon)} of the promised "
+                f"{number(guarantee.epsilon)}, delta "
+                f"{number(guarantee.transcript_delta + guarantee.numerical_delta)} of "
+                f"{number(guarantee.delta)}",
             ),
-            ("time", f"{seconds:.1f} s"),
-            ("written", f"{folder}/integers.npy, {folder}/release.json"),
+            ("time", f"{time.perf_counter() - started:.1f} s"),
+        ),
+    )
+    job.details(out)
+    _files(out, source.folder, figure)
+
+
+def _write(folder: Path, job: Job) -> str:
+    """Write the release and the estimate, and draw it if possible; say what the figure shows."""
+    job.release.write(folder)
+    np.save(folder / "covariance.npy", job.covariance)
+    correlations = released_correlations(job.covariance, job.scale)
+    try:
+        write_release_heatmap(folder / "heatmap.png", correlations)
+    except MissingFiguresError as error:
+        return f"not drawn: {error}"
+    return "the estimated correlations as a picture"
+
+
+def _files(out: Console, folder: Path, figure: str) -> None:
+    heading(out, f"Files in {folder}/")
+    facts(
+        out,
+        (
+            ("covariance.npy", "the estimate, in the unit of the data"),
+            ("integers.npy", "what was released: integers"),
+            ("release.json", "their unit, scales, guarantee and every public parameter"),
+            ("heatmap.png", figure),
         ),
     )
     paragraph(
         out,
-        "The estimate is integers.npy times the unit in release.json. Whatever is computed from "
-        "these files is covered by the guarantee; fitting the same records again spends again.",
+        "\nWhatever is computed from these files is covered by the guarantee. Fitting the same "
+        "records again spends again.",
     )
-
-
-def _nonzero_pairs(release: Release) -> int:
-    return int(np.count_nonzero(np.triu(release.integers, 1)))
-
-
-def _as_json(job: _Job, release: Release) -> dict[str, object]:
-    plan = job.chosen if isinstance(job.chosen, MultiscalePlan) else None
-    return {
-        "file": str(job.file),
-        "n_records": job.records.n_records,
-        "n_features": job.records.n_features,
-        "output": str(job.folder),
-        "nonzero_pairs": _nonzero_pairs(release),
-        "mechanism": release.mechanism,
-        "unit": release.unit,
-        "predicted_error": None if plan is None else plan.predicted_error,
-        "hopeless": None if plan is None else plan.hopeless,
-        "guarantee": release.guarantee.to_dict(),
-        "parameters": dict(release.parameters),
-    }

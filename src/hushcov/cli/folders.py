@@ -11,7 +11,8 @@ from pathlib import Path
 
 from hushcov.report.backend import new_figure
 
-RELEASE_FILES = ("integers.npy", "release.json")
+DESCRIPTION = "release.json"
+RELEASE_FILES = ("integers.npy", DESCRIPTION, "covariance.npy", "heatmap.png")
 
 
 @contextmanager
@@ -51,7 +52,7 @@ def _holds_release(folder: Path) -> bool:
 
 def _is_simulated(folder: Path) -> bool:
     try:
-        description = json.loads((folder / RELEASE_FILES[1]).read_text())
+        description = json.loads((folder / DESCRIPTION).read_text())
         return description["guarantee"]["private"] is False
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from rich import box
 from rich.table import Table
 
-from hushcov.cli.output import count, number
+from hushcov.cli.output import count, number, plain_table
 from hushcov.mechanisms.multiscale import Schedule
 
 
 def level_table(schedule: Schedule) -> Table:
     """Return one row a level, and one for the largest threshold."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = plain_table()
     for title in (
         "level",
         "threshold\nt",

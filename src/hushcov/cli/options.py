@@ -54,8 +54,30 @@ class NumberType(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{value!r} is not a number: write it like 0.5 or 1e-6.", param, ctx)
 
 
+class ScalesType(click.ParamType):  # type: ignore[type-arg]
+    """A number, or a .npy file with one number for each feature."""
+
+    name = "scales"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number or the array; whether it is in range is for the library to say."""
+        try:
+            return float(value)
+        except ValueError:
+            pass
+        if not str(value).endswith(".npy"):
+            self.fail(f"{value!r} is neither a number nor a .npy file.", param, ctx)
+        import numpy as np
+
+        try:
+            return np.load(value, allow_pickle=False)
+        except (ValueError, EOFError):
+            self.fail(f"{value!r} is not a .npy file of numbers.", param, ctx)
+
+
 INTEGER = IntegerType()
 NUMBER = NumberType()
+SCALES = ScalesType()
 
 
 class Command(click.Command):
@@ -96,7 +118,7 @@ _EPSILON = click.option(
     type=NUMBER,
     required=True,
     metavar="EPSILON",
-    help="Privacy budget; above 0 and at most 1 with theorem constants, 10 with calibrated ones.",
+    help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.",
 )
 _DELTA = click.option(
     "--delta",
@@ -123,16 +145,24 @@ _SCALE = click.option(
 )
 
 
-def public_inputs(function: Function) -> Function:
-    """Add the public inputs that do not describe the size of the data."""
+_KNOWN_MEAN = click.option(
+    "--known-mean",
+    is_flag=True,
+    help="The records have mean zero (subtract a public mean first). Otherwise differences of "
+    "successive records are used, which halves their number.",
+)
+
+
+def theorem_inputs(function: Function) -> Function:
+    """Add the public inputs of the theorem that do not describe the size of the data."""
     return _with(
         function, _ROW_SPARSITY, _TARGET_ERROR, _EPSILON, _DELTA, _FAILURE_PROBABILITY, _SCALE
     )
 
 
-def sparsity_and_budget(function: Function) -> Function:
-    """Add the public inputs of a plan that have no natural default."""
-    return _with(function, _ROW_SPARSITY, _EPSILON, _DELTA)
+def public_inputs(function: Function) -> Function:
+    """Add what every estimator must be told, and whether the mean is known."""
+    return _with(function, _ROW_SPARSITY, _EPSILON, _DELTA, _KNOWN_MEAN)
 
 
 def _with(function: Function, *options: Callable[[Function], Function]) -> Function:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 import click
+from rich import box
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -66,6 +67,11 @@ def facts(out: Console, rows: Iterable[tuple[str, str]]) -> None:
     for label, value in rows:
         grid.add_row(label, value)
     show(out, Padding(grid, _INDENT))
+
+
+def plain_table(*, gap: int = 1) -> Table:
+    """A table in the style of all commands."""
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -8,13 +8,12 @@ from typing import Any
 
 import click
 import numpy as np
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from hushcov.cli.levels import level_table
-from hushcov.cli.options import INTEGER, Command, public_inputs
-from hushcov.cli.output import console, facts, heading, number, show
+from hushcov.cli.options import INTEGER, Command, theorem_inputs
+from hushcov.cli.output import console, facts, heading, number, plain_table, show
 from hushcov.cli.words import accuracy_verdict, privacy_verdict
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters, theorem_parameters
@@ -53,7 +52,7 @@ QUANTITIES = (
 @click.option(
     "--features", "n_features", type=INTEGER, required=True, metavar="D", help="Number of features."
 )
-@public_inputs
+@theorem_inputs
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON under the paper's symbols, integers exact."
 )
@@ -99,7 +98,7 @@ def _evaluate(inputs: PublicInputs) -> TheoremParameters:
 
 
 def _scalar_table(parameters: TheoremParameters) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = plain_table()
     for title in ("name", "symbol", "value"):
         table.add_column(title, no_wrap=True)
     table.add_column("meaning")

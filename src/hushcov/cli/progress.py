@@ -14,33 +14,38 @@ from hushcov.records import Records
 
 
 class WatchedRecords(Records):
-    """The same records, telling `progress` how many rows have been passed over."""
+    """The same records, telling `start` of each pass over them and `progress` of its rows."""
 
-    def __init__(self, records: Records, progress: Callable[[int], object]) -> None:
+    def __init__(
+        self, records: Records, start: Callable[[], object], progress: Callable[[int], object]
+    ) -> None:
         self.n_records = records.n_records
         self.n_features = records.n_features
         self._records = records
+        self._start = start
         self._progress = progress
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        self._start()
         for block in self._records._blocks():
             yield block
             self._progress(len(block))
 
 
 @contextmanager
-def watched(records: Records, afterwards: str) -> Iterator[Records]:
-    """Yield `records` under a progress bar, which says `afterwards` once all rows are read."""
+def watched(records: Records) -> Iterator[Records]:
+    """Yield `records` under a progress bar that starts again with each pass over the rows."""
     bar = _bar()
-    task = bar.add_task("reading records", total=records.n_records)
+    task = bar.add_task("", total=records.n_records)
+    passes = 0
 
-    def advance(rows: int) -> None:
-        bar.advance(task, rows)
-        if bar.tasks[task].finished:
-            bar.update(task, description=afterwards)
+    def start() -> None:
+        nonlocal passes
+        passes += 1
+        bar.reset(task, description=f"reading records, pass {passes}")
 
     with bar:
-        yield WatchedRecords(records, advance)
+        yield WatchedRecords(records, start, lambda rows: bar.advance(task, rows))
 
 
 @contextmanager

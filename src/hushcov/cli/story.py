@@ -2,153 +2,162 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
+from rich.table import Table
 
-from hushcov.cli.output import exact, facts, heading, number, paragraph, show
+from hushcov.cli.forecasts import Planner
+from hushcov.cli.output import facts, heading, number, paragraph, plain_table, show
+from hushcov.cli.pairs import LEVEL, found_pairs, pair_table
+from hushcov.cli.progress import busy
+from hushcov.cli.tables import mechanism_table, remarks
 from hushcov.cli.words import privacy_promise
-from hushcov.estimators import MultiscaleCovariance
-from hushcov.exceptions import PrivacyConditionError
-from hushcov.mechanisms.multiscale import TheoremParameters
-from hushcov.mechanisms.release import Release
-from hushcov.metrics import operator_norm_error
+from hushcov.estimators import PrivateSparseCovariance
+from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.report.backend import MissingFiguresError
 from hushcov.report.heatmap import write_heatmap
-from hushcov.simulate import gaussian_records
 
 FloatArray = npt.NDArray[np.float64]
 
-ORDINARY_RECORDS = 10_000
+_SHOWN_PAIRS = 6
 
 
-def tell_simulation(
-    out: Console, parameters: TheoremParameters, model: str, truth: FloatArray
-) -> None:
-    """Say what the data is."""
-    inputs = parameters.inputs
-    pairs = np.count_nonzero(np.triu(truth, 1))
+@dataclass(frozen=True)
+class Simulated:
+    """Records and the covariance they were drawn with."""
+
+    model: str
+    records: FloatArray
+    covariance: FloatArray
+
+    @property
+    def correlation(self) -> FloatArray:
+        """The true correlations."""
+        return self.in_true_units(self.covariance)
+
+    def in_true_units(self, matrix: FloatArray) -> FloatArray:
+        """A matrix with every feature divided by its true standard deviation."""
+        deviation = np.sqrt(np.diag(self.covariance))
+        return np.asarray(matrix / np.multiply.outer(deviation, deviation))
+
+    def error(self, estimate: FloatArray) -> float:
+        """Operator-norm error of an estimate, in true units, over the norm of the truth."""
+        truth = self.correlation
+        return operator_norm_error(self.in_true_units(estimate), truth) / operator_norm(truth)
+
+    def pairs(self, estimate: FloatArray) -> tuple[int, int, int]:
+        """Related pairs found and missed, and unrelated ones shown."""
+        upper = np.triu_indices(len(estimate), 1)
+        found, present = estimate[upper] != 0, self.covariance[upper] != 0
+        hits = int(np.count_nonzero(found & present))
+        return hits, int(np.count_nonzero(present)) - hits, int(np.count_nonzero(found)) - hits
+
+
+def tell_data(out: Console, data: Simulated, row_sparsity: int) -> None:
+    """Say what the data is, and what the estimator is told of it."""
+    n, d = data.records.shape
+    pairs = np.count_nonzero(np.triu(data.covariance, 1))
     heading(out, "1. The data: simulated, nobody's")
     paragraph(
         out,
-        f"A covariance of {inputs.n_features:,} features is chosen (model: {model}). It is sparse: "
-        f"at most {inputs.row_sparsity} nonzeros in a row, so {pairs:,} related pairs of features "
-        f"among {inputs.n_features * (inputs.n_features - 1) // 2:,}. Its largest eigenvalue is 1. "
-        f"Of this the mechanism is told the {inputs.row_sparsity} and the 1. The second moments of "
-        f"{exact(inputs.n_records)} Gaussian records are drawn from their exact law: no "
-        "machine needs to hold the records.",
+        f"{n:,} records of {d:,} features, with means far from zero and standard deviations "
+        f"from 0.1 to 100. {pairs:,} of the {d * (d - 1) // 2:,} pairs of features are related "
+        f"(model: {data.model}); every other covariance is zero. The estimator is told that a row "
+        f"of the covariance has at most {row_sparsity} nonzeros, and nothing else: no mean, no "
+        "scale, no position.",
     )
 
 
-def tell_mechanism(out: Console, parameters: TheoremParameters) -> None:
+def tell_plan(out: Console, estimator: PrivateSparseCovariance, data: Simulated) -> None:
     """Say what is known before any data is seen."""
-    inputs = parameters.inputs
-    heading(out, "2. The mechanism: all of this is known before any data is seen")
+    n, d = data.records.shape
+    with busy("comparing the mechanisms, from public inputs"):
+        row = Planner(estimator, d).chosen(n)
+    heading(out, "2. The plan: all of this is known before any record is read")
     paragraph(
         out,
-        "Each test compares one entry of the second moments with a random threshold, under noise, "
-        "and answers -1, 0 or +1. The release adds up the answers of the tests that are kept, "
-        "with public weights.",
+        f"{privacy_promise(row.inputs.epsilon, row.inputs.delta)} Every mechanism below keeps "
+        "this promise. Predicted errors, relative to the covariance's norm (the zero matrix has "
+        "1), if the covariance is like one of three models:",
     )
     show(out, "")
-    facts(
-        out,
-        (
-            ("privacy budget", f"epsilon {number(inputs.epsilon)}, delta {number(inputs.delta)}"),
-            (
-                "target",
-                f"error at most {number(inputs.target_error)} in operator norm, missed with "
-                f"probability at most {number(inputs.failure_probability)}",
-            ),
-            (
-                "thresholds",
-                f"{parameters.n_levels} levels, from {number(parameters.thresholds[0], 3)} to "
-                f"{number(parameters.thresholds[-1], 3)}",
-            ),
-            ("tests", exact(sum(parameters.candidates))),
-            ("tests kept", exact(parameters.total_quota)),
-            ("private from", f"{exact(parameters.smallest_private_n)} records"),
-            ("accurate from", f"{exact(parameters.smallest_accurate_n)} records"),
-        ),
-    )
+    show(out, mechanism_table(row))
+    for remark in remarks([row]):
+        paragraph(out, remark)
 
 
 def tell_release(
-    out: Console,
-    parameters: TheoremParameters,
-    truth: FloatArray,
-    release: Release,
-    seconds: float,
+    out: Console, data: Simulated, estimators: Sequence[PrivateSparseCovariance], seconds: float
 ) -> None:
-    """Hold the release against the truth."""
-    inputs, guarantee = parameters.inputs, release.guarantee
-    error = operator_norm_error(release.covariance(), truth)
-    heading(out, "3. The release, against the truth")
-    facts(
+    """Hold the releases against the truth; the first is the one that was chosen."""
+    best = estimators[0]
+    heading(out, f"3. The release, by {best.mechanism_}, against the truth")
+    show(out, _against_truth(data, estimators))
+    hits, missed, false = data.pairs(best.covariance_)
+    error = data.error(best.covariance_)
+    paragraph(
         out,
-        (
-            (
-                "error",
-                f"{number(error, 3)} in operator norm; the target was "
-                f"{number(inputs.target_error)}, so {number(100 * error / inputs.target_error, 2)} "
-                "% of it",
-            ),
-            ("related pairs", pairs_found(release, truth)),
-            (
-                "time",
-                f"{seconds:.2f} s for {number(sum(parameters.candidates), 3)} tests, drawn with "
-                "their exact law and never listed",
-            ),
-            ("guarantee", privacy_promise(guarantee.epsilon, guarantee.delta)),
-            (
-                "",
-                "It is what sensitive records would get. Simulated data needs no protection, so "
-                "this release is marked as not private.",
-            ),
-        ),
+        f"\nThe release is off by {number(100 * error, 2)} % of the covariance's norm. It found "
+        f"{hits:,} of {hits + missed:,} related pairs and shows {false:,} false ones, in "
+        f"{seconds:.1f} s. Errors are in units of the true standard deviations. Sensitive records "
+        "would get the guarantee above; simulated ones need none, so this release is marked as "
+        "not private.",
     )
 
 
-def pairs_found(release: Release, truth: FloatArray) -> str:
-    """Say how many pairs of features that are related in truth the release shows as such."""
-    upper = np.triu_indices(len(truth), 1)
-    found, present = release.integers[upper] != 0, truth[upper] != 0
-    hits, total = np.count_nonzero(found & present), np.count_nonzero(present)
-    false = np.count_nonzero(found & ~present)
-    return f"{hits:,} of {total:,} found, {total - hits:,} missed, {false:,} false"
+def _against_truth(data: Simulated, estimators: Sequence[PrivateSparseCovariance]) -> Table:
+    table = plain_table()
+    table.add_column("mechanism", no_wrap=True, vertical="bottom")
+    for title in ("predicted\nerror", "measured\nerror", "pairs\nfound", "pairs\nmissed", "false"):
+        table.add_column(title, justify="right", no_wrap=True, vertical="bottom")
+    for each in estimators:
+        plans = {forecast.mechanism: forecast for forecast in each.plan_.forecasts}
+        predicted = plans[each.mechanism_].predicted_error[data.model]
+        counts = (f"{count:,}" for count in data.pairs(each.covariance_))
+        measured = data.error(each.covariance_)
+        table.add_row(each.mechanism_, number(predicted, 2), number(measured, 2), *counts)
+    return table
 
 
-def tell_refusal(out: Console, estimator: MultiscaleCovariance, truth: FloatArray) -> None:
-    """Show that the theorem's constants refuse ordinary data."""
-    heading(out, f"4. And on {ORDINARY_RECORDS:,} ordinary records?")
-    records = gaussian_records(truth, ORDINARY_RECORDS)
-    try:
-        estimator.fit(records)
-    except PrivacyConditionError as error:
-        needed = error.smallest_private_n or 0
-        paragraph(
-            out,
-            f"Refused before any record is read: at the paper's constants privacy is proved from "
-            f"{exact(needed)} records on.",
-        )
+def tell_entries(out: Console, data: Simulated, estimator: PrivateSparseCovariance) -> None:
+    """Show the strongest pairs with their intervals, and count how many intervals are right."""
+    found = found_pairs(estimator, _SHOWN_PAIRS)
+    if estimator.detection_limit_ is None or not found.number:
+        return
+    heading(out, "4. The strongest pairs, with intervals that count privacy noise")
+    show(out, pair_table(found.strongest, data.covariance))
+    lower, upper = estimator.covariance_interval(LEVEL)
+    shown = ~np.isnan(lower) & np.triu(np.ones_like(lower, dtype=bool), 1)
+    inside = (lower <= data.covariance) & (data.covariance <= upper)
+    paragraph(
+        out,
+        f"\nOf all {found.number:,} intervals, {np.count_nonzero(inside & shown):,} hold the true "
+        f"covariance; {100 * LEVEL:g} % would be {LEVEL * found.number:,.0f}.",
+    )
 
 
 def tell_files(
-    out: Console, folder: Path, parameters: TheoremParameters, truth: FloatArray, release: Release
+    out: Console, folder: Path, data: Simulated, estimator: PrivateSparseCovariance
 ) -> None:
-    """Draw the heat map, and name what was written."""
-    inputs = parameters.inputs
+    """Write the release, draw the heat map, and name the files."""
+    estimator.release_.write(folder)
+    np.save(folder / "covariance.npy", estimator.covariance_)
+    n, d = data.records.shape
     note = (
-        f"Simulated: d = {inputs.n_features}, k = {inputs.row_sparsity}, n = "
-        f"{number(inputs.n_records, 3)}, epsilon = {number(inputs.epsilon)}, delta = "
-        f"{number(inputs.delta)}."
+        f"Correlations of {d:,} simulated features, from {n:,} records: epsilon = "
+        f"{number(estimator.epsilon)}, delta = {number(estimator.delta)}, by "
+        f"{estimator.mechanism_}."
     )
+    estimate = data.in_true_units(estimator.covariance_)
     try:
         path = folder / "heatmap.png"
-        write_heatmap(path, truth, release.covariance(), unit="scale²", note=note)
-        figure = "truth, estimate and error side by side"
+        write_heatmap(path, data.correlation, estimate, unit="no unit", note=note)
+        figure = "truth, release and error side by side: look at this one"
     except MissingFiguresError as error:
         figure = f"not drawn: {error}"
     heading(out, "6. Files")
@@ -156,7 +165,9 @@ def tell_files(
         out,
         (
             (f"{folder}/heatmap.png", figure),
-            (f"{folder}/integers.npy", "the released integers"),
+            (f"{folder}/covariance.npy", "the estimate"),
+            (f"{folder}/integers.npy", "what was released: integers"),
             (f"{folder}/release.json", "their unit, the guarantee and every public parameter"),
         ),
     )
+    paragraph(out, "\nNext: 'hushcov plan' for your sizes, 'hushcov fit' for your records.")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as ProgressBar
@@ -22,7 +21,16 @@ from rich.text import Text
 from hushcov._validation import check_integer
 from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, NUMBER, Command
-from hushcov.cli.output import console, exact, facts, heading, number, paragraph, show
+from hushcov.cli.output import (
+    console,
+    exact,
+    facts,
+    heading,
+    number,
+    paragraph,
+    plain_table,
+    show,
+)
 from hushcov.exceptions import ParameterError
 from hushcov.report.backend import new_figure
 from hushcov.report.verification import write_verification_figure
@@ -239,7 +247,7 @@ def _print(verifications: list[Verification], seconds: float, written: list[Path
 
 
 def _table(claims: tuple[Claim, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = plain_table()
     table.add_column("claim", no_wrap=True)
     table.add_column("source", no_wrap=True)
     for title in ("bound", "measured", "2nd way", "margin"):

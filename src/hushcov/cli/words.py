@@ -6,7 +6,7 @@ import math
 
 from hushcov.cli.output import exact, number
 from hushcov.mechanisms.multiscale import TheoremParameters
-from hushcov.planning import MultiscalePlan
+from hushcov.planning import COMPARED_MODELS, Forecast
 
 
 def privacy_promise(epsilon: float, delta: float) -> str:
@@ -54,12 +54,30 @@ def accuracy_target(parameters: TheoremParameters) -> str:
     return f"{target} (target_error {number(inputs.target_error)} times scale^2)"
 
 
-def expected_errors(plan: MultiscalePlan) -> str:
-    """Return the predicted error of each reference model, with what it is measured against."""
-    scale = plan.parameters.inputs.scale
-    errors = ", ".join(f"{model} {number(e, 2)}" for model, e in plan.predicted_error.items())
-    unit = "" if scale == 1 else f" times scale^2 = {number(scale**2)}"
+def typical_error(forecast: Forecast) -> str:
+    """Return the predicted error, with what it is measured against."""
+    models = ", ".join(
+        f"{model} {number(forecast.predicted_error[model], 2)}" for model in COMPARED_MODELS
+    )
     return (
-        f"{errors}{unit} in operator norm, if the covariance is like one of these models; the "
-        "zero matrix has at most 1."
+        f"about {number(forecast.typical_error, 2)} of the covariance's norm, where features have "
+        f"equal scales ({models}); the zero matrix has 1"
+    )
+
+
+def detection(forecast: Forecast) -> str:
+    """Say which correlations will be found."""
+    limit = forecast.detection_limit
+    if limit is None:
+        return "not predicted for this mechanism"
+    if limit >= 1:
+        return "hardly any pair: there are too few records"
+    return f"correlations of {number(limit, 2)} or more, nine times out of ten"
+
+
+def noise_level(noise_sd: float, n_records: int) -> str:
+    """Hold the noise of a correlation against its sampling error."""
+    return (
+        f"standard deviation {number(noise_sd, 2)} on a correlation; sampling error alone has "
+        f"{number(1 / math.sqrt(n_records), 2)}"
     )

@@ -30,8 +30,9 @@ class GaussianCovariance(ScaledCovariance):
         Most nonzero entries in a row, the diagonal included. It helps to place the bound on the
         norm of records; None assumes few.
     feature_scale : None, float or array of shape (n_features,)
-        Public standard deviations of the features, or numbers close to them; 0 marks a constant
-        feature. None estimates them privately.
+        Public standard deviations of the features in the order of the columns, or numbers close
+        to them; 0 marks a constant feature, whose covariances are zero. None estimates them
+        privately: from 1e-17 to 1e19, smaller ones count as constant and larger ones are clipped.
     scale_share : "auto" or float, default="auto"
         Share of the budget that estimating scales spends when `feature_scale` is None.
     clipping : {"row", "coordinate"}, default="row"
@@ -40,13 +41,14 @@ class GaussianCovariance(ScaledCovariance):
         Public bound on the norm of a record whose features are divided by their scales. None takes
         one from the number of features.
     threshold : None, "universal" or float, default=None
-        None keeps every entry. A float is a threshold in units of the scales of the two features.
+        None and 0 keep every entry. Other numbers are thresholds in units of the scales of the two
+        features: correlations, about.
     positive_semidefinite, store_precision, assume_centered, random_state
         As in `ScreenedCovariance`.
 
     Attributes
     ----------
-    covariance_, precision_, support_, noise_sd_, feature_scale_, release_, location_
+    covariance_, precision_, support_, noise_sd_, feature_scale_, release_, location_, n_records_
         As in `ScreenedCovariance`; every entry is released.
     detection_limit_ : float or None
         The smallest correlation that passes the threshold nine times out of ten; 1 where no
@@ -54,11 +56,11 @@ class GaussianCovariance(ScaledCovariance):
     parameters_ : GaussianParameters
         Every public quantity of the mechanism.
 
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. Guarantee: (epsilon, delta)-differential
-    privacy of `release_`, `feature_scale_` and everything computed from them, for every dataset;
-    proof: `docs/proofs/gaussian.md`.
+    Notes
+    -----
+    Privacy. Neighbours: replace one record; no precondition. Guarantee:
+    (epsilon, delta)-differential privacy of `release_`, `feature_scale_` and everything computed
+    from them, for every dataset; proof: `docs/proofs/gaussian.md`.
 
     Examples
     --------

@@ -87,12 +87,13 @@ class MultiscaleCovariance(PrivateCovariance):
     n_features_in_ : int
     feature_names_in_ : ndarray of str, when X has column names
 
-    Privacy
-    -------
-    Neighbours: replace one record. Precondition: with the theorem's constants the one checked by
-    `hushcov.mechanisms.multiscale.certify`, before any record is read; with calibrated ones
-    none. Guarantee: (epsilon, delta)-differential privacy of `release_` for every dataset; proof:
-    `docs/proofs/multiscale.md`. The number of records, the shape and the column names are public.
+    Notes
+    -----
+    Privacy. Neighbours: replace one record. Precondition: with the theorem's constants the one
+    checked by `hushcov.mechanisms.multiscale.certify`, before any record is read; with calibrated
+    ones none. Guarantee: (epsilon, delta)-differential privacy of `release_` for every dataset;
+    proof: `docs/proofs/multiscale.md`. The number of records, the shape and the column names are
+    public.
 
     Examples
     --------

@@ -88,8 +88,14 @@ class ScaledCovariance(PrivateCovariance):
 
     @property
     def noise_sd_(self) -> FloatArray:
-        """Standard deviation of the privacy noise of each released entry, NaN elsewhere."""
-        deviation = self._noise_in_scales()
+        """Standard deviation of the privacy noise of each released entry, NaN elsewhere.
+
+        The multiscale mechanism has no single noise level: there is no such attribute then.
+        """
+        try:
+            deviation = self._noise_in_scales()
+        except ParameterError as error:
+            raise AttributeError(str(error)) from None  # what Python expects, and hasattr and dir
         deviation *= np.multiply.outer(self.feature_scale_, self.feature_scale_)
         return np.where(self.release_.released, deviation, np.nan)
 
@@ -152,16 +158,15 @@ class ScaledCovariance(PrivateCovariance):
         """Every public input, and the parameters of private scales if there are to be any."""
         self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
         self._check_given("epsilon", "delta")
+        cure = "it is the number of columns."
+        n_features = check_integer("n_features", n_features, at_least=1, cure=cure)
+        cure = f"it counts the nonzeros of a row, the diagonal included; n_features = {n_features}."
+        row_sparsity = self._row_sparsity(n_features)
         inputs = ReleaseInputs(
             n_records=n_records,
             n_features=n_features,
             row_sparsity=check_integer(
-                "row_sparsity",
-                self._row_sparsity(n_features),
-                at_least=1,
-                at_most=n_features,
-                cure="it counts the nonzero entries of a row, the diagonal included, of "
-                f"n_features = {n_features}.",
+                "row_sparsity", row_sparsity, at_least=1, at_most=n_features, cure=cure
             ),
             epsilon=self.epsilon,  # type: ignore[arg-type]
             delta=self.delta,  # type: ignore[arg-type]

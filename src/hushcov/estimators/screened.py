@@ -29,11 +29,15 @@ class ScreenedCovariance(ScaledCovariance):
     epsilon, delta : float
         Privacy budget, 0 < epsilon <= 10 and 0 < delta <= 0.1. Required.
     row_sparsity : int
-        Most nonzero entries in a row of the covariance, the diagonal included. Required.
+        Most nonzero entries in a row of the covariance, the diagonal included. Required. It sets
+        how many pairs are selected, `plan_.parameters.n_pairs`, whatever the data: if more have a
+        covariance, the strongest are found and the others lost. 1 releases variances alone.
     feature_scale : None, float or array of shape (n_features,)
-        Public standard deviations of the features, or numbers close to them; 0 marks a constant
-        feature. None estimates them privately. They set weights and noise, not the estimate: a
-        number that is wrong by a factor costs accuracy, never privacy.
+        Public standard deviations of the features in the order of the columns, or numbers close
+        to them; 0 marks a constant feature, whose covariances are zero. They set weights and
+        noise, not the estimate: a number that is wrong by a factor costs accuracy, never privacy.
+        None estimates them privately: from 1e-17 to 1e19, smaller ones count as constant and
+        larger ones are clipped.
     scale_share : "auto" or float, default="auto"
         Share of the budget that estimating scales spends when `feature_scale` is None; "auto" is
         at most 0.2 and falls with the number of records.
@@ -42,18 +46,19 @@ class ScreenedCovariance(ScaledCovariance):
         need no scale; products of clipped coordinates are for data where signs say little.
     norm_bound : {"public", "quantile"}, default="public"
         Norm to which records are scaled down: from the scales, or near the median norm, with 2 %
-        of the budget, for scales that are only rough.
+        of the budget, for given scales that are only rough.
     threshold : None, "auto" or float, default="auto"
-        Selected pairs below this many standard deviations are set to zero: None keeps all, "auto"
-        takes the planned number.
+        Selected pairs below this many standard deviations, noise and sampling together, are set to
+        zero: None and 0 keep all, "auto" takes the planned number.
     positive_semidefinite : bool, default=False
-        Whether to project the estimate on the positive semidefinite matrices, which fills in
-        zeros.
+        Whether to project the estimate, in units of the scales, on the positive semidefinite
+        matrices, which fills in zeros.
     store_precision : bool, default=True
         Whether to compute `precision_`.
     assume_centered : bool, default=False
         False: successive records are replaced by their difference over sqrt(2), which removes any
-        mean and halves n; an odd last record is left out. True: the records have mean zero.
+        mean and halves n; an odd last record is left out. The order of the rows should have nothing
+        to do with their values. True: the records have mean zero.
     random_state : None, int, RandomState or Generator
         None draws operating-system entropy. Anything else makes the noise predictable: it warns
         and marks the release as not private.
@@ -63,30 +68,40 @@ class ScreenedCovariance(ScaledCovariance):
     covariance_ : ndarray of shape (n_features, n_features)
         The released estimate.
     precision_ : ndarray
-        Its pseudo-inverse, if `store_precision`.
+        Its inverse, if `store_precision`; zero in directions where there is none.
     support_, selected_ : ndarray of bool
         Where the estimate is not zero; where the screen selected a pair, and the diagonal.
     noise_sd_ : ndarray
         Standard deviation of the privacy noise of each released entry, NaN elsewhere.
     detection_limit_ : float
-        The smallest correlation that is found nine times out of ten, by prediction.
+        The smallest correlation that is found nine times out of ten, by prediction; 1 where none
+        is.
     feature_scale_ : ndarray
-        The scales used.
+        The scales used; 0 for a feature given or found as constant.
     plan_ : ScreenedPlan
         Parameters and predicted error.
     release_ : Release
         The released integers with `release_.guarantee`.
     location_ : ndarray
         Zeros: no mean is released.
-    n_features_in_ : int
+    n_features_in_, n_records_ : int
+        Columns, and records averaged: half the rows if not `assume_centered`.
     feature_names_in_ : ndarray of str, when X has column names
 
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. Guarantee: (epsilon, delta)-differential
-    privacy of `release_`, `feature_scale_` and everything computed from them, for every dataset;
-    proof: `docs/proofs/screened.md`. The number of records, the shape and the column names are
-    public.
+    Warns
+    -----
+    AccuracyWarning
+        Where the predicted error is no better than that of the zero matrix. Any number of records
+        is private, two for differences, but few make no estimate.
+    SeededNoiseWarning
+        If `random_state` is given.
+
+    Notes
+    -----
+    Privacy. Neighbours: replace one record; no precondition. Guarantee:
+    (epsilon, delta)-differential privacy of `release_`, `feature_scale_` and everything computed
+    from them, for every dataset; proof: `docs/proofs/screened.md`. The number of records, the shape
+    and the column names are public.
 
     Examples
     --------

@@ -27,22 +27,24 @@ class PrivateSparseCovariance(ScaledCovariance):
     row_sparsity : int
         Most nonzero entries in a row of the covariance, the diagonal included. Required. It
         decides how many pairs are looked for: too small a number loses weak pairs, too large a
-        one costs accuracy. Privacy does not depend on it.
+        one costs accuracy. Privacy does not depend on it. 1 releases variances alone.
     feature_scale : None, float or array of shape (n_features,)
-        Public standard deviations of the features, or numbers close to them; 0 marks a constant
-        feature. None estimates them privately.
+        Public standard deviations of the features in the order of the columns, or numbers close
+        to them; 0 marks a constant feature, whose covariances are zero. None estimates them
+        privately: from 1e-17 to 1e19, smaller ones count as constant and larger ones are clipped.
     mechanism : {"auto", "screened", "gaussian-threshold", "gaussian", "multiscale"}
         "auto", the default, takes the one with the smallest predicted error.
     scale_share : "auto" or float, default="auto"
         Share of the budget that estimating scales spends when `feature_scale` is None.
     positive_semidefinite : bool, default=False
-        Whether to project the estimate on the positive semidefinite matrices, which fills in
-        zeros.
+        Whether to project the estimate, in units of the scales, on the positive semidefinite
+        matrices, which fills in zeros.
     store_precision : bool, default=True
         Whether to compute `precision_`.
     assume_centered : bool, default=False
         False: successive records are replaced by their difference over sqrt(2), which removes any
-        mean and halves n; an odd last record is left out. True: the records have mean zero.
+        mean and halves n; an odd last record is left out. The order of the rows should have nothing
+        to do with their values. True: the records have mean zero.
     random_state : None, int, RandomState or Generator
         None draws operating-system entropy. Anything else makes the noise predictable: it warns
         and marks the release as not private.
@@ -58,14 +60,24 @@ class PrivateSparseCovariance(ScaledCovariance):
     precision_, support_, noise_sd_, detection_limit_, feature_scale_, release_, location_
         As in `ScreenedCovariance`. `noise_sd_` and intervals need a mechanism with one noise
         level, which the multiscale one is not; `detection_limit_` is None where no threshold is.
-    n_features_in_ : int
+    n_features_in_, n_records_ : int
+        Columns, and records averaged: half the rows if not `assume_centered`.
     feature_names_in_ : ndarray of str, when X has column names
 
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. Guarantee: (epsilon, delta)-differential
-    privacy of `release_`, `feature_scale_` and everything computed from them, for every dataset.
-    The choice of mechanism depends on public inputs alone. Proofs: `docs/proofs/`.
+    Warns
+    -----
+    AccuracyWarning
+        Where the predicted error is no better than that of the zero matrix. Any number of records
+        is private, two for differences, but few make no estimate.
+    SeededNoiseWarning
+        If `random_state` is given.
+
+    Notes
+    -----
+    Privacy. Neighbours: replace one record; no precondition. Guarantee:
+    (epsilon, delta)-differential privacy of `release_`, `feature_scale_` and everything computed
+    from them, for every dataset. The choice of mechanism depends on public inputs alone. Proofs:
+    `docs/proofs/`.
 
     Examples
     --------

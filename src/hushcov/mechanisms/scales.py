@@ -10,14 +10,13 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import Gaussian
+from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.mechanisms.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import Entropy, rounded_normal
@@ -73,7 +72,7 @@ class ScaleParameters:
             at_most=_LARGEST_SIGMA,
             cure="give the scales a larger share of the budget.",
         )
-        least = smallest_sigma(self.n_features, self.mu)
+        least = smallest_sigma(2 * self.n_features, self.mu)
         if self.sigma < least:
             raise PrivacyConditionError(
                 f"sigma must be at least {least} for mu = {self.mu!r}, got {self.sigma}: use "
@@ -103,13 +102,8 @@ class FeatureScales:
 def scale_parameters(n_records: int, n_features: int, mu: float) -> ScaleParameters:
     """The least noise for scales that cost no more than a Gaussian mechanism with `mu`."""
     n_records, n_features, mu = _check(n_records, n_features, mu)
-    return ScaleParameters(n_records, n_features, mu, smallest_sigma(n_features, mu))
-
-
-def smallest_sigma(n_features: int, mu: float) -> int:
-    """The smallest integer that is at least sqrt(2 n_features) / mu, in exact arithmetic."""
-    least_square = math.ceil(2 * n_features / Fraction(mu) ** 2)  # proof: step 1
-    return math.isqrt(least_square - 1) + 1
+    sigma = smallest_sigma(2 * n_features, mu)  # proof: step 1
+    return ScaleParameters(n_records, n_features, mu, sigma)
 
 
 def release_scales(

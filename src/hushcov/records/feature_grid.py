@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._validation import check_integer, check_real
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import DataError, ParameterError
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -75,6 +75,14 @@ class FeatureGrid:
         with np.errstate(divide="ignore"):
             inverse = 1.0 / (self.step * self.feature_scale)
         return np.where(self.feature_scale > 0, inverse, 0.0)
+
+    def check_features(self, n_features: int) -> None:
+        """Refuse records of another width: compiled loops do not check indices."""
+        if n_features != self.n_features:
+            raise DataError(
+                f"records must have the {self.n_features} features of the grid, got {n_features}: "
+                "give one scale for each column."
+            )
 
 
 def check_feature_scale(feature_scale: object, n_features: int) -> FloatArray:

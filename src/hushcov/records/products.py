@@ -66,12 +66,12 @@ class ProductMap:
             check_integer(name, getattr(self, name), at_least=1, cure="use screened_parameters.")
         for name in ("pair_weight", "diagonal_weight", "centre", "factor_range", "size_range"):
             check_integer(name, getattr(self, name), at_least=0, cure="use screened_parameters.")
-        for indices in (self.rows, self.columns):
-            if len(indices) and not 0 <= indices.min() <= indices.max() < self.grid.n_features:
-                raise ParameterError(
-                    f"rows and columns must be features, 0 to {self.grid.n_features - 1}: "
-                    "select pairs of features."
-                )
+        indices = np.stack([self.rows, self.columns])
+        if indices.size and not 0 <= indices.min() <= indices.max() < self.grid.n_features:
+            raise ParameterError(
+                f"rows and columns must be features, 0 to {self.grid.n_features - 1}: select "
+                "pairs of features."
+            )
         if self.largest_square_norm >= _LARGEST_EXACT_FLOAT:
             raise CapacityError(
                 f"half_width must keep the squared norm of {self.n_products} weighted products "
@@ -97,6 +97,7 @@ class ProductMap:
 
     def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
+        self.grid.check_features(records.n_features)
         bounds = np.array(
             [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
         )
@@ -114,6 +115,7 @@ class ProductMap:
         Nothing here is private by itself. Replacing one record moves one count from one bin to
         another.
         """
+        self.grid.check_features(records.n_features)
 
         def kernel(block: FloatArray, total: IntArray) -> None:
             _count_norms(block, *self._kernel_arguments, total)

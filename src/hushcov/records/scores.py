@@ -46,6 +46,7 @@ def clipped_gram(
             f"half_width must be at most 4096 for exact sums, got {grid.half_width}: use a coarser "
             "grid."
         )
+    grid.check_features(records.n_features)
     multipliers = grid.multipliers
 
     def block_gram(block: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Truth, estimate and error side by side."""
+"""Pictures of covariances: a release by itself, or beside the truth with the error."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ def covariance_heatmap(
     -------
     Nothing here is private: the truth is known in simulations only.
     """
-    if truth.ndim != 2 or truth.shape[0] != truth.shape[1] or truth.shape != estimate.shape:
+    _check_square(truth)
+    if truth.shape != estimate.shape:
         raise DataError(
-            "truth and estimate must be square matrices of one shape, got "
-            f"{truth.shape} and {estimate.shape}: compare an estimate with its own truth."
+            f"truth and estimate must have one shape, got {truth.shape} and {estimate.shape}: "
+            "compare an estimate with its own truth."
         )
     error = estimate - truth
     limit = colour_limit(truth, estimate)
@@ -59,9 +60,7 @@ def covariance_heatmap(
     image = _panel(right, error, np.abs(error).max(), "Error: estimate - truth")
     _colour_bar(image, [right], f"error ({unit}), on its own scale", shrink=1.0)
     left.set_ylabel("feature")
-    sentences = [part for part in (describe(truth, estimate), note) if part]
-    caption = "\n".join(textwrap.fill(part, _CAPTION_WIDTH) for part in sentences)
-    figure.supxlabel(caption, x=0.01, ha="left", fontsize=10, color="0.25")
+    _caption(figure, (describe(truth, estimate), note), width=_CAPTION_WIDTH)
     return figure
 
 
@@ -77,6 +76,50 @@ def write_heatmap(
     figure = covariance_heatmap(truth, estimate, unit=unit, note=note)
     figure.savefig(path, format="png", dpi=150)
     return Path(path)
+
+
+def release_heatmap(estimate: FloatArray, *, note: str = "") -> Figure:
+    """Return a figure of a release by itself, with a caption that says what to see.
+
+    Parameters
+    ----------
+    estimate : ndarray of shape (n_features, n_features)
+        Released correlations.
+    note : str
+        Where the release comes from; ends the caption.
+    """
+    _check_square(estimate)
+    figure = new_figure(7, 7.4)
+    axes = figure.subplots()
+    image = _panel(axes, estimate, colour_limit(estimate, estimate), "Released correlations")
+    _colour_bar(image, [axes], "correlation (no unit)", shrink=0.8)
+    axes.set_ylabel("feature")
+    _caption(figure, (describe_release(estimate), note), width=90)
+    return figure
+
+
+def write_release_heatmap(path: str | Path, estimate: FloatArray, *, note: str = "") -> Path:
+    """Write `release_heatmap` as a PNG file, and return its path."""
+    release_heatmap(estimate, note=note).savefig(path, format="png", dpi=150)
+    return Path(path)
+
+
+def describe_release(estimate: FloatArray) -> str:
+    """Say what the figure of a release shows, from the matrix itself."""
+    d = len(estimate)
+    pairs = int(np.count_nonzero(np.triu(estimate, 1)))
+    everything = d * (d - 1) // 2
+    related = (
+        "no pair of features is shown as related"
+        if pairs == 0
+        else f"{pairs:,} of {everything:,} pairs are coloured: red ones vary together, blue ones "
+        "in opposite directions, and white is exactly zero"
+    )
+    noise = " Where nothing is zero, pale colours are noise." if 0 < pairs == everything else ""
+    return (
+        f"What to see: {related}.{noise} Every feature varies with itself: the diagonal."
+        + _condensing(d)
+    )
 
 
 def colour_limit(truth: FloatArray, estimate: FloatArray) -> float:
@@ -111,6 +154,16 @@ def describe(truth: FloatArray, estimate: FloatArray) -> str:
     )
 
 
+def _check_square(matrix: FloatArray) -> None:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise DataError(f"a covariance must be a square matrix, got shape {matrix.shape}.")
+
+
+def _caption(figure: Figure, sentences: tuple[str, ...], *, width: int) -> None:
+    text = "\n".join(textwrap.fill(part, width) for part in sentences if part)
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=10, color="0.25")
+
+
 def _condensing(d: int) -> str:
     width = _cell_width(d)
     return f" A dot shows the largest of {width} x {width} entries." if width > 1 else ""
@@ -127,7 +180,7 @@ def _panel(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImag
         cmap=_COLOURS,
         vmin=-limit or -1.0,
         vmax=limit or 1.0,
-        extent=(0.5, d + 0.5, d + 0.5, 0.5),
+        extent=(-0.5, d - 0.5, d - 0.5, -0.5),  # features are counted from 0
         interpolation="nearest",
     )
     axes.set_title(f"{title}\noperator norm {operator_norm(matrix):.3g}", fontsize=11)

@@ -2,170 +2,161 @@
 
 from __future__ import annotations
 
-import math
-import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushcov.exceptions import DataError
-from hushcov.planning import REFERENCE_MODELS, MultiscalePlan
+from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast
 from hushcov.report.backend import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart. Markers differ too, and get
-# smaller, so that models with one error all show.
+Forecasts = Mapping[int, Sequence[Forecast]]  # by number of records
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; markers differ too.
 _LOOK = dict(
     zip(
-        REFERENCE_MODELS,
-        (("#0072B2", "o", 9), ("#D55E00", "s", 7), ("#009E73", "^", 6), ("#CC79A7", "D", 4)),
+        MECHANISMS,
+        (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D")),
         strict=True,
     )
 )
-_STYLES = {"value": "solid", "gate": "dashed"}
-_CAPTION_WIDTH = 118
+_TOP = 30.0  # errors far above 1 are all the same
+_CAPTION_WIDTH = 150
 
 
-def plan_figure(plans: Sequence[MultiscalePlan], *, target_error: float | None = None) -> Figure:
-    """Return predicted error against n, with a caption that says what to see.
+def plan_figure(
+    forecasts: Forecasts, *, title: str = "", target_error: float | None = None
+) -> Figure:
+    """Return predicted error against n, a panel a model, with a caption that says what to see.
 
     Parameters
     ----------
-    plans : sequence of MultiscalePlan
-        For one size and budget, at any numbers of records and reconstructions; at least one.
+    forecasts : mapping of int to sequence of Forecast
+        What to expect at each number of records; at least one forecast.
+    title : str
+        Size and budget of the plan.
     target_error : float, optional
-        Errors up to here are shaded, in units of scale^2.
+        Errors up to here are shaded, relative to the covariance's norm.
     """
-    if not plans:
-        raise DataError("plans must hold at least one plan: there is nothing to draw.")
-    figure = new_figure(9, 6.2)
-    axes = figure.subplots()
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    for reconstruction in _reconstructions(plans):
-        for model in REFERENCE_MODELS:
-            _line(axes, plans, reconstruction, model)
-    _reference_lines(axes, plans, target_error)
-    _decorate(axes, plans)
-    caption = textwrap.fill(describe(plans, target_error=target_error), _CAPTION_WIDTH)
+    if not any(forecasts.values()):
+        raise DataError("forecasts must hold at least one forecast: there is nothing to draw.")
+    figure = new_figure(12, 5.2)
+    panels = figure.subplots(1, len(COMPARED_MODELS), sharey=True)
+    for axes, model in zip(panels, COMPARED_MODELS, strict=True):
+        _panel(axes, forecasts, model, target_error)
+    bottom, top = _limits(forecasts, target_error)
+    panels[0].set_ylim(bottom, top)
+    panels[0].set_ylabel("predicted operator-norm error\n(relative to the covariance's norm)")
+    _note(panels[0], 0.99, 1.05, "zero matrix", ha="right", va="bottom")
+    if target_error is not None:
+        _note(panels[0], 0.01, target_error / 1.05, f"target: at most {target_error:g}", va="top")
+    panels[0].legend(loc="lower left", frameon=False, fontsize=9)
+    figure.suptitle(f"Predicted error against the number of records: {title}", fontsize=11)
+    caption = textwrap.fill(describe(forecasts, target_error=target_error), _CAPTION_WIDTH)
     figure.supxlabel(caption, x=0.01, ha="left", fontsize=10, color="0.25")
     return figure
 
 
 def write_plan_figure(
-    path: str | Path, plans: Sequence[MultiscalePlan], *, target_error: float | None = None
+    path: str | Path, forecasts: Forecasts, *, title: str = "", target_error: float | None = None
 ) -> Path:
     """Write `plan_figure` as a PNG file, and return its path."""
-    plan_figure(plans, target_error=target_error).savefig(path, format="png", dpi=150)
+    figure = plan_figure(forecasts, title=title, target_error=target_error)
+    figure.savefig(path, format="png", dpi=150)
     return Path(path)
 
 
-def describe(plans: Sequence[MultiscalePlan], *, target_error: float | None = None) -> str:
-    """Say what the figure shows, from the plans themselves."""
-    # An error of 1 is a target kept, but the zero matrix not beaten.
-    goal = math.nextafter(1.0, 0.0) if target_error is None else target_error
-    verb = "beat the zero matrix" if target_error is None else "reach the shaded target"
+def describe(forecasts: Forecasts, *, target_error: float | None = None) -> str:
+    """Say what the figure shows, from the forecasts themselves."""
+    goal = 1.0 if target_error is None else target_error
+    verb = "beats the zero matrix" if target_error is None else "reaches the shaded target"
     parts = []
-    for reconstruction in _reconstructions(plans):
-        first = _first_below(plans, reconstruction, goal)
-        name = f"{reconstruction}s ({_STYLES[reconstruction]})"
-        parts.append(
-            f"{name} {verb} on every model from n = {_short(first)} on"
-            if first is not None
-            else f"{name} do not {verb} on every model at any n shown"
-        )
+    for name in _present(forecasts):
+        first = _first_below(forecasts, name, goal)
+        start = f"from {first:,} records on" if first is not None else "at no number shown"
+        parts.append(f"{name} {start}")
+    rough = (
+        " Open markers are rough: the mechanism's own search was not run."
+        if _any_rough(forecasts)
+        else ""
+    )
     return (
-        f"What to see: {'; '.join(parts)}. Each point is a design chosen for its n, and its error "
-        "is predicted without any data, for covariances like the reference models."
+        f"What to see: which line is lowest, and where each {verb} on all three models: "
+        f"{'; '.join(parts)}. No data was used: the lines are for covariances like the "
+        f"models.{rough}"
     )
 
 
-def _short(value: float) -> str:
-    """A number without the padding of exponents: 30,000, 3e7 or 1e-6."""
-    if 1 <= value < 1e6:
-        return f"{value:,g}"
-    return re.sub(r"e([+-])0*", lambda found: "e" + found[1].strip("+"), f"{value:.3g}")
+def _present(forecasts: Forecasts) -> list[str]:
+    names = {each.mechanism for row in forecasts.values() for each in row}
+    return [name for name in MECHANISMS if name in names]
 
 
-def _reconstructions(plans: Sequence[MultiscalePlan]) -> list[str]:
-    present = {plan.parameters.reconstruction for plan in plans}
-    return [name for name in _STYLES if name in present]
+def _any_rough(forecasts: Forecasts) -> bool:
+    return any(each.rough for row in forecasts.values() for each in row)
 
 
-def _curve(plans: Sequence[MultiscalePlan], reconstruction: str) -> list[MultiscalePlan]:
-    chosen = (plan for plan in plans if plan.parameters.reconstruction == reconstruction)
-    return sorted(chosen, key=lambda plan: plan.parameters.inputs.n_records)
+def _curve(forecasts: Forecasts, mechanism: str) -> list[tuple[int, Forecast]]:
+    return [
+        (n, each) for n in sorted(forecasts) for each in forecasts[n] if each.mechanism == mechanism
+    ]
 
 
-def _first_below(plans: Sequence[MultiscalePlan], reconstruction: str, goal: float) -> int | None:
-    """The smallest n shown from which on every model's error is at most the goal."""
+def _first_below(forecasts: Forecasts, mechanism: str, goal: float) -> int | None:
+    """The smallest n shown from which on every model's error is at most the goal, or below 1."""
     first = None
-    for plan in reversed(_curve(plans, reconstruction)):
-        if max(plan.predicted_error.values()) > goal:
+    for n, each in reversed(_curve(forecasts, mechanism)):
+        worst = max(each.predicted_error[model] for model in COMPARED_MODELS)
+        if worst > goal or worst >= 1:
             break
-        first = plan.parameters.inputs.n_records
+        first = n
     return first
 
 
-def _line(axes: Axes, plans: Sequence[MultiscalePlan], reconstruction: str, model: str) -> None:
-    colour, marker, size = _LOOK[model]
-    curve = _curve(plans, reconstruction)
-    axes.plot(
-        [plan.parameters.inputs.n_records for plan in curve],
-        [plan.predicted_error[model] for plan in curve],
-        color=colour,
-        marker=marker,
-        markersize=size,
-        linestyle=_STYLES[reconstruction],
-        linewidth=1.6,
-        markerfacecolor=colour if reconstruction == "value" else "white",
-    )
-
-
-def _reference_lines(
-    axes: Axes, plans: Sequence[MultiscalePlan], target_error: float | None
-) -> None:
-    """The zero matrix, and the target; the axis shows both and every error."""
-    errors = [error for plan in plans for error in plan.predicted_error.values()]
+def _limits(forecasts: Forecasts, target_error: float | None) -> tuple[float, float]:
+    """The zero matrix, the target and every error that is not far above them."""
+    errors = [
+        each.predicted_error[model]
+        for row in forecasts.values()
+        for each in row
+        for model in COMPARED_MODELS
+    ]
     shown = [*errors, 1.0] + ([] if target_error is None else [target_error])
-    bottom, top = min(shown) / 1.8, max(shown) * 1.8
-    axes.set_ylim(bottom, top)
-    right = axes.get_yaxis_transform()
-    axes.axhline(1.0, color="black", linewidth=1.2)
-    axes.text(0.99, 1.06, "zero matrix: needs no data", transform=right, ha="right", va="bottom")
-    if target_error is not None:
-        axes.axhspan(bottom, target_error, color="0.93", zorder=0)
-        axes.text(
-            0.01,
-            target_error / 1.06,
-            f"target: at most {target_error:g}",
-            transform=right,
-            va="top",
-            color="0.35",
+    return min(shown) / 1.6, max(min(max(shown) * 1.6, _TOP), 2.0)
+
+
+def _panel(axes: Axes, forecasts: Forecasts, model: str, target_error: float | None) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for name in _present(forecasts):
+        colour, marker = _LOOK[name]
+        curve = _curve(forecasts, name)
+        rough = any(each.rough for _, each in curve)
+        axes.plot(
+            [n for n, _ in curve],
+            [each.predicted_error[model] for _, each in curve],
+            color=colour,
+            marker=marker,
+            markersize=5,
+            linestyle="dotted" if rough else "solid",
+            linewidth=1.6,
+            markerfacecolor="white" if rough else colour,
+            label=f"{name} (rough)" if rough else name,
         )
-
-
-def _decorate(axes: Axes, plans: Sequence[MultiscalePlan]) -> None:
-    inputs = plans[0].parameters.inputs
-    axes.set_title(
-        f"Predicted error: d = {inputs.n_features:,}, k = {inputs.row_sparsity}, "
-        f"epsilon = {_short(inputs.epsilon)}, delta = {_short(inputs.delta)}",
-        fontsize=11,
-    )
-    axes.set_xlabel("number of records n")
-    axes.set_ylabel("predicted operator-norm error (scale²)")
+    axes.axhline(1.0, color="black", linewidth=1.2, linestyle="dashed")
+    if target_error is not None:
+        axes.axhspan(1e-300, target_error, color="0.93", zorder=0)
+    axes.set_title(model, fontsize=11)
+    axes.set_xlabel("number of records")
     axes.grid(which="major", color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    for model, (colour, marker, size) in _LOOK.items():
-        (handle,) = axes.plot([], [], linestyle="none", label=model)
-        handle.set(color=colour, marker=marker, markersize=size)
-    for reconstruction in _reconstructions(plans):
-        axes.plot(
-            [], [], color="0.3", linestyle=_STYLES[reconstruction], label=f"{reconstruction}s"
-        )
-    axes.legend(frameon=True, framealpha=1, edgecolor="none", fontsize=9, loc="lower left")
+
+
+def _note(axes: Axes, x: float, y: float, text: str, **alignment: str) -> None:
+    axes.text(x, y, text, transform=axes.get_yaxis_transform(), fontsize=9, **alignment)

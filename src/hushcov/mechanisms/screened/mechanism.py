@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.accounting import Guarantee, compose
+from hushcov.accounting import Guarantee, compose, smallest_sigma
 from hushcov.exceptions import CapacityError, DataError
 from hushcov.mechanisms.release import Release
 from hushcov.mechanisms.screened.parameters import (
@@ -20,7 +20,6 @@ from hushcov.mechanisms.screened.parameters import (
     ranges,
     shrinking_bias,
     size_cap,
-    smallest_sigma,
     sum_sigma,
 )
 from hushcov.noise import Entropy, gumbel_top, rounded_normal

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 from scipy import special
 
 from hushcov._validation import check_choice
-from hushcov.accounting import BoundedRange, Event, Gaussian, calibrate, calibrate_zcdp
+from hushcov.accounting import (
+    BoundedRange,
+    Event,
+    Gaussian,
+    calibrate,
+    calibrate_zcdp,
+    smallest_sigma,
+)
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.screened.design import (
@@ -127,13 +133,7 @@ def squared_sum_sensitivity(norm_bound: int) -> int:
 
 def sum_sigma(norm_bound: int, mu: float) -> int:
     """The least noise that makes the sensitivity of the sums at most `mu` deviations."""
-    return smallest_sigma(squared_sum_sensitivity(norm_bound), mu)
-
-
-def smallest_sigma(squared_sensitivity: int, mu: float) -> int:
-    """The smallest integer that is at least sensitivity / mu, in exact arithmetic."""
-    least_square = math.ceil(squared_sensitivity / Fraction(mu) ** 2)  # proof: step 7
-    return math.isqrt(least_square - 1) + 1
+    return smallest_sigma(squared_sum_sensitivity(norm_bound), mu)  # proof: step 7
 
 
 def size_cap(n_features: int) -> float:

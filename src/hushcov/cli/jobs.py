@@ -1,0 +1,95 @@
+"""What `hushcov fit` asks of a job, and where its records come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+from hushcov.exceptions import DataError
+from hushcov.mechanisms import Release
+from hushcov.records import Records
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The records, and where the release goes. Nothing is read here."""
+
+    file: Path
+    folder: Path
+    records: Records
+    known_mean: bool
+
+    def __post_init__(self) -> None:
+        if self.n_averaged < 1:
+            raise DataError(
+                f"{self.file} must hold at least 2 records for differences of pairs, got 1: add "
+                "records, or use --known-mean if their mean is zero."
+            )
+
+    @property
+    def n_averaged(self) -> int:
+        """How many records, or differences of two, the mechanism averages."""
+        n = self.records.n_records
+        return n if self.known_mean else n // 2
+
+    def __str__(self) -> str:
+        n, d = self.records.n_records, self.records.n_features
+        pairs = "" if self.known_mean else f", used as {n // 2:,} differences of pairs"
+        odd = "" if self.known_mean or n % 2 == 0 else "; the last record is left out"
+        return f"{self.file}: {n:,} records of {d:,} features{pairs}{odd}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {
+            "file": str(self.file),
+            "n_records": self.records.n_records,
+            "n_features": self.records.n_features,
+            "n_averaged": self.n_averaged,
+            "known_mean": self.known_mean,
+            "output": str(self.folder),
+        }
+
+
+class Job(Protocol):
+    """A release: everything public is settled when it is made; `fit` reads the records."""
+
+    @property
+    def warning(self) -> str:
+        """What should stop a careful user; empty if nothing."""
+
+    @property
+    def release(self) -> Release:
+        """What was released; after `fit`."""
+
+    @property
+    def covariance(self) -> FloatArray:
+        """The estimate; after `fit`."""
+
+    @property
+    def scale(self) -> FloatArray:
+        """Scales of the features, which make pictures of the estimate comparable; after `fit`."""
+
+    def announcement(self) -> list[tuple[str, str]]:
+        """What will happen, in labelled sentences."""
+
+    def certify(self) -> None:
+        """Refuse what is not private, before any record is read."""
+
+    def fit(self, records: Records) -> None:
+        """Run the mechanism."""
+
+    def summary(self) -> list[tuple[str, str]]:
+        """What came out, in labelled sentences."""
+
+    def details(self, out: Console) -> None:
+        """Print what else came out."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""

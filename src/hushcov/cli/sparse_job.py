@@ -1,0 +1,185 @@
+"""`hushcov fit` by `PrivateSparseCovariance`: whichever mechanism has the smallest error."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from hushcov.accounting import calibrate_zcdp
+from hushcov.cli.forecasts import forecast_dict
+from hushcov.cli.jobs import FloatArray, Source
+from hushcov.cli.output import heading, number, show
+from hushcov.cli.pairs import found_pairs, pair_table
+from hushcov.cli.progress import busy
+from hushcov.cli.words import detection, noise_level, privacy_promise, typical_error
+from hushcov.estimators import PrivateSparseCovariance
+from hushcov.exceptions import AccuracyWarning
+from hushcov.mechanisms import Release
+from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
+from hushcov.planning import Comparison, Forecast, forecast
+from hushcov.records import Records, check_feature_scale
+
+_SHOWN_PAIRS = 10
+
+
+@dataclass(frozen=True)
+class SparseJob:
+    """What is settled before any record is read."""
+
+    estimator: PrivateSparseCovariance
+    inputs: ReleaseInputs
+    comparison: Comparison
+    chosen: Forecast
+
+    @classmethod
+    def prepare(
+        cls,
+        source: Source,
+        mechanism: str,
+        *,
+        epsilon: float,
+        delta: float,
+        row_sparsity: int,
+        feature_scale: Any = None,
+        psd: bool = False,
+    ) -> SparseJob:
+        """Settle every public number of the release; no record is read."""
+        n, d = source.n_averaged, source.records.n_features
+        if feature_scale is not None:
+            check_feature_scale(feature_scale, d)
+        estimator = PrivateSparseCovariance(
+            epsilon=epsilon,
+            delta=delta,
+            row_sparsity=row_sparsity,
+            feature_scale=feature_scale,
+            mechanism=mechanism,
+            positive_semidefinite=psd,
+            assume_centered=source.known_mean,
+            store_precision=False,
+        )
+        inputs = estimator.public_inputs(n, d)
+        with busy("comparing the mechanisms, from public inputs"):
+            comparison = estimator.plan(n, d)
+            name = comparison.best.mechanism if mechanism == "auto" else mechanism
+            chosen = forecast(inputs, name)  # not rough: it is to be run
+        return cls(estimator, inputs, comparison, chosen)
+
+    @property
+    def warning(self) -> str:
+        """That the zero matrix would do as well."""
+        if self.chosen.typical_error < 1:
+            return ""
+        return (
+            "Hopeless: with so few records the estimate is expected to be no better than the zero "
+            "matrix. Use more records, fewer features or a larger budget."
+        )
+
+    def announcement(self) -> list[tuple[str, str]]:
+        """What will be released, how, and what to expect."""
+        inputs, d = self.inputs, self.inputs.n_features
+        return [
+            ("release", f"a {d:,} x {d:,} covariance estimate: integers, a unit and {d:,} scales"),
+            ("guarantee", privacy_promise(inputs.epsilon, inputs.delta)),
+            ("", "It holds whatever the records are."),
+            ("public inputs", self._public()),
+            ("not known", self._unknown()),
+            ("mechanism", self._mechanism()),
+            ("expected error", typical_error(self.chosen)),
+            ("will find", detection(self.chosen)),
+        ]
+
+    def _public(self) -> str:
+        inputs = self.inputs
+        scales = "" if self.estimator.feature_scale is None else ", the features' scales"
+        mean = ", mean zero" if self.estimator.assume_centered else ""
+        return (
+            f"the size of the data, epsilon {number(inputs.epsilon)}, delta "
+            f"{number(inputs.delta)}, row sparsity {inputs.row_sparsity}{scales}{mean}"
+        )
+
+    def _unknown(self) -> str:
+        parts = []
+        if not self.estimator.assume_centered:
+            parts.append("the mean, which drops out of differences")
+        if self.inputs.spent:
+            budget = calibrate_zcdp(self.inputs.epsilon, self.inputs.delta)
+            share = number(100 * spent_rho(self.inputs.spent) / budget, 2)
+            parts.append(f"the features' scales, estimated privately from {share} % of the budget")
+        return "; ".join(parts) or "nothing else that is needed"
+
+    def _mechanism(self) -> str:
+        error = number(self.chosen.typical_error, 2)
+        reason = "the smallest" if self.estimator.mechanism == "auto" else "as you chose"
+        others = ", ".join(
+            f"{each.mechanism} {number(each.typical_error, 2)}" + " (rough)" * each.rough
+            for each in self.comparison.forecasts
+            if each.mechanism != self.chosen.mechanism
+        )
+        return f"{self.chosen.mechanism}, predicted error {error}, {reason}; others: {others}"
+
+    def certify(self) -> None:
+        """Nothing to add: `fit` certifies before it reads, at any number of records."""
+
+    def fit(self, records: Records) -> None:
+        """Run the mechanism; the announcement has said what to expect."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            self.estimator.fit(records)
+
+    @property
+    def release(self) -> Release:
+        """What was released."""
+        result: Release = self.estimator.release_
+        return result
+
+    @property
+    def covariance(self) -> FloatArray:
+        """The estimate."""
+        return np.asarray(self.estimator.covariance_)
+
+    @property
+    def scale(self) -> FloatArray:
+        """The features' scales, given or released."""
+        return np.asarray(self.estimator.feature_scale_)
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Pairs and noise."""
+        d, found = self.inputs.n_features, found_pairs(self.estimator, 0).number
+        selected = self.release.selected
+        dropped = 0 if selected is None else selected.shape[1] - found
+        note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
+        lines = [("pairs", f"{found:,} of {d * (d - 1) // 2:,} pairs are not zero{note}")]
+        if self.release.noise_sd is not None:
+            sd = float(self.release.noise_sd[0])
+            lines.append(("noise", noise_level(sd, self.inputs.n_records)))
+        return lines
+
+    def details(self, out: Console) -> None:
+        """The largest correlations."""
+        pairs = found_pairs(self.estimator, _SHOWN_PAIRS).strongest
+        if pairs:
+            heading(out, "Largest correlations, features counted from 0")
+            show(out, pair_table(pairs))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        found, release = found_pairs(self.estimator, _SHOWN_PAIRS), self.release
+        sd = release.noise_sd
+        return {
+            "mechanism": self.chosen.mechanism,
+            "unit": release.unit,
+            "predicted_error": dict(self.chosen.predicted_error),
+            "typical_error": self.chosen.typical_error,
+            "detection_limit": self.chosen.detection_limit,
+            "hopeless": self.chosen.typical_error >= 1,
+            "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],
+            "nonzero_pairs": found.number,
+            "largest_pairs": [pair.to_dict() for pair in found.strongest],
+            "noise_sd": None if sd is None else [float(value) for value in sd],
+            "guarantee": release.guarantee.to_dict(),
+            "parameters": dict(release.parameters),
+        }

@@ -1,0 +1,114 @@
+"""`hushcov fit --mechanism theorem`: the paper's mechanism at the constants of its proof."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from hushcov.cli.jobs import FloatArray, Source
+from hushcov.cli.output import number
+from hushcov.cli.words import accuracy_verdict, privacy_promise, privacy_verdict
+from hushcov.estimators import MultiscaleCovariance
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.mechanisms import Release
+from hushcov.mechanisms.multiscale import TheoremParameters, certify
+from hushcov.records import Records
+
+_PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
+
+
+@dataclass(frozen=True)
+class TheoremJob:
+    """What is settled before any record is read."""
+
+    estimator: MultiscaleCovariance
+    parameters: TheoremParameters
+
+    @classmethod
+    def prepare(cls, source: Source, **public: Any) -> TheoremJob:
+        """Settle every public number of the release; no record is read."""
+        estimator = MultiscaleCovariance(
+            **public, assume_centered=source.known_mean, store_precision=False
+        )
+        parameters = estimator.public_parameters(source.n_averaged, source.records.n_features)
+        assert isinstance(parameters, TheoremParameters)
+        return cls(estimator, parameters)
+
+    @property
+    def warning(self) -> str:
+        """None: what is not accurate is not proved to be, no more."""
+        return ""
+
+    def announcement(self) -> list[tuple[str, str]]:
+        """What will be released, how, and what is proved of it."""
+        inputs = self.parameters.inputs
+        d, values = inputs.n_features, asdict(inputs)
+        listed = ", ".join(f"{name.replace('_', ' ')} {number(values[name])}" for name in _PUBLIC)
+        return [
+            ("release", f"a {d:,} x {d:,} covariance estimate: integers and one unit"),
+            ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
+            ("guarantee", privacy_promise(inputs.epsilon, inputs.delta)),
+            ("private?", privacy_verdict(self.parameters)),
+            ("accurate?", accuracy_verdict(self.parameters)),
+            ("public inputs", f"the size of the data, {listed}"),
+        ]
+
+    def certify(self) -> None:
+        """Check the condition of the privacy proof, before any record is read."""
+        try:
+            certify(self.parameters, private=True, exact_statistic=False)
+        except PrivacyConditionError as error:
+            pairs = (
+                ""
+                if self.estimator.assume_centered
+                else " Here n_records counts pairs of records: --known-mean would not."
+            )
+            advice = " Or leave out --mechanism: the others are private at any number of records."
+            raise PrivacyConditionError(
+                str(error) + pairs + advice, error.smallest_private_n
+            ) from None
+
+    def fit(self, records: Records) -> None:
+        """Run the mechanism."""
+        self.estimator.fit(records)
+
+    @property
+    def release(self) -> Release:
+        """What was released."""
+        result: Release = self.estimator.release_
+        return result
+
+    @property
+    def covariance(self) -> FloatArray:
+        """The estimate."""
+        return np.asarray(self.estimator.covariance_)
+
+    @property
+    def scale(self) -> FloatArray:
+        """The one scale that was given."""
+        inputs = self.parameters.inputs
+        return np.full(inputs.n_features, inputs.scale)
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Pairs."""
+        d = self.parameters.inputs.n_features
+        return [("pairs", f"{self._pairs():,} of {d * (d - 1) // 2:,} pairs are not zero")]
+
+    def details(self, out: Console) -> None:
+        """Nothing: this mechanism has no single noise level, and so no intervals."""
+
+    def _pairs(self) -> int:
+        return int(np.count_nonzero(np.triu(self.release.integers, 1)))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {
+            "mechanism": "theorem",
+            "unit": self.release.unit,
+            "nonzero_pairs": self._pairs(),
+            "guarantee": self.release.guarantee.to_dict(),
+            "parameters": dict(self.release.parameters),
+        }

@@ -1,0 +1,40 @@
+"""What the tests of the scaled estimators share: small records, a budget, and seeded fits."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov.exceptions import AccuracyWarning, SeededNoiseWarning
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
+D = 10
+
+
+def correlations(model, d, k):
+    """A model with unit variances."""
+    sigma = sparse_covariance(model, d, k)
+    scale = np.sqrt(np.diag(sigma))
+    return sigma / np.multiply.outer(scale, scale)
+
+
+TRUTH = correlations("block", D, 2)
+RECORDS = gaussian_records(TRUTH, 4000)
+RECORDS.setflags(write=False)
+
+
+def make(cls, **changes):
+    return cls(**{**BUDGET, **changes})
+
+
+def fit(estimator, X, seed=0, *, hopeless=False):
+    """Fit with this seed, and without the warnings that it or too few records call for."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        if hopeless:
+            warnings.simplefilter("ignore", AccuracyWarning)
+        return estimator.set_params(random_state=seed).fit(X)

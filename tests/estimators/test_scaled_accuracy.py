@@ -1,0 +1,290 @@
+"""How close fits come, with fixed seeds: to the truth, to their prediction, and to each other."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from estimators.settings import correlations, fit, make
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov.exceptions import ParameterError
+from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
+from hushcov.planning import MECHANISMS, REFERENCE_MODELS
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+K = 5
+KNOWN = {"feature_scale": 1.0, "assume_centered": True}
+LEAN = {"row_sparsity": K, "store_precision": False}
+
+
+@functools.cache
+def records(model, d, n, seed=0):
+    """Records of unit variances."""
+    return gaussian_records(correlations(model, d, K), n, random_state=seed)
+
+
+def relative_error(estimator, truth):
+    return operator_norm_error(estimator.covariance_, truth) / operator_norm(truth)
+
+
+def median_error(estimator, model, d, n, seeds=range(5)):
+    truth = correlations(model, d, K)
+    errors = [relative_error(fit(estimator, records(model, d, n, s), s), truth) for s in seeds]
+    return statistics.median(errors)
+
+
+# Twice the errors measured when this was written.
+@pytest.mark.parametrize(
+    ("cls", "d", "bound"),
+    [
+        (GaussianCovariance, 50, 0.13),
+        (ScreenedCovariance, 50, 0.1),
+        (ScreenedCovariance, 200, 0.16),
+        (PrivateSparseCovariance, 200, 0.16),
+    ],
+)
+def test_errors_are_below_their_bounds(cls, d, bound):
+    """20,000 records of unknown mean and scales."""
+    changes = {"threshold": "universal"} if cls is GaussianCovariance else {}
+    estimator = fit(make(cls, **LEAN, **changes), records("block", d, 20_000) * 3.0 + 5.0)
+    truth = 9 * correlations("block", d, K)
+    assert relative_error(estimator, truth) < bound
+    found, true = support_recovery(estimator.covariance_, truth)
+    assert min(found, true) > 0.9
+
+
+@pytest.mark.parametrize("model", ["block", "banded", "random"])
+@pytest.mark.parametrize("mechanism", ["auto", "gaussian-threshold"])
+def test_predictions_come_true(model, mechanism):
+    """The median of five within 30 % of what was said beforehand."""
+    estimator = make(PrivateSparseCovariance, mechanism=mechanism, **LEAN, **KNOWN)
+    plan = estimator.plan(20_000, 50)
+    name = plan.best.mechanism if mechanism == "auto" else mechanism
+    forecast = next(each for each in plan.forecasts if each.mechanism == name)
+    ratio = median_error(estimator, model, 50, 20_000) / forecast.predicted_error[model]
+    assert 0.7 < ratio < 1.3
+
+
+def test_the_best_forecast_is_run_and_shown():
+    estimator = fit(make(PrivateSparseCovariance, **LEAN, **KNOWN), records("block", 50, 20_000))
+    plan = estimator.plan_
+    errors = [forecast.typical_error for forecast in plan.forecasts]
+    assert errors == sorted(errors)
+    assert {forecast.mechanism for forecast in plan.forecasts} == set(MECHANISMS)
+    assert estimator.mechanism_ == plan.best.mechanism == estimator.release_.mechanism
+    assert estimator.detection_limit_ == plan.best.detection_limit
+    assert plan == estimator.plan(20_000, 50)  # which needs no data
+    assert plan.inputs == estimator.public_inputs(20_000, 50)
+    for name in (*MECHANISMS, "n = 20,000", "d = 50", "k = 5"):
+        assert name in str(plan)
+
+
+@pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name != "multiscale"])
+def test_a_mechanism_can_be_asked_for(mechanism):
+    X, truth = records("block", 50, 20_000), correlations("block", 50, K)
+    estimator = fit(make(PrivateSparseCovariance, mechanism=mechanism, **LEAN, **KNOWN), X)
+    assert estimator.mechanism_ == mechanism
+    assert estimator.release_.mechanism == mechanism.removesuffix("-threshold")
+    forecast = next(f for f in estimator.plan_.forecasts if f.mechanism == mechanism)
+    assert estimator.detection_limit_ == forecast.detection_limit
+    assert relative_error(estimator, truth) < 2 * forecast.predicted_error["block"]
+    zeros = truth == 0
+    assert np.count_nonzero(estimator.support_[zeros]) == (
+        np.count_nonzero(zeros) if mechanism == "gaussian" else 0
+    )
+
+
+def test_the_multiscale_mechanism_has_an_estimate_and_no_intervals():
+    truth = correlations("block", 10, 2)
+    estimator = make(PrivateSparseCovariance, mechanism="multiscale")
+    fit(estimator, gaussian_records(truth, 40_000) * 100)
+    assert estimator.release_.mechanism == "multiscale"
+    assert relative_error(estimator, 1e4 * truth) < 0.4
+    with pytest.raises(ParameterError, match=r"multiscale .* use mechanism='screened'"):
+        estimator.covariance_interval()
+    with pytest.raises(AttributeError, match="no single noise level"):
+        _ = estimator.noise_sd_
+    assert "noise_sd_" not in dir(estimator)
+    assert "covariance_" in estimator._repr_html_()
+
+
+def test_the_screened_plan():
+    estimator = fit(make(ScreenedCovariance, **LEAN, **KNOWN), records("block", 50, 20_000))
+    plan = estimator.plan_
+    assert plan == estimator.plan(20_000, 50)
+    assert set(plan.predicted_error) == set(REFERENCE_MODELS)
+    assert estimator.detection_limit_ == plan.detection_limit
+    assert 0 < plan.detection_limit < 0.1
+    assert np.count_nonzero(np.triu(estimator.selected_, 1)) == plan.parameters.n_pairs
+    assert plan.parameters.inputs == estimator.public_inputs(20_000, 50)
+    assert estimator.release_.parameters["design"]["keep_above"] == plan.parameters.design.keep_above
+
+
+# Thresholds and projections.
+
+
+def test_thresholds_of_the_screened_estimator_count_deviations():
+    X = records("random", 50, 5_000)
+    everything = fit(make(ScreenedCovariance, threshold=None, **LEAN, **KNOWN), X)
+    same = fit(make(ScreenedCovariance, threshold=0, **LEAN, **KNOWN), X)
+    np.testing.assert_array_equal(everything.covariance_, same.covariance_)
+    np.testing.assert_array_equal(everything.support_, everything.selected_)
+    limits = [everything.detection_limit_]
+    for number in (2.0, 10):
+        estimator = fit(make(ScreenedCovariance, threshold=number, **LEAN, **KNOWN), X)
+        np.testing.assert_array_equal(estimator.release_.integers, everything.release_.integers)
+        deviation = math.hypot(estimator.release_.noise_sd[0], 1 / math.sqrt(5_000))
+        kept = np.abs(everything.covariance_) > number * deviation
+        np.testing.assert_array_equal(estimator.support_, kept | np.eye(50, dtype=bool))
+        assert estimator.plan_.parameters.design.keep_above == number
+        limits.append(estimator.detection_limit_)
+    assert limits == sorted(limits)
+    assert limits[-1] > 2 * limits[0]  # the plan knows of the threshold
+
+
+def test_thresholds_of_the_gaussian_estimator_are_correlations():
+    d, n = 50, 5_000
+    X = records("random", d, n) * 7.0
+    changes = LEAN | KNOWN | {"feature_scale": 7.0}
+    everything = fit(make(GaussianCovariance, **changes), X)
+    assert everything.support_.all()
+    assert everything.detection_limit_ is None
+    for number in (0.05, 0.3, "universal"):
+        estimator = fit(make(GaussianCovariance, threshold=number, **changes), X)
+        deviation = math.hypot(estimator.parameters_.noise_sd, 1 / math.sqrt(n))
+        limit = deviation * math.sqrt(2 * math.log(d * (d - 1) / 2))
+        limit = limit if number == "universal" else number
+        kept = np.abs(everything.covariance_) > limit * 49
+        np.testing.assert_array_equal(estimator.support_, kept | np.eye(d, dtype=bool))
+        assert estimator.detection_limit_ == pytest.approx(limit + 1.2816 * deviation, rel=1e-3)
+    beyond = fit(make(GaussianCovariance, threshold=1e300, **changes), X)
+    np.testing.assert_array_equal(beyond.support_, np.eye(d, dtype=bool))
+    assert beyond.detection_limit_ == 1.0
+
+
+@pytest.mark.parametrize("cls", [GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance])
+def test_projected_estimates_are_positive_semidefinite(cls):
+    """With so few records that the estimate is not, in any unit."""
+    units = np.geomspace(1e-3, 1e3, 50)
+    X = records("block", 50, 1_000) * units
+    changes = LEAN | KNOWN | {"feature_scale": units}
+    plain = fit(make(cls, **changes), X, hopeless=True)
+    projected = fit(make(cls, positive_semidefinite=True, **changes), X, hopeless=True)
+    np.testing.assert_array_equal(plain.release_.integers, projected.release_.integers)
+    outer = np.multiply.outer(units, units)
+    assert np.linalg.eigvalsh(plain.covariance_ / outer)[0] < -0.05
+    assert np.linalg.eigvalsh(projected.covariance_ / outer)[0] > -1e-12
+    np.testing.assert_array_equal(projected.covariance_, projected.covariance_.T)
+    # The nearest such matrix is not further from the truth, which is one.
+    truth = correlations("block", 50, K)
+    errors = [np.linalg.norm(e.covariance_ / outer - truth) for e in (plain, projected)]
+    assert errors[1] < errors[0]
+
+
+# Screens and norms.
+
+
+def test_clipped_products_screen_as_well():
+    error = median_error(
+        make(ScreenedCovariance, screen="clipped", **LEAN, **KNOWN), "block", 50, 20_000, range(3)
+    )
+    assert error < 0.06
+
+
+@pytest.fixture(scope="module")
+def right_scale():
+    return median_error(make(ScreenedCovariance, **LEAN, **KNOWN), "block", 50, 20_000, range(3))
+
+
+def with_scale(scale, norm_bound="quantile"):
+    changes = LEAN | KNOWN | {"feature_scale": scale, "norm_bound": norm_bound}
+    return median_error(make(ScreenedCovariance, **changes), "block", 50, 20_000, range(3))
+
+
+@pytest.mark.parametrize(("scale", "times"), [(1.0, 1.3), (0.7, 1.3), (1.5, 1.5), (2.0, 2.0)])
+def test_a_private_norm_makes_up_for_rough_scales(right_scale, scale, times):
+    assert with_scale(scale) < times * right_scale
+
+
+def test_scales_that_are_three_times_too_large(right_scale):
+    """A private norm takes a good part of the loss back; a public one has seven times the error."""
+    assert with_scale(3.0) < 3 * right_scale
+    assert with_scale(3.0, "public") > 5 * right_scale
+
+
+# Strict is off so that the suite passes before and after the mechanism is mended.
+@pytest.mark.xfail(
+    strict=False,
+    reason="mechanisms.screened._size_correction takes the capped size of records for their true "
+    "size and halves every entry",
+)
+def test_scales_that_are_three_times_too_small(right_scale):
+    assert with_scale(1 / 3) < 2 * right_scale
+
+
+# Other data than the predictions are for: no worse than the Gaussian mechanism with a threshold.
+
+N, D = 40_000, 100
+
+
+def elliptical_t(model, seed):
+    """Student's t with 5 degrees of freedom."""
+    generator = np.random.default_rng([seed, 5])
+    truth = sparse_covariance(model, D, K)
+    X = gaussian_records(truth, N, random_state=seed)
+    return X * np.sqrt(3 / generator.chisquare(5, (N, 1))), truth
+
+
+def genotypes(model, seed):
+    """0, 1 or 2: how many of two independent Gaussian copies are below a feature's quantile."""
+    sigma = correlations(model, D, K)
+    share = np.random.default_rng(5).uniform(0.05, 0.5, D)
+    limit = stats.norm.ppf(share)
+    copies = [gaussian_records(sigma, N, random_state=2 * seed + i) < limit for i in (0, 1)]
+    return np.sum(copies, axis=0, dtype=float), 2 * _below_both(sigma, limit, share)
+
+
+def _below_both(sigma, limit, share):
+    """Covariance of the indicators, by Gauss-Legendre quadrature over the correlation (Plackett)."""
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    a, b = limit[:, None], limit[None, :]
+    total = np.zeros_like(sigma)
+    for node, weight in zip(nodes, weights, strict=True):
+        r = np.where(np.eye(len(sigma)), 0.0, sigma) * (node + 1) / 2
+        square = (a * a - 2 * r * a * b + b * b) / (1 - r * r)
+        total += weight / 2 * np.exp(-square / 2) / (2 * math.pi * np.sqrt(1 - r * r))
+    covariance = np.where(sigma != 0, sigma * total, 0.0)
+    np.fill_diagonal(covariance, share * (1 - share))
+    return covariance
+
+
+def mixed_scales(model, seed):
+    """Twelve orders of magnitude; the error is that of the correlations."""
+    units = 10.0 ** np.random.default_rng(6).uniform(-6, 6, D)
+    return gaussian_records(correlations(model, D, K), N, random_state=seed) * units, units
+
+
+@pytest.mark.parametrize(
+    ("data", "model"),
+    [(elliptical_t, "random"), (genotypes, "banded"), (mixed_scales, "block")],
+    ids=["t with 5 degrees", "genotypes", "mixed scales"],
+)
+def test_other_data_are_no_worse_than_with_the_gaussian_mechanism(data, model):
+    errors = {PrivateSparseCovariance: [], GaussianCovariance: []}
+    for seed in range(3):
+        X, truth = data(model, seed)
+        units = np.ones(D)
+        if truth.ndim == 1:
+            units, truth = truth, correlations(model, D, K)
+        for cls, found in errors.items():
+            changes = {"threshold": "universal"} if cls is GaussianCovariance else {}
+            estimate = fit(make(cls, **LEAN, **changes), X, seed).covariance_
+            found.append(operator_norm_error(estimate / np.multiply.outer(units, units), truth))
+    best, baseline = (statistics.median(each) for each in errors.values())
+    assert best < 1.05 * baseline
+    assert best < 0.15 * operator_norm(truth)

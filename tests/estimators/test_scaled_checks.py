@@ -1,0 +1,35 @@
+"""scikit-learn's own checks: every one of them passes."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov.planning import comparison
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch):
+    """The multiscale search takes seconds at each of the checks' sizes: its rough forecast does."""
+    monkeypatch.setattr(comparison, "_ROUGH_MARGIN", 0.0)
+
+
+# The checks set a seed, and their data are far too few for an accurate release: both are said.
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
+@parametrize_with_checks(
+    [
+        GaussianCovariance(**BUDGET),
+        GaussianCovariance(**BUDGET, threshold="universal", assume_centered=True),
+        ScreenedCovariance(**BUDGET),
+        ScreenedCovariance(**BUDGET, screen="clipped", norm_bound="quantile", feature_scale=1.0),
+        PrivateSparseCovariance(**BUDGET, mechanism="screened"),
+        # A budget with which another mechanism than the multiscale one is the best.
+        PrivateSparseCovariance(epsilon=10.0, delta=0.1, row_sparsity=2, assume_centered=True),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,133 @@
+"""The guarantee that a fit carries: as asked, for all that was done, and checked by others' code."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.rdp import RdpAccountant
+from scipy import stats
+
+from estimators.settings import RECORDS, D, fit, make
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov.accounting import BoundedRange, Gaussian, TotalVariation
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.records import PairDifferences
+
+SETTINGS = {
+    "gaussian": (GaussianCovariance, {}),
+    "gaussian, coordinates": (GaussianCovariance, {"clipping": "coordinate"}),
+    "gaussian, threshold": (GaussianCovariance, {"threshold": "universal"}),
+    "screened": (ScreenedCovariance, {}),
+    "screened, clipped": (ScreenedCovariance, {"screen": "clipped"}),
+    "screened, quantile": (ScreenedCovariance, {"norm_bound": "quantile"}),
+    "screened, most on scales": (ScreenedCovariance, {"scale_share": 0.9}),
+    "screened, variances alone": (ScreenedCovariance, {"row_sparsity": 1}),
+    "auto": (PrivateSparseCovariance, {}),
+    "auto, large budget": (PrivateSparseCovariance, {"epsilon": 5.0, "delta": 1e-9}),
+    "sparse, screened": (PrivateSparseCovariance, {"mechanism": "screened"}),
+    "sparse, thresholded": (PrivateSparseCovariance, {"mechanism": "gaussian-threshold"}),
+    "sparse, gaussian": (PrivateSparseCovariance, {"mechanism": "gaussian"}),
+    "sparse, multiscale": (PrivateSparseCovariance, {"mechanism": "multiscale"}),
+}
+KNOWN = {"unknown scale and mean": {}, "known": {"feature_scale": 1.0, "assume_centered": True}}
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def setting(request):
+    return SETTINGS[request.param]
+
+
+@pytest.fixture(scope="module", params=KNOWN)
+def fitted(request, setting):
+    cls, changes = setting
+    return fit(make(cls, **changes, **KNOWN[request.param]), RECORDS, hopeless=True)
+
+
+def renyi_epsilon(events, delta):
+    """By Renyi divergences alone, a bounded-range step as eta^2/8-zCDP."""
+    accountant = RdpAccountant(1 + np.geomspace(0.05, 1e4, 200))
+    for event in events:
+        match event:
+            case Gaussian(mu):
+                accountant.compose(dp_event.GaussianDpEvent(1 / mu))
+            case BoundedRange(eta, count):
+                accountant.compose(dp_event.ZCDpEvent(count * eta**2 / 8))
+    return accountant.get_epsilon(delta)
+
+
+def test_the_promise_is_what_was_asked(fitted):
+    guarantee = fitted.release_.guarantee
+    assert (guarantee.epsilon, guarantee.delta) == (fitted.epsilon, fitted.delta)
+    assert 0.99 * fitted.epsilon < guarantee.transcript_epsilon <= fitted.epsilon
+    assert guarantee.transcript_delta + guarantee.numerical_delta <= fitted.delta
+    assert guarantee.adjacency == "replace-one"
+
+
+def test_private_scales_are_charged(fitted):
+    spent = fitted.public_inputs(fitted.n_records_, D).spent
+    assert len(spent) == (fitted.feature_scale is None)
+    assert fitted.release_.guarantee.events[: len(spent)] == spent
+    assert len(fitted.release_.guarantee.events) > len(spent)
+
+
+def test_an_independent_accountant_agrees(fitted):
+    """Its Renyi bound is above the exact curve of Gaussians by a tenth at most, and not below."""
+    guarantee = fitted.release_.guarantee
+    slack = [event.distance for event in guarantee.events if isinstance(event, TotalVariation)]
+    delta = guarantee.delta - guarantee.numerical_delta
+    delta -= (1 + math.exp(guarantee.epsilon)) * sum(slack)
+    epsilon = renyi_epsilon(guarantee.events, delta)
+    assert 0.99 * guarantee.transcript_epsilon < epsilon < 1.12 * guarantee.epsilon
+
+
+def test_gaussians_alone_meet_the_exact_curve(fitted):
+    events = fitted.release_.guarantee.events
+    if not all(isinstance(event, Gaussian) for event in events):
+        assert any(isinstance(event, BoundedRange) for event in events)
+        return
+    mu, epsilon = math.sqrt(sum(event.mu**2 for event in events)), fitted.epsilon
+    # Balle and Wang (arXiv 1805.06530), Theorem 8.
+    delta = stats.norm.cdf(mu / 2 - epsilon / mu)
+    delta -= math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+    assert 0.9 * fitted.delta < delta <= fitted.delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("cls", [GaussianCovariance, ScreenedCovariance])
+def test_differences_are_charged_as_the_records_they_are_of(cls):
+    """The same events for n differences as for n records: replacing one changes one of either."""
+    pairs = fit(make(cls, feature_scale=1.0), RECORDS)
+    centred = fit(make(cls, feature_scale=1.0, assume_centered=True), RECORDS[:2000])
+    assert pairs.n_records_ == centred.n_records_ == len(RECORDS) // 2
+    assert pairs.release_.guarantee == centred.release_.guarantee
+
+
+def test_scales_and_release_see_the_same_differences(monkeypatch):
+    seen = []
+
+    class Spy(PairDifferences):
+        def map_sum(self, block_function, *, progress=None):
+            seen.append(self)
+            return super().map_sum(block_function, progress=progress)
+
+    monkeypatch.setattr("hushcov.estimators.base.PairDifferences", Spy)
+    fit(make(ScreenedCovariance, norm_bound="quantile"), RECORDS)
+    # The histogram of the scales, the screen, the histogram of norms, and the values.
+    assert len(seen) == 4
+    assert len(set(map(id, seen))) == 1
+
+
+def test_a_release_is_certified_before_it_is_drawn(monkeypatch):
+    """A plan that costs more than the budget, by whatever mistake, raises and reads nothing."""
+    estimator = make(ScreenedCovariance, feature_scale=1.0)
+    plan = estimator.plan(len(RECORDS) // 2, D)
+    costly = dataclasses.replace(plan.parameters, mu=10 * plan.parameters.mu)
+    monkeypatch.setattr(
+        ScreenedCovariance, "_plan", lambda *_: dataclasses.replace(plan, parameters=costly)
+    )
+    monkeypatch.setattr("hushcov.mechanisms.screened.mechanism.sign_gram", None)
+    with pytest.raises(PrivacyConditionError, match="transcript_epsilon must be at most epsilon"):
+        estimator.fit(RECORDS)
