@@ -17,6 +17,7 @@ import json
 import math
 import statistics
 import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
@@ -121,20 +122,23 @@ def cell_key(cell) -> str:
     return "{}/{}/{}/{}".format(*cell[:4])
 
 
-def measure_cell(cell, runs: int, mechanisms, done: dict, save, progress, task) -> None:
+def measure(cell, seed: int, mechanisms) -> dict[str, float]:
+    quiet()
     model, d, k, n = cell[:4]
     truth = sparse_covariance(model, d, k)
-    found = done.setdefault(cell_key(cell), {})
-    for seed in range(runs):
-        if str(seed) not in found:
-            X = gaussian_records(truth, n, random_state=seed)
-            found[str(seed)] = errors_on(X, truth, k, mechanisms, seed)
-            save()
-        progress.advance(task)
+    X = gaussian_records(truth, n, random_state=seed)
+    return errors_on(X, truth, k, mechanisms, seed)
 
 
-def smallest_n(setting: str, mechanism: str, model: str, d: int, k: int, runs: int, seen: dict):
+def quiet() -> None:
+    warnings.simplefilter("ignore", AccuracyWarning)
+    warnings.filterwarnings("ignore", message="random_state was given")
+
+
+def smallest_n(setting: str, mechanism: str, model: str, d: int, k: int, runs: int) -> dict:
     """The smallest n on a grid of ratio 1.1 whose median error meets the target; measured."""
+    quiet()
+    seen: dict[str, dict] = {}
     truth = sparse_covariance(model, d, k)
     scale = np.sqrt(np.diag(truth)) if setting == "known" else None
 
@@ -158,7 +162,7 @@ def smallest_n(setting: str, mechanism: str, model: str, d: int, k: int, runs: i
         index += 1
     while meets(index - 1):
         index -= 1
-    return seen[str(index)]["n_records"]
+    return {"n_records": seen[str(index)]["n_records"], "searched": seen}
 
 
 def predicted_index(setting: str, mechanism: str, model: str, d: int, k: int) -> int:
@@ -240,65 +244,80 @@ def main() -> None:
     parser.add_argument("--setting", choices=("known", "unknown"), default="known")
     parser.add_argument("--only", help="cells whose name contains this")
     parser.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS))
+    parser.add_argument("--workers", type=int, default=1, help="cells to run at the same time")
     parser.add_argument("--output", type=Path, default=Path("results/accuracy.json"))
     parser.add_argument("--figure", type=Path, default=Path("results/accuracy.png"))
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", AccuracyWarning)
-    warnings.filterwarnings("ignore", message="random_state was given")
+    quiet()
     path = arguments.output
     path.parent.mkdir(parents=True, exist_ok=True)
     results = json.loads(path.read_text()) if path.exists() else {"cells": {}, "smallest": {}}
+    jobs = smallest_jobs(arguments) if arguments.smallest_n else cell_jobs(arguments, results)
+    run_jobs(jobs, results, path, arguments.workers)
+    print_table(results["cells"], CELLS)
+    for name, entry in sorted(results["smallest"].items()):
+        print(f"{name:50s} {entry['n_records']:10,d}")
+    if not arguments.only and results["cells"]:
+        draw(results["cells"], arguments.figure)
 
-    def save() -> None:
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(results, indent=1) + "\n")
-        part.replace(path)
 
+def cell_jobs(arguments, results: dict) -> dict:
+    """What to run, by where its result is kept: ("cells", cell, seed)."""
+    cells = [c for c in CELLS if (arguments.only or "") in cell_key(c)]
+    # Large ones first, so that none is left alone at the end.
+    cells.sort(key=lambda c: -c[1] * c[3])
+    return {
+        ("cells", cell_key(cell), str(seed)): (measure, (cell, seed, arguments.mechanisms))
+        for cell in cells
+        for seed in range(arguments.runs)
+        if str(seed) not in results["cells"].get(cell_key(cell), {})
+    }
+
+
+def smallest_jobs(arguments) -> dict:
+    """The same for ("smallest", name)."""
+    mechanisms = [m for m in ("gaussian-threshold", "screened") if m in arguments.mechanisms]
+    return {
+        ("smallest", f"{arguments.setting}/{m}/{model}/{d}/{k}"): (
+            smallest_n,
+            (arguments.setting, m, model, d, k, arguments.runs),
+        )
+        for model, d, k in sorted(SMALLEST, key=lambda c: -c[1] * c[2])
+        for m in mechanisms
+        if (arguments.only or "") in f"{model}/{d}/{k}"
+    }
+
+
+def run_jobs(jobs: dict, results: dict, path: Path, workers: int) -> None:
+    """Run what is missing, save after each, and show how long it will take."""
+    jobs = {place: job for place, job in jobs.items() if not done(results, place)}
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns) as progress:
-        if arguments.smallest_n:
-            run_smallest(arguments, results, save, progress)
-        else:
-            cells = [c for c in CELLS if (arguments.only or "") in cell_key(c)]
-            task = progress.add_task("accuracy", total=len(cells) * arguments.runs)
-            for cell in cells:
-                progress.update(task, description=cell_key(cell))
-                measure_cell(
-                    cell,
-                    arguments.runs,
-                    arguments.mechanisms,
-                    results["cells"],
-                    save,
-                    progress,
-                    task,
-                )
-    print_table(results["cells"], CELLS)
-    for name, entry in results["smallest"].items():
-        print(f"{name:50s} {entry['n_records']}")
-    if not arguments.smallest_n and not arguments.only:
-        draw(results["cells"], arguments.figure)
+    with Progress(*columns) as progress, ProcessPoolExecutor(workers) as pool:
+        task = progress.add_task("accuracy", total=len(jobs))
+        places = {pool.submit(job, *args): place for place, (job, args) in jobs.items()}
+        for future in as_completed(places):
+            *folders, last = places[future]
+            target = results
+            for folder in folders:
+                target = target.setdefault(folder, {})
+            target[last] = future.result()
+            part = path.with_suffix(".part")
+            part.write_text(json.dumps(results, indent=1) + "\n")
+            part.replace(path)
+            progress.advance(task)
 
 
-def run_smallest(arguments, results: dict, save, progress: Progress) -> None:
-    mechanisms = [m for m in ("screened", "gaussian-threshold") if m in arguments.mechanisms]
-    jobs = [(*c, m) for c in SMALLEST for m in mechanisms]
-    jobs = [j for j in jobs if (arguments.only or "") in "{}/{}/{}".format(*j[:3])]
-    task = progress.add_task("smallest n", total=len(jobs))
-    for model, d, k, mechanism in jobs:
-        name = f"{arguments.setting}/{mechanism}/{model}/{d}/{k}"
-        progress.update(task, description=name)
-        entry = results["smallest"].setdefault(name, {"n_records": None, "searched": {}})
-        if entry["n_records"] is None:
-            entry["n_records"] = smallest_n(
-                arguments.setting, mechanism, model, d, k, arguments.runs, entry["searched"]
-            )
-            save()
-        progress.advance(task)
+def done(results: dict, place: tuple[str, ...]) -> bool:
+    for step in place:
+        if step not in results:
+            return False
+        results = results[step]
+    return True
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Every exception and warning hushcov raises on purpose.
 
-All errors derive from `HushcovError`, and from `ValueError` as scikit-learn users expect.
+All errors derive from `HushcovError`, and from `ValueError` as scikit-learn users expect
+(from `OSError` where a file is at fault).
 A message names the parameter, its constraint, its value and the cure. It never contains a
 value taken from the data.
 """
@@ -32,6 +33,22 @@ class PrivacyConditionError(HushcovError, ValueError):
     def __init__(self, message: str, smallest_private_n: int | None = None) -> None:
         super().__init__(message)
         self.smallest_private_n = smallest_private_n
+
+
+class BudgetError(PrivacyConditionError):
+    """A dataset's total privacy budget does not allow the release: nothing was charged.
+
+    `remaining` is the largest epsilon of a Gaussian release that would still fit, at the
+    dataset's delta.
+    """
+
+    def __init__(self, message: str, remaining: float = 0.0) -> None:
+        super().__init__(message)
+        self.remaining = remaining
+
+
+class LedgerError(HushcovError, OSError):
+    """The file of a ledger cannot be read, written or trusted: nothing was charged."""
 
 
 class CapacityError(HushcovError, ValueError):

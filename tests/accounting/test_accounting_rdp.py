@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from hushcov.accounting import BoundedRange, DiscreteGaussian, Gaussian, Pure, compose
+from hushcov.accounting.gaussian import gaussian_epsilon
 from hushcov.accounting.parts import Parts
 from hushcov.accounting.rdp import (
     RenyiCurve,
@@ -99,11 +100,15 @@ def test_divergences_add_up():
 
 
 def test_many_small_steps_cost_what_zcdp_says():
-    many = compose([BoundedRange(1e-3, 40_000)], delta=1e-6, pld=False).epsilon
+    many = RenyiCurve(Parts(bounded_range=((1e-3, 40_000),))).epsilon_at(1e-6)
     rho = 40_000 * 1e-6 / 8
     line = RenyiCurve(Parts(discrete_gaussian=math.sqrt(2 * rho))).epsilon_at(1e-6)
     assert many == pytest.approx(line, rel=1e-4)
     assert many <= line
+    # The embedding bound is better by what the exact Gaussian curve gains over zCDP, nearly.
+    best = compose([BoundedRange(1e-3, 40_000)], delta=1e-6, pld=False)
+    assert best.method == "embedding"
+    assert gaussian_epsilon(math.sqrt(2 * rho), 1e-6) < best.epsilon < 0.94 * many
 
 
 def test_order_search_finds_the_minimum():

@@ -11,20 +11,19 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from hushcov.cli import practical, story
+from hushcov.cli import story, theorem_story
 from hushcov.mechanisms.multiscale import PublicInputs, certify, theorem_parameters
 from hushcov.report.backend import MissingFiguresError
-from hushcov.simulate import sparse_covariance
 
-SMALL = ("--features", 20, "--row-sparsity", 2)
+SMALL = ("--features", 6, "--row-sparsity", 2, "--records", 4_001)
+FILES = {"heatmap.png", "covariance.npy", "integers.npy", "release.json"}
 
 
 @pytest.fixture
 def run(run, monkeypatch):
     """The demo with a last act that takes no time."""
-    monkeypatch.setattr(practical, "RECORDS", 20_000)
-    monkeypatch.setattr(practical, "FEATURES", 4)
-    monkeypatch.setattr(practical, "ROW_SPARSITY", 2)
+    monkeypatch.setattr(theorem_story, "FEATURES", 20)
+    monkeypatch.setattr(theorem_story, "ROW_SPARSITY", 2)
     return run
 
 
@@ -32,46 +31,68 @@ def _facts(text: str) -> str:
     return " ".join(text.split())
 
 
+def _measured(text: str, mechanism: str) -> tuple[float, float, int, int, int]:
+    """Predicted and measured error, pairs found, missed and false, from the table of step 3."""
+    table = text.split("3. The release")[1].split("4. ", maxsplit=1)[0]
+    lines = [line.replace("|", " ").split() for line in table.splitlines()]
+    (row,) = [line for line in lines if line[:1] == [mechanism]]
+    found, missed, false = (int(count.replace(",", "")) for count in row[3:])
+    return float(row[1]), float(row[2]), found, missed, false
+
+
 def test_as_a_newcomer_runs_it(program, tmp_path):
-    answer = program("demo", env=os.environ | {"COLUMNS": "80", "PYTHONIOENCODING": "ascii"})
+    answer = program(
+        "demo", "--seed", "1", env=os.environ | {"COLUMNS": "80", "PYTHONIOENCODING": "ascii"}
+    )
     assert (answer.returncode, answer.stderr) == (0, "")
     assert answer.stdout.isascii()
     assert max(map(len, answer.stdout.splitlines())) <= 80
     text = _facts(answer.stdout)
     for part in (
         "1. The data: simulated, nobody's",
-        "A covariance of 100 features",
-        "at most 5 nonzeros in a row",
-        "2. The mechanism",
-        "tests 1,101,445,455,550 (about 1.1e12)",
-        "private from 398,797,944,288 (about 3.99e11) records",
-        "3. The release, against the truth",
-        "0 missed, 0 false",
+        "100,000 records of 200 features",
+        "of the 19,900 pairs of features are related (model: random)",
+        "at most 5 nonzeros, and nothing else: no mean, no scale, no position",
+        "2. The plan: all of this is known before any record is read",
         "(1, 1e-6)-differential privacy",
+        "3. The release, by screened, against the truth",
         "marked as not private",
-        "4. And on 10,000 ordinary records?",
-        "Refused before any record is read",
-        "5. The same tests with calibrated constants, on 200,000 records",
+        "4. The strongest pairs, with intervals that count privacy noise",
+        "5. The paper's theorem, at its own constants",
+        "100 features, row sparsity 5, 1.46e15 records",
+        "fewer than 398,797,944,288 (about 3.99e11) records",
         "6. Files",
     ):
         assert part in text
-    error = float(re.search(r"error ([\d.e-]+) in operator norm; the target was 0.25", text)[1])
-    assert 0 < error < 0.25
-    predicted = float(re.search(r"predicted error ([\d.e-]+) in operator norm", text)[1])
-    measured = float(re.search(r"measured error ([\d.e-]+) related pairs", text)[1])
-    assert predicted < 0.2
+    predicted, measured, found, missed, false = _measured(answer.stdout, "screened")
+    assert predicted < 0.05
     assert 0.4 < measured / predicted < 2.5
-    files = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert files == {"heatmap.png", "integers.npy", "release.json"}
+    assert found > 380
+    assert missed + false < 20
+    for rival in ("gaussian-threshold", "gaussian"):
+        assert measured < 0.6 * _measured(answer.stdout, rival)[1]
+    error = float(re.search(r"error ([\d.e-]+) in operator norm, where 0.25 was promised", text)[1])
+    assert 0 < error < 0.25
+    intervals = re.search(r"Of all (\d+) intervals, (\d+) hold the true covariance", text)
+    assert int(intervals[2]) > 0.85 * int(intervals[1])
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == FILES
     assert imread(tmp_path / "demo/heatmap.png")[..., :3].std() > 0.05
 
 
-@pytest.mark.parametrize("model", ["block", "banded", "random"])
+@pytest.mark.parametrize("model", ["block", "random"])
 def test_every_model_is_found(run, model):
-    text = _facts(run("demo", *SMALL, "--model", model, "--seed", 3).stdout)
-    pairs = np.count_nonzero(np.triu(sparse_covariance("block", 20, 2), 1))
-    expected = {"block": pairs, "random": pairs, "banded": 0}[model]  # one band needs k = 3
-    assert f"{expected} of {expected} found, 0 missed, 0 false" in text
+    text = run("demo", *SMALL, "--model", model, "--seed", 3).stdout
+    assert f"(model: {model})" in text
+    _, error, found, missed, _ = _measured(text, "gaussian-threshold")
+    assert found + missed == 3
+    assert error < 0.5
+    assert "yes" in text.split("4. The strongest")[1].split("5. ")[0]
+
+
+def test_a_model_without_pairs(run):
+    # One band needs k = 3.
+    text = _facts(run("demo", *SMALL, "--model", "banded", "--seed", 3).stdout)
+    assert "0 of the 15 pairs of features are related" in text
 
 
 def test_a_seed_makes_it_reproducible(run):
@@ -97,23 +118,8 @@ def test_but_not_over_anything_else(run, content):
     assert Path("demo/release.json").read_text() == content
 
 
-def test_records_can_be_chosen(run):
-    text = _facts(run("demo", *SMALL, "--records", "1e15").stdout)
-    assert "1,000,000,000,000,000 (about 1e15) Gaussian records" in text
-    result = run("demo", *SMALL, "--records", "1e6", "-o", "few")
-    assert result.exit_code == 4
-    assert "n_records must be at least 35,191,835,595" in result.stderr
-    assert not Path("few").exists()
-
-
-def test_more_records_than_64_bits_count(run):
-    text = _facts(run("demo", *SMALL, "--records", "1e20").stdout)
-    assert "(about 1e20) Gaussian records" in text
-    assert "0 missed, 0 false" in text
-
-
 def test_levels_that_all_select_are_certified():
-    # 'demo --features 900' once failed here: no level of it keeps every test.
+    # The theorem at 900 features once failed here: no level of it keeps every test.
     inputs = PublicInputs(3 * 10**16, 900, 5, 0.25, 1.0, 1e-6, 0.1, 1.0)
     parameters = theorem_parameters(inputs)
     assert all(level.selection_scale is not None for level in parameters.schedule.levels)
@@ -121,37 +127,25 @@ def test_levels_that_all_select_are_certified():
     assert 0 < guarantee.numerical_delta < guarantee.delta / 2
 
 
-def test_the_default_number_of_records_is_the_smallest_accurate_one(run):
+def test_the_theorem_runs_at_the_fewest_records_it_is_accurate_for(run):
     text = _facts(run("demo", *SMALL).stdout)
-    assert "moments of 53,338,474,066 (about 5.33e10) Gaussian records" in text
-    assert "accurate from 53,338,474,066 (about 5.33e10) records" in text
-
-
-def test_the_last_act_shows_prediction_and_measurement(run):
-    text = _facts(run("demo", *SMALL, "--seed", 1, "--model", "block").stdout)
-    found = re.search(
-        r"5\. The same tests with calibrated constants, on 20,000 records .* predicted error "
-        r"([\d.]+) in operator norm.* measured error ([\d.]+) related pairs 2 of 2 found, 0 missed",
-        text,
-    )
-    assert 0 < float(found[1]) < 0.2
-    assert 0 < float(found[2]) < 0.2
+    assert "20 features, row sparsity 2, 5.33e10 records" in text
+    assert "fewer than 35,191,835,595 (about 3.52e10) records" in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--records", 0), 2, "--records must be an integer at least 1"),
-        (("--features", 1), 2, "--features must be an integer at least 2, got 1"),
+        (("--records", 1), 2, "--records must be an integer at least 2"),
+        (("--features", 0), 2, "--features must be an integer at least 1, got 0"),
         (
-            ("--row-sparsity", 101),
+            ("--row-sparsity", 201),
             2,
-            "--row-sparsity must be an integer at least 1 and at most 100",
+            "--row-sparsity must be an integer at least 1 and at most 200",
         ),
         (("--seed", -1), 2, "--seed must be an integer at least 0, got -1"),
         (("--model", "ring"), 2, "'ring' is not one of 'block', 'banded', 'random'"),
         (("--features", "x"), 2, "'x' is not a whole number"),
-        (("--records", "1e101"), 2, "too large: at most 100 digits"),
         (("-o", "file/below"), 6, "file/below: Not a directory"),
     ],
 )
@@ -164,10 +158,10 @@ def test_runs_without_matplotlib(run, monkeypatch):
     def missing(*_, **__):
         raise MissingFiguresError("figures need matplotlib: pip install 'hushcov[figures]'")
 
-    monkeypatch.setattr(story, "write_heatmap", missing)
+    monkeypatch.setattr(story, "write_truth_figure", missing)
     result = run("demo", *SMALL)
     assert result.exit_code == 0
     assert "not drawn: figures need matplotlib: pip install 'hushcov[figures]'" in _facts(
         result.stdout
     )
-    assert Path("demo/integers.npy").exists()
+    assert {path.name for path in Path("demo").iterdir()} == FILES - {"heatmap.png"}

@@ -1,7 +1,4 @@
-"""`hushcov fit`: the announcement, the refusal, the release and bad files.
-
-Runs that are about the command and not about the constants use the theorem's, which need no plan.
-"""
+"""`hushcov fit`: the announcement, the release and what it shows, bad options and bad files."""
 
 from __future__ import annotations
 
@@ -10,105 +7,238 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
+from hushcov import PrivateSparseCovariance
 from hushcov.cli import fit
 from hushcov.cli.output import number
 from hushcov.cli.progress import WatchedRecords, busy, steps, watched
 from hushcov.exceptions import DataError
-from hushcov.mechanisms.multiscale import CalibratedInputs
 from hushcov.metrics import operator_norm_error
-from hushcov.planning import plan_multiscale
+from hushcov.planning import MECHANISMS
 from hushcov.records import ArrayRecords, Records
+from hushcov.report.backend import MissingFiguresError
 from hushcov.simulate import gaussian_records, sparse_covariance
 
-PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--scale", 1)
-THEOREM = (*PUBLIC, "--constants", "theorem")
-NOT_CENTERED = "--not-centered"
-ENOUGH = 60_000_000_000  # records for the theorem at d = 20, k = 2
-
-
-class StandIn(Records):
-    """Says that it has many records and yields few, for runs that need the theorem's n."""
-
-    def __init__(self, n_records: int = ENOUGH, value: float = 0.5) -> None:
-        self.n_records, self.n_features = n_records, 20
-        self.value = value
-
-    def _blocks(self):
-        for _ in range(3):
-            yield np.full((100, self.n_features), self.value)
+BUDGET = ("--epsilon", 1, "--delta", 1e-6)
+PUBLIC = (*BUDGET, "--row-sparsity", 2)
+TRUTH = sparse_covariance("block", 6, 2)
+SCALES = np.array([0.1, 1.0, 30.0, 1.0, 5.0, 2.0])
+FILES = {"integers.npy", "release.json", "covariance.npy", "heatmap.png"}
 
 
 @pytest.fixture
 def data(tmp_path) -> Path:
-    rows = np.random.default_rng(0).normal(size=(1000, 20)) + 123.456
+    """4,001 records of six features, whose scales and means differ."""
+    rows = gaussian_records(TRUTH, 4_001) * SCALES + 123.456
     np.save(tmp_path / "x.npy", rows)
     return tmp_path / "x.npy"
 
 
-@pytest.fixture
-def plenty(data, monkeypatch) -> Path:
-    monkeypatch.setattr(fit, "open_records", lambda file: StandIn())
-    return data
+def _plan(**changes):
+    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2} | changes
+    estimator = PrivateSparseCovariance(**known)
+    return estimator.plan(4_001 if known.get("assume_centered") else 2_000, 6)
 
 
-def test_ordinary_data_is_refused_by_name_of_n(run, data):
-    result = run("fit", data, *THEOREM)
-    assert result.exit_code == 4
-    assert result.stderr.startswith(
-        "hushcov: error: n_records must be at least 35,191,835,595 (about 3.52e+10)"
-    )
-    assert "got 1,000:" in result.stderr
-    assert "Nothing was released." in result.stderr
-    assert "Or use --constants calibrated" in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert [path.name for path in data.parent.iterdir()] == ["x.npy"]
+def _words(text: str) -> str:
+    return " ".join(text.split())
 
 
-def test_the_announcement_comes_first(run, data):
-    text = " ".join(run("fit", data, *THEOREM, "-o", "there").stdout.split())
+def _released(folder="x-release"):
+    return json.loads((Path(folder) / "release.json").read_text())
+
+
+def test_release(run, data):
+    result = run("fit", data, *PUBLIC, "-o", "out")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert {path.name for path in Path("out").iterdir()} == FILES
+    estimate = np.load("out/covariance.npy") / np.multiply.outer(SCALES, SCALES)
+    assert operator_norm_error(estimate, TRUTH) < 0.3
+    guarantee = _released("out")["guarantee"]
+    assert guarantee["private"] is True
+    assert (guarantee["epsilon"], guarantee["delta"]) == (1, 1e-6)
+    assert imread("out/heatmap.png")[..., :3].std() > 0.05
+
+
+def test_the_announcement_says_what_and_what_to_expect(run, data):
+    text = _words(run("fit", data, *PUBLIC, "-o", "there").stdout)
+    best, second = _plan().forecasts[:2]
+    before, after = text.split(" Released ")
     for part in (
         "What will be released",
-        "1,000 records of 20 features",
-        "a 20 x 20 covariance estimate: integers and one public unit",
-        "theorem constants, gate reconstruction",
+        "4,001 records of 6 features, used as 2,000 differences of pairs; the last record is left",
+        "a 6 x 6 covariance: integers, a unit, and 6 scales",
         "(1, 1e-6)-differential privacy: replacing any one record",
-        "private? no. The proof needs at least 35,191,835,595 (about 3.52e10) records",
-        "accurate? no.",
-        "epsilon 1, delta 1e-6, row_sparsity 2, scale 1, target_error 0.25, "
-        "failure_probability 0.1",
+        "It holds whatever the records are.",
+        "public inputs the size of the data, epsilon 1, delta 1e-6, row sparsity 2 not known",
+        "the mean, which drops out of differences; the features' scales, estimated privately from",
+        f"{best.mechanism}, predicted error {number(best.typical_error, 2)}, the smallest; others",
+        f"{second.mechanism} {number(second.typical_error, 2)}",
+        f"block {number(best.predicted_error['block'], 2)}, banded",
+        f"will find correlations of {number(best.detection_limit, 2)} or more, nine times out",
         "into there/",
     ):
-        assert part in text
-    assert "Released" not in text.replace("What will be released", "")
+        assert part in before
+    assert "epsilon 1 of the promised 1, delta 1e-6 of 1e-6" in after
+    assert "on a correlation; sampling error alone has 0.022" in after
+    assert "of 15 pairs are not zero" in after
 
 
-def test_pairs_are_counted_and_explained(run, data):
-    result = run("fit", data, *THEOREM, NOT_CENTERED)
-    assert result.exit_code == 4
-    assert "used as 500 differences of pairs" in result.stdout
-    assert "got 500:" in result.stderr
-    assert "counts pairs of records, because of --not-centered" in result.stderr
+def test_the_largest_correlations_are_shown_with_intervals(run, data):
+    result = run("fit", data, *PUBLIC, "--json")
+    found = json.loads(result.stdout)
+    pairs = found["largest_pairs"]
+    assert found["nonzero_pairs"] >= 3
+    # Blocks of two, of correlation one half.
+    assert sorted(pair["features"] for pair in pairs[:3]) == [[0, 1], [2, 3], [4, 5]]
+    estimate = np.load("x-release/covariance.npy")
+    sizes = [abs(pair["correlation"]) for pair in pairs]
+    assert sizes == sorted(sizes, reverse=True)
+    for pair in pairs[:3]:
+        low, high = pair["interval"]
+        assert low < pair["covariance"] < high
+        assert estimate[tuple(pair["features"])] == pair["covariance"]
+        assert pair["correlation"] == pytest.approx(0.5, abs=0.2)
+    assert "Largest correlations, features counted from 0" in result.stderr
+    assert "95 % interval" in result.stderr
 
 
-def test_options_reach_the_mechanism(run, data):
-    result = run("fit", data, *THEOREM, "--target-error", 0.125, "--failure-probability", 0.05)
-    assert "target_error 0.125, failure_probability 0.05" in " ".join(result.stdout.split())
+def test_what_is_known_is_used(run, data):
+    np.save("scales.npy", SCALES)
+    np.save("centred.npy", np.load(data) - 123.456)
+    options = ("--known-mean", "--feature-scale", "scales.npy", "--json")
+    result = run("fit", "centred.npy", *PUBLIC, *options)
+    found = json.loads(result.stdout)
+    plan = _plan(assume_centered=True, feature_scale=SCALES)
+    assert (found["n_averaged"], found["known_mean"]) == (4_001, True)
+    assert found["typical_error"] == plan.best.typical_error < _plan().best.typical_error
+    assert _released("centred-release")["feature_scale"] == SCALES.tolist()
+    text = _words(result.stderr)
+    assert "row sparsity 2, the features' scales, mean zero not known nothing else" in text
+    assert "differences" not in text
+    run("fit", data, *PUBLIC, "--feature-scale", 2.5)
+    assert _released()["feature_scale"] == [2.5] * 6
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:3])
+def test_mechanisms_can_be_chosen(run, data, mechanism):
+    result = run("fit", data, *PUBLIC, "--mechanism", mechanism, "--json")
+    found = json.loads(result.stdout)
+    assert found["mechanism"] == mechanism
+    assert _released()["mechanism"] == mechanism.removesuffix("-threshold")
+    (chosen,) = [each for each in _plan().forecasts if each.mechanism == mechanism]
+    assert found["predicted_error"] == chosen.predicted_error
+    assert found["detection_limit"] == chosen.detection_limit
+    assert f"mechanism {mechanism}, predicted error" in _words(result.stderr)
+    if mechanism == "gaussian":
+        assert found["nonzero_pairs"] == 15
+        assert found["largest_pairs"][0]["interval"] is None
+        assert "every pair gets a value, and none is set to zero" in result.stderr
+
+
+def test_multiscale_can_be_chosen_and_shows_no_noise_level(run):
+    np.save("tiny.npy", gaussian_records(np.eye(1), 400))
+    options = (*BUDGET, "--row-sparsity", 1, "--mechanism", "multiscale", "--json")
+    result = run("fit", "tiny.npy", *options)
+    found = json.loads(result.stdout)
+    assert (found["mechanism"], found["noise_sd"]) == ("multiscale", None)
+    assert "noise standard deviation" not in _words(result.stderr)
+
+
+def test_positive_semidefinite_if_asked(run, data):
+    np.save("noisy.npy", np.random.default_rng(0).normal(size=(200, 10)))
+    noisy = (*BUDGET, "--row-sparsity", 3, "--mechanism", "gaussian")
+    for folder, options in (("plain", ()), ("psd", ("--psd",))):
+        assert run("fit", "noisy.npy", *noisy, "-o", folder, *options).exit_code == 0
+    plain, psd = (
+        np.linalg.eigvalsh(np.load(f"{folder}/covariance.npy")) for folder in ("plain", "psd")
+    )
+    assert plain[0] < -1e-3
+    assert psd[0] > -1e-9 * psd[-1]
+    text = run("fit", data, *PUBLIC, "--mechanism", "screened", "--psd", "--json").stdout
+    assert json.loads(text)["nonzero_pairs"] < 15  # zeros that are filled in were not found
+
+
+def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
+    class Unreadable(Records):
+        n_records, n_features = 4_001, 6
+
+        def _blocks(self):
+            raise DataError("records were read")
+
+    monkeypatch.setattr(fit, "open_records", lambda file: Unreadable())
+    result = run("fit", data, *PUBLIC)
+    assert result.exit_code == 3
+    assert result.stderr == "hushcov: error: records were read\n"
+    assert "expected error about" in _words(result.stdout)
+    assert not Path("x-release").exists()
+
+
+def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
+    np.save("few.npy", np.ones((5, 20)))
+    result = run("fit", "few.npy", *PUBLIC, "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["hopeless"] is True
+    assert found["typical_error"] >= 1
+    text = _words(result.stderr)
+    assert text.count("Hopeless: with so few records the estimate is expected to be no better") == 1
+    assert "warning" not in text
+
+
+@pytest.mark.parametrize(("shape", "sparsity"), [((501, 1), 1), ((801, 8), 1), ((4_000, 3), 3)])
+def test_small_sizes(run, shape, sparsity):
+    np.save("small.npy", np.random.default_rng(0).normal(size=shape))
+    result = run("fit", "small.npy", *BUDGET, "--row-sparsity", sparsity, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert (found["n_averaged"], found["n_features"]) == (shape[0] // 2, shape[1])
+    assert np.load("small-release/covariance.npy").shape == (shape[1], shape[1])
+    if sparsity == 1:
+        assert found["nonzero_pairs"] == 0
+        assert found["largest_pairs"] == []
+        assert ("left out" in result.stderr) is (shape[0] % 2 == 1)
+
+
+def test_json_is_alone_on_standard_output(run, data):
+    result = run("fit", data, *PUBLIC, "--json")
+    found = json.loads(result.stdout)
+    assert list(found) == [
+        *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "mechanism"),
+        *("unit", "predicted_error", "typical_error", "detection_limit", "hopeless", "forecasts"),
+        *("nonzero_pairs", "largest_pairs", "noise_sd", "guarantee", "parameters"),
+    ]
+    written = _released()
+    assert "What will be released" in result.stderr
+    for key in ("unit", "guarantee", "parameters", "noise_sd"):
+        assert found[key] == written[key]
+    assert found["output"] == "x-release"
+    assert (found["n_records"], found["n_features"], found["n_averaged"]) == (4_001, 6, 2_000)
+    assert [each["mechanism"] for each in found["forecasts"]] == [
+        each.mechanism for each in _plan().forecasts
+    ]
+    integers = np.load("x-release/integers.npy")
+    scale = np.array(written["feature_scale"])
+    released = integers * found["unit"] * np.multiply.outer(scale, scale)
+    estimate = np.load("x-release/covariance.npy")
+    kept = estimate != 0
+    assert np.allclose(estimate[kept], released[kept], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("option", "declared", "found"),
     [
-        ("--records", "1e3", None),
-        ("--features", 20, None),
-        ("--records", 999, "1,000"),
-        ("--features", 21, "20"),
+        ("--records", "4001", None),
+        ("--features", 6, None),
+        ("--records", 999, "4,001"),
+        ("--features", 7, "6"),
     ],
 )
 def test_declared_size(run, data, option, declared, found):
-    result = run("fit", data, *THEOREM, option, declared)
+    result = run("fit", data, *PUBLIC, option, declared)
     if found is None:
-        assert result.exit_code == 4
+        assert result.exit_code == 0
         return
     assert result.exit_code == 3
     assert result.stdout == ""
@@ -116,159 +246,107 @@ def test_declared_size(run, data, option, declared, found):
     assert "No record was read." in result.stderr
 
 
-def test_release(run, plenty):
-    result = run("fit", plenty, *THEOREM, "-o", "out")
-    assert (result.exit_code, result.stderr) == (0, "")
-    text = " ".join(result.stdout.split())
-    assert text.index("What will be released") < text.index("Released")
-    assert "private? yes. The proof covers every dataset of 35,191,835,595" in text
-    assert "epsilon 0.375 and delta 1.562e-7 of what is promised" in text
-    assert "written out/integers.npy, out/release.json" in text
-    integers = np.load("out/integers.npy")
-    assert integers.shape == (20, 20)
-    guarantee = json.loads(Path("out/release.json").read_text())["guarantee"]
-    assert guarantee["private"] is True
-    assert (guarantee["epsilon"], guarantee["delta"]) == (1, 1e-6)
-
-
-def test_release_of_pairs(run, plenty, monkeypatch):
-    monkeypatch.setattr(fit, "open_records", lambda file: StandIn(2 * ENOUGH))
-    assert run("fit", plenty, *THEOREM, NOT_CENTERED).exit_code == 0
-    parameters = json.loads(Path("x-release/release.json").read_text())["parameters"]
-    assert parameters["inputs"]["n_records"] == ENOUGH
-
-
-def test_json_is_alone_on_standard_output(run, plenty):
-    result = run("fit", plenty, *THEOREM, "--json")
-    found = json.loads(result.stdout)
-    written = json.loads(Path("x-release/release.json").read_text())
-    assert "What will be released" in result.stderr
-    for key in ("mechanism", "unit", "guarantee", "parameters"):
-        assert found[key] == written[key]
-    assert found["output"] == "x-release"
-    assert (found["n_records"], found["n_features"]) == (ENOUGH, 20)
-    assert found["nonzero_pairs"] == 0
-
-
-def test_a_release_is_never_overwritten(run, plenty):
-    assert run("fit", plenty, *THEOREM).exit_code == 0
+def test_a_release_is_never_overwritten(run, data):
+    assert run("fit", data, *PUBLIC).exit_code == 0
     before = Path("x-release/release.json").read_bytes()
-    for command in (("fit", plenty, *THEOREM), ("demo", "-o", "x-release")):
+    for command in (("fit", data, *PUBLIC), ("demo", "-o", "x-release")):
         result = run(*command)
         assert result.exit_code == 6
         assert "x-release already holds a release, which cost privacy budget" in result.stderr
     assert Path("x-release/release.json").read_bytes() == before
 
 
-def test_nothing_is_left_behind_when_the_records_are_bad(run, plenty, monkeypatch):
-    monkeypatch.setattr(fit, "open_records", lambda file: StandIn(value=np.nan))
-    result = run("fit", plenty, *THEOREM)
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_nor_is_any_file_of_its_name(run, data, name):
+    Path("out").mkdir()
+    (Path("out") / name).write_text("mine")
+    assert run("fit", data, *PUBLIC, "-o", "out").exit_code == 6
+    assert [path.read_text() for path in Path("out").iterdir()] == ["mine"]
+
+
+def test_nothing_is_left_behind_when_the_records_are_bad(run, data):
+    rows = np.load(data)
+    rows[17, 3] = np.nan
+    np.save(data, rows)
+    result = run("fit", data, *PUBLIC)
     assert result.exit_code == 3
     assert "records must be finite, but some are NaN or infinite" in result.stderr
     assert not Path("x-release").exists()
 
 
-def test_a_folder_that_cannot_be_is_refused_before_noise(run, plenty, monkeypatch):
-    monkeypatch.setattr(StandIn, "_blocks", lambda self: pytest.fail("records were read"))
+def test_a_folder_that_cannot_be_is_refused_before_noise(run, data, monkeypatch):
+    monkeypatch.setattr(PrivateSparseCovariance, "fit", lambda *_: pytest.fail("records were read"))
     Path("file").write_text("")
-    result = run("fit", plenty, *THEOREM, "-o", "file")
+    result = run("fit", data, *PUBLIC, "-o", "file")
     assert result.exit_code == 6
     assert result.stderr.startswith("hushcov: error: file: File exists.")
 
 
-@pytest.fixture
-def modest(tmp_path) -> Path:
-    """As many records as people have."""
-    np.save(tmp_path / "m.npy", gaussian_records(sparse_covariance("block", 4, 2), 20_000))
-    return tmp_path / "m.npy"
+def test_runs_without_matplotlib(run, data, monkeypatch):
+    def missing(*_, **__):
+        raise MissingFiguresError("figures need matplotlib: pip install 'hushcov[figures]'")
 
-
-def test_calibrated_values_are_the_default(run, modest):
-    result = run("fit", modest, *PUBLIC, "-o", "out")
-    assert (result.exit_code, result.stderr) == (0, "")
-    parameters = json.loads(Path("out/release.json").read_text())["parameters"]
-    assert (parameters["constants"], parameters["reconstruction"]) == ("calibrated", "value")
-    estimate = (
-        np.load("out/integers.npy") * json.loads(Path("out/release.json").read_text())["unit"]
-    )
-    assert operator_norm_error(estimate, sparse_covariance("block", 4, 2)) < 0.3
-
-
-def test_calibrated_announcement_has_the_prediction(run, modest):
-    text = " ".join(run("fit", modest, *PUBLIC).stdout.split())
-    plan = plan_multiscale(CalibratedInputs(20_000, 4, 2, 1.0, 1e-6, 1.0), "value")
-    before, after = text.split(" Released ")
-    for part in (
-        "calibrated constants, value reconstruction",
-        "(1, 1e-6)-differential privacy: replacing any one record",
-        "private? yes, whatever the records are",
-        f"expected error block {number(plan.predicted_error['block'], 2)}, banded",
-        "public inputs the size of the data, epsilon 1, delta 1e-6, row_sparsity 2, scale 1 into",
-        plan.advice,
-    ):
-        assert part in before
-    assert "epsilon 1 and delta" in after
-
-
-def test_the_announcement_and_the_plan_come_before_any_record(run, modest, monkeypatch):
-    class Unreadable(StandIn):
-        def _blocks(self):
-            raise DataError("records were read")
-
-    monkeypatch.setattr(fit, "open_records", lambda file: Unreadable(20_000))
-    result = run("fit", modest, *PUBLIC)
-    assert result.stderr == "hushcov: error: records were read\n"
-    assert "expected error block" in " ".join(result.stdout.split())
-
-
-def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
-    np.save("few.npy", np.ones((3, 20)))
-    result = run("fit", "few.npy", *PUBLIC, "--json")
+    monkeypatch.setattr(fit, "write_release_heatmap", missing)
+    result = run("fit", data, *PUBLIC)
     assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert found["hopeless"] is True
-    assert min(found["predicted_error"].values()) == pytest.approx(1)
-    text = " ".join(result.stderr.split())
-    assert text.count("3 records of 20 features are too few at this budget") == 1
-    assert "no better than the zero matrix" in text
-    assert "warning" not in text
+    assert "heatmap.png not drawn: figures need matplotlib" in _words(result.stdout)
+    assert {path.name for path in Path("x-release").iterdir()} == FILES - {"heatmap.png"}
 
 
 @pytest.mark.parametrize(
     ("options", "start"),
     [
+        (("--scale", 1), "--scale must be left out with --mechanism auto: it bounds all"),
+        (("--scale", 0), "--scale must be left out with --mechanism auto: "),
+        (("--target-error", 0.1), "--target-error must be left out with --mechanism auto: only"),
         (
-            ("--constants", "theorem", "--reconstruction", "value"),
-            "--reconstruction must be 'gate' with constants='theorem', got 'value': ",
+            ("--failure-probability", 0.1, "--mechanism", "gaussian"),
+            "--failure-probability must be left out with --mechanism gaussian: only the theorem",
+        ),
+        (("--mechanism", "theorem"), "--scale is required with --mechanism theorem: "),
+        (
+            ("--mechanism", "theorem", "--scale", 1, "--psd"),
+            "--psd must be left out with --mechanism theorem: ",
         ),
         (
-            ("--target-error", 0.1),
-            "--target-error must be left out with --constants calibrated, got 0.1: ",
+            ("--mechanism", "theorem", "--scale", 1, "--feature-scale", 1),
+            "--feature-scale must be left out with --mechanism theorem: the theorem has one",
         ),
-        (
-            ("--failure-probability", 0.1),
-            "--failure-probability must be left out with --constants calibrated, got 0.1: ",
-        ),
-        (("--constants", "best"), "Invalid value for '--constants': 'best' is not one of"),
-        (("--reconstruction", "both"), "Invalid value for '--reconstruction': 'both' is not"),
+        (("--mechanism", "best"), "Invalid value for '--mechanism': 'best' is not one of 'auto'"),
+        (("--constants", "theorem"), "No such option"),
         (("--epsilon", 11), "--epsilon must be above 0 and at most 10, got 11.0: "),
         (("--epsilon", 0), "--epsilon must be above 0 and at most 10, got 0.0: "),
         (("--delta", "nan"), "--delta must be above 0 and at most 0.1, got nan: "),
-        (("--row-sparsity", 21), "--row-sparsity must be an integer at least 1 and at most 20"),
+        (("--row-sparsity", 7), "--row-sparsity must be an integer at least 1 and at most 6"),
+        (("--feature-scale", -1), "--feature-scale must be 0 (a constant feature) or from"),
+        (("--feature-scale", "big"), "Invalid value for '--feature-scale': 'big' is neither"),
+        (("--feature-scale", "text.npy"), "Invalid value for '--feature-scale': 'text.npy' is not"),
+        (("--feature-scale", "x.npy"), "--feature-scale must be a number or have one for each of"),
     ],
 )
 def test_options_that_do_not_go_together_or_are_out_of_range(refused, data, options, start):
+    Path("text.npy").write_text("1 2 3")
     assert refused(2, "fit", data, *PUBLIC, *options).startswith(start)
+    assert not Path("x-release").exists()
 
 
-def test_a_delta_beyond_double_precision_is_refused(refused, data):
-    line = refused(4, "fit", data, *PUBLIC, "--delta", 1e-30)
-    assert line.startswith("delta must be above ")
+def test_scales_in_a_file_that_is_not_there(refused, data):
+    line = refused(6, "fit", data, *PUBLIC, "--feature-scale", "nowhere.npy")
+    assert line.startswith("nowhere.npy: No such file or directory")
 
 
-def test_one_record_has_no_differences(refused):
+def test_a_budget_that_cannot_be_certified_is_refused(refused, data):
+    line = refused(4, "fit", data, *PUBLIC, "--epsilon", 1e-14, "--delta", 1e-60)
+    assert "too small for any noise to be certified" in line
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "theorem"])
+def test_one_record_has_no_differences(refused, mechanism):
     np.save("one.npy", np.ones((1, 3)))
-    assert "need at least 2 records, got 1" in refused(3, "fit", "one.npy", *PUBLIC, NOT_CENTERED)
+    scale = ("--scale", 1) if mechanism == "theorem" else ()
+    line = refused(3, "fit", "one.npy", *PUBLIC, "--mechanism", mechanism, *scale)
+    assert line.startswith("one.npy must hold at least 2 records for differences of pairs, got 1")
+    assert "--known-mean" in line
 
 
 def _save(path: Path, array) -> None:
@@ -285,8 +363,6 @@ def _save(path: Path, array) -> None:
         ("a.npy", np.zeros((0, 5)), 3, "must have at least one record and one feature"),
         ("a.npy", np.array([["s3cret", "b"]]), 3, "must hold real numbers, got dtype str_"),
         ("a.npy", np.array([[1, "s3cret"]], dtype=object), 3, "must hold real numbers"),
-        ("a.npy", np.zeros((5, 1)), 2, "n_features must be an integer at least 2, got 1"),
-        ("a.npy", np.zeros((1, 3)), 4, "got 1:"),
     ],
 )
 def test_bad_files(run, name, content, code, message):
@@ -294,8 +370,7 @@ def test_bad_files(run, name, content, code, message):
         Path(name).write_bytes(content)
     elif content is not None:
         _save(Path(name), content)
-    options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 1, "--scale", 1)
-    result = run("fit", name, *options, "--constants", "theorem")
+    result = run("fit", name, *PUBLIC)
     assert result.exit_code == code
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
@@ -304,29 +379,18 @@ def test_bad_files(run, name, content, code, message):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, bool])
 def test_dtypes_and_order_are_accepted(run, dtype):
-    _save(Path("a.npy"), np.asfortranarray(np.ones((50, 20), dtype=dtype)))
-    assert run("fit", "a.npy", *THEOREM).exit_code == 4
+    rows = np.random.default_rng(0).integers(0, 2, (4_001, 6)).astype(dtype)
+    _save(Path("a.npy"), np.asfortranarray(rows))
+    assert run("fit", "a.npy", *PUBLIC).exit_code == 0
+    variances = np.diag(np.load("a-release/covariance.npy"))
+    assert variances == pytest.approx(np.full(6, 0.25), rel=0.5)
 
 
 def test_a_folder_is_not_a_file(run):
     Path("folder.npy").mkdir()
-    result = run("fit", "folder.npy", *THEOREM)
+    result = run("fit", "folder.npy", *PUBLIC)
     assert result.exit_code == 6
     assert "folder.npy: Is a directory" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "start"),
-    [
-        ("--epsilon", 2, "--epsilon must be above 0 and at most 1, got 2.0: "),
-        ("--row-sparsity", 21, "--row-sparsity must be an integer at least 1 and at most 20"),
-        ("--scale", 0, "--scale must be above 1e-60"),
-    ],
-)
-def test_errors_name_the_option(refused, data, option, value, start):
-    options = dict(zip(PUBLIC[::2], PUBLIC[1::2], strict=True)) | {option: value}
-    arguments = [part for pair in options.items() for part in pair]
-    assert refused(2, "fit", data, *arguments, "--constants", "theorem").startswith(start)
 
 
 def test_required(refused, data):
@@ -338,24 +402,27 @@ def test_no_data_value_is_ever_shown(run, data):
     rows = np.load(data)
     rows[17, 3] = 98765.4321
     np.save(data, rows)
-    theorem = ("--constants", "theorem")
-    for extra in (theorem, (*theorem, "--not-centered"), ("--json",), ("--records", 5)):
+    theorem = ("--mechanism", "theorem", "--scale", 1)
+    for extra in (theorem, ("--known-mean", *theorem), ("--json",), ("--records", 5)):
         output = run("fit", data, *PUBLIC, *extra).output
         assert "98765" not in output
         assert "123.4" not in output
 
 
-def test_progress_counts_every_row_once():
-    seen: list[int] = []
-    records = WatchedRecords(ArrayRecords(np.ones((2500, 3)), block_rows=1000), seen.append)
+def test_progress_counts_every_row_of_every_pass():
+    seen: list[object] = []
+    records = WatchedRecords(
+        ArrayRecords(np.ones((2500, 3)), block_rows=1000), lambda: seen.append("pass"), seen.append
+    )
     assert (records.n_records, records.n_features) == (2500, 3)
-    total = records.map_sum(lambda block: np.array([len(block)]))
-    assert total.tolist() == [2500]
-    assert seen == [1000, 1000, 500]
+    for _ in range(2):
+        total = records.map_sum(lambda block: np.array([len(block)]))
+        assert total.tolist() == [2500]
+    assert seen == ["pass", 1000, 1000, 500] * 2
 
 
 def test_no_progress_without_a_terminal(capsys):
-    with watched(ArrayRecords(np.ones((10, 3))), "afterwards") as records:
+    with watched(ArrayRecords(np.ones((10, 3)))) as records:
         records.map_sum(lambda block: np.array([len(block)]))
     with steps(2) as step:
         step("first")
@@ -373,8 +440,12 @@ def test_progress_goes_to_standard_error_of_a_terminal(monkeypatch, capsys):
         step("second")
     with busy("working"):
         pass
+    with watched(ArrayRecords(np.ones((10, 3)))) as records:
+        for _ in range(2):
+            records.map_sum(lambda block: np.array([len(block)]))
     out, err = capsys.readouterr()
     assert out == ""
     assert "second" in err
     assert "1/2" in err
     assert "working" in err
+    assert "reading records, pass 2" in err

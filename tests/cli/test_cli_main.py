@@ -163,7 +163,8 @@ def test_unknown_command_and_option(refused):
 
 
 def test_the_program_answers_like_the_group(program):
-    answer = program("fit", "nowhere.npy", *["--epsilon", "1", "--delta", "1e-6"], *SIZE)
+    budget = ("--epsilon", "1", "--delta", "1e-6")
+    answer = program("fit", "nowhere.npy", *budget, "--row-sparsity", "2")
     assert answer.returncode == 6
     assert answer.stdout == ""
     assert answer.stderr.startswith("hushcov: error: nowhere.npy: No such file")

@@ -1,7 +1,7 @@
-"""`hushcov plan`: its table, the design in words, the search for the smallest n, bad input.
+"""`hushcov plan`: its tables, the designs in words, the smallest n, JSON, figure and bad input.
 
-Most runs use a planner with a known answer, errors proportional to 1 / n, and a fixed design; the
-real one is asked in two of them.
+Most runs use forecasts with a known answer, errors proportional to 1 / n; the real ones are asked
+in a few of them.
 """
 
 from __future__ import annotations
@@ -9,230 +9,299 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from functools import cache
 
 import pytest
 from matplotlib.image import imread
 
-from hushcov.cli import cells
-from hushcov.cli.cells import default_records, smallest_records
-from hushcov.cli.design import design_facts
-from hushcov.exceptions import PrivacyConditionError
-from hushcov.mechanisms.multiscale import (
-    CalibratedInputs,
-    CalibratedParameters,
-    Design,
-    calibrated_parameters,
+from hushcov import PrivateSparseCovariance
+from hushcov.cli import design, forecasts, plan
+from hushcov.cli.design import PublicDesign, public_design
+from hushcov.cli.forecasts import Planner
+from hushcov.exceptions import CapacityError, PrivacyConditionError
+from hushcov.mechanisms.multiscale import Design, calibrated_parameters
+from hushcov.planning import (
+    COMPARED_MODELS,
+    MECHANISMS,
+    Comparison,
+    Forecast,
+    MultiscalePlan,
+    multiscale_inputs,
+    plan_screened,
+    smallest_n,
 )
-from hushcov.planning import REFERENCE_MODELS, MultiscalePlan, plan_multiscale
 
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
-# What n makes the error of the stand-in planner equal to 1.
-ONE = {"block": 10_000, "banded": 20_000, "random": 30_000, "diagonal": 40_000}
-DESIGN = Design(3.0, 0.25, 2, 1, 0.5, 1.0, 1.0, math.inf, 2.0)
+# How many averages make the stand-in's typical error equal to 1.
+ONE = {"screened": 1_000, "gaussian-threshold": 3_000, "gaussian": 10_000, "multiscale": 20_000}
+MODELS = {"block": 0.5, "banded": 1.0, "random": 2.0, "diagonal": 4.0}  # over the typical error
+ROUGHLY = 2  # the rough figures over the searched ones
 
 
-def _inputs(**changes) -> CalibratedInputs:
-    values = {
-        "n_records": 10_000,
-        "n_features": 10,
-        "row_sparsity": 2,
-        "epsilon": 1.0,
-        "delta": 1e-6,
-        "scale": 1.0,
-    }
-    return CalibratedInputs(**values | changes)
+def _forecast(inputs, mechanism: str, *, rough: bool = False) -> Forecast:
+    error = ONE[mechanism] / inputs.n_records * (ROUGHLY if rough else 1)
+    limit = min(1.0, error) if "threshold" in mechanism or mechanism == "screened" else None
+    return Forecast(mechanism, {m: f * error for m, f in MODELS.items()}, limit, rough)
 
 
-@cache
-def _parameters(reconstruction: str) -> CalibratedParameters:
-    return calibrated_parameters(_inputs(), DESIGN, reconstruction)
-
-
-def _plan(inputs: CalibratedInputs, reconstruction: str) -> MultiscalePlan:
-    """A planner with a known answer: gates need ten times the records of values."""
-    factor = {"value": 1, "gate": 10}[reconstruction]
-    errors = {model: factor * n / inputs.n_records for model, n in ONE.items()}
-    return MultiscalePlan(replace(_parameters(reconstruction), inputs=inputs), errors)
+def _compare(estimator, n_records, n_features) -> Comparison:
+    inputs = estimator.public_inputs(n_records, n_features)
+    each = [_forecast(inputs, name, rough=name == "multiscale") for name in MECHANISMS]
+    return Comparison(inputs, tuple(sorted(each, key=lambda each: each.typical_error)))
 
 
 @pytest.fixture
 def planned(run, monkeypatch):
-    """`planned("--records", 10)` with the stand-in planner; also remembers what it was asked."""
+    """`planned("--records", 10)` with the stand-in; also remembers what it was asked."""
     asked = []
 
-    def plan(inputs, reconstruction):
-        asked.append((inputs.n_records, reconstruction))
-        return _plan(inputs, reconstruction)
+    def remembered(inputs, mechanism, *, rough=False):
+        asked.append((inputs.n_records, mechanism, rough))
+        return _forecast(inputs, mechanism, rough=rough)
 
-    monkeypatch.setattr(cells, "plan_multiscale", plan)
+    monkeypatch.setattr(forecasts, "forecast", remembered)
+    monkeypatch.setattr(PrivateSparseCovariance, "plan", _compare)
+    monkeypatch.setattr(
+        plan, "public_design", lambda name, inputs: PublicDesign([("name", name)], {"name": name})
+    )
+    # The real search, on the stand-in.
+    monkeypatch.setitem(smallest_n.__globals__, "forecast", _forecast)
 
     def invoke(*options):
         result = run("plan", *PUBLIC, *options)
-        assert (result.exit_code, result.stderr) == (0, "")
+        assert (result.exit_code, result.stderr) == (0, ""), result.stderr
         return result.stdout
 
     invoke.asked = asked
     return invoke
 
 
-def _rows(text: str) -> list[list[str]]:
-    return [line.split() for line in text.splitlines() if "value" in line or "gate" in line]
+def _rows(text: str, first: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.split()[:1] == [first]]
 
 
-def test_one_row_for_each_n_and_reconstruction(planned):
-    text = planned("--records", "1e6", "--records", 100_000, "--records", "1e6")
-    assert _rows(text) == [
-        ["100,000", "value", "0.1", "0.2", "0.3", "0.4"],
-        ["100,000", "gate", "1", "2", "3", "4", "no", "better", "than", "the", "zero", "matrix"],
-        ["1,000,000", "value", "0.01", "0.02", "0.03", "0.04"],
-        ["1,000,000", "gate", "0.1", "0.2", "0.3", "0.4"],
+def test_one_column_a_mechanism_and_one_row_a_number_of_records(planned):
+    text = planned("--records", "2e5", "--records", 20_000, "--records", "2e5")
+    assert _rows(text, "20,000") == [
+        ["20,000", "*0.1", "0.3", "1", "~4", "0.05", "0.1", "0.2", "0.1"]
     ]
-    assert "10 features, row sparsity 2, epsilon 1, delta 1e-6" in " ".join(text.split())
-    assert "The chosen design" not in text
+    assert _rows(text, "200,000")[0][:5] == ["200,000", "*0.01", "0.03", "0.1", "~0.4"]
+    words = " ".join(text.split())
+    assert "Predicted error: 10 features, row sparsity 2, epsilon 1, delta 1e-6" in words
+    assert "~ rough: its own search was not run ('hushcov plan --refine' runs it)" in words
+    assert "Mean unknown: records count in pairs." in words
+    assert "The design of" not in text
 
 
-def test_models_without_hope_are_named(planned):
-    (row,) = _rows(planned("--records", 25_000, "--reconstruction", "value"))[:1]
-    assert row[2:] == ["0.4", "0.8", "1.2", "1.6", "hopeless", "on", "random,", "diagonal"]
-
-
-def test_the_unit_is_named(planned):
-    text = " ".join(planned("--records", 10_000, "--scale", 3).split())
-    assert "in units of scale^2 = 9, if" in text
-
-
-def test_without_records_the_table_goes_from_hopeless_to_accurate(planned):
-    text = planned()
-    values = [row for row in _rows(text) if row[1] == "value"]
-    assert len(values) == 7
-    assert [row[0] for row in values][:3] == ["1,000", "3,000", "10,000"]
+def test_a_row_for_each_mechanism_at_one_number_of_records_and_the_design_of_the_best(planned):
+    text = planned("--records", 20_000)
+    assert _rows(text, "screened") == [["screened", "*0.1", "0.05", "0.1", "0.2", "0.1"]]
+    assert _rows(text, "multiscale") == [["multiscale", "~4", "2", "4", "8", "-"]]
+    assert _rows(text, "gaussian") == [["gaussian", "1", "0.5", "1", "2", "-"]]
+    assert "Predicted error: 20,000 records of 10 features" in text
+    assert "The design of screened, from public inputs alone" in text
+    assert text.count("The design of") == 1
 
 
 @pytest.mark.parametrize(
-    ("d", "k", "epsilon"), [(1, 1, 10.0), (20, 2, 1.0), (1000, 5, 1.0), (10**6, 50, 1e-9)]
+    ("flags", "averages", "words"),
+    [
+        ((), 10_000, "Mean unknown: records count in pairs. Scales unknown: estimated from"),
+        (("--known-mean",), 20_000, "Mean known. Scales unknown"),
+        (("--known-mean", "--known-scale"), 20_000, "Mean known. Scales known."),
+    ],
 )
-def test_default_records_grow_with_the_problem(d, k, epsilon):
-    inputs = _inputs(n_features=d, row_sparsity=k, epsilon=epsilon)
-    records = default_records(inputs)
-    assert records == sorted(records)
-    assert records[-1] == 1000 * records[0]
-    assert records[0] <= 10**10
-    bigger = default_records(_inputs(n_features=100 * d, row_sparsity=k, epsilon=epsilon))
-    assert bigger >= records
-    if d == 1000:
-        assert records == [30_000, 10**5, 300_000, 10**6, 3 * 10**6, 10**7, 3 * 10**7]
+def test_what_is_not_known_costs_records_and_budget(planned, flags, averages, words):
+    assert words in " ".join(planned("--records", 20_000, *flags).split())
+    found = json.loads(planned("--records", 20_000, "--json", *flags))
+    assert found["plans"][0]["n_averaged"] == averages
+    assert found["plans"][0]["forecasts"][0]["typical_error"] == pytest.approx(1000 / averages)
+    assert (found["known_mean"], found["known_scale"]) == (
+        "--known-mean" in flags,
+        "--known-scale" in flags,
+    )
 
 
-def test_a_single_n_shows_its_design_in_words(planned):
-    text = " ".join(planned("--records", 100_000, "--reconstruction", "value").split())
-    for part in (
-        "The chosen design, read out by value",
-        "every value of a record is clipped to +-3",
-        "2 levels, with thresholds from 0.25 to 1",
-        "times the threshold of a kept test, not clipped; Gumbel for the selection",
-        "an average below 2 times its standard deviation is set to zero",
-        "2 selections of ",
-        "one Gaussian event for all kept tests, sensitivity / noise ",
-        "Together epsilon 1 at delta ",
-        "100,000 records of 10 features: the predicted operator-norm error is 0.1 to 0.4",
-    ):
-        assert part in text
+@pytest.mark.parametrize("known", [False, True])
+def test_the_inputs_are_those_of_the_estimator(known):
+    scale = 1.0 if known else None
+    estimator = PrivateSparseCovariance(
+        epsilon=1.0, delta=1e-6, row_sparsity=2, assume_centered=known, feature_scale=scale
+    )
+    averages = 5_001 if known else 2_500
+    inputs = Planner(estimator, 10).inputs(5_001)
+    assert inputs == estimator.public_inputs(averages, 10)
+    assert inputs.n_records == averages
+    assert bool(inputs.spent) is not known
 
 
-def test_the_words_follow_the_design():
-    inputs = _inputs(n_records=10**8)
-    keeps_all = Design(2.0, 0.25, 1, 1, 100.0, 1.0, 1.0, 0.5, 0.0)
-    facts = dict(design_facts(calibrated_parameters(inputs, keeps_all, "gate")))
-    assert facts["levels"] == "1 level, with thresholds from 0.25 to 0.5"
-    assert facts["tests"] == "55, all of them kept"
-    assert "clipped at 0.5" in facts["noise"]
-    assert "Gumbel" not in facts["noise"]
-    assert "the answers -1, 0 or +1 of its kept tests are added up" in facts["read-out"]
-    assert "selection" not in facts["budget"]
+def test_multiscale_is_searched_only_if_asked(planned):
+    planned("--records", 1000, "--records", 2000)
+    assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {True}
+    for options in (("--refine",), ("--mechanism", "multiscale")):
+        planned.asked.clear()
+        text = planned("--records", 1000, "--records", 2000, *options)
+        assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {False}
+        assert "~" not in text
 
 
-def test_hopeless_designs_say_so(planned):
-    text = " ".join(planned("--records", 100, "--reconstruction", "gate").split())
-    assert "100 records of 10 features are too few at this budget" in text
+def test_mechanisms_can_be_chosen(planned):
+    options = ("--mechanism", "gaussian", "--mechanism", "gaussian-threshold")
+    text = planned("--records", 20_000, *options)
+    assert {name for _, name, _ in planned.asked} == {"gaussian", "gaussian-threshold"}
+    assert _rows(text, "gaussian-threshold")[0][1] == "*0.3"
+    assert "The design of gaussian-threshold" in text
+    assert "The design of gaussian, " in text
+    found = json.loads(planned("--records", 20_000, *options, "--json"))
+    assert found["mechanisms"] == ["gaussian-threshold", "gaussian"]
+    assert list(found["designs"]) == ["gaussian-threshold", "gaussian"]
 
 
-def test_target_finds_the_smallest_n(planned):
-    text = planned("--records", 10_000, "--target-error", 0.1, "--reconstruction", "value")
+def test_a_rough_figure_is_never_the_best(planned, monkeypatch):
+    monkeypatch.setitem(ONE, "multiscale", 10)
+    text = planned("--records", 20_000, "--records", 40_000)
+    assert _rows(text, "20,000")[0][1:5] == ["*0.1", "0.3", "1", "~0.002"]
+    text = planned("--records", 20_000, "--records", 40_000, "--refine")
+    assert _rows(text, "20,000")[0][1:5] == ["0.1", "0.3", "1", "*0.001"]
+
+
+def test_hopeless_is_said(planned):
+    assert "Hopeless: nothing is better than the zero matrix" in planned("--records", 100)
+    assert "Hopeless" not in planned("--records", 100, "--records", 20_000)
+
+
+def test_without_records_the_table_goes_from_hopeless_to_accurate(planned):
+    found = json.loads(planned("--json"))
+    records = [each["n_records"] for each in found["plans"]]
+    assert records == [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000]
+    assert found["designs"] == {}
+
+
+@pytest.mark.parametrize(
+    ("d", "k", "epsilon", "first"),
+    [(1, 1, 10.0, 3), (20, 2, 1.0, 300), (1000, 5, 1.0, 3000), (10**6, 50, 1e-9, 3 * 10**8)],
+)
+def test_default_records_grow_with_the_problem(d, k, epsilon, first):
+    estimator = PrivateSparseCovariance(epsilon=epsilon, delta=1e-6, row_sparsity=k)
+    records = Planner(estimator, d).default_records()
+    assert len(records) == 8
+    assert records[0] == first
+    assert list(records) == sorted(records)
+    assert 3_000 <= records[-1] / records[0] <= 3_400
+
+
+def test_the_default_records_start_hopeless_and_end_accurate():
+    estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
+    planner = Planner(estimator, 20, ("gaussian-threshold",))
+    first, *_, last = planner.default_records()
+    assert planner.row(first).best.typical_error > 0.8
+    assert planner.row(last).best.typical_error < 0.02
+
+
+def test_target_finds_the_smallest_number_of_records(planned):
+    text = planned("--records", 20_000, "--target-error", 0.1)
     assert "Smallest number of records with a predicted error of 0.1 or less" in text
-    found = [int(n.replace(",", "")) for n in _rows(text)[-1][1:]]
-    for n, one in zip(found, ONE.values(), strict=True):
-        assert 10 * one <= n <= 1.1 * 10 * one
+    table = text.split("Smallest")[1]
+    for name in MECHANISMS:
+        row = _rows(table, name)[0]
+        factor = 2 / 0.1 * (ROUGHLY if name == "multiscale" else 1)  # two records an average
+        for model, found in zip(COMPARED_MODELS, row[1:], strict=True):
+            assert found.startswith("~") is (name == "multiscale")
+            n = int(found.strip("~").replace(",", ""))
+            expected = factor * ONE[name] * MODELS[model]
+            assert expected * 0.99 <= n <= 1.03 * expected
 
 
-@pytest.mark.parametrize("model", REFERENCE_MODELS)
-@pytest.mark.parametrize("target", [1.0, 0.3, 1e-3])
-def test_smallest_n_is_found_from_either_side(monkeypatch, model, target):
-    monkeypatch.setattr(cells, "plan_multiscale", _plan)
-    for epsilon in (10.0, 1.0, 1e-4):  # moves where the walk starts
-        inputs = _inputs(epsilon=epsilon)
-        n = smallest_records(inputs, "value", model, target, lambda _: None)
-        assert ONE[model] / target <= n <= 1.1 * ONE[model] / target
+def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypatch):
+    seen = {}
 
+    def remembered(inputs, mechanism, *, rough=False):
+        seen[inputs.n_records] = inputs
+        return _forecast(inputs, mechanism, rough=rough)
 
-def test_smallest_n_at_both_ends(monkeypatch):
-    errors = dict.fromkeys(REFERENCE_MODELS, 0.5)
-    parameters = _plan(_inputs(), "value").parameters
-    monkeypatch.setattr(cells, "plan_multiscale", lambda *_: MultiscalePlan(parameters, errors))
-    assert smallest_records(_inputs(), "value", "block", 0.6, lambda _: None) == 1
-    assert smallest_records(_inputs(), "value", "block", 0.4, lambda _: None) is None
+    monkeypatch.setitem(smallest_n.__globals__, "forecast", remembered)
+    estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
+    assert Planner(estimator, 10).smallest("screened", "banded", 0.01) >= 200_000
+    assert len(seen) > 5
+    assert all(inputs == estimator.public_inputs(n, 10) for n, inputs in seen.items())
+    assert len({inputs.spent for inputs in seen.values()}) > 5
+    fixed = replace(estimator.public_inputs(100, 10), spent=())
+    assert smallest_n(fixed, "screened", "banded", 0.01) == pytest.approx(1e5, rel=0.03)
 
 
 def test_a_target_out_of_reach_is_said(planned, monkeypatch):
-    errors = dict.fromkeys(REFERENCE_MODELS, 0.5)
-    plan = MultiscalePlan(_plan(_inputs(), "gate").parameters, errors)
-    monkeypatch.setattr(cells, "plan_multiscale", lambda *_: plan)
-    text = planned("--records", 10_000, "--reconstruction", "gate", "--target-error", 0.4)
-    assert "not by 1e10" in text
+    monkeypatch.setitem(ONE, "gaussian", 10**14)
+    options = ("--records", 20_000, "--target-error", 0.1)
+    assert _rows(planned(*options).split("Smallest")[1], "gaussian")[0][1:4] == [
+        "not",
+        "by",
+        "1e12",
+    ]
+    found = json.loads(planned(*options, "--json"))
+    assert found["smallest_records"]["gaussian"] == dict.fromkeys(COMPARED_MODELS)
 
 
 def test_json_has_everything(planned):
-    found = json.loads(planned("--records", 1e5, "--json", "--target-error", 0.5, "--scale", 2))
-    assert found["mechanism"] == "multiscale"
-    assert [cell["reconstruction"] for cell in found["cells"]] == ["value", "gate"]
-    for cell in found["cells"]:
-        inputs = _inputs(n_records=100_000, scale=2.0)
-        plan = _plan(inputs, cell["reconstruction"])
-        assert CalibratedInputs(**cell["inputs"]) == inputs
-        assert cell["predicted_error"] == plan.predicted_error
-        assert cell["hopeless"] is plan.hopeless
-        assert cell["advice"] == plan.advice
-        assert cell["parameters"] == json.loads(json.dumps(plan.parameters.to_dict()))
-        assert cell["guarantee"]["transcript_epsilon"] <= 1
-    assert found["target_error"] == 0.5
-    assert list(found["smallest_records"]) == ["value", "gate"]
-    assert list(found["smallest_records"]["gate"]) == list(REFERENCE_MODELS)
+    found = json.loads(planned("--records", 20_000, "--json", "--target-error", 0.5))
+    assert list(found) == [
+        *("n_features", "row_sparsity", "epsilon", "delta", "known_mean", "known_scale"),
+        *("mechanisms", "plans", "designs", "target_error", "smallest_records"),
+    ]
+    assert found["mechanisms"] == list(MECHANISMS)
+    (each,) = found["plans"]
+    assert list(each) == ["n_records", "n_averaged", "best", "forecasts", "refusals"]
+    assert (each["n_records"], each["n_averaged"], each["best"]) == (20_000, 10_000, "screened")
+    assert [forecast["mechanism"] for forecast in each["forecasts"]] == list(MECHANISMS)
+    screened = each["forecasts"][0]
+    assert screened["predicted_error"] == {m: pytest.approx(0.1 * f) for m, f in MODELS.items()}
+    assert screened["typical_error"] == pytest.approx(0.1)
+    assert screened["detection_limit"] == pytest.approx(0.1)
+    assert [forecast["rough"] for forecast in each["forecasts"]] == [False] * 3 + [True]
+    assert found["designs"] == {"screened": {"name": "screened"}}
+    assert list(found["smallest_records"]) == list(MECHANISMS)
+    assert list(found["smallest_records"]["gaussian"]) == list(COMPARED_MODELS)
 
 
-def _refusing(n_records):
-    def plan(inputs, reconstruction):
-        if inputs.n_records in n_records:
-            raise PrivacyConditionError("delta must be above 1e-5, got 1e-6: choose a larger one.")
-        return _plan(inputs, reconstruction)
+def _refusing(name):
+    def answer(inputs, mechanism, *, rough=False):
+        if name in (mechanism, "all"):
+            raise CapacityError("epsilon = 1 needs more noise: use a larger budget.")
+        return _forecast(inputs, mechanism, rough=rough)
 
-    return plan
-
-
-def test_a_cell_that_cannot_be_certified_does_not_hide_the_others(planned, monkeypatch):
-    monkeypatch.setattr(cells, "plan_multiscale", _refusing({10**7}))
-    options = ("--records", 100_000, "--records", "1e7", "--reconstruction", "value")
-    rows = _rows(planned(*options))
-    assert rows[1][2:9] == ["-", "-", "-", "-", "refused:", "delta", "must"]
-    kept, refusal = json.loads(planned(*options, "--json"))["cells"]
-    assert kept["hopeless"] is False
-    assert (refusal["hopeless"], refusal["predicted_error"], refusal["parameters"]) == (None,) * 3
-    assert refusal["refusal"].startswith("delta must be above 1e-5")
+    return answer
 
 
-def test_if_nothing_can_be_certified_the_reason_is_the_answer(refused, monkeypatch):
-    monkeypatch.setattr(cells, "plan_multiscale", _refusing({5, 6}))
-    line = refused(4, "plan", *PUBLIC, "--records", 5, "--records", 6)
-    assert line == "delta must be above 1e-5, got 1e-6: choose a larger one."
+def test_a_mechanism_that_refuses_does_not_hide_the_others(planned, monkeypatch):
+    def refuse(*_):
+        raise CapacityError("one of them refuses")
+
+    monkeypatch.setattr(forecasts, "forecast", _refusing("screened"))
+    monkeypatch.setattr(PrivateSparseCovariance, "plan", refuse)
+    text = planned("--records", 20_000, "--records", 40_000)
+    assert _rows(text, "20,000")[0][:3] == ["20,000", "-", "*0.3"]
+    reason = "screened: epsilon = 1 needs more noise: use a larger budget."
+    assert " ".join(text.split()).count(reason) == 1
+    one = planned("--records", 20_000)
+    assert _rows(one, "screened")[0] == ["screened", "-", "-", "-", "-", "-"]
+    assert reason in " ".join(one.split())
+    everything = json.loads(planned("--records", 20_000, "--json", "--target-error", 0.1))
+    (found,) = everything["plans"]
+    assert list(found["refusals"]) == ["screened"]
+    assert found["best"] == "gaussian-threshold"
+    assert list(everything["smallest_records"]) == ["gaussian-threshold", "gaussian", "multiscale"]
+
+
+def test_if_nothing_can_be_planned_the_reason_is_the_answer(refused, monkeypatch):
+    monkeypatch.setattr(forecasts, "forecast", _refusing("all"))
+    line = refused(5, "plan", *PUBLIC, "--records", 50, "--records", 60)
+    assert line == "epsilon = 1 needs more noise: use a larger budget."
+
+
+def test_a_budget_that_cannot_be_certified_is_refused(refused, monkeypatch):
+    def refuse(*_):
+        raise PrivacyConditionError("delta must be above 1e-5")
+
+    monkeypatch.setattr(PrivateSparseCovariance, "public_inputs", refuse)
+    assert refused(4, "plan", *PUBLIC, "--records", 50) == "delta must be above 1e-5"
 
 
 def test_figure(planned):
@@ -262,15 +331,14 @@ def test_a_figure_that_cannot_be_is_refused_before_the_work(refused, planned):
         ("--row-sparsity", 11, "--row-sparsity must be an integer at least 1 and at most 10, got"),
         ("--row-sparsity", 0, "--row-sparsity must be an integer at least 1 and at most 10, got"),
         ("--features", 0, "--features must be an integer at least 1, got 0: "),
-        ("--records", 0, "--records must be an integer at least 1 and at most 1e+18, got 0"),
-        ("--records", "1e19", "--records must be an integer at least 1 and at most 1e+18, got"),
+        ("--records", 1, "--records must be an integer at least 2 and at most 1000000000000, got"),
+        ("--records", "1e13", "--records must be an integer at least 2 and at most 100000000000"),
         ("--records", 1.5, "Invalid value for '--records': '1.5' is not a whole number"),
-        ("--scale", "inf", "--scale must be above 1e-60 and at most 1e+60, got inf: "),
         ("--target-error", 0, "--target-error must be above 0 and at most 1, got 0.0: "),
         ("--target-error", 2, "--target-error must be above 0 and at most 1, got 2.0: "),
         ("--target-error", "nan", "--target-error must be above 0 and at most 1, got nan: "),
         ("--mechanism", "laplace", "Invalid value for '--mechanism': 'laplace' is not"),
-        ("--reconstruction", "none", "Invalid value for '--reconstruction': 'none' is not one of"),
+        ("--scale", 1, "No such option"),
     ],
 )
 def test_bad_input_is_refused_before_any_plan(refused, planned, option, value, start):
@@ -288,20 +356,98 @@ def test_required(refused, option):
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_reads_well_in_a_pipe(planned, monkeypatch, width):
+@pytest.mark.parametrize("records", [("--records", 30_000), ()])
+def test_reads_well_in_a_pipe(planned, monkeypatch, width, records):
     monkeypatch.setenv("COLUMNS", str(width))
-    text = planned("--records", 30_000, "--target-error", 0.5)
+    text = planned(*records, "--target-error", 0.5)
     assert max(map(len, text.splitlines())) <= max(80, min(width, 100))
     assert "\x1b" not in text
+    if width >= 80:
+        assert "…" not in text
 
 
-@pytest.mark.parametrize("reconstruction", ["value", "gate"])
-def test_the_real_planner(run, reconstruction):
-    size = ("--features", 2, "--row-sparsity", 1, "--epsilon", 1, "--delta", 1e-6)
-    options = ("--records", "1e4", "--reconstruction", reconstruction)
-    (cell,) = json.loads(run("plan", *size, *options, "--json").stdout)["cells"]
-    plan = plan_multiscale(CalibratedInputs(10_000, 2, 1, 1.0, 1e-6, 1.0), reconstruction)
-    assert cell["predicted_error"] == plan.predicted_error
-    result = run("plan", *size, *options)
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert plan.advice in " ".join(result.stdout.split())
+def _words(found: PublicDesign) -> dict[str, str]:
+    return dict(found.facts)
+
+
+def _inputs(n_records=3_000, d=60, k=3, **more):
+    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": k} | more
+    return PrivateSparseCovariance(**known).public_inputs(n_records, d)
+
+
+def test_the_design_of_screened_in_words():
+    inputs = _inputs()
+    found = public_design("screened", inputs)
+    parameters = plan_screened(inputs).parameters
+    words = _words(found)
+    assert list(words) == ["budget", "screen", "values", "noise", "threshold", "certified"]
+    shares = [float(part.split()[0]) for part in words["budget"].split(", ")]
+    assert sum(shares) == pytest.approx(100, abs=1)
+    assert "for the scales" in words["budget"]
+    assert f"of {60 * 59 // 2:,} pairs" in words["screen"]
+    assert " + ".join(f"{level.size:,}" for level in parameters.levels) in words["screen"]
+    assert f"{parameters.design.norm_factor:g} times the typical norm" in words["values"]
+    assert f"below {parameters.design.keep_above:g} standard deviations" in words["threshold"]
+    assert words["certified"].startswith("epsilon 1 at delta 1e-6 (bound: ")
+    assert found.parameters == parameters.to_dict()
+    assert json.loads(json.dumps(found.parameters))["n_pairs"] == parameters.n_pairs
+
+
+def test_the_words_follow_the_design():
+    alone = _words(public_design("screened", _inputs(d=6, k=1)))
+    assert "at row sparsity 1 no pair is looked for" in alone["screen"]
+    assert "noise" not in alone
+    known = _words(public_design("gaussian", _inputs(d=6, k=2, feature_scale=1.0)))
+    assert known["budget"] == "100 % for the values"
+    assert known["threshold"].startswith("none: every pair is released")
+    thresholded = _words(public_design("gaussian-threshold", _inputs(d=6, k=2)))
+    assert "entries below a correlation of" in thresholded["threshold"]
+    assert "all 15 pairs are released" in thresholded["values"]
+
+
+def test_the_real_plan_of_one_size(run):
+    size = ("--features", 6, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
+    estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
+    comparison = estimator.plan(2_000, 6)
+    result = run("plan", *size, "--records", 4_001, "--json")
+    (found,) = json.loads(result.stdout)["plans"]
+    assert found["best"] == comparison.best.mechanism
+    for each in comparison.forecasts:
+        (same,) = [f for f in found["forecasts"] if f["mechanism"] == each.mechanism]
+        assert same["predicted_error"] == each.predicted_error
+        assert same["rough"] == each.rough
+    text = run("plan", *size, "--records", 4_001).stdout
+    assert f"The design of {comparison.best.mechanism}, from public inputs alone" in text
+
+
+@pytest.fixture
+def chosen_multiscale(monkeypatch):
+    """A fixed design instead of the search, which takes seconds."""
+    fixed = Design(3.0, 0.25, 2, 1, 0.5, 1.0, 1.0, math.inf, 2.0)
+
+    def choose(inputs, reconstruction):
+        parameters = calibrated_parameters(inputs, fixed, reconstruction)
+        return MultiscalePlan(parameters, dict.fromkeys(MODELS, 0.1))
+
+    monkeypatch.setattr(design, "plan_multiscale", choose)
+
+
+def test_the_design_of_multiscale_in_words(chosen_multiscale):
+    inputs = _inputs(n_records=10_000, d=10, k=2)
+    found = public_design("multiscale", inputs)
+    words = _words(found)
+    assert list(words) == ["budget", "values", "tests", "noise", "threshold", "certified"]
+    radius = 3 * multiscale_inputs(inputs).scale
+    assert words["values"].endswith(f"are clipped to +-{radius:.3g}")
+    assert "tests of entries against random thresholds, of which the" in words["tests"]
+    assert "averages below 2 standard deviations are set to zero" in words["threshold"]
+    assert words["certified"].startswith("epsilon 1 at delta ")
+    assert len(found.schedule.levels) == 2
+
+
+def test_levels_of_multiscale_are_shown_if_asked(planned, monkeypatch, chosen_multiscale):
+    monkeypatch.setattr(plan, "public_design", public_design)
+    text = " ".join(planned("--records", 20_000, "--mechanism", "multiscale").split())
+    assert "The design of multiscale" in text
+    assert "threshold tests per active all tests tests kept selection" in text
+    assert "2 (top)" in text

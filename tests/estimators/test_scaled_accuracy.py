@@ -93,10 +93,8 @@ def test_a_mechanism_can_be_asked_for(mechanism):
     forecast = next(f for f in estimator.plan_.forecasts if f.mechanism == mechanism)
     assert estimator.detection_limit_ == forecast.detection_limit
     assert relative_error(estimator, truth) < 2 * forecast.predicted_error["block"]
-    zeros = truth == 0
-    assert np.count_nonzero(estimator.support_[zeros]) == (
-        np.count_nonzero(zeros) if mechanism == "gaussian" else 0
-    )
+    false = np.mean(estimator.support_[truth == 0])
+    assert false == 1 if mechanism == "gaussian" else false < 0.01
 
 
 def test_the_multiscale_mechanism_has_an_estimate_and_no_intervals():
@@ -122,7 +120,8 @@ def test_the_screened_plan():
     assert 0 < plan.detection_limit < 0.1
     assert np.count_nonzero(np.triu(estimator.selected_, 1)) == plan.parameters.n_pairs
     assert plan.parameters.inputs == estimator.public_inputs(20_000, 50)
-    assert estimator.release_.parameters["design"]["keep_above"] == plan.parameters.design.keep_above
+    design = estimator.release_.parameters["design"]
+    assert design["keep_above"] == plan.parameters.design.keep_above
 
 
 # Thresholds and projections.
@@ -250,7 +249,7 @@ def genotypes(model, seed):
 
 
 def _below_both(sigma, limit, share):
-    """Covariance of the indicators, by Gauss-Legendre quadrature over the correlation (Plackett)."""
+    """Covariance of the indicators: Plackett's integral over the correlation, by quadrature."""
     nodes, weights = np.polynomial.legendre.leggauss(20)
     a, b = limit[:, None], limit[None, :]
     total = np.zeros_like(sigma)

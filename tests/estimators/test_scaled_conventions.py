@@ -144,9 +144,9 @@ def test_nothing_is_there_before_a_fit(cls):
     estimator = make(cls)
     for call in (
         lambda: estimator.noise_sd_,
-        lambda: estimator.covariance_interval(),
-        lambda: estimator.labelled_covariance(),
-        lambda: estimator.get_precision(),
+        estimator.covariance_interval,
+        estimator.labelled_covariance,
+        estimator.get_precision,
     ):
         with pytest.raises(NotFittedError):
             call()

@@ -1,4 +1,4 @@
-"""The guarantee that a fit carries: as asked, for all that was done, and checked by others' code."""
+"""The guarantee of a fit: as asked, for all that was done, and checked by others' code."""
 
 from __future__ import annotations
 

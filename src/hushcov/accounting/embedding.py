@@ -24,10 +24,10 @@ _LATES = tuple(4.0**-power for power in range(1, 512))
 _SMALLEST_SHARE = 1e-3
 # Chernoff rates, as the angle of the widest step; below pi/2, where its moment is infinite.
 _ANGLES = np.geomspace(1e-6, 1.5, 512)
-# proof: step 19
-# Relative. All terms of the time are positive, so that their errors do not grow by cancellation.
+# proof: step 20
+# Relative, of mu. All terms of the time are positive, so that no cancellation enlarges errors.
 _ROUNDING = 1e-12
-# Angles and mu below these would underflow. Larger ones are valid, since the bounds increase.
+# Smaller angles and mu might underflow. Larger ones are valid, since the bounds increase in them.
 _SMALLEST_ANGLE = 1e-150
 _SMALLEST_MU = 1e-300
 

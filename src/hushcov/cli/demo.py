@@ -84,7 +84,7 @@ def command(
     seed: int | None,
     output: Path,
 ) -> None:
-    """See a private release of simulated records, in half a minute.
+    """See a private release of simulated records, in a few seconds.
 
     Draws records from a known sparse covariance, with means and scales that nobody is told, plans
     and fits them as 'hushcov plan' and 'hushcov fit' would, and compares the release with the

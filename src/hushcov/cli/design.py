@@ -34,13 +34,13 @@ def public_design(mechanism: str, inputs: ReleaseInputs) -> PublicDesign:
 
 def _screened(inputs: ReleaseInputs) -> PublicDesign:
     parameters = plan_screened(inputs).parameters
-    factor = number(parameters.design.norm_factor)
+    factor, pairs = number(parameters.design.norm_factor), parameters.n_pairs > 0
     facts = [
         ("budget", _shares(inputs, parameters.design.screen_share if parameters.levels else 0.0)),
         ("screen", _screen(parameters)),
         ("values", f"records are scaled down to at most {factor} times the typical norm"),
-        ("noise", noise_level(parameters.noise_sd[0], inputs.n_records)),
-        ("threshold", _kept(parameters)),
+        *([("noise", noise_level(parameters.noise_sd[0], inputs.n_records))] if pairs else []),
+        *([("threshold", _kept(parameters))] if pairs else []),
         ("certified", _spent(certify_screened(parameters, private=True))),
     ]
     return PublicDesign(facts, parameters.to_dict())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from hushcov.exceptions import (
+    BudgetError,
     CapacityError,
     DataError,
     HushcovError,
+    LedgerError,
     ParameterError,
     PrivacyConditionError,
 )
@@ -24,6 +26,7 @@ EXIT_CODES = {
     4: "the privacy condition does not hold: nothing was released",
     5: "valid, but larger than this program can represent or hold",
     6: "a file or a package is missing, or cannot be read or written",
+    7: "the budget in the ledger does not allow it: nothing was charged or released",
     INTERRUPTED: "interrupted",
 }
 
@@ -32,9 +35,11 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (click.ClickException, 2),
     (ParameterError, 2),
     (DataError, 3),
+    (BudgetError, 7),
     (PrivacyConditionError, 4),
     (CapacityError, 5),
     (MemoryError, 5),
+    (LedgerError, 6),
     (HushcovError, 2),
     (OSError, 6),
     (ImportError, 6),

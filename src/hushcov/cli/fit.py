@@ -26,8 +26,17 @@ from hushcov.report.backend import MissingFiguresError
 from hushcov.report.heatmap import write_release_heatmap
 
 THEOREM = "theorem"
-_THEOREM_ONLY = ("scale", "target_error", "failure_probability")
-_NOT_THEOREM = ("feature_scale", "psd")
+# Options that the other mechanisms, or the theorem, have no use for; and why.
+_SMALLEST = "only the theorem has a target; the others make the error as small as they can."
+_THEOREM_ONLY = {
+    "scale": "it bounds all directions for the theorem; scales of features are --feature-scale.",
+    "target_error": _SMALLEST,
+    "failure_probability": _SMALLEST,
+}
+_NOT_THEOREM = {
+    "feature_scale": "the theorem has one bound for all directions, --scale.",
+    "psd": "the theorem is about the estimate as it is.",
+}
 
 
 @click.command(cls=Command, name="fit")
@@ -84,6 +93,13 @@ _NOT_THEOREM = ("feature_scale", "psd")
     help="Declared number of features; a file with another number is refused.",
 )
 @click.option(
+    "--ledger",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Privacy budget ledger to charge before any record is read; see 'hushcov ledger'.",
+)
+@click.option("--dataset", metavar="NAME", help="Name of these records in the ledger.")
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -122,7 +138,7 @@ def command(
         job: Job = TheoremJob.prepare(source, **public)
     else:
         job = SparseJob.prepare(source, mechanism, **public)
-    _run(console(stderr=as_json), source, job)
+    _run(console(stderr=as_json), source, job, _charged(**public))
     if as_json:
         click.echo(json.dumps(source.to_dict() | job.to_dict(), indent=1, allow_nan=False))
 
@@ -130,18 +146,18 @@ def command(
 def _check_options(mechanism: str, public: dict[str, Any]) -> None:
     """Refuse options that would not change anything."""
     others = _NOT_THEOREM if mechanism == THEOREM else _THEOREM_ONLY
-    for name in others:
+    for name, reason in others.items():
         if public[name] is not None and public[name] is not False:
-            cure = (
-                "the theorem has one bound for all directions, --scale."
-                if mechanism == THEOREM
-                else "it belongs to --mechanism theorem. Scales of features are --feature-scale."
-            )
-            raise ParameterError(f"{name} must be left out with --mechanism {mechanism}: {cure}")
+            raise ParameterError(f"{name} must be left out with --mechanism {mechanism}: {reason}")
     if mechanism == THEOREM and public["scale"] is None:
         raise ParameterError(
             "--scale is required with --mechanism theorem: it is a public bound on the standard "
             "deviation in every direction, never inferred from the data."
+        )
+    if (public["ledger"] is None) != (public["dataset"] is None):
+        raise ParameterError(
+            "--ledger and --dataset must be given together, got one of them: a release is charged "
+            "to a dataset of a ledger. Give both, or neither."
         )
 
 
@@ -162,10 +178,11 @@ def _open(file: Path, n_records: int | None, n_features: int | None) -> Records:
     return records
 
 
-def _run(out: Console, source: Source, job: Job) -> None:
+def _run(out: Console, source: Source, job: Job, charged: list[tuple[str, str]]) -> None:
     """Announce, release, write and summarise."""
     heading(out, "What will be released")
-    facts(out, (("from", str(source)), *job.announcement(), ("into", f"{source.folder}/")))
+    into = ("into", f"{source.folder}/")
+    facts(out, (("from", str(source)), *job.announcement(), *charged, into))
     if job.warning:
         paragraph(out, "\n" + job.warning, style="bold red")
     job.certify()
@@ -192,6 +209,15 @@ def _run(out: Console, source: Source, job: Job) -> None:
     )
     job.details(out)
     _files(out, source.folder, figure)
+
+
+def _charged(
+    ledger: Path | None = None, dataset: str | None = None, **_: Any
+) -> list[tuple[str, str]]:
+    """Where the release is charged, if anywhere."""
+    if ledger is None:
+        return []
+    return [("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")]
 
 
 def _write(folder: Path, job: Job) -> str:

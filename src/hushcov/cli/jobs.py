@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+from hushcov.cli.output import counted
 from hushcov.exceptions import DataError
 from hushcov.mechanisms import Release
 from hushcov.records import Records
@@ -41,9 +42,9 @@ class Source:
 
     def __str__(self) -> str:
         n, d = self.records.n_records, self.records.n_features
-        pairs = "" if self.known_mean else f", used as {n // 2:,} differences of pairs"
+        pairs = "" if self.known_mean else f", used as {counted(n // 2, 'difference')} of pairs"
         odd = "" if self.known_mean or n % 2 == 0 else "; the last record is left out"
-        return f"{self.file}: {n:,} records of {d:,} features{pairs}{odd}"
+        return f"{self.file}: {counted(n, 'record')} of {counted(d, 'feature')}{pairs}{odd}"
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
@@ -74,7 +75,7 @@ class Job(Protocol):
 
     @property
     def scale(self) -> FloatArray:
-        """Scales of the features, which make pictures of the estimate comparable; after `fit`."""
+        """Scales of the features, below which a released variance is noise; after `fit`."""
 
     def announcement(self) -> list[tuple[str, str]]:
         """What will happen, in labelled sentences."""

@@ -16,10 +16,11 @@ from hushcov.cli.errors import ANSWERED, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, e
 
 # The help of the group is written here, so that showing it imports no command.
 COMMANDS = {
-    "params": "Every public quantity of the mechanism, and how many records it needs.",
-    "plan": "The error to expect at any number of records; no data needed.",
+    "demo": "See a private release of simulated records, in a few seconds.",
+    "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in a .npy file.",
-    "demo": "See the mechanism at work on simulated data, in a few seconds.",
+    "params": "Every public quantity of the paper's theorem, and how many records it needs.",
+    "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
     "verify": "Check the theorem, claim by claim, at its own constants.",
 }
 _EPILOG = "\b\nExit codes:\n" + "\n".join(

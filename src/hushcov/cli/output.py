@@ -16,6 +16,7 @@ from hushcov.cli.errors import BROKEN_PIPE
 
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)
+_EXPONENT_FROM = 1e4
 
 
 class _Console(Console):
@@ -75,8 +76,10 @@ def plain_table(*, gap: int = 1) -> Table:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Return a number to some significant digits: 0.0012, 53,338, 1.461e15."""
+    """Return a number to some significant digits: 0.0012, 1,234, 1.461e15."""
     text = f"{value:.{digits}g}"
+    if "e+" in text and abs(float(text)) < _EXPONENT_FROM:
+        return f"{float(text):,.0f}"
     return re.sub(r"e([+-])0*(\d+)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
 
 
@@ -88,3 +91,8 @@ def count(value: int) -> str:
 def exact(value: int) -> str:
     """Return an integer exactly, with its size where it has many digits."""
     return f"{value:,}" if value < 10_000_000 else f"{value:,} (about {number(value, 3)})"
+
+
+def counted(value: int, what: str) -> str:
+    """Return a number of things: 1 record, 2,000 records."""
+    return f"{value:,} {what}{'' if value == 1 else 's'}"

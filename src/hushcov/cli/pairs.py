@@ -15,6 +15,7 @@ from hushcov.estimators import PrivateSparseCovariance
 FloatArray = npt.NDArray[np.float64]
 
 LEVEL = 0.95
+STRONGEST = "The strongest of many estimates tend to be too strong."
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,12 @@ class Found:
 def released_correlations(covariance: FloatArray, scale: FloatArray) -> FloatArray:
     """The estimate over released standard deviations, none of them below a quarter of its scale.
 
-    The scales may be off by some tens of percent; a released variance may be noise alone.
+    The scales may be off by some tens of percent; a released variance may be noise alone, and
+    then the correlation is cut at 1.
     """
     deviation = np.sqrt(np.maximum(np.diag(covariance), (scale / 4) ** 2))
     deviation[deviation == 0] = np.inf
-    return np.asarray(covariance / np.multiply.outer(deviation, deviation))
+    return np.clip(covariance / np.multiply.outer(deviation, deviation), -1.0, 1.0)
 
 
 def found_pairs(estimator: PrivateSparseCovariance, at_most: int) -> Found:

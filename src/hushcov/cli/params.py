@@ -57,10 +57,10 @@ QUANTITIES = (
     "--json", "as_json", is_flag=True, help="Print JSON under the paper's symbols, integers exact."
 )
 def command(as_json: bool, **inputs: Any) -> None:
-    """Print every public quantity of the mechanism, and how many records it needs.
+    """Print every public quantity of the paper's theorem, and how many records it needs.
 
-    Uses the constants of the paper's theorem. No data is needed. Whole numbers may be written as
-    53338474066, 53_000 or 1e16.
+    These are the numbers of 'hushcov fit --mechanism theorem'. No data is needed. Whole numbers
+    may be written as 53338474066, 53_000 or 1e16.
 
     \b
     Example:

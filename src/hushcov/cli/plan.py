@@ -16,7 +16,7 @@ from hushcov.cli.folders import check_figure
 from hushcov.cli.forecasts import Planner, Row
 from hushcov.cli.levels import level_table
 from hushcov.cli.options import INTEGER, NUMBER, Command, public_inputs
-from hushcov.cli.output import console, facts, heading, number, paragraph, show
+from hushcov.cli.output import console, counted, facts, heading, number, paragraph, show
 from hushcov.cli.progress import steps
 from hushcov.cli.tables import (
     Smallest,
@@ -109,7 +109,8 @@ def command(
     _check(planner, records, target_error, figure)
     rows = _plan(planner, records)
     designs = _designs(rows, mechanisms)
-    smallest = None if target_error is None else _search(planner, target_error)
+    possible = [name for name in planner.mechanisms if any(row.find(name) for row in rows)]
+    smallest = None if target_error is None else _search(planner, possible, target_error)
     if figure is not None:
         write_plan_figure(
             figure,
@@ -170,10 +171,10 @@ def _designs(rows: Sequence[Row], mechanisms: Sequence[str]) -> dict[str, Public
     return {name: public_design(name, row.inputs) for name in asked or best}
 
 
-def _search(planner: Planner, target_error: float) -> Smallest:
-    found: Smallest = {name: {} for name in planner.mechanisms}
-    with steps(len(planner.mechanisms) * len(COMPARED_MODELS)) as step:
-        for name in planner.mechanisms:
+def _search(planner: Planner, mechanisms: Sequence[str], target_error: float) -> Smallest:
+    found: Smallest = {name: {} for name in mechanisms}
+    with steps(len(mechanisms) * len(COMPARED_MODELS)) as step:
+        for name in mechanisms:
             for model in COMPARED_MODELS:
                 step(f"smallest number of records: {name}, {model}")
                 found[name][model] = planner.smallest(name, model, target_error)
@@ -196,7 +197,7 @@ def _public(planner: Planner) -> dict[str, object]:
 def _size(row: Row) -> str:
     inputs = row.inputs
     return (
-        f"{inputs.n_features:,} features, row sparsity {inputs.row_sparsity}, epsilon "
+        f"{counted(inputs.n_features, 'feature')}, row sparsity {inputs.row_sparsity}, epsilon "
         f"{number(inputs.epsilon)}, delta {number(inputs.delta)}"
     )
 
@@ -205,7 +206,7 @@ def _print(
     out: Console, planner: Planner, rows: Sequence[Row], designs: dict[str, PublicDesign]
 ) -> None:
     one = len(rows) == 1
-    size = f"{rows[0].n_records:,} records of {_size(rows[0])}" if one else _size(rows[0])
+    size = f"{counted(rows[0].n_records, 'record')} of {_size(rows[0])}" if one else _size(rows[0])
     heading(out, f"Predicted error: {size}")
     paragraph(
         out,

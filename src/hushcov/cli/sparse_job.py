@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from rich.console import Console
 from hushcov.accounting import calibrate_zcdp
 from hushcov.cli.forecasts import forecast_dict
 from hushcov.cli.jobs import FloatArray, Source
-from hushcov.cli.output import heading, number, show
-from hushcov.cli.pairs import found_pairs, pair_table
+from hushcov.cli.output import counted, heading, number, paragraph, show
+from hushcov.cli.pairs import STRONGEST, found_pairs, pair_table
 from hushcov.cli.progress import busy
 from hushcov.cli.words import detection, noise_level, privacy_promise, typical_error
 from hushcov.estimators import PrivateSparseCovariance
@@ -46,6 +47,8 @@ class SparseJob:
         row_sparsity: int,
         feature_scale: Any = None,
         psd: bool = False,
+        ledger: Path | None = None,
+        dataset: str | None = None,
     ) -> SparseJob:
         """Settle every public number of the release; no record is read."""
         n, d = source.n_averaged, source.records.n_features
@@ -60,6 +63,8 @@ class SparseJob:
             positive_semidefinite=psd,
             assume_centered=source.known_mean,
             store_precision=False,
+            ledger=ledger,
+            dataset=dataset,
         )
         inputs = estimator.public_inputs(n, d)
         with busy("comparing the mechanisms, from public inputs"):
@@ -82,7 +87,7 @@ class SparseJob:
         """What will be released, how, and what to expect."""
         inputs, d = self.inputs, self.inputs.n_features
         return [
-            ("release", f"a {d:,} x {d:,} covariance estimate: integers, a unit and {d:,} scales"),
+            ("release", f"a {d:,} x {d:,} covariance: integers, a unit, and {counted(d, 'scale')}"),
             ("guarantee", privacy_promise(inputs.epsilon, inputs.delta)),
             ("", "It holds whatever the records are."),
             ("public inputs", self._public()),
@@ -153,7 +158,7 @@ class SparseJob:
         dropped = 0 if selected is None else selected.shape[1] - found
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
         lines = [("pairs", f"{found:,} of {d * (d - 1) // 2:,} pairs are not zero{note}")]
-        if self.release.noise_sd is not None:
+        if self.release.noise_sd is not None and (selected is None or selected.size):
             sd = float(self.release.noise_sd[0])
             lines.append(("noise", noise_level(sd, self.inputs.n_records)))
         return lines
@@ -164,6 +169,7 @@ class SparseJob:
         if pairs:
             heading(out, "Largest correlations, features counted from 0")
             show(out, pair_table(pairs))
+            paragraph(out, STRONGEST)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""

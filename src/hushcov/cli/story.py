@@ -13,14 +13,14 @@ from rich.table import Table
 
 from hushcov.cli.forecasts import Planner
 from hushcov.cli.output import facts, heading, number, paragraph, plain_table, show
-from hushcov.cli.pairs import LEVEL, found_pairs, pair_table
+from hushcov.cli.pairs import LEVEL, STRONGEST, found_pairs, pair_table
 from hushcov.cli.progress import busy
 from hushcov.cli.tables import mechanism_table, remarks
 from hushcov.cli.words import privacy_promise
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.report.backend import MissingFiguresError
-from hushcov.report.heatmap import write_heatmap
+from hushcov.report.comparison import write_truth_figure
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -103,7 +103,7 @@ def tell_release(
     paragraph(
         out,
         f"\nThe release is off by {number(100 * error, 2)} % of the covariance's norm. It found "
-        f"{hits:,} of {hits + missed:,} related pairs and shows {false:,} false ones, in "
+        f"{hits:,} of {hits + missed:,} related pairs and shows {false:,} unrelated ones, in "
         f"{seconds:.1f} s. Errors are in units of the true standard deviations. Sensitive records "
         "would get the guarantee above; simulated ones need none, so this release is marked as "
         "not private.",
@@ -137,7 +137,7 @@ def tell_entries(out: Console, data: Simulated, estimator: PrivateSparseCovarian
     paragraph(
         out,
         f"\nOf all {found.number:,} intervals, {np.count_nonzero(inside & shown):,} hold the true "
-        f"covariance; {100 * LEVEL:g} % would be {LEVEL * found.number:,.0f}.",
+        f"covariance; {100 * LEVEL:g} % would be {LEVEL * found.number:,.0f}. {STRONGEST}",
     )
 
 
@@ -148,16 +148,16 @@ def tell_files(
     estimator.release_.write(folder)
     np.save(folder / "covariance.npy", estimator.covariance_)
     n, d = data.records.shape
+    guarantee = estimator.release_.guarantee
     note = (
-        f"Correlations of {d:,} simulated features, from {n:,} records: epsilon = "
-        f"{number(estimator.epsilon)}, delta = {number(estimator.delta)}, by "
-        f"{estimator.mechanism_}."
+        f"Simulated: {n:,} records of {d:,} features, epsilon = {number(guarantee.epsilon)}, "
+        f"delta = {number(guarantee.delta)}, by {estimator.mechanism_}."
     )
     estimate = data.in_true_units(estimator.covariance_)
     try:
         path = folder / "heatmap.png"
-        write_heatmap(path, data.correlation, estimate, unit="no unit", note=note)
-        figure = "truth, release and error side by side: look at this one"
+        write_truth_figure(path, data.correlation, estimate, note=note)
+        figure = "truth and release side by side: look at this one"
     except MissingFiguresError as error:
         figure = f"not drawn: {error}"
     heading(out, "6. Files")

@@ -74,7 +74,7 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
             "." if len(rows) == 1 else ", by the best."
         )
     if any(each.rough for row in rows for each in row.forecasts):
-        yield "~ rough: its own search was not run (--refine runs it)."
+        yield "~ rough: its own search was not run ('hushcov plan --refine' runs it)."
     if all(row.best is not None and row.best.typical_error >= 1 for row in rows):
         yield (
             "Hopeless: nothing is better than the zero matrix. Use more records, fewer features "

@@ -48,7 +48,7 @@ class TheoremJob:
         d, values = inputs.n_features, asdict(inputs)
         listed = ", ".join(f"{name.replace('_', ' ')} {number(values[name])}" for name in _PUBLIC)
         return [
-            ("release", f"a {d:,} x {d:,} covariance estimate: integers and one unit"),
+            ("release", f"a {d:,} x {d:,} covariance: integers and a unit"),
             ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
             ("guarantee", privacy_promise(inputs.epsilon, inputs.delta)),
             ("private?", privacy_verdict(self.parameters)),

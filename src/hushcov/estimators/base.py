@@ -14,6 +14,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushcov._validation import check_choice
+from hushcov.accounting import Guarantee
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.mechanisms import Release
 from hushcov.records import PairDifferences, Records, open_records
@@ -26,6 +27,8 @@ class PrivateCovariance(EmpiricalCovariance):
 
     assume_centered: bool
     store_precision: bool
+    ledger: Any
+    dataset: str | None
 
     def score(self, X_test: Any, y: Any = None) -> float:
         """Gaussian log-likelihood of `X_test` under the released covariance and mean zero.
@@ -115,6 +118,27 @@ class PrivateCovariance(EmpiricalCovariance):
         self.location_ = np.zeros(len(covariance))
         self.precision_ = pseudo_inverse(covariance) if self.store_precision else None
         return self
+
+    def _check_ledger(self) -> None:
+        """Refuse a ledger without a dataset, or the other way round."""
+        if (self.ledger is None) != (self.dataset is None):
+            given, missing = (
+                ("ledger", "dataset") if self.dataset is None else ("dataset", "ledger")
+            )
+            raise ParameterError(
+                f"{missing} is required where {given} is given: a release is charged to a dataset "
+                f"of a ledger. Pass both to {type(self).__name__}, or neither."
+            )
+
+    def _charge(self, guarantee: Guarantee) -> None:
+        """Charge the release to the ledger, if there is one; before any record is read."""
+        if self.ledger is None or self.dataset is None:
+            return
+        from hushcov.accounting.ledger import Ledger
+
+        ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
+        label = f"{type(self).__name__} of {self.n_features_in_} features"
+        self.receipt_ = ledger.charge(self.dataset, guarantee, label=label)
 
     def _check_flags(self, *names: str) -> None:
         for name in names:

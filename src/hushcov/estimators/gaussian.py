@@ -43,7 +43,7 @@ class GaussianCovariance(ScaledCovariance):
     threshold : None, "universal" or float, default=None
         None and 0 keep every entry. Other numbers are thresholds in units of the scales of the two
         features: correlations, about.
-    positive_semidefinite, store_precision, assume_centered, random_state
+    positive_semidefinite, store_precision, assume_centered, random_state, ledger, dataset
         As in `ScreenedCovariance`.
 
     Attributes
@@ -89,6 +89,8 @@ class GaussianCovariance(ScaledCovariance):
         store_precision: bool = True,
         assume_centered: bool = False,
         random_state: object = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -102,6 +104,8 @@ class GaussianCovariance(ScaledCovariance):
         self.store_precision = store_precision
         self.assume_centered = assume_centered
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     def _row_sparsity(self, n_features: int) -> int:
         return min(_FEW, n_features) if self.row_sparsity is None else self.row_sparsity

@@ -23,6 +23,7 @@ from hushcov.mechanisms.multiscale import (
 from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import MultiscalePlan, plan_multiscale
 from hushcov.records import IntegerGrid, second_moments
+from hushcov.simulate import SimulatedMoments
 
 CONSTANTS = ("theorem", "calibrated")
 
@@ -67,6 +68,9 @@ class MultiscaleCovariance(PrivateCovariance):
     random_state : None, int, RandomState or Generator
         None draws operating-system entropy. Anything else makes the noise predictable: it warns
         and marks the release as not private.
+    ledger, dataset : path or Ledger, and str; optional
+        Where the release is charged before any record is read; see `ScreenedCovariance`. With
+        the theorem's constants the whole (epsilon, delta) is charged.
 
     Attributes
     ----------
@@ -86,6 +90,7 @@ class MultiscaleCovariance(PrivateCovariance):
         Zeros: no mean is released.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, when X has column names
+    receipt_ : Receipt, when a ledger was charged
 
     Notes
     -----
@@ -122,6 +127,8 @@ class MultiscaleCovariance(PrivateCovariance):
         store_precision: bool = True,
         assume_centered: bool = True,
         random_state: object = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -134,6 +141,8 @@ class MultiscaleCovariance(PrivateCovariance):
         self.store_precision = store_precision
         self.assume_centered = assume_centered
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     def public_parameters(self, n_records: int, n_features: int) -> Parameters:
         """Every quantity of the mechanism for this size, from public inputs alone.
@@ -197,16 +206,20 @@ class MultiscaleCovariance(PrivateCovariance):
             If the guarantee cannot be certified for this n; before any record is read.
         """
         with self._fresh():
+            self._check_ledger()
             records = self._open(X)
             parameters = self.public_parameters(records.n_records, records.n_features)
             try:
-                certify(parameters, private=self.random_state is None, exact_statistic=False)
+                guarantee = certify(
+                    parameters, private=self.random_state is None, exact_statistic=False
+                )
             except PrivacyConditionError as error:
                 if self.assume_centered:
                     raise
                 note = " Records are counted in pairs here, since assume_centered=False."
                 raise PrivacyConditionError(str(error) + note, error.smallest_private_n) from None
             entropy = entropy_source(self.random_state)
+            self._charge(guarantee)
             moments = second_moments(records, grid_for(parameters))
             return self._release(moments, parameters, entropy)
 
@@ -222,9 +235,13 @@ class MultiscaleCovariance(PrivateCovariance):
                 f"{type(moments).__name__}: compute them with hushcov.records.second_moments."
             )
         with self._fresh():
+            self._check_ledger()
             parameters = self.public_parameters(moments.n_records, moments.n_features)
             entropy = entropy_source(self.random_state)
             self.n_features_in_ = moments.n_features
+            simulated = isinstance(moments, SimulatedMoments)
+            private = entropy.private and not simulated
+            self._charge(certify(parameters, private=private, exact_statistic=simulated))
             return self._release(moments, parameters, entropy)
 
     def _release(self, moments: Moments, parameters: Parameters, entropy: Entropy) -> Self:

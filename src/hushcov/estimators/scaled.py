@@ -61,13 +61,16 @@ class ScaledCovariance(PrivateCovariance):
         y : ignored
         """
         with self._fresh():
+            self._check_ledger()
             records = self._open(X)
             inputs, scales = self._inputs(records.n_records, records.n_features)
             scale = self._public_scale(records.n_features)
             run = self._planned(inputs)
-            run.certify(private=self.random_state is None)
-            # Nothing has been read from the records so far, and all that follows is certified.
+            guarantee = run.certify(private=self.random_state is None)
             entropy = entropy_source(self.random_state)
+            # Nothing has been read from the records and no noise has been drawn so far, and all
+            # that follows is certified. Charge first, then release.
+            self._charge(guarantee)
             if scales is not None:
                 scale = trusted_scale(release_scales(records, scales, entropy))
             release = run.release(records, scale, entropy)

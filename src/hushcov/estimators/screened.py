@@ -62,6 +62,11 @@ class ScreenedCovariance(ScaledCovariance):
     random_state : None, int, RandomState or Generator
         None draws operating-system entropy. Anything else makes the noise predictable: it warns
         and marks the release as not private.
+    ledger : path or Ledger, optional
+        The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before any
+        record is read, and refused if all releases of the dataset together would cost too much.
+    dataset : str, optional
+        The name of the dataset in the ledger. Give both or neither.
 
     Attributes
     ----------
@@ -87,6 +92,7 @@ class ScreenedCovariance(ScaledCovariance):
     n_features_in_, n_records_ : int
         Columns, and records averaged: half the rows if not `assume_centered`.
     feature_names_in_ : ndarray of str, when X has column names
+    receipt_ : Receipt, when a ledger was charged
 
     Warns
     -----
@@ -130,6 +136,8 @@ class ScreenedCovariance(ScaledCovariance):
         store_precision: bool = True,
         assume_centered: bool = False,
         random_state: object = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -143,6 +151,8 @@ class ScreenedCovariance(ScaledCovariance):
         self.store_precision = store_precision
         self.assume_centered = assume_centered
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     @property
     def selected_(self) -> Any:

@@ -10,7 +10,7 @@ from hushcov.estimators.runs import GaussianRun, MultiscaleRun, Run, ScreenedRun
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.mechanisms.gaussian import gaussian_parameters
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.planning import MECHANISMS, Comparison, compare, plan_screened
+from hushcov.planning import MECHANISMS, Comparison, compare, forecast, plan_screened
 from hushcov.postprocess import universal_threshold
 
 
@@ -48,6 +48,11 @@ class PrivateSparseCovariance(ScaledCovariance):
     random_state : None, int, RandomState or Generator
         None draws operating-system entropy. Anything else makes the noise predictable: it warns
         and marks the release as not private.
+    ledger : path or Ledger, optional
+        The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before any
+        record is read, and refused if all releases of the dataset together would cost too much.
+    dataset : str, optional
+        The name of the dataset in the ledger. Give both or neither.
 
     Attributes
     ----------
@@ -63,6 +68,7 @@ class PrivateSparseCovariance(ScaledCovariance):
     n_features_in_, n_records_ : int
         Columns, and records averaged: half the rows if not `assume_centered`.
     feature_names_in_ : ndarray of str, when X has column names
+    receipt_ : Receipt, when a ledger was charged
 
     Warns
     -----
@@ -104,6 +110,8 @@ class PrivateSparseCovariance(ScaledCovariance):
         store_precision: bool = True,
         assume_centered: bool = False,
         random_state: object = None,
+        ledger: Any = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -115,6 +123,8 @@ class PrivateSparseCovariance(ScaledCovariance):
         self.store_precision = store_precision
         self.assume_centered = assume_centered
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
     def plan(self, n_records: int, n_features: int) -> Comparison:
         """Predicted errors of all mechanisms for this size, from public inputs alone.
@@ -129,9 +139,10 @@ class PrivateSparseCovariance(ScaledCovariance):
 
     def _planned(self, inputs: ReleaseInputs) -> Run:
         check_choice("mechanism", self.mechanism, ("auto", *MECHANISMS))
-        self.plan_ = compare(inputs)
-        self.mechanism_ = self.plan_.best.mechanism if self.mechanism == "auto" else self.mechanism
-        chosen = next(f for f in self.plan_.forecasts if f.mechanism == self.mechanism_)
+        self.plan_ = compare(inputs, refine=self.mechanism in ("auto", "multiscale"))
+        auto = self.mechanism == "auto"
+        chosen = self.plan_.best if auto else forecast(inputs, self.mechanism)
+        self.mechanism_ = chosen.mechanism
         self.detection_limit_ = chosen.detection_limit
         self._warn_if_hopeless(inputs, chosen)
         return _RUNS[self.mechanism_](inputs)

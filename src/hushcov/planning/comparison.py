@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from hushcov.exceptions import PrivacyConditionError
 from hushcov.mechanisms.gaussian import gaussian_parameters
 from hushcov.mechanisms.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.planning.gaussian import predict_gaussian
 from hushcov.planning.multiscale import plan_multiscale, rough_multiscale
 from hushcov.planning.reference import reference
 from hushcov.planning.screened import plan_screened
-from hushcov.postprocess import universal_threshold
+from hushcov.postprocess import detection_deviation, universal_threshold
 
 MECHANISMS = ("screened", "gaussian-threshold", "gaussian", "multiscale")
 COMPARED_MODELS = ("block", "banded", "random")
@@ -71,18 +72,22 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(inputs: ReleaseInputs) -> Comparison:
+def compare(inputs: ReleaseInputs, *, refine: bool = True) -> Comparison:
     """Predict every mechanism's error for these public inputs, best first.
 
     The multiscale search takes seconds; it runs only where a quick prediction is within a factor
-    of the best other mechanism.
+    of the best other mechanism, and not at all without `refine`. A mechanism that cannot be
+    certified for these inputs is left out.
     """
     forecasts = [forecast(inputs, name) for name in MECHANISMS if name != "multiscale"]
     best = min(each.typical_error for each in forecasts)
-    multiscale = forecast(inputs, "multiscale", rough=True)
-    if multiscale.typical_error < _ROUGH_MARGIN * best:
-        multiscale = forecast(inputs, "multiscale")
-    forecasts.append(multiscale)
+    try:
+        multiscale = forecast(inputs, "multiscale", rough=True)
+        if refine and best < 1 and multiscale.typical_error < _ROUGH_MARGIN * best:
+            multiscale = forecast(inputs, "multiscale")
+        forecasts.append(multiscale)
+    except PrivacyConditionError:
+        pass  # delta is below what the finite precision of its samplers costs
     return Comparison(inputs, tuple(sorted(forecasts, key=lambda each: each.typical_error)))
 
 
@@ -94,7 +99,8 @@ def forecast(inputs: ReleaseInputs, mechanism: str, *, rough: bool = False) -> F
 
 def _screened(inputs: ReleaseInputs, rough: bool) -> Forecast:
     plan = plan_screened(inputs)
-    return Forecast("screened", plan.predicted_error, plan.detection_limit)
+    limit = plan.detection_limit if plan.parameters.n_pairs else None  # no pair is looked for
+    return Forecast("screened", plan.predicted_error, limit)
 
 
 def _gaussian(inputs: ReleaseInputs, rough: bool) -> Forecast:
@@ -105,8 +111,9 @@ def _thresholded(inputs: ReleaseInputs, rough: bool) -> Forecast:
     errors = predict_gaussian(inputs, threshold=True)
     parameters = gaussian_parameters(inputs)
     limit = universal_threshold(parameters.noise_sd, inputs.n_records, inputs.n_features)
-    limit += _NINE_OF_TEN * parameters.noise_sd
-    return Forecast("gaussian-threshold", errors, min(1.0, limit))
+    limit += _NINE_OF_TEN * detection_deviation(parameters.noise_sd, inputs.n_records)
+    limit = min(1.0, limit)
+    return Forecast("gaussian-threshold", errors, limit if inputs.n_features > 1 else None)
 
 
 def _multiscale(inputs: ReleaseInputs, rough: bool) -> Forecast:

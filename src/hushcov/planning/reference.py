@@ -42,6 +42,7 @@ class Reference:
     values: FloatArray
     size_index: npt.NDArray[np.intp]
     variance: float
+    n_pairs: float  # off-diagonal nonzeros of the upper triangle of the full matrix
 
     @cached_property
     def root(self) -> FloatArray:
@@ -85,7 +86,23 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
         values=values,
         size_index=index,
         variance=float(np.mean(np.diag(matrix))),
+        n_pairs=_pairs_of(model, n_features, row_sparsity),
     )
+
+
+def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
+    """Off-diagonal nonzeros of a model, upper triangle: a part has fewer for its size."""
+    d, k = n_features, row_sparsity
+    if model == "diagonal":
+        return 0.0
+    if model == "block":
+        groups, rest = divmod(d, k)
+        return (groups * k * (k - 1) + rest * (rest - 1)) / 2
+    if model == "banded":
+        return float(sum(max(0, d - distance) for distance in range(1, (k - 1) // 2 + 1)))
+    size = min(d, _LARGEST_RANDOM)
+    pairs, _, _ = random_matchings(size, k, np.random.default_rng(0))
+    return len(pairs) * d / size
 
 
 def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray:

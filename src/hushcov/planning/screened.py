@@ -47,6 +47,10 @@ _FEATURES_PER_PARTNER = 4
 # What is left of `SHRINKING_BIAS` after its mean over models has been corrected for.
 _REMAINING_BIAS = 2.5
 
+# Quadrature over a standard normal.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
 CHOICES: dict[str, Sequence[float]] = {
     "screen_share": [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7],
     "selection_factor": [1.0, 1.1, 1.2, 1.4, 1.7, 2.0, 2.5, 3.5, 5.0],
@@ -104,8 +108,10 @@ def predicted_errors(parameters: ScreenedParameters) -> dict[str, float]:
     for model in REFERENCE_MODELS:
         ref = _reference(model, inputs, _FEATURES)
         parts = min(_MOST_PARTS, math.ceil(inputs.n_features / len(ref.matrix)))
-        draws = draw_errors(parameters, ref, parts * _REPETITIONS, seed=1)
-        errors[model] = float(np.median(draws.reshape(_REPETITIONS, parts).max(axis=1)))
+        # Few features cost little and vary much.
+        repetitions = max(_REPETITIONS, 500 // len(ref.matrix))
+        draws = draw_errors(parameters, ref, parts * repetitions, seed=1)
+        errors[model] = float(np.median(draws.reshape(repetitions, parts).max(axis=1)))
     return errors
 
 
@@ -171,16 +177,19 @@ def _selection(
         return np.ones_like(correlation), float(candidate_pairs(inputs))
     off = ref.rows != ref.columns
     present, counts = np.unique(np.abs(ref.values[off]) / ref.variance, return_counts=True)
-    weight = counts * (inputs.n_features / len(ref.matrix))
+    weight = counts * (ref.n_pairs / max(1, counts.sum()))
     zeros = ref.zero_sizes(inputs.n_records) / ref.variance
     n_zeros = max(0.0, candidate_pairs(inputs) - float(weight.sum()))
     scores = np.concatenate([_score(parameters, present), _zero_score(parameters, zeros)])
     remaining = np.concatenate([weight, np.full(len(zeros), n_zeros / len(zeros))])
     rates = np.array([level.rate for level in parameters.levels])
     sizes = np.array([float(level.size) for level in parameters.levels])
-    missed = np.ones_like(correlation)
-    _peel(scores, remaining, rates, sizes, _score(parameters, correlation), missed)
-    return 1 - missed, n_zeros - float(remaining[len(present) :].sum())
+    # What a pair lacks to be selected is more often sampling error of its score than noise.
+    asked = _score(parameters, correlation)[:, None] + _score_sd(parameters) * _NODES
+    missed = np.ones(asked.size)
+    _peel(scores, remaining, rates, sizes, np.abs(asked).ravel(), missed)
+    found = 1 - missed.reshape(asked.shape) @ _WEIGHTS
+    return found, n_zeros - float(remaining[len(present) :].sum())
 
 
 @compiled
@@ -224,6 +233,14 @@ def _score(parameters: ScreenedParameters, correlation: FloatArray) -> FloatArra
     return n * correlation * (inside * CLIPPED_HALF_WIDTH / CLIPPED_RADIUS) ** 2
 
 
+def _score_sd(parameters: ScreenedParameters) -> float:
+    """Sampling error of a score, about: that of a pair without covariance."""
+    n = parameters.inputs.n_records
+    if parameters.screen == "sign":
+        return math.sqrt(n)
+    return float(_score(parameters, np.array([1 / math.sqrt(n)]))[0])
+
+
 def _zero_score(parameters: ScreenedParameters, sizes: FloatArray) -> FloatArray:
     """Score of a pair without covariance, from the size of its empirical correlation."""
     if parameters.screen == "sign":
@@ -245,7 +262,7 @@ def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
     inputs = parameters.inputs
     squares = (ref.values[ref.rows != ref.columns] / ref.variance) ** 2
     # Pairs with a covariance have larger products; at most as many as are selected.
-    present = min(float(parameters.n_pairs), len(squares) * inputs.n_features / len(ref.matrix))
+    present = min(float(parameters.n_pairs), ref.n_pairs)
     products = parameters.n_pairs + 2 * present * (float(squares.mean()) if len(squares) else 0.0)
     norm = parameters.integers_per_square * math.sqrt(
         PAIR_WEIGHT**2 * products + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
@@ -325,7 +342,7 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     return (
         2 * math.sqrt(energy)
         + law.bias
-        + _largest_miss(entries, 1 - found, inputs.n_features / size)
+        + _largest_miss(entries, 1 - found, ref.n_pairs / max(1, len(entries)))
     )
 
 

@@ -1,8 +1,12 @@
-"""The one place where matplotlib is imported, without pyplot, a display or global state."""
+"""The one place where matplotlib is imported, without pyplot, a display or global state.
+
+All figures have a caption that says what to see.
+"""
 
 from __future__ import annotations
 
 import importlib
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,3 +27,9 @@ def new_figure(width: float, height: float) -> Figure:
         ) from None
     result: Figure = figure(figsize=(width, height), layout="constrained")
     return result
+
+
+def caption(figure: Figure, text: str, *, width: int) -> None:
+    """Write what to see below a figure, in lines of at most `width` characters."""
+    lines = textwrap.fill(text, width, break_on_hyphens=False)
+    figure.supxlabel(lines, x=0.01, ha="left", fontsize=10, color="0.25")

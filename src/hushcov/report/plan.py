@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hushcov.exceptions import DataError
 from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast
-from hushcov.report.backend import new_figure
+from hushcov.report.backend import caption, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,8 +56,7 @@ def plan_figure(
         _note(panels[0], 0.01, target_error / 1.05, f"target: at most {target_error:g}", va="top")
     panels[0].legend(loc="lower left", frameon=False, fontsize=9)
     figure.suptitle(f"Predicted error against the number of records: {title}", fontsize=11)
-    caption = textwrap.fill(describe(forecasts, target_error=target_error), _CAPTION_WIDTH)
-    figure.supxlabel(caption, x=0.01, ha="left", fontsize=10, color="0.25")
+    caption(figure, describe(forecasts, target_error=target_error), width=_CAPTION_WIDTH)
     return figure
 
 
@@ -158,5 +156,5 @@ def _panel(axes: Axes, forecasts: Forecasts, model: str, target_error: float | N
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _note(axes: Axes, x: float, y: float, text: str, **alignment: str) -> None:
+def _note(axes: Axes, x: float, y: float, text: str, **alignment: Any) -> None:
     axes.text(x, y, text, transform=axes.get_yaxis_transform(), fontsize=9, **alignment)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushcov.report.backend import new_figure
+from hushcov.report.backend import caption, new_figure
 from hushcov.verification import Setting, Sweep, Verification
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[
         va="bottom",
         color="0.35",
     )
-    caption = textwrap.fill(describe(verifications, sweeps), _CAPTION_WIDTH)
-    figure.supxlabel(caption, x=0.01, ha="left", fontsize=10, color="0.25")
+    caption(figure, describe(verifications, sweeps), width=_CAPTION_WIDTH)
     return figure
 
 

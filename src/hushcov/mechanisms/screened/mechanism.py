@@ -231,7 +231,9 @@ def _size_correction(
     """
     per_record = products.size_cap / products.size_range * products.grid.step**2 / n_records
     size, deviation = float(sums[-1]) * per_record, math.hypot(sigma * per_record, trace[1])
-    if trace[0] <= 0 or abs(size - trace[0]) < _SURE * deviation:
+    # Beyond half of what is counted, many records are beyond all of it, and the mean says little.
+    saturated = float(sums[-1]) > n_records * products.size_range / 2
+    if saturated or trace[0] <= 0 or abs(size - trace[0]) < _SURE * deviation:
         return 1.0
     return min(4.0, max(0.25, size / trace[0]))
 

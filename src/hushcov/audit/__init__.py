@@ -1,0 +1,29 @@
+"""Empirical lower bounds on epsilon: every mechanism attacked on neighbouring datasets."""
+
+from hushcov.audit.attacks import MECHANISMS, Attack, attacks_on
+from hushcov.audit.audit import (
+    ALARM_RATE,
+    BATCHES,
+    DEFAULT_RUNS,
+    QUICK_RUNS,
+    AuditError,
+    AuditResult,
+    audit,
+    check_path,
+    run_attack,
+)
+
+__all__ = [
+    "ALARM_RATE",
+    "BATCHES",
+    "DEFAULT_RUNS",
+    "MECHANISMS",
+    "QUICK_RUNS",
+    "Attack",
+    "AuditError",
+    "AuditResult",
+    "attacks_on",
+    "audit",
+    "check_path",
+    "run_attack",
+]

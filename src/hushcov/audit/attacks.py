@@ -1,0 +1,216 @@
+"""Which datasets, public parameters and statistics each mechanism is attacked with.
+
+Sizes are small, so that one record matters and tens of thousands of runs are quick. Budgets are
+large enough for a bound to be close, and small enough for few runs to break a false claim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from hushcov._validation import check_choice
+from hushcov.audit import pairs
+from hushcov.audit.pairs import Pair
+from hushcov.audit.screened_target import ScreenedTarget
+from hushcov.audit.statistics import FITTED, Statistic, along_change, summed, trace
+from hushcov.audit.targets import (
+    GaussianTarget,
+    MultiscaleTarget,
+    ScalesTarget,
+    Target,
+)
+from hushcov.mechanisms.gaussian import gaussian_parameters
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.multiscale import (
+    CalibratedInputs,
+    Design,
+    PublicInputs,
+    calibrated_parameters,
+    theorem_parameters,
+)
+from hushcov.mechanisms.scales import scale_parameters
+from hushcov.mechanisms.screened import ScreenedDesign, screened_parameters
+
+EPSILON = 4.0
+DELTA = 1e-5
+
+_RECORDS = 20
+_FEATURES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """A mechanism on a pair of neighbouring datasets, and what is computed from its outputs.
+
+    A mechanism that is `slowness` times as slow as others makes that many times fewer runs.
+    """
+
+    mechanism: str
+    target: Target
+    pair: Pair
+    statistics: tuple[Statistic, ...]
+    slowness: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of the pair."""
+        return self.pair.name
+
+
+def attacks_on(mechanism: str) -> tuple[Attack, ...]:
+    """All attacks on one of `MECHANISMS`."""
+    check_choice("mechanism", mechanism, MECHANISMS)
+    return _BUILDERS[mechanism](mechanism)
+
+
+def _matrix_statistics(pair: Pair) -> tuple[Statistic, ...]:
+    return along_change(pair.first[0], pair.second[0]), trace(pair.n_features), FITTED
+
+
+def _gaussian(mechanism: str) -> tuple[Attack, ...]:
+    n, d = _RECORDS, _FEATURES
+    inputs = ReleaseInputs(n, d, 2, EPSILON, DELTA)
+    target = GaussianTarget(gaussian_parameters(inputs, clipping=mechanism.split("-")[1]))
+    neighbours = (
+        pairs.sign_flips(n, d, pairs.HUGE),
+        pairs.sign_flips_among_others(n, d, pairs.HUGE),
+        pairs.axes(n, d, pairs.HUGE),
+        pairs.huge_or_zero(n, d),
+    )
+    return tuple(Attack(mechanism, target, pair, _matrix_statistics(pair)) for pair in neighbours)
+
+
+def _scales(mechanism: str) -> tuple[Attack, ...]:
+    n, d = _RECORDS, _FEATURES
+    # Noise is a whole number. At this budget, an epsilon of about 4, it is not rounded up.
+    target = ScalesTarget(scale_parameters(n, d, math.sqrt(2 * d) / 3 * (1 + 1e-12)), DELTA)
+    found = []
+    for pair in (pairs.octaves(n, d), pairs.huge_or_zero(n, d)):
+        first, second = target.exact_counts(pair)
+        change = Statistic("along the change", (second - first).astype(np.float64))
+        found.append(Attack(mechanism, target, pair, (change, FITTED)))
+    return tuple(found)
+
+
+_SCREENED = ScreenedDesign(
+    screen_share=0.5,
+    selection_factor=1.0,
+    n_levels=2,
+    size_ratio=1.0,
+    noise_ratio=0.7,
+    norm_factor=0.5,
+    keep_above=0.0,
+)
+
+
+def _screened(mechanism: str) -> tuple[Attack, ...]:
+    screen = "clipped" if mechanism == "screened-clipped" else "sign"
+    norm = "quantile" if mechanism == "screened-quantile" else "public"
+
+    def attack(name: str, pair: Pair, **design: Any) -> Attack:
+        inputs = ReleaseInputs(pair.n_records, pair.n_features, 2, EPSILON, DELTA)
+        changed = replace(_SCREENED, **design)
+        target = ScreenedTarget(screened_parameters(inputs, changed, screen=screen, norm=norm))
+        statistics = (*_screened_statistics(target), FITTED)
+        return Attack(mechanism, target, replace(pair, name=name), statistics)
+
+    # Many records where the norm bound is read off them, so that it is nearly the same each time.
+    n = 2000 if norm == "quantile" else _RECORDS
+    size = 1.5  # both screens see such coordinates at their largest
+    one, two = pairs.edge_of_selection(3, size, 60, 4), pairs.edge_of_selection(4, size, 60, 0)
+    return (
+        # With two features there is nothing to select. Squares are at the centre: only the product
+        # counts, which reaches the norm bound with either sign.
+        attack("sign flips, values", pairs.sign_flips(n, 2, 1.0)),
+        attack("huge or zero, values", pairs.huge_or_zero(_RECORDS, 2)),
+        attack("edge, one pair", one, screen_share=0.95),
+        attack("edge, two pairs", two),
+    )
+
+
+def _screened_statistics(target: ScreenedTarget) -> tuple[Statistic, ...]:
+    """The value of the first pair; pairs whose score the first record raises, if selected."""
+    d, n_pairs = target.parameters.inputs.n_features, target.n_pairs
+    place = {pair: index for index, pair in enumerate(combinations(range(d), 2))}
+    favoured = [place[i, j] for i, j in pairs.changing_pairs(d) if (i + j) % 2 == 0]
+    n_columns = 2 * n_pairs + d + 3
+    return (
+        summed("value of a pair", [n_pairs], n_columns),
+        summed("pair selected", favoured[:1], n_columns),
+        summed("pairs selected", favoured, n_columns),
+    )
+
+
+def _calibrated(mechanism: str) -> tuple[Attack, ...]:
+    reconstruction = mechanism.split("-")[1]
+
+    def attack(pair: Pair, **design: Any) -> Attack:
+        inputs = CalibratedInputs(pair.n_records, pair.n_features, 2, EPSILON, DELTA, 1.0)
+        threshold = _RADIUS**2 / pair.n_records  # what one product can reach
+        changed = replace(_DESIGN, base_threshold=threshold, **design)
+        target = MultiscaleTarget(calibrated_parameters(inputs, changed, reconstruction))
+        corner = pair.n_features**2 + pair.n_features - 1  # whether the first row's last is zero
+        kept = summed("entry not zero", [corner], 2 * pair.n_features**2)
+        return Attack(mechanism, target, pair, (*_matrix_statistics(pair), kept))
+
+    n, d = _RECORDS, _FEATURES
+    return (
+        attack(pairs.sign_flips(n, d, pairs.HUGE)),
+        attack(pairs.sign_flips_among_others(n, d, pairs.HUGE)),
+        # One test of one entry is selected, at nearly all of the budget.
+        attack(
+            pairs.edge_of_selection(3, pairs.HUGE, 1, 0),
+            base_tests=1.0,
+            quota_factor=0.1,
+            selection_ratio=0.2,
+        ),
+    )
+
+
+_RADIUS = 2.0
+_DESIGN = Design(
+    clip_radius=_RADIUS,
+    base_threshold=1.0,
+    n_levels=1,
+    base_tests=4.0,
+    quota_factor=1e6,  # every test is kept
+    energy_factor=1.0,
+    selection_ratio=1.0,
+    gate_clip=math.inf,
+    keep_above=0.0,
+)
+
+
+def _theorem(mechanism: str) -> tuple[Attack, ...]:
+    """At the fewest records that the paper's proof covers, where one record hardly matters."""
+    d = 2
+    inputs = PublicInputs(1, d, 1, 0.25, 1.0, DELTA, 0.1, 1.0)
+    n = theorem_parameters(inputs).smallest_private_n
+    parameters = theorem_parameters(replace(inputs, n_records=n))
+    pair = pairs.sign_flips(1, d, pairs.HUGE)
+    # Off the diagonal at the smallest threshold, where gates open now and then.
+    background = np.eye(d) + parameters.thresholds[0] * (1 - np.eye(d))
+    target = MultiscaleTarget(parameters, background)
+    return (Attack(mechanism, target, pair, _matrix_statistics(pair), slowness=4),)
+
+
+_BUILDERS: dict[str, Callable[[str], tuple[Attack, ...]]] = {
+    "multiscale-theorem": _theorem,
+    "multiscale-gate": _calibrated,
+    "multiscale-value": _calibrated,
+    "screened": _screened,
+    "screened-clipped": _screened,
+    "screened-quantile": _screened,
+    "gaussian-row": _gaussian,
+    "gaussian-coordinate": _gaussian,
+    "scales": _scales,
+}
+
+#: Every mechanism that can be attacked.
+MECHANISMS = tuple(_BUILDERS)

@@ -1,0 +1,216 @@
+"""`hushcov ledger`: the privacy budget of datasets over all releases, in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from hushcov._validation import check_real
+from hushcov.accounting import Approximate, Pure
+from hushcov.accounting.ledger import Ledger, Receipt, Remaining, Statement
+from hushcov.cli.options import NUMBER, Command, Function
+from hushcov.cli.output import console, facts, heading, number, paragraph, show
+
+_FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+_DATASET = click.option(
+    "--dataset", required=True, metavar="NAME", help="Name of the dataset in the ledger."
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _amount(name: str, meaning: str, **more: Any) -> Callable[[Function], Function]:
+    return click.option(f"--{name}", type=NUMBER, metavar=name.upper(), help=meaning, **more)
+
+
+_EPSILON = _amount("epsilon", "Total budget of the dataset; above 0.", required=True)
+_DELTA = _amount(
+    "delta",
+    "Total budget of the dataset; at most 0.1, well below 1 / records. 0: pure releases only.",
+    required=True,
+)
+
+
+@click.group(name="ledger", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Keep the privacy budget of datasets, over all releases, in one file.
+
+    Promise a total once; every release is charged to it before any record is read, and refused
+    when all releases together would cost more than was promised.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@command.command(cls=Command)
+@_FILE
+@_DATASET
+@_EPSILON
+@_DELTA
+def init(file: Path, dataset: str, epsilon: float, delta: float) -> None:
+    """Promise a total budget for a dataset, in a new file or one that exists.
+
+    \b
+    Example:
+      hushcov ledger init budget.db --dataset patients --epsilon 1 --delta 1e-6
+    """
+    ledger = Ledger(file)
+    ledger.open_dataset(dataset, epsilon, delta)
+    _print_statement(console(), ledger.statement(dataset))
+
+
+@command.command(cls=Command)
+@_FILE
+@_DATASET
+@_EPSILON
+@_DELTA
+def change(file: Path, dataset: str, epsilon: float, delta: float) -> None:
+    """Promise another total for a dataset; the ledger keeps both.
+
+    A larger total weakens what was promised before. A total below what is spent is refused.
+    """
+    ledger = Ledger(file)
+    ledger.change_budget(dataset, epsilon, delta)
+    _print_statement(console(), ledger.statement(dataset))
+
+
+@command.command(cls=Command)
+@_FILE
+@_DATASET
+@_amount("epsilon", "What the release promises; above 0.", required=True)
+@_amount("delta", "What the release promises; at most 0.1.", default=0.0, show_default=True)
+@click.option("--label", required=True, metavar="TEXT", help="What the release is, in short.")
+@_JSON
+def charge(
+    file: Path, dataset: str, epsilon: float, delta: float, label: str, as_json: bool
+) -> None:
+    """Charge a release that is made elsewhere, with the epsilon and delta it promises.
+
+    Charge first, release then. If this fails, do not release.
+
+    \b
+    Example:
+      hushcov ledger charge budget.db --dataset patients --epsilon 0.1 --label "table of ages"
+    """
+    check_real("epsilon", epsilon, above=0, cure="it is what the release promises.")
+    if delta:
+        check_real("delta", delta, above=0, at_most=0.1, cure="0 is allowed too.")
+    cost = Approximate(epsilon, delta) if delta else Pure(epsilon)
+    receipt = Ledger(file).charge(dataset, cost, label=label)
+    if as_json:
+        click.echo(json.dumps(receipt.to_dict(), indent=1))
+        return
+    paragraph(
+        console(),
+        f"Charged as number {receipt.id}. All charges of {dataset} together: "
+        f"{_cost(receipt.total.epsilon, receipt.total.delta)}.",
+    )
+
+
+@command.command(name="show", cls=Command)
+@_FILE
+@click.option("--dataset", metavar="NAME", help="Show this dataset only.")
+@_JSON
+def show_command(file: Path, dataset: str | None, as_json: bool) -> None:
+    """Show what was promised, what is spent, what is left, and every charge."""
+    ledger = Ledger(file)
+    names = ledger.datasets() if dataset is None else (dataset,)
+    statements = [ledger.statement(name) for name in names]
+    if as_json:
+        click.echo(json.dumps({"datasets": [_as_json(each) for each in statements]}, indent=1))
+        return
+    out = console()
+    for statement in statements:
+        _print_statement(out, statement)
+
+
+def _print_statement(out: Console, statement: Statement) -> None:
+    budget, spent = statement.budget, statement.spent()
+    heading(out, budget.dataset)
+    facts(
+        out,
+        (
+            *(
+                ("promised before", f"{_cost(each.epsilon, each.delta)}, on {_day(each.time)}")
+                for each in statement.promises[:-1]
+            ),
+            ("promised", f"{_cost(budget.epsilon, budget.delta)}, on {_day(budget.time)}"),
+            ("spent", _spent(statement, spent.epsilon, spent.delta, spent.method)),
+            ("left", _left(statement.remaining(), budget.delta)),
+        ),
+    )
+    if statement.receipts:
+        show(out, "")
+        show(out, _table(statement.receipts))
+
+
+def _spent(statement: Statement, epsilon: float, delta: float, method: str) -> str:
+    if not statement.receipts:
+        return "nothing"
+    n = len(statement.receipts)
+    return f"{_cost(epsilon, delta)}, by {n:,} release{'s' * (n > 1)} together (bound: {method})"
+
+
+def _left(left: Remaining, delta: float) -> str:
+    choices = []
+    if left.epsilon > 0:
+        choices.append(
+            f"a Gaussian release of epsilon {number(left.epsilon)} at delta {number(delta)}"
+        )
+    if left.pure_epsilon > 0:
+        choices.append(f"one of epsilon {number(left.pure_epsilon)} and delta 0")
+    return ", or ".join(choices) or "nothing"
+
+
+def _table(receipts: tuple[Receipt, ...]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in ("no.", "time (UTC)", "label", "cost"):
+        table.add_column(title, overflow="fold", no_wrap=title in ("no.", "time (UTC)"))
+    table.add_column("total epsilon", justify="right", no_wrap=True)
+    for receipt in receipts:
+        table.add_row(
+            str(receipt.id),
+            receipt.time.removesuffix("+00:00").replace("T", " "),
+            receipt.label,
+            _receipt_cost(receipt),
+            number(receipt.total.epsilon),
+        )
+    return table
+
+
+def _receipt_cost(receipt: Receipt) -> str:
+    promise, events = receipt.charge.promise, receipt.charge.events
+    if promise is not None:
+        cost = _cost(promise.epsilon, getattr(promise, "delta", 0.0))
+    else:
+        cost = ", ".join(dict.fromkeys(repr(event) for event in events))
+    return cost if receipt.charge.private else f"{cost} (seeded: not private)"
+
+
+def _cost(epsilon: float, delta: float) -> str:
+    return f"epsilon {number(epsilon)}, delta {number(delta)}"
+
+
+def _day(time: str) -> str:
+    return time.partition("T")[0]
+
+
+def _as_json(statement: Statement) -> dict[str, object]:
+    budget = statement.budget
+    return {
+        "dataset": budget.dataset,
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "promises": [asdict(each) for each in statement.promises],
+        "spent": asdict(statement.spent()),
+        "remaining": asdict(statement.remaining()),
+        "charges": [receipt.to_dict() for receipt in statement.receipts],
+    }

@@ -1,0 +1,142 @@
+"""`hushcov ledger`: promise, charge, show, and exit codes that scripts can rely on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hushcov.accounting import Approximate, BoundedRange, Gaussian, Guarantee
+from hushcov.accounting.ledger import Ledger
+
+PEOPLE = ("--dataset", "people")
+BUDGET = (*PEOPLE, "--epsilon", 1, "--delta", 1e-6)
+
+
+@pytest.fixture
+def ledger(run, tmp_path):
+    result = run("ledger", "init", "budget.db", *BUDGET)
+    assert result.exit_code == 0, result.stderr
+    return Ledger(tmp_path / "budget.db")
+
+
+def _words(result):
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    return " ".join(result.stdout.split())
+
+
+def test_the_group_explains_itself(run):
+    text = _words(run("ledger"))
+    assert text == _words(run("ledger", "--help"))
+    for name in ("init", "change", "charge", "show"):
+        assert f" {name} " in text
+        assert f"Usage: hushcov ledger {name}" in run("ledger", name, "-h").stdout
+
+
+def test_init_promises_a_budget(run, ledger):
+    assert ledger.statement("people").budget.epsilon == 1.0
+    text = _words(run("ledger", "init", "budget.db", *BUDGET))  # the same again is no new promise
+    assert "promised epsilon 1, delta 1e-6, on 20" in text
+    assert "spent nothing" in text
+    assert "left a Gaussian release of epsilon 1 at delta 1e-6, or one of epsilon 1" in text
+    assert len(ledger.statement("people").promises) == 1
+
+
+def test_charge_and_show(run, ledger):
+    charge = ("ledger", "charge", "budget.db", *PEOPLE, "--label", "ages [by year]")
+    assert "Charged as number 2." in _words(run(*charge, "--epsilon", 0.25))
+    assert "together: epsilon 0.5," in _words(run(*charge, "--epsilon", 0.25, "--delta", 1e-7))
+    assert ledger.history("people")[1].charge.events == (Approximate(0.25, 1e-7),)
+    text = _words(run("ledger", "show", "budget.db"))
+    assert "by 2 releases together" in text
+    assert text.count("ages [by year]") == 2
+    assert "epsilon 0.25, delta 1e-7" in text
+
+
+def test_json_is_the_ledger(run, ledger):
+    ledger.open_dataset("others", 2.0, 0.0)
+    ledger.charge("people", [Gaussian(0.1), BoundedRange(0.01, 20)], label="screened")
+    found = json.loads(run("ledger", "show", "budget.db", "--json").stdout)["datasets"]
+    assert [each["dataset"] for each in found] == ["people", "others"]
+    (charge,) = found[0]["charges"]
+    assert charge == json.loads(json.dumps(ledger.history("people")[0].to_dict()))
+    assert charge["events"][1] == {"type": "BoundedRange", "eta": 0.01, "count": 20}
+    assert found[0]["spent"]["epsilon"] == ledger.spent("people").epsilon
+    assert found[0]["remaining"]["epsilon"] == ledger.remaining("people").epsilon
+    assert found[1]["charges"] == []
+    only = json.loads(run("ledger", "show", "budget.db", *PEOPLE, "--json").stdout)["datasets"]
+    assert only == found[:1]
+    receipt = run("ledger", "charge", "budget.db", *PEOPLE, "--epsilon", 0.1, "--label", "x")
+    assert receipt.exit_code == 0
+
+
+def test_charge_prints_its_receipt_as_json(run, ledger):
+    options = ("--epsilon", 0.1, "--label", "x", "--json")
+    found = json.loads(run("ledger", "charge", "budget.db", *PEOPLE, *options).stdout)
+    assert found == json.loads(json.dumps(ledger.history("people")[0].to_dict()))
+
+
+def test_show_marks_seeded_releases(run, ledger):
+    seeded = Guarantee(
+        epsilon=0.5,
+        delta=1e-6,
+        transcript_epsilon=0.4,
+        transcript_delta=1e-6,
+        numerical_delta=0.0,
+        events=(Gaussian(0.1),),
+        method="gaussian",
+        preconditions=(),
+        private=False,
+    )
+    ledger.charge("people", seeded, label="a trial")
+    assert "epsilon 0.5, delta 1e-6 (seeded: not private)" in _words(
+        run("ledger", "show", "budget.db")
+    )
+
+
+def test_a_new_promise_keeps_the_old_one(run, ledger):
+    text = _words(run("ledger", "change", "budget.db", *PEOPLE, "--epsilon", 2, "--delta", 1e-6))
+    assert "promised before epsilon 1, delta 1e-6" in text
+    assert "promised epsilon 2, delta 1e-6" in text
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_reads_well_in_a_pipe(run, ledger, monkeypatch, width):
+    ledger.charge("people", Gaussian(0.1), label="a label that is rather long " * 5 + "indeed")
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = run("ledger", "show", "budget.db").stdout.splitlines()
+    assert max(map(len, lines)) <= min(width, 100)
+    assert not [line for line in lines if line != line.rstrip() or "\x1b" in line]
+
+
+def test_over_budget_is_7(refused, ledger):
+    line = refused(7, "ledger", "charge", "budget.db", *PEOPLE, "--epsilon", 1.1, "--label", "x")
+    assert "dataset 'people' has a total budget of epsilon 1 and delta 1e-06" in line
+    assert "Lower epsilon to 1 " in line
+    assert line.endswith("Nothing was charged: do not release.")
+    assert ledger.history("people") == ()
+    ledger.charge("people", Gaussian(0.1), label="x")
+    line = refused(7, "ledger", "change", "budget.db", *PEOPLE, "--epsilon", 0.1, "--delta", 1e-6)
+    assert "which is spent already, got 0.1" in line
+
+
+def test_bad_options_are_2(refused, ledger):
+    charge = ("ledger", "charge", "budget.db", "--label", "x", "--epsilon")
+    line = refused(2, *charge, 0.1, "--dataset", "persons")
+    assert line.startswith("--dataset must be one of this ledger's ('people'), got 'persons'")
+    assert refused(2, *charge, -1, *PEOPLE).startswith("--epsilon must be above 0")
+    assert refused(2, *charge, 1, *PEOPLE, "--delta", 0.5).startswith("--delta must be above 0")
+    assert refused(2, *charge[:3], *PEOPLE, "--label", " ", "--epsilon", 1).startswith("--label")
+    assert "Missing option '--label'" in refused(2, *charge[:3], *PEOPLE, "--epsilon", 1)
+    other = (*PEOPLE, "--epsilon", 2, "--delta", 1e-6)
+    assert "must stay epsilon 1.0" in refused(2, "ledger", "init", "budget.db", *other)
+    assert "No such command 'burn'" in refused(2, "ledger", "burn")
+
+
+def test_bad_files_are_6(refused, ledger):
+    assert "which is not there" in refused(6, "ledger", "show", "nothing.db")
+    assert "got the folder" in refused(6, "ledger", "show", ".")
+    ledger.path.write_bytes(ledger.path.read_bytes()[:-1])
+    for command in (("show", "budget.db"), ("init", "budget.db", *BUDGET)):
+        assert "is damaged, or not a ledger" in refused(6, "ledger", *command)

@@ -1,0 +1,141 @@
+"""Intervals and noise levels of fits: what they say is how often, and how much."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from estimators.settings import RECORDS, correlations, fit, make
+from hushcov import GaussianCovariance, ScreenedCovariance
+from hushcov.exceptions import ParameterError
+from hushcov.simulate import gaussian_records
+from statistics_helpers import FALSE_ALARM
+
+N, D, K = 10_000, 100, 5
+SEEDS = range(12)
+KNOWN = {"feature_scale": 1.0, "assume_centered": True}
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Twice as many records as are averaged with a known mean, for each seed."""
+    truth = correlations("block", D, K)
+    return truth, [gaussian_records(truth, 2 * N, random_state=seed) for seed in SEEDS]
+
+
+@pytest.fixture(
+    scope="module", params=["screened", "gaussian, threshold"], ids=lambda name: name.split(",")[0]
+)
+def mechanism(request):
+    if request.param == "screened":
+        return ScreenedCovariance, {}
+    return GaussianCovariance, {"threshold": "universal"}
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["known", "unknown"])
+def fits(request, mechanism, data):
+    """Fits of the same number of records or of differences."""
+    cls, changes = mechanism
+    changes = {"row_sparsity": K, "store_precision": False, **changes}
+    if request.param:
+        changes |= KNOWN
+    return [
+        fit(make(cls, **changes), X[:N] if request.param else 7 + 3 * X, seed)
+        for seed, X in zip(SEEDS, data[1], strict=True)
+    ]
+
+
+def coverage(fits, truth, level, where):
+    """Share of the shown entries that their interval covers, and how many are shown."""
+    hits = shown = 0
+    for estimator in fits:
+        unit = 1.0 if estimator.assume_centered else 9.0
+        lower, upper = (end[where] for end in estimator.covariance_interval(level))
+        there = ~np.isnan(lower)
+        value = unit * truth[where][there]
+        hits += np.count_nonzero((lower[there] <= value) & (value <= upper[there]))
+        shown += np.count_nonzero(there)
+    return hits / shown, shown
+
+
+@pytest.mark.parametrize(("level", "room"), [(0.95, 0.02), (0.8, 0.04)])
+def test_intervals_cover_as_often_as_they_say(fits, data, level, room):
+    """About 2,400 pairs and 1,200 variances: a deviation is 0.0045 and 0.0063 at 0.95."""
+    pairs, n_pairs = coverage(fits, data[0], level, np.triu_indices(D, 1))
+    variances, n_variances = coverage(fits, data[0], level, np.diag_indices(D))
+    assert n_pairs > 2_000
+    assert n_variances == D * len(SEEDS)
+    assert abs(pairs - level) < room
+    assert abs(variances - level) < room
+
+
+def test_intervals_are_where_estimates_are(fits):
+    estimator = fits[0]
+    lower, upper = estimator.covariance_interval()
+    np.testing.assert_array_equal(np.isnan(lower), ~estimator.support_)
+    np.testing.assert_array_equal(np.isnan(upper), ~estimator.support_)
+    np.testing.assert_array_equal(lower, lower.T)
+    np.testing.assert_array_equal(upper, upper.T)
+    there = estimator.support_
+    assert (lower[there] < upper[there]).all()
+    assert (estimator.covariance_[there] < upper[there]).mean() > 0.99
+    narrow = estimator.covariance_interval(0.5)
+    assert (lower[there] < narrow[0][there]).all()
+    assert (narrow[1][there] < upper[there]).all()
+
+
+def test_noise_is_stated_where_something_is_released(fits):
+    estimator = fits[0]
+    noise = estimator.noise_sd_
+    np.testing.assert_array_equal(np.isnan(noise), ~estimator.release_.released)
+    assert estimator.release_.released[estimator.support_].all()
+    scale = estimator.feature_scale_
+    pair, variance = estimator.release_.noise_sd
+    np.testing.assert_allclose(np.diag(noise), variance * scale**2)
+    rows, columns = np.nonzero(np.triu(estimator.release_.released, 1))
+    np.testing.assert_allclose(noise[rows, columns], pair * scale[rows] * scale[columns])
+
+
+@pytest.mark.parametrize("level", [0, 1, 1.5, -0.5, math.nan, "0.95", None, True])
+def test_levels_that_mean_nothing_are_refused(fits, level):
+    with pytest.raises(ParameterError, match=r"level (must be|is required)"):
+        fits[0].covariance_interval(level)
+
+
+def test_a_projection_leaves_the_intervals_alone():
+    X = RECORDS[:400]
+    plain = fit(make(ScreenedCovariance, **KNOWN), X, hopeless=True)
+    projected = fit(make(ScreenedCovariance, positive_semidefinite=True, **KNOWN), X, hopeless=True)
+    np.testing.assert_array_equal(plain.covariance_interval(), projected.covariance_interval())
+
+
+@pytest.mark.parametrize("cls", [GaussianCovariance, ScreenedCovariance])
+def test_the_stated_noise_is_the_spread_of_repeated_fits(cls):
+    """Independent features, all pairs, one table: 300 fits differ by their noise alone.
+
+    Pairs: 3,000 squares over their stated variance are chi-square, to 1e-6; the same test
+    rejects deviations that are stated 10 % too large or too small. Variances are multiplied by what
+    undoes the shrinking, which has some noise of its own: their spread is within 10 %.
+    """
+    d, repetitions = 5, 300
+    X = gaussian_records(np.diag(np.arange(1.0, d + 1)), 1_000, random_state=1)
+    changes = {**KNOWN, "row_sparsity": d, "feature_scale": np.sqrt(np.arange(1.0, d + 1))}
+    fits = [fit(make(cls, **changes), X, seed) for seed in range(repetitions)]
+    values = np.array([estimator.release_.covariance() for estimator in fits])
+    noise = np.array([estimator.noise_sd_ for estimator in fits])
+    scores = (values - values.mean(axis=0)) / noise
+    pairs = scores[:, *np.triu_indices(d, 1)]
+    degrees = (repetitions - 1) * pairs.shape[1]
+
+    def p_value(stated):
+        total = np.sum((pairs / stated) ** 2)
+        return 2 * min(stats.chi2.cdf(total, degrees), stats.chi2.sf(total, degrees))
+
+    assert p_value(1.0) > FALSE_ALARM
+    assert p_value(1.1) < FALSE_ALARM
+    assert p_value(0.9) < FALSE_ALARM
+    spread = np.sqrt(np.mean(scores[:, range(d), range(d)] ** 2))
+    assert spread == pytest.approx(1.0, abs=0.1)

@@ -1,0 +1,146 @@
+"""Intervals: their exact coverage given that an entry is shown, their limits, and their symmetries.
+
+Estimates beyond a threshold are drawn from their exact law, by inverting its distribution function.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+
+from hushcov.postprocess import (
+    detection_deviation,
+    normal_interval,
+    sampling_sd,
+    thresholded_interval,
+)
+
+FALSE_ALARM = 1e-6
+DRAWS = 4000
+
+
+def shown(mean, threshold, n, seed):
+    """Normal draws around `mean` of deviation 1, given that they are beyond the threshold."""
+    generator = np.random.default_rng(seed)
+    below, above = special.ndtr(-threshold - mean), special.ndtr(mean - threshold)
+    side = np.where(generator.random(n) < above / (below + above), 1.0, -1.0)
+    # On one side of the threshold: minus the quantile of a share of that side's tail.
+    tail = np.where(side > 0, above, below) * generator.uniform(size=n)
+    return side * (-special.ndtri(tail) + side * mean)
+
+
+def intervals(estimate, threshold, level, deviation=1.0):
+    full = np.full_like(estimate, deviation)
+    return thresholded_interval(estimate, full, np.full_like(estimate, threshold), level)
+
+
+def covered(ends, mean):
+    return np.count_nonzero((ends[0] <= mean) & (mean <= ends[1]))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, 3.0, 4.5])
+@pytest.mark.parametrize("mean", [0.0, 2.0, -3.0, 7.0])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_coverage_given_that_an_entry_is_shown_is_exact(threshold, mean, level):
+    estimate = shown(mean, threshold, DRAWS, seed=1)
+    assert (np.abs(estimate) > threshold).all()
+    hits = covered(intervals(estimate, threshold, level), mean)
+    assert stats.binomtest(hits, DRAWS, level).pvalue > FALSE_ALARM
+
+
+def test_the_test_of_coverage_notices_a_tenth():
+    """Intervals from deviations that are 10 % wrong, either way, and those without a threshold."""
+    estimate = shown(2.0, 3.0, 4 * DRAWS, seed=2)
+    for ends in (
+        intervals(estimate, 3.0, 0.95, deviation=0.9),
+        intervals(estimate, 3.0, 0.95, deviation=1.1),
+        normal_interval(estimate, np.ones_like(estimate), 0.95),
+    ):
+        hits = covered(ends, 2.0)
+        assert stats.binomtest(hits, 4 * DRAWS, 0.95).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("level", [0.01, 0.5, 0.8, 0.95, 0.9999])
+def test_without_a_threshold_and_far_from_one_it_is_the_normal_interval(level):
+    estimate = np.array([-25.0, -3.0, 0.5, 4.0, 30.0])
+    expected = normal_interval(estimate, np.ones(5), level)
+    np.testing.assert_allclose(intervals(estimate, 0.0, level), expected, atol=1e-9)
+    far = np.array([-40.0, 25.0])
+    expected = normal_interval(far, np.ones(2), level)
+    np.testing.assert_allclose(intervals(far, 12.0, level), expected, atol=1e-9)
+
+
+def log_odds(mean, size, threshold, probability):
+    """Zero where P(estimate > size | beyond the threshold) is 1 - probability; by logarithms."""
+    beyond = stats.norm.logsf(size - mean)
+    either = np.logaddexp(stats.norm.logcdf(-threshold - mean), stats.norm.logsf(threshold - mean))
+    return beyond - either - math.log1p(-probability)
+
+
+@pytest.mark.parametrize("threshold", [0.5, 3.0, 12.0, 25.0, 300.0])
+@pytest.mark.parametrize("excess", [1e-6, 0.01, 0.5, 3.0])
+def test_ends_solve_their_equations_also_for_large_thresholds(threshold, excess):
+    """An estimate just beyond the threshold says little, however large both are."""
+    size = threshold + excess
+    lower, upper = intervals(np.array([size]), threshold, 0.95)
+    reach = size + 40
+    for end, probability in ((lower, 0.975), (upper, 0.025)):
+        root = optimize.brentq(log_odds, -reach, reach, (size, threshold, probability), xtol=1e-12)
+        assert end[0] == pytest.approx(root, abs=1e-7)
+    if excess < 0.1 / threshold:
+        assert lower[0] < 0 < upper[0]
+
+
+def test_signs_scales_and_levels():
+    estimate = np.array([3.1, 3.5, 4.0, 6.0, 9.0])
+    lower, upper = intervals(estimate, 3.0, 0.95)
+    mirrored = intervals(-estimate, 3.0, 0.95)
+    np.testing.assert_array_equal(mirrored, (-upper, -lower))
+    scaled = intervals(1e-30 * estimate, 3e-30, 0.95, deviation=1e-30)
+    np.testing.assert_allclose(scaled, 1e-30 * np.stack([lower, upper]), rtol=1e-9)
+    assert (np.diff(lower) > 0).all()
+    assert (np.diff(upper) > 0).all()
+    narrow = intervals(estimate, 3.0, 0.8)
+    assert (lower < narrow[0]).all()
+    assert (narrow[1] < upper).all()
+    # Being shown favours large estimates: the truth is thought to be smaller than without.
+    assert (upper < normal_interval(estimate, np.ones(5), 0.95)[1]).all()
+
+
+def test_no_entries_have_no_intervals():
+    assert [end.shape for end in intervals(np.empty(0), 3.0, 0.95)] == [(0,), (0,)]
+
+
+def test_normal_intervals_by_hand():
+    lower, upper = normal_interval(np.array([1.0, -2.0]), np.array([0.5, 0.0]), 0.95)
+    np.testing.assert_allclose(lower, [1 - 0.5 * 1.959964, -2.0], rtol=1e-6)
+    np.testing.assert_allclose(upper, [1 + 0.5 * 1.959964, -2.0], rtol=1e-6)
+
+
+def test_sampling_deviations_are_those_of_gaussian_records():
+    sigma = np.array([[2.0, 0.9, 0.0], [0.9, 1.0, -0.3], [0.0, -0.3, 0.5]])
+    generator = np.random.default_rng(0)
+    n, repetitions = 50, 4000
+    X = generator.multivariate_normal(np.zeros(3), sigma, (repetitions, n), method="cholesky")
+    moments = np.einsum("rni,rnj->rij", X, X) / n
+    ratio = moments.std(axis=0) / sampling_sd(sigma, n)
+    # The deviation of a sample deviation is 1/sqrt(2 R), and a fifth more for these tails.
+    limit = -stats.norm.ppf(FALSE_ALARM / 12) * 1.2 / math.sqrt(2 * repetitions)
+    np.testing.assert_allclose(ratio, 1.0, atol=limit)
+    assert limit < 0.1
+
+
+def test_sampling_deviations_at_the_ends_of_the_range():
+    for size in (1e-200, 1e200):
+        expected = size * np.sqrt((np.ones((2, 2)) + np.eye(2)) / 10)
+        np.testing.assert_allclose(sampling_sd(size * np.eye(2), 10), expected)
+    negative = sampling_sd(np.array([[-1.0, 0.5], [0.5, 1.0]]), 1)
+    np.testing.assert_allclose(negative, [[1.0, 0.5], [0.5, math.sqrt(2)]])
+
+
+def test_noise_and_sampling_add_up_in_squares():
+    assert detection_deviation(0.3, 100) == pytest.approx(math.sqrt(0.09 + 0.01))
+    assert detection_deviation(0.0, 4) == 0.5
