@@ -216,12 +216,6 @@ def test_scales_that_are_three_times_too_large(right_scale):
     assert with_scale(3.0, "public") > 5 * right_scale
 
 
-# Strict is off so that the suite passes before and after the mechanism is mended.
-@pytest.mark.xfail(
-    strict=False,
-    reason="mechanisms.screened._size_correction takes the capped size of records for their true "
-    "size and halves every entry",
-)
 def test_scales_that_are_three_times_too_small(right_scale):
     assert with_scale(1 / 3) < 2 * right_scale
 

@@ -18,7 +18,7 @@ from hushcov._validation import check_choice
 from hushcov.audit import pairs
 from hushcov.audit.pairs import Pair
 from hushcov.audit.screened_target import ScreenedTarget
-from hushcov.audit.statistics import FITTED, Statistic, along_change, summed, trace
+from hushcov.audit.statistics import FITTED, Statistic, along_change, outer_change, summed, trace
 from hushcov.audit.targets import (
     GaussianTarget,
     MultiscaleTarget,
@@ -73,17 +73,45 @@ def _matrix_statistics(pair: Pair) -> tuple[Statistic, ...]:
     return along_change(pair.first[0], pair.second[0]), trace(pair.n_features), FITTED
 
 
-def _gaussian(mechanism: str) -> tuple[Attack, ...]:
+def _gaussian_row(mechanism: str) -> tuple[Attack, ...]:
     n, d = _RECORDS, _FEATURES
-    inputs = ReleaseInputs(n, d, 2, EPSILON, DELTA)
-    target = GaussianTarget(gaussian_parameters(inputs, clipping=mechanism.split("-")[1]))
+    found = [
+        _gaussian(mechanism, pair)
+        for pair in (
+            pairs.sign_flips(n, d, pairs.HUGE),
+            pairs.sign_flips_among_others(n, d, pairs.HUGE),
+            pairs.axes(n, d, pairs.HUGE),
+            pairs.huge_or_zero(n, d),
+        )
+    ]
+    # At norms from four times the radius on, the noise is the same everywhere.
+    wide = pairs.disjoint(2, 32, pairs.HUGE)
+    inputs = ReleaseInputs(2, 32, 2, EPSILON, DELTA)
+    parameters = gaussian_parameters(inputs, radius=1.0, row_norm=4.0)
+    change = outer_change(wide.first[0], wide.second[0])
+    target = GaussianTarget(parameters, weights=np.triu(change).ravel())
+    found.append(Attack(mechanism, target, wide, (Statistic("along change", np.ones(1)),)))
+    return tuple(found)
+
+
+def _gaussian_coordinate(mechanism: str) -> tuple[Attack, ...]:
+    n, d = _RECORDS, _FEATURES
+    odd, single = pairs.sign_flips(n, 3, pairs.HUGE), pairs.huge_or_zero(n, 1)
     neighbours = (
         pairs.sign_flips(n, d, pairs.HUGE),
         pairs.sign_flips_among_others(n, d, pairs.HUGE),
+        replace(odd, name="flips, 3 features"),
+        replace(single, name="huge or 0, 1 feat."),
         pairs.axes(n, d, pairs.HUGE),
         pairs.huge_or_zero(n, d),
     )
-    return tuple(Attack(mechanism, target, pair, _matrix_statistics(pair)) for pair in neighbours)
+    return tuple(_gaussian(mechanism, pair) for pair in neighbours)
+
+
+def _gaussian(mechanism: str, pair: Pair) -> Attack:
+    inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
+    parameters = gaussian_parameters(inputs, clipping=mechanism.removeprefix("gaussian-"))
+    return Attack(mechanism, GaussianTarget(parameters), pair, _matrix_statistics(pair))
 
 
 def _scales(mechanism: str) -> tuple[Attack, ...]:
@@ -93,7 +121,7 @@ def _scales(mechanism: str) -> tuple[Attack, ...]:
     found = []
     for pair in (pairs.octaves(n, d), pairs.huge_or_zero(n, d)):
         first, second = target.exact_counts(pair)
-        change = Statistic("along the change", (second - first).astype(np.float64))
+        change = Statistic("along change", (second - first).astype(np.float64))
         found.append(Attack(mechanism, target, pair, (change, FITTED)))
     return tuple(found)
 
@@ -127,8 +155,8 @@ def _screened(mechanism: str) -> tuple[Attack, ...]:
     return (
         # With two features there is nothing to select. Squares are at the centre: only the product
         # counts, which reaches the norm bound with either sign.
-        attack("sign flips, values", pairs.sign_flips(n, 2, 1.0)),
-        attack("huge or zero, values", pairs.huge_or_zero(_RECORDS, 2)),
+        attack("values, sign flips", pairs.sign_flips(n, 2, 1.0)),
+        attack("values, huge or 0", pairs.huge_or_zero(_RECORDS, 2)),
         attack("edge, one pair", one, screen_share=0.95),
         attack("edge, two pairs", two),
     )
@@ -141,7 +169,7 @@ def _screened_statistics(target: ScreenedTarget) -> tuple[Statistic, ...]:
     favoured = [place[i, j] for i, j in pairs.changing_pairs(d) if (i + j) % 2 == 0]
     n_columns = 2 * n_pairs + d + 3
     return (
-        summed("value of a pair", [n_pairs], n_columns),
+        summed("pair value", [n_pairs], n_columns),
         summed("pair selected", favoured[:1], n_columns),
         summed("pairs selected", favoured, n_columns),
     )
@@ -207,8 +235,8 @@ _BUILDERS: dict[str, Callable[[str], tuple[Attack, ...]]] = {
     "screened": _screened,
     "screened-clipped": _screened,
     "screened-quantile": _screened,
-    "gaussian-row": _gaussian,
-    "gaussian-coordinate": _gaussian,
+    "gaussian-row": _gaussian_row,
+    "gaussian-coordinate": _gaussian_coordinate,
     "scales": _scales,
 }
 

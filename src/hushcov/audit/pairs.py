@@ -63,13 +63,20 @@ def sign_flips_among_others(n_records: int, n_features: int, size: float) -> Pai
     """The same among Gaussian records with correlated features."""
     lone = sign_flips(n_records, n_features, size)
     others = gaussian_records(sparse_covariance("block", n_features, 2), n_records - 1)
-    return replacement("sign flips, correlated", lone.first[0], lone.second[0], others)
+    return replacement("flips among others", lone.first[0], lone.second[0], others)
 
 
 def axes(n_records: int, n_features: int, size: float) -> Pair:
     """A record along one axis against one along another: only squares change."""
     others = np.zeros((n_records - 1, n_features))
     return replacement("axes", size * np.eye(n_features)[0], size * np.eye(n_features)[-1], others)
+
+
+def disjoint(n_records: int, n_features: int, size: float) -> Pair:
+    """A record on the first half of the features against one on the second half."""
+    before = np.where(np.arange(n_features) < n_features // 2, size, 0.0)
+    others = np.zeros((n_records - 1, n_features))
+    return replacement("disjoint halves", before, size - before, others)
 
 
 def huge_or_zero(n_records: int, n_features: int) -> Pair:
@@ -108,14 +115,3 @@ def changing_pairs(n_features: int) -> list[tuple[int, int]]:
     """The pairs of features whose product changes sign in `edge_of_selection`."""
     half = (n_features + 1) // 2
     return [(i, j) for i in range(half) for j in range(half, n_features)]
-
-
-def next_to_same(n_records: int, n_features: int, size: float) -> Pair:
-    """Sign flips beside one record (R, .., R): products that flip go from 2 R^2 to 0.
-
-    So sizes change as much as signs, and with them the scores of a selection.
-    """
-    lone = sign_flips(n_records, n_features, size)
-    others = np.zeros((n_records - 1, n_features))
-    others[0] = size
-    return replacement("sign flips, one alike", lone.first[0], lone.second[0], others)

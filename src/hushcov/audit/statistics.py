@@ -44,8 +44,13 @@ def along_change(before: FloatArray, after: FloatArray) -> Statistic:
     `before` and `after` are the replaced record y and its replacement y'. An output starts with
     the entries of M, row by row.
     """
-    change = (np.outer(after, after) - np.outer(before, before)).ravel()
-    return Statistic("along the change", change / np.max(np.abs(change)))
+    return Statistic("along change", outer_change(before, after).ravel())
+
+
+def outer_change(before: FloatArray, after: FloatArray) -> FloatArray:
+    """y'y'' - yy', with 1 as its largest size."""
+    change = np.outer(after, after) - np.outer(before, before)
+    return np.asarray(change / np.max(np.abs(change)))
 
 
 def trace(n_features: int) -> Statistic:

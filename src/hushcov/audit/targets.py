@@ -5,7 +5,7 @@ thousands of runs on the same records only the noise changes. So `draws` certifi
 summarises the records once, with the mechanism's own functions, and repeats what is random:
 the mechanism's own samplers on the same generator, in the same order. `releases` is the whole
 release. From the same seed both give the same numbers, bit for bit, and every audit checks that
-before it starts (`audit.check_path`).
+before it starts (`check_path`).
 """
 
 from __future__ import annotations
@@ -62,11 +62,15 @@ class Target(Protocol):
         """The same through the whole release; the leading part of what `draws` gives."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GaussianTarget:
-    """`release_gaussian`: all entries of the released integers, row by row."""
+    """`release_gaussian`: all entries of the released integers, row by row.
+
+    With `weights` only their weighted sum is kept, for matrices too large to keep them all.
+    """
 
     parameters: GaussianParameters
+    weights: FloatArray | None = None
 
     @property
     def promise(self) -> Promise:
@@ -88,8 +92,7 @@ class GaussianTarget:
         gram = row_bounded_gram(ArrayRecords(rows), grid, parameters.norm_bound)
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            noisy = gram + gaussian._symmetric_noise(parameters, generator)
-            return noisy.ravel().astype(np.float64)
+            return self._seen(gram + gaussian._symmetric_noise(parameters, generator))
 
         return draw
 
@@ -98,9 +101,13 @@ class GaussianTarget:
 
         def draw(generator: np.random.Generator) -> FloatArray:
             release = release_gaussian(records, scale, self.parameters, _seeded(generator))
-            return release.integers.ravel().astype(np.float64)
+            return self._seen(release.integers)
 
         return draw
+
+    def _seen(self, integers: IntArray) -> FloatArray:
+        entries = integers.ravel().astype(np.float64)
+        return entries if self.weights is None else np.atleast_1d(entries @ self.weights)
 
 
 @dataclass(frozen=True)

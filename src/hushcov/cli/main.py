@@ -22,6 +22,7 @@ COMMANDS = {
     "params": "Every public quantity of the paper's theorem, and how many records it needs.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
     "verify": "Check the theorem, claim by claim, at its own constants.",
+    "audit": "Attack every mechanism, and compare what leaks with what it claims.",
 }
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()

@@ -129,6 +129,8 @@ def _extreme_eigenvalues(n_features: int, row_sparsity: int) -> tuple[float, flo
     """Of the off-diagonal part of a random model."""
     generator = np.random.default_rng(0)
     rows, columns, ranks = random_matchings(n_features, row_sparsity, generator)
+    if not len(ranks):
+        return 0.0, 0.0
     values = (0.05 + 0.45 * ranks) * generator.choice([-1.0, 1.0], len(ranks))
     upper = sparse.coo_array((values, (rows, columns)), shape=(n_features, n_features))
     start = generator.standard_normal(n_features)

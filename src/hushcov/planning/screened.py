@@ -208,7 +208,7 @@ def _peel(
     for level in range(len(rates)):
         rate = rates[level]
         low, high = rate * scores.min() - 5.0, rate * scores.max() + 60.0
-        while high - low > 1e-4:
+        while high - low > 1e-4 + 1e-12 * abs(high):
             edge = 0.5 * (low + high)
             above = 0.0
             for c in range(len(scores)):

@@ -49,6 +49,11 @@ def certify_screened(parameters: ScreenedParameters, *, private: bool) -> Guaran
     histogram of norms and the values are Gaussians; `docs/proofs/screened.md`.
     """
     inputs = parameters.inputs
+    if inputs.n_records > _LARGEST_N:
+        raise CapacityError(
+            f"n_records must be at most 2**33 for exact sums, got {inputs.n_records:,}: release "
+            "disjoint parts and average them."
+        )
     bound = compose(parameters.events, delta=inputs.delta, pld=False)  # proof: step 8
     return Guarantee(
         epsilon=inputs.epsilon,
@@ -251,9 +256,4 @@ def _check_size(records: Records, parameters: ScreenedParameters) -> None:
         raise DataError(
             f"records must be {inputs.n_records:,} of {inputs.n_features} features as declared, "
             f"got {records.n_records:,} of {records.n_features}: declare their true number."
-        )
-    if inputs.n_records > _LARGEST_N:
-        raise CapacityError(
-            f"n_records must be at most 2**33 for exact sums, got {inputs.n_records:,}: release "
-            "disjoint parts and average them."
         )

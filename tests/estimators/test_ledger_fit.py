@@ -1,0 +1,227 @@
+"""Fits that are charged to a ledger: first the charge, then the records, or neither."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.base import clone
+
+from estimators.settings import ESTIMATORS, RECORDS, TRUTH, D, fit, make
+from estimators.stand_ins import RepeatedRecords, UntouchableRecords
+from hushcov import GaussianCovariance, MultiscaleCovariance, ScreenedCovariance
+from hushcov.accounting import Approximate, TotalVariation, compose
+from hushcov.accounting.ledger import Ledger
+from hushcov.accounting.ledger.charges import as_charge
+from hushcov.cli.main import cli
+from hushcov.exceptions import (
+    BudgetError,
+    DataError,
+    LedgerError,
+    ParameterError,
+    PrivacyConditionError,
+    SeededNoiseWarning,
+)
+from hushcov.mechanisms.multiscale.numerics import total_variation
+from hushcov.records import ArrayRecords, second_moments
+from hushcov.simulate import wishart_moments
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+# Records that the theorem's constants accept: 6e10 of them, a block repeated.
+MANY = RepeatedRecords(np.random.default_rng(0).normal(size=(1000, 20)), 60_000_000)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", **BUDGET)
+    return ledger
+
+
+def calibrated(**changes):
+    known = {"row_sparsity": 2, "scale": 1.0, "constants": "calibrated"}
+    return MultiscaleCovariance(**{**BUDGET, **known, **changes})
+
+
+def charged(ledger):
+    return {"ledger": ledger, "dataset": "people"}
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_a_fit_is_charged_with_the_events_of_its_guarantee(ledger, cls):
+    est = make(cls, **charged(ledger)).fit(RECORDS)
+    (receipt,) = ledger.history("people")
+    assert receipt == est.receipt_
+    assert receipt.charge == as_charge(est.release_.guarantee)
+    assert receipt.charge.private
+    assert receipt.label == f"{cls.__name__} of {D} features"
+    assert receipt.total.epsilon <= BUDGET["epsilon"]
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_without_a_ledger_nothing_is_charged(ledger, cls):
+    est = make(cls, **charged(ledger)).fit(RECORDS)
+    est.set_params(ledger=None, dataset=None)
+    assert not hasattr(fit(est, RECORDS), "receipt_")
+    assert len(ledger.history("people")) == 1
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_a_refused_fit_reads_nothing_and_keeps_the_last_one(ledger, cls):
+    est = make(cls, **charged(ledger)).fit(RECORDS)
+    covariance, receipt = est.covariance_, est.receipt_
+    with pytest.raises(BudgetError, match="'people' has a total budget of epsilon 1 and"):
+        est.fit(UntouchableRecords(*RECORDS.shape))
+    assert est.covariance_ is covariance
+    assert est.receipt_ is receipt
+    assert ledger.history("people") == (receipt,)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_the_charge_comes_before_the_records(ledger, cls):
+    with pytest.raises(AssertionError, match="the records were read"):
+        make(cls, **charged(ledger)).fit(UntouchableRecords(*RECORDS.shape))
+    assert len(ledger.history("people")) == 1
+
+
+def test_records_that_turn_out_bad_have_cost_their_budget(ledger):
+    bad = RECORDS.copy()
+    bad[17, 3] = np.nan
+    with pytest.raises(DataError):
+        make(GaussianCovariance, **charged(ledger)).fit(ArrayRecords(bad))
+    assert len(ledger.history("people")) == 1
+
+
+@pytest.mark.parametrize("changes", [{"epsilon": -1.0}, {"random_state": "x"}, {"dataset": "ape"}])
+def test_bad_parameters_cost_nothing(ledger, changes):
+    est = make(ScreenedCovariance, **{**charged(ledger), **changes})
+    with pytest.raises(ParameterError):
+        est.fit(UntouchableRecords(*RECORDS.shape))
+    assert ledger.history("people") == ()
+
+
+def test_seeded_fits_are_charged_too(ledger):
+    fit(make(GaussianCovariance, **charged(ledger)), RECORDS, seed=1)
+    assert [receipt.charge.private for receipt in ledger.history("people")] == [False]
+    with pytest.raises(BudgetError), pytest.warns(SeededNoiseWarning):
+        make(GaussianCovariance, **charged(ledger), random_state=1).fit(RECORDS)
+
+
+def test_several_fits_cost_less_than_their_sum(ledger):
+    events = []
+    for cls in (*ESTIMATORS, GaussianCovariance):
+        est = make(cls, epsilon=0.4, **charged(ledger)).fit(RECORDS)
+        events += est.release_.guarantee.events
+    spent = ledger.spent("people").epsilon
+    assert spent == compose(events, delta=BUDGET["delta"], pld=False).epsilon
+    assert 0.4 < spent <= 1 < 4 * 0.4
+
+
+@pytest.mark.parametrize("cls", [*ESTIMATORS, MultiscaleCovariance])
+@pytest.mark.parametrize("given", ["ledger", "dataset"])
+def test_both_or_neither(ledger, cls, given):
+    scale = {"scale": 1.0} if cls is MultiscaleCovariance else {}
+    est = make(cls, **{given: charged(ledger)[given]}, **scale)
+    with pytest.raises(ParameterError, match=f"is required where {given} is given"):
+        est.fit(UntouchableRecords(*RECORDS.shape))
+
+
+def test_a_path_does_as_well_and_clones_share_the_file(ledger):
+    by_path = make(GaussianCovariance, epsilon=0.3, ledger=str(ledger.path), dataset="people")
+    by_path.fit(RECORDS)
+    clone(make(GaussianCovariance, epsilon=0.3, **charged(ledger))).fit(RECORDS)
+    assert len(ledger.history("people")) == 2
+    with pytest.raises(LedgerError, match="which is not there"):
+        clone(by_path).set_params(ledger="nowhere.db").fit(UntouchableRecords(*RECORDS.shape))
+    with pytest.raises(ParameterError, match="path must be"):
+        clone(by_path).set_params(ledger=7).fit(UntouchableRecords(*RECORDS.shape))
+
+
+# The multiscale mechanism: slack for finite precision, and the theorem's promise.
+
+
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
+def test_calibrated_fits_and_moments(ledger):
+    """One test, because the plan takes seconds and is kept."""
+    ledger.change_budget("people", 2.5, 1e-6)
+    est = calibrated(**charged(ledger)).fit(RECORDS)
+    guarantee = est.release_.guarantee
+    *events, slack = est.receipt_.charge.events
+    assert tuple(events) == guarantee.events
+    # Finite precision is charged as a distance, which costs more beside other releases.
+    assert isinstance(slack, TotalVariation)
+    distance = total_variation(est.parameters_.schedule)
+    assert distance <= slack.distance <= distance * (1 + 1e-9)
+    assert math.isclose(guarantee.numerical_delta, distance * (1 + math.e))
+    assert est.receipt_.total.epsilon <= 1
+    moments = second_moments(ArrayRecords(RECORDS), est.grid(*RECORDS.shape))
+    est.fit_statistics(moments)
+    est.fit_statistics(wishart_moments(TRUTH, len(RECORDS), random_state=1))
+    with pytest.raises(AssertionError, match="the records were read"):
+        est.fit(UntouchableRecords(*RECORDS.shape))
+    assert [r.charge.private for r in ledger.history("people")] == [True, True, False, True]
+    ledger.change_budget("people", math.nextafter(ledger.spent("people").epsilon, 3), 1e-6)
+    for again in (est.fit_statistics, est.fit):
+        with pytest.raises(BudgetError):
+            again(moments if again == est.fit_statistics else UntouchableRecords(*RECORDS.shape))
+
+
+def test_the_theorem_is_charged_as_promised(ledger):
+    est = MultiscaleCovariance(**BUDGET, row_sparsity=2, scale=1.0, **charged(ledger)).fit(MANY)
+    assert est.receipt_.charge.events == (Approximate(1.0, 1e-6),)
+    with pytest.raises(BudgetError, match="Nothing is left"):
+        est.fit(UntouchableRecords(MANY.n_records, MANY.n_features))
+
+
+def test_a_theorem_that_does_not_hold_costs_nothing(ledger):
+    est = MultiscaleCovariance(**BUDGET, row_sparsity=2, scale=1.0, **charged(ledger))
+    with pytest.raises(PrivacyConditionError, match="n_records"):
+        est.fit(UntouchableRecords(*RECORDS.shape))
+    assert ledger.history("people") == ()
+
+
+# The command line.
+
+
+@pytest.fixture
+def run_fit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", RECORDS)
+
+    def invoke(*args):
+        known = ["fit", "x.npy", "--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "2"]
+        return CliRunner().invoke(cli, known + list(args), prog_name="hushcov")
+
+    return invoke
+
+
+def test_the_command_charges_and_is_refused(ledger, run_fit, tmp_path):
+    options = ("--ledger", "budget.db", "--dataset", "people")
+    first = run_fit(*options)
+    assert first.exit_code == 0, first.output
+    assert "budget.db, dataset people: charged before any record is read" in first.output
+    assert len(ledger.history("people")) == 1
+    second = run_fit(*options, "-o", "second")
+    assert second.exit_code == 7
+    assert "Nothing was charged: do not release." in second.stderr
+    assert not (tmp_path / "second").exists()
+    assert len(ledger.history("people")) == 1
+    guarantee = json.loads((tmp_path / "x-release/release.json").read_text())["guarantee"]
+    assert guarantee["events"] == ledger.history("people")[0].to_dict()["events"]
+
+
+def test_the_command_needs_both_options(run_fit):
+    for option in (("--ledger", "budget.db"), ("--dataset", "people")):
+        result = run_fit(*option)
+        assert result.exit_code == 2
+        assert "--ledger and --dataset must be given together" in result.stderr
+
+
+def test_a_dataset_that_is_not_there(ledger, run_fit, tmp_path):
+    result = run_fit("--ledger", "budget.db", "--dataset", "persons")
+    assert result.exit_code == 2
+    assert "--dataset must be one of this ledger's ('people'), got 'persons'" in result.stderr
+    assert not (tmp_path / "x-release").exists()
