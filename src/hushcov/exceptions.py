@@ -51,6 +51,14 @@ class LedgerError(HushcovError, OSError):
     """The file of a ledger cannot be read, written or trusted: nothing was charged."""
 
 
+class ReleaseError(HushcovError, OSError):
+    """A release cannot be written to its folder, or read from it."""
+
+
+class DamagedReleaseError(ReleaseError):
+    """The files of a release are not what was written: they must not be used."""
+
+
 class CapacityError(HushcovError, ValueError):
     """The request is valid but larger than this implementation can represent or hold."""
 

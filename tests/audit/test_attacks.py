@@ -25,7 +25,9 @@ from hushcov.records import (
 )
 
 ATTACKS = {
-    f"{attack.mechanism}/{attack.name}": attack for name in MECHANISMS for attack in attacks_on(name)
+    f"{attack.mechanism}/{attack.name}": attack
+    for name in MECHANISMS
+    for attack in attacks_on(name)
 }
 
 
@@ -135,7 +137,6 @@ def test_matrix_statistics_are_inner_products():
 def test_the_discriminant_cancels_noise_that_two_numbers_share():
     generator = np.random.default_rng(0)
     shared, own = generator.standard_normal((2, 4000, 1)), generator.standard_normal((2, 4000, 2))
-    first, second = np.hstack([shared, shared], dtype=float)[:0], None
     outputs = shared + 0.01 * own
     first, second = outputs[0], outputs[1] + np.array([0.1, 0.0])
     weights = linear_discriminant(first, second)

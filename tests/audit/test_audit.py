@@ -13,7 +13,7 @@ from hushcov.exceptions import ParameterError
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_no_claim_is_broken(mechanism):
     heard = []
-    results = audit(mechanism, runs=400, seed=3, progress=heard.append)
+    results = audit(mechanism, runs=300, seed=3, progress=heard.append)
     assert [result.pair for result in results] == [item.name for item in attacks_on(mechanism)]
     assert all(result.survives for result in results)
     assert all(0 <= result.ratio <= 1 for result in results)
@@ -35,7 +35,7 @@ def test_an_audit_is_repeatable_and_its_attacks_do_not_depend_on_each_other():
 
 def test_the_worst_pair_of_the_gaussian_is_nearly_as_bad_as_claimed():
     attack = next(item for item in attacks_on("gaussian-row") if item.name == "axes")
-    result = run_attack(attack, 12_000, 1e-3, seed=1)
+    result = run_attack(attack, 20_000, 1e-3, seed=1)
     assert result.method == "Gaussian curve"
     assert 0.8 < result.ratio <= 1
 

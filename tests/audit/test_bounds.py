@@ -24,7 +24,9 @@ CURVE = Promise(4.0, 1e-5, gaussian=True)
 RATES = Promise(1.0, 0.0, gaussian=False)
 
 
-@pytest.mark.parametrize(("errors", "runs"), [(0, 50), (1, 7), (13, 400), (399, 400), (5000, 10**5)])
+@pytest.mark.parametrize(
+    ("errors", "runs"), [(0, 50), (1, 7), (13, 400), (399, 400), (5000, 10**5)]
+)
 @pytest.mark.parametrize("alarm_rate", [0.3, 1e-3, 1e-8])
 def test_the_upper_rate_is_where_so_few_errors_have_the_alarm_rate(errors, runs, alarm_rate):
     upper = float(rate_upper(errors, runs, alarm_rate))
@@ -50,8 +52,8 @@ def test_epsilon_of_randomised_response_and_of_delta():
     for epsilon in (0.1, 1.0, 5.0):
         lie = np.asarray(1 / (1 + math.exp(epsilon)))
         assert float(epsilon_lower(lie, lie, 0.0)) == pytest.approx(epsilon, rel=1e-12)
-    # Whoever gives a record away with probability delta, and says nothing else, has epsilon 0.
-    assert float(epsilon_lower(np.asarray(1e-9), np.asarray(0.99), 0.01)) == 0.0
+    # Giving a record away with probability delta, and saying nothing else, needs no epsilon.
+    assert float(epsilon_lower(np.asarray(1e-9), np.asarray(0.99), 0.01)) < 0
 
 
 def test_mu_of_a_gaussian_mechanism_at_any_threshold():

@@ -16,7 +16,7 @@ from hushcov.mechanisms.multiscale import PublicInputs, certify, theorem_paramet
 from hushcov.report.backend import MissingFiguresError
 
 SMALL = ("--features", 6, "--row-sparsity", 2, "--records", 4_001)
-FILES = {"heatmap.png", "covariance.npy", "integers.npy", "release.json"}
+FILES = {"heatmap.png", "covariance.npy", "integers.npy", "release.json", "release.sha256"}
 
 
 @pytest.fixture

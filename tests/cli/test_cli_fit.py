@@ -24,7 +24,7 @@ BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 PUBLIC = (*BUDGET, "--row-sparsity", 2)
 TRUTH = sparse_covariance("block", 6, 2)
 SCALES = np.array([0.1, 1.0, 30.0, 1.0, 5.0, 2.0])
-FILES = {"integers.npy", "release.json", "covariance.npy", "heatmap.png"}
+FILES = {"integers.npy", "release.json", "release.sha256", "covariance.npy", "heatmap.png"}
 
 
 @pytest.fixture

@@ -96,7 +96,9 @@ def test_release(run, plenty):
     assert "epsilon 0.375 of the promised 1" in text
     assert "0 of 190 pairs are not zero" in text
     files = {path.name for path in Path("out").iterdir()}
-    assert files == {"integers.npy", "release.json", "covariance.npy", "heatmap.png"}
+    assert files == {
+        *("integers.npy", "release.json", "release.sha256", "covariance.npy", "heatmap.png")
+    }
     description = json.loads(Path("out/release.json").read_text())
     estimate = np.load("out/integers.npy") * description["unit"]
     assert np.array_equal(np.load("out/covariance.npy"), estimate)

@@ -303,7 +303,7 @@ class Untouchable:
         raise AssertionError(f"{name} was used although the release must be refused")
 
 
-UNTOUCHABLE = Entropy(Untouchable(), private=True)
+UNTOUCHABLE = Entropy(Untouchable(), private=False)
 
 
 def test_records_of_another_size_are_refused_untouched():

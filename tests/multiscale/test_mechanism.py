@@ -18,7 +18,7 @@ from hushcov.mechanisms.multiscale import (
     release_multiscale,
     theorem_parameters,
 )
-from hushcov.noise import Entropy
+from hushcov.noise import Entropy, entropy_source
 from hushcov.records import IntegerGrid, SecondMoments
 from hushcov.simulate import SimulatedMoments, sparse_covariance, wishart_moments
 
@@ -41,7 +41,7 @@ class Untouchable:
         raise AssertionError(f"noise was drawn ({name}) although the release must be refused")
 
 
-UNTOUCHABLE = Entropy(Untouchable(), private=True)
+UNTOUCHABLE = Entropy(Untouchable(), private=False)
 
 
 def parameters_for(**changes):
@@ -67,8 +67,8 @@ def integer_moments(parameters):
     return SecondMoments((rows.T @ rows).astype(np.int64) * repeats, n, grid)
 
 
-def seeded(seed, *, private=False):
-    return Entropy(np.random.default_rng(seed), private)
+def seeded(seed):
+    return Entropy(np.random.default_rng(seed), private=False)
 
 
 def test_too_few_records_are_refused_before_anything_is_drawn():
@@ -170,7 +170,7 @@ def test_moments_on_another_grid_are_refused():
 @pytest.mark.parametrize("private", [True, False])
 def test_only_secret_noise_on_real_moments_is_called_private(private):
     parameters = parameters_for()
-    entropy = seeded(0, private=private)
+    entropy = entropy_source() if private else seeded(0)
     assert (
         release_multiscale(integer_moments(parameters), parameters, entropy).guarantee.private
         == private
@@ -243,4 +243,6 @@ def test_a_written_release_reads_back(tmp_path):
     assert described["guarantee"]["private"] is False
     assert described["parameters"]["m"] == list(parameters.repetitions)
     assert described["parameters"]["inputs"] == VALID
-    assert sorted(path.name for path in folder.iterdir()) == ["integers.npy", "release.json"]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["integers.npy", "release.json", "release.sha256"]
+    assert release.read(folder) == release

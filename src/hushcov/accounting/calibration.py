@@ -16,7 +16,6 @@ from hushcov.accounting.rdp import RenyiCurve
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
 _PRECISION = 1e-12
-_FAMILY_PRECISION = 1e-9
 _SMALLEST = 1e-150
 
 
@@ -63,6 +62,8 @@ def calibrate(
     epsilon: float,
     delta: float,
     bracket: tuple[float, float],
+    *,
+    precision: float = 1e-9,
 ) -> float:
     """Return the smallest noise multiplier in `bracket` whose events are (epsilon, delta)-DP.
 
@@ -75,6 +76,8 @@ def calibrate(
         The budget.
     bracket
         The positive multipliers to search between. If the lower end is private it is returned.
+    precision
+        Relative distance to the smallest multiplier; the answer is on the private side of it.
 
     Privacy-loss distributions are not used, so that the noise does not depend on whether an
     optional package is installed.
@@ -99,7 +102,7 @@ def calibrate(
             f"no noise up to {high!r} gives epsilon = {epsilon!r}, delta = {delta!r}: "
             "raise the upper end of bracket or the budget."
         )
-    return _bisect(holds, high, low, _FAMILY_PRECISION)
+    return _bisect(holds, high, low, precision)
 
 
 def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:

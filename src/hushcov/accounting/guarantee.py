@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, get_args
 
 from hushcov._validation import check_choice, check_real
@@ -104,6 +104,15 @@ class Guarantee:
             "preconditions": list(self.preconditions),
         }
 
+    @classmethod
+    def from_dict(cls, data: object) -> Guarantee:
+        """Return the guarantee that `to_dict` turned into plain data, checked anew."""
+        found = _exact_fields("guarantee", data, cls)
+        if not isinstance(found["events"], list):
+            raise ParameterError("guarantee.events must be a list: pass what to_dict returned.")
+        events = tuple(_event_from_dict(event) for event in found["events"])
+        return cls(**found | {"events": events})
+
     def _events_in_words(self) -> str:
         counts = Counter(repr(event) for event in self.events)
         return "; ".join(f"{n} x {event}" if n > 1 else event for event, n in counts.items())
@@ -124,3 +133,24 @@ class Guarantee:
                 "With secret noise the same mechanism would give",
             )
         return "\n".join(lines)
+
+
+def _event_from_dict(data: object) -> Event:
+    kinds = {kind.__name__: kind for kind in get_args(Event)}
+    named = data.get("type") if isinstance(data, dict) else None
+    if not isinstance(named, str) or named not in kinds:
+        raise ParameterError(f"type of an event must be one of {', '.join(kinds)}: choose one.")
+    assert isinstance(data, dict)
+    values = {name: value for name, value in data.items() if name != "type"}
+    event: Event = kinds[named](**_exact_fields(named, values, kinds[named]))
+    return event
+
+
+def _exact_fields(what: str, data: object, kind: type[Any]) -> dict[str, Any]:
+    expected = [field.name for field in fields(kind)]
+    if not isinstance(data, dict) or set(data) != set(expected):
+        raise ParameterError(
+            f"{what} must have the fields {', '.join(expected)} and no other: pass what to_dict "
+            "returned."
+        )
+    return data

@@ -105,7 +105,8 @@ def run_attack(
     for statistic in attack.statistics:
         weights = statistic.fitted(*chosen)
         values = [weighted_sums(half, weights) for half in chosen]
-        rule, bound = best_rule(values[0], values[1], promise, alarm_rate)
+        # A stricter bound than is used later prefers rules that are good by more than luck.
+        rule, bound = best_rule(values[0], values[1], promise, alarm_rate**2)
         candidates.append((bound, statistic.name, weights, rule))
     _, name, weights, rule = max(candidates, key=lambda candidate: candidate[0])
     values = [weighted_sums(half, weights) for half in counted]

@@ -9,6 +9,7 @@ runs and its errors are counted on the other half, so that choosing it costs no 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,19 +64,18 @@ def rate_upper(errors: npt.ArrayLike, runs: int, alarm_rate: float) -> FloatArra
 def epsilon_lower(
     false_positive_rate: FloatArray, miss_rate: FloatArray, delta: float
 ) -> FloatArray:
-    """The epsilon without which no test has errors this rare, at least 0.
+    """The epsilon without which no test has errors this rare; below 0 it says nothing.
 
     (epsilon, delta)-DP says 1 - miss_rate <= e^epsilon false_positive_rate + delta.
     """
     caught = np.maximum(1 - delta - miss_rate, 0)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.maximum(np.log(caught / false_positive_rate), 0))
+        return np.asarray(np.log(caught / false_positive_rate))
 
 
 def mu_lower(false_positive_rate: FloatArray, miss_rate: FloatArray) -> FloatArray:
-    """The mu without which no test of a Gaussian mechanism has errors this rare, at least 0."""
-    distance = -special.ndtri(false_positive_rate) - special.ndtri(miss_rate)
-    return np.asarray(np.maximum(distance, 0))
+    """The mu without which no test of a Gaussian mechanism has errors this rare, or below 0."""
+    return np.asarray(-special.ndtri(false_positive_rate) - special.ndtri(miss_rate))
 
 
 def measured_epsilon(
@@ -93,7 +93,7 @@ def measured_epsilon(
     false_positive_rate = rate_upper(positives, n_false, alarm_rate / 2)
     miss_rate = rate_upper(misses, n_missed, alarm_rate / 2)
     if not promise.gaussian:
-        return float(epsilon_lower(false_positive_rate, miss_rate, promise.delta))
+        return max(0.0, float(epsilon_lower(false_positive_rate, miss_rate, promise.delta)))
     mu = float(mu_lower(false_positive_rate, miss_rate))
     return gaussian_epsilon(mu, promise.delta) if mu > 0 else 0.0
 
@@ -105,7 +105,7 @@ def best_rule(
 
     The bound is for comparing rules: on the runs that chose the rule it is too large.
     """
-    best = (Rule(1, 0.0, False), -1.0)
+    best = (Rule(1, 0.0, False), -math.inf)
     for sign in (1, -1):
         ordered = np.sort(sign * first), np.sort(sign * second)
         thresholds = _thresholds(*ordered)

@@ -112,7 +112,8 @@ def _print(results: list[AuditResult], seconds: float, figure: Path | None) -> N
     out = console()
     show(out, _table(results))
     broken = sum(not result.survives for result in results)
-    verdict = f"{broken} attacks break a claim" if broken else "every claim survives"
+    verb = "breaks" if broken == 1 else "break"
+    verdict = f"{broken} {verb} a claim" if broken else "every claim survives"
     heading(out, f"{len(results)} attacks: {verdict}. {seconds:.0f} s.")
     paragraph(
         out,

@@ -7,11 +7,13 @@ import click
 from hushcov.exceptions import (
     BudgetError,
     CapacityError,
+    DamagedReleaseError,
     DataError,
     HushcovError,
     LedgerError,
     ParameterError,
     PrivacyConditionError,
+    ReleaseError,
 )
 
 CHECK_FAILED = 1
@@ -20,7 +22,7 @@ BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 
 EXIT_CODES = {
     0: "done",
-    CHECK_FAILED: "a check failed (verify, audit)",
+    CHECK_FAILED: "a check failed (verify, audit, show)",
     2: "an option is missing, unknown or outside its range",
     3: "the records cannot be used as they are",
     4: "the privacy condition does not hold: nothing was released",
@@ -40,6 +42,8 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (CapacityError, 5),
     (MemoryError, 5),
     (LedgerError, 6),
+    (DamagedReleaseError, CHECK_FAILED),
+    (ReleaseError, 6),
     (HushcovError, 2),
     (OSError, 6),
     (ImportError, 6),

@@ -221,15 +221,19 @@ def _charged(
 
 
 def _write(folder: Path, job: Job) -> str:
-    """Write the release and the estimate, and draw it if possible; say what the figure shows."""
-    job.release.write(folder)
-    np.save(folder / "covariance.npy", job.covariance)
-    correlations = released_correlations(job.covariance, job.scale)
-    try:
-        write_release_heatmap(folder / "heatmap.png", correlations)
-    except MissingFiguresError as error:
-        return f"not drawn: {error}"
-    return "the estimated correlations as a picture"
+    """Write the release with the estimate, and its picture if possible; say what that shows."""
+    notes = ["the estimated correlations as a picture"]
+
+    def attach(draft: Path) -> None:
+        np.save(draft / "covariance.npy", job.covariance)
+        correlations = released_correlations(job.covariance, job.scale)
+        try:
+            write_release_heatmap(draft / "heatmap.png", correlations)
+        except MissingFiguresError as error:
+            notes.append(f"not drawn: {error}")
+
+    job.release.write(folder, attach=attach)
+    return notes[-1]
 
 
 def _files(out: Console, folder: Path, figure: str) -> None:
@@ -240,6 +244,7 @@ def _files(out: Console, folder: Path, figure: str) -> None:
             ("covariance.npy", "the estimate, in the unit of the data"),
             ("integers.npy", "what was released: integers"),
             ("release.json", "their unit, scales, guarantee and every public parameter"),
+            ("release.sha256", "the seal, which 'hushcov show' verifies"),
             ("heatmap.png", figure),
         ),
     )

@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hushcov.mechanisms.release_files import DESCRIPTION, RELEASE_FILES, check_place
 from hushcov.report.backend import new_figure
-
-DESCRIPTION = "release.json"
-RELEASE_FILES = ("integers.npy", DESCRIPTION, "covariance.npy", "heatmap.png")
 
 
 @contextmanager
@@ -29,9 +27,8 @@ def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]
         )
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{folder} cannot be written to: choose another one with --output.")
     try:
+        check_place(folder, overwrite=replace_simulated)
         yield folder
     except BaseException:
         if made and not any(folder.iterdir()):

@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": "See a private release of simulated records, in a few seconds.",
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in a .npy file.",
+    "show": "Verify a release on disk, and say what it is and what it promises.",
     "params": "Every public quantity of the paper's theorem, and how many records it needs.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
     "verify": "Check the theorem, claim by claim, at its own constants.",

@@ -144,9 +144,33 @@ def tell_entries(out: Console, data: Simulated, estimator: PrivateSparseCovarian
 def tell_files(
     out: Console, folder: Path, data: Simulated, estimator: PrivateSparseCovariance
 ) -> None:
-    """Write the release, draw the heat map, and name the files."""
-    estimator.release_.write(folder)
-    np.save(folder / "covariance.npy", estimator.covariance_)
+    """Write the release with its heat map, and name the files."""
+    figures = ["truth and release side by side: look at this one"]
+
+    def attach(draft: Path) -> None:
+        np.save(draft / "covariance.npy", estimator.covariance_)
+        try:
+            _draw(draft / "heatmap.png", data, estimator)
+        except MissingFiguresError as error:
+            figures.append(f"not drawn: {error}")
+
+    # What is there already was simulated too, or the folder would not have been reserved.
+    estimator.release_.write(folder, overwrite=True, attach=attach)
+    heading(out, "6. Files")
+    facts(
+        out,
+        (
+            (f"{folder}/heatmap.png", figures[-1]),
+            (f"{folder}/covariance.npy", "the estimate"),
+            (f"{folder}/integers.npy", "what was released: integers"),
+            (f"{folder}/release.json", "their unit, the guarantee and every public parameter"),
+            (f"{folder}/release.sha256", f"the seal, which 'hushcov show {folder}' verifies"),
+        ),
+    )
+    paragraph(out, "\nNext: 'hushcov plan' for your sizes, 'hushcov fit' for your records.")
+
+
+def _draw(path: Path, data: Simulated, estimator: PrivateSparseCovariance) -> None:
     n, d = data.records.shape
     guarantee = estimator.release_.guarantee
     note = (
@@ -154,20 +178,4 @@ def tell_files(
         f"delta = {number(guarantee.delta)}, by {estimator.mechanism_}."
     )
     estimate = data.in_true_units(estimator.covariance_)
-    try:
-        path = folder / "heatmap.png"
-        write_truth_figure(path, data.correlation, estimate, note=note)
-        figure = "truth and release side by side: look at this one"
-    except MissingFiguresError as error:
-        figure = f"not drawn: {error}"
-    heading(out, "6. Files")
-    facts(
-        out,
-        (
-            (f"{folder}/heatmap.png", figure),
-            (f"{folder}/covariance.npy", "the estimate"),
-            (f"{folder}/integers.npy", "what was released: integers"),
-            (f"{folder}/release.json", "their unit, the guarantee and every public parameter"),
-        ),
-    )
-    paragraph(out, "\nNext: 'hushcov plan' for your sizes, 'hushcov fit' for your records.")
+    write_truth_figure(path, data.correlation, estimate, note=note)

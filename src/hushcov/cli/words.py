@@ -21,7 +21,7 @@ def privacy_promise(epsilon: float, delta: float) -> str:
     return (
         f"({number(epsilon)}, {number(delta)})-differential privacy: replacing any one record "
         f"changes the probability of any outcome by at most a factor e^epsilon = "
-        f"{math.exp(epsilon):.3g}, plus delta = {number(delta)}."
+        f"{math.exp(min(epsilon, 700)):.3g}, plus delta = {number(delta)}."
     )
 
 

@@ -28,7 +28,7 @@ from hushcov.accounting import (
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.release import Release
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 
 CLIPPINGS = ("row", "coordinate")
@@ -302,6 +302,7 @@ def release_gaussian(
             f"records must be {inputs.n_records:,} of {inputs.n_features} features as declared, "
             f"got {records.n_records:,} of {records.n_features}: declare their true size."
         )
+    check_entropy(entropy)
     guarantee = certify_gaussian(parameters, private=entropy.private)
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     gram = row_bounded_gram(

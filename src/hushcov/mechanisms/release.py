@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._version import __version__
 from hushcov.accounting import Guarantee
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Release:
     """A released symmetric matrix: `integers * unit`, times the scales of its two features.
 
@@ -51,20 +50,59 @@ class Release:
         mask[rows, columns] = mask[columns, rows] = True
         return mask
 
-    def write(self, folder: str | Path) -> Path:
-        """Write `integers.npy` and `release.json` into `folder`, and return the folder."""
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        np.save(path / "integers.npy", self.integers)
-        description = {
-            "hushcov": __version__,
-            "mechanism": self.mechanism,
-            "unit": self.unit,
-            "guarantee": self.guarantee.to_dict(),
-            "parameters": dict(self.parameters),
-            "feature_scale": None if self.feature_scale is None else self.feature_scale.tolist(),
-            "noise_sd": self.noise_sd,
-            "selected": None if self.selected is None else self.selected.tolist(),
-        }
-        (path / "release.json").write_text(json.dumps(description, indent=1) + "\n")
-        return path
+    def write(
+        self,
+        folder: str | Path,
+        *,
+        overwrite: bool = False,
+        column_names: Sequence[str] | None = None,
+        attach: Callable[[Path], object] | None = None,
+    ) -> Path:
+        """Write the release into a new or empty `folder`, and return the folder.
+
+        Whenever the program ends, the folder holds all of the release or nothing of it. A release
+        that is there already is replaced only with `overwrite`, in one step. `attach` may write
+        further files into the folder it is called with, which become part of the release.
+        """
+        from hushcov.mechanisms.release_files import write_release
+
+        return write_release(
+            self, folder, overwrite=overwrite, column_names=column_names, attach=attach
+        )
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Release:
+        """Read a release that `write` wrote; anything that was changed since is an error."""
+        from hushcov.mechanisms.release_files import read_release
+
+        return read_release(folder).release
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same, bit for bit; lists and tuples in parameters are alike."""
+        if not isinstance(other, Release):
+            return NotImplemented
+        return (
+            (self.mechanism, self.unit, self.guarantee, self.noise_sd)
+            == (other.mechanism, other.unit, other.guarantee, other.noise_sd)
+            and _same(self.integers, other.integers)
+            and _same(self.feature_scale, other.feature_scale)
+            and _same(self.selected, other.selected)
+            and _plain(self.parameters) == _plain(other.parameters)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays can change
+
+
+def _same(one: npt.NDArray[Any] | None, other: npt.NDArray[Any] | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.dtype == other.dtype and np.array_equal(one, other)
+
+
+def _plain(value: object) -> object:
+    """Mappings as dicts and tuples as lists, as JSON keeps them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value

@@ -19,7 +19,7 @@ from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.mechanisms.inputs import LARGEST_CALIBRATED_N
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import Progress, Records, log2_histogram
 from hushcov.records.histogram import LARGEST_EXPONENT, SMALLEST_EXPONENT
 
@@ -136,6 +136,7 @@ def release_scales(
             f"declared, got {records.n_records:,} with {records.n_features}: declare their true "
             "size."
         )
+    check_entropy(entropy)
     counts = log2_histogram(records, progress=progress)
     noise = rounded_normal(entropy.generator, parameters.sigma, counts.size)
     counts += noise.reshape(counts.shape)  # proof: step 2

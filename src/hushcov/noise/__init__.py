@@ -1,7 +1,7 @@
 """Random bits and the exact samplers built on them."""
 
 from hushcov.noise.binomial import binomial
-from hushcov.noise.entropy import Entropy, entropy_source
+from hushcov.noise.entropy import Entropy, check_entropy, entropy_source
 from hushcov.noise.gumbel_top import gumbel_top
 from hushcov.noise.order_statistics import Band, PointFamily, Selection, select_largest
 from hushcov.noise.rounded_normal import rounded_normal
@@ -12,6 +12,7 @@ __all__ = [
     "PointFamily",
     "Selection",
     "binomial",
+    "check_entropy",
     "entropy_source",
     "gumbel_top",
     "rounded_normal",

@@ -290,9 +290,11 @@ def _sampling_noise(
     ref: Reference, n_records: int, n_draws: int, generator: np.random.Generator
 ) -> FloatArray:
     """S - Sigma on the support: Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian."""
-    G = generator.standard_normal((n_draws, *ref.matrix.shape))
+    few = min(n_draws, _MOST_PARTS)  # used again and again: they cost most and matter least
+    G = generator.standard_normal((few, *ref.matrix.shape))
     noise = ref.root @ (G + G.transpose(0, 2, 1)) @ ref.root
-    return np.asarray(noise[:, ref.rows, ref.columns] / math.sqrt(2 * n_records))
+    noise = noise[:, ref.rows, ref.columns] / math.sqrt(2 * n_records)
+    return np.asarray(noise[np.arange(n_draws) % few])
 
 
 def _false_pairs(

@@ -16,7 +16,7 @@ from hushcov.mechanisms.multiscale.parameters import TheoremParameters
 from hushcov.mechanisms.multiscale.reconstruction import value_integers
 from hushcov.mechanisms.multiscale.transcript import sample_transcript
 from hushcov.mechanisms.release import Release
-from hushcov.noise import Entropy
+from hushcov.noise import Entropy, check_entropy
 from hushcov.records import IntegerGrid, SecondMoments
 from hushcov.simulate import SimulatedMoments
 
@@ -136,6 +136,7 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
     See `certify`. Integer moments must have been computed on `grid_for(parameters)`. Simulated
     moments give a release marked not private.
     """
+    check_entropy(entropy)
     simulated = isinstance(moments, SimulatedMoments)
     guarantee = certify(
         parameters, private=entropy.private and not simulated, exact_statistic=simulated

@@ -22,7 +22,7 @@ from hushcov.mechanisms.screened.parameters import (
     size_cap,
     sum_sigma,
 )
-from hushcov.noise import Entropy, gumbel_top, rounded_normal
+from hushcov.noise import Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.records import (
     FeatureGrid,
     ProductMap,
@@ -83,6 +83,7 @@ def release_screened(
     See `certify_screened`. `feature_scale` is public or was released before. Selected pairs are
     part of the release, also those whose value comes out as zero.
     """
+    check_entropy(entropy)
     guarantee = certify_screened(parameters, private=entropy.private)  # proof: step 8
     _check_size(records, parameters)
     d = parameters.inputs.n_features

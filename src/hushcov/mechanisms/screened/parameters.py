@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
@@ -17,7 +18,7 @@ from hushcov.accounting import (
     calibrate_zcdp,
     smallest_sigma,
 )
-from hushcov.exceptions import CapacityError
+from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.screened.design import (
     ScreenedDesign,
@@ -43,7 +44,9 @@ _LARGEST_HALF_WIDTH = 2047
 _LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
 _NORM_SHARE = 0.02  # of the budget, for a private norm bound
 _UP = 1 + 2.0**-50  # makes up for two roundings
-_BRACKET = (0.1, 10.0)  # of noise over that of the zCDP bound
+# Noise over that of the zCDP bound: where it usually is, then where it can be.
+_BRACKETS = ((0.9, 1.02), (0.1, 10.0))
+_NOISE_PRECISION = 1e-6
 
 
 @dataclass(frozen=True)
@@ -226,8 +229,24 @@ def screened_parameters(
 
     if not certified:
         return draft(1.0)
+    return draft(_multiplier(lambda m: draft(m).events, inputs))
+
+
+def _multiplier(events: Callable[[float], tuple[Event, ...]], inputs: ReleaseInputs) -> float:
+    """The least noise that the accountant certifies, within a millionth."""
+    for low, high in _BRACKETS[:-1]:
+        try:
+            found = calibrate(
+                events, inputs.epsilon, inputs.delta, (low, high), precision=_NOISE_PRECISION
+            )
+        except PrivacyConditionError:
+            continue
+        if found > low:
+            return found
     # proof: step 8
-    return draft(calibrate(lambda m: draft(m).events, inputs.epsilon, inputs.delta, _BRACKET))
+    return calibrate(
+        events, inputs.epsilon, inputs.delta, _BRACKETS[-1], precision=_NOISE_PRECISION
+    )
 
 
 def _levels(

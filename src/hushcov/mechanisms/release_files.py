@@ -1,0 +1,380 @@
+"""A release on disk: written whole or not at all, and verified when it is read.
+
+A release is a folder: `integers.npy`, `release.json` with everything else and with the size and
+SHA-256 checksum of every file, and `release.sha256` with the checksum of `release.json`. It is
+made under another name next to its place, forced to the disk, and moved there in one step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import platform
+import secrets
+import shutil
+import stat
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+from hushcov._version import __version__
+from hushcov.exceptions import CapacityError, DamagedReleaseError, ParameterError, ReleaseError
+from hushcov.mechanisms.release import Release
+from hushcov.mechanisms.release_schema import (
+    FORMAT,
+    check_column_names,
+    check_files,
+    check_written,
+    describe,
+    parse,
+    rebuild,
+)
+
+INTEGERS, DESCRIPTION, SEAL = "integers.npy", "release.json", "release.sha256"
+#: Everything that hushcov itself puts into the folder of a release.
+RELEASE_FILES = (INTEGERS, DESCRIPTION, SEAL, "covariance.npy", "heatmap.png")
+_MOST_DESCRIPTION = 2**30
+_MOST_SEAL = 1000
+_AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of Linux's renameat2
+
+Folder = str | os.PathLike[str]
+Attach = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class StoredRelease:
+    """A verified release, with what its files say beside it.
+
+    `unlisted` names what lies in the folder without being part of the release.
+    """
+
+    release: Release
+    column_names: tuple[str, ...] | None
+    written: str
+    versions: Mapping[str, str]
+    files: tuple[str, ...]
+    unlisted: tuple[str, ...]
+    description: Mapping[str, Any]
+
+
+def write_release(
+    release: Release,
+    folder: Folder,
+    *,
+    overwrite: bool = False,
+    column_names: Sequence[str] | None = None,
+    attach: Attach | None = None,
+) -> Path:
+    """Write a release so that `folder` holds all of it or nothing, whenever the program ends.
+
+    `attach` may write further files into the folder it is called with; they get checksums too.
+    """
+    path = _path(folder)
+    description = _checked_description(release, column_names)
+    with _written(path):
+        place = Path(os.path.realpath(path))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        replaced = _check_place(path, place, overwrite=overwrite)
+        draft = _sibling(place)
+        try:
+            _fill(draft, release, description, attach)
+            _move(draft, place, replaced=replaced)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)  # what failed, or what was replaced
+    return path
+
+
+def read_release(folder: Folder) -> StoredRelease:
+    """Read a release and verify every file of it, or say what is wrong."""
+    path = _path(folder)
+    try:
+        return _read(path)
+    except DamagedReleaseError as error:
+        raise DamagedReleaseError(
+            f"{path} holds no valid release: {error}. Restore it from a copy; do not use it."
+        ) from None
+    except ReleaseError:
+        raise
+    except MemoryError:
+        raise CapacityError(f"{path} holds a release larger than memory: use more.") from None
+    except (OSError, ValueError) as error:  # ValueError: a path that cannot be one
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise ReleaseError(f"{path} cannot be read: {reason}. Check the path.") from None
+
+
+def check_place(folder: Folder, *, overwrite: bool = False) -> None:
+    """Find out now, by moving an empty folder there, that a release can be written."""
+    path = _path(folder)
+    with _written(path):
+        place = Path(os.path.realpath(path))
+        replaced = _check_place(path, place, overwrite=overwrite)
+        trial = _sibling(place)
+        try:
+            if not replaced and place.exists():
+                os.rename(trial, place)
+        finally:
+            shutil.rmtree(trial, ignore_errors=True)
+
+
+def _path(folder: object) -> Path:
+    if not isinstance(folder, str | os.PathLike) or not isinstance(os.fspath(folder), str):
+        raise ParameterError(
+            f"folder must be a path, got a {type(folder).__name__}: name the folder of a release."
+        )
+    return Path(folder)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Answer what the operating system refuses with a typed error."""
+    try:
+        yield
+    except ReleaseError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise ReleaseError(
+            f"{path} cannot be written: {reason}. Check the path, its permissions and the disk."
+        ) from None
+
+
+def _checked_description(release: Release, column_names: Sequence[str] | None) -> dict[str, Any]:
+    """Describe the release, and make sure that it will be the same when it is read."""
+    try:
+        description = describe(release, column_names)
+        check_column_names(description["column_names"], len(release.integers))
+        content = json.dumps(description, allow_nan=False)
+        same = rebuild(json.loads(content), release.integers) == release
+    except DamagedReleaseError as error:
+        raise ReleaseError(f"release cannot be written: {error}. Correct this field.") from None
+    except (TypeError, ValueError, RecursionError):
+        same = False
+    if not same:
+        raise ReleaseError(
+            "release must consist of plain, finite numbers and text to be written: convert its "
+            "parameters and column_names to what JSON can hold."
+        )
+    return description
+
+
+def _check_place(path: Path, place: Path, *, overwrite: bool) -> bool:
+    """Refuse a place that holds anything but a release that may go; say whether there is one."""
+    if place == Path.cwd():
+        raise ReleaseError(
+            f"{path} must not be the current folder, which cannot be replaced by a release: "
+            "name a folder in it."
+        )
+    if not place.is_dir():
+        return False  # if it is something else, moving a folder there fails
+    names = {each.name for each in place.iterdir()}
+    if not names:
+        return False
+    if DESCRIPTION not in names or names - _known_names(place):
+        raise ReleaseError(
+            f"{path} must be a new or empty folder, and holds other files: a release is moved "
+            "there as a whole. Choose another folder."
+        )
+    if not overwrite:
+        raise ReleaseError(
+            f"{path} already holds a release, which cost privacy budget: choose another folder, "
+            "move it away, or pass overwrite=True to replace it."
+        )
+    return True
+
+
+def _known_names(place: Path) -> set[str]:
+    """Names that belong to the release at `place`, even if it is damaged."""
+    try:
+        listed = set(parse(_content(place, DESCRIPTION, _MOST_DESCRIPTION))["files"])
+    except (OSError, TypeError):
+        listed = set()
+    return listed | set(RELEASE_FILES)
+
+
+def _sibling(place: Path) -> Path:
+    """Make an empty folder next to `place`, open to the same people if `place` exists."""
+    draft = place.with_name(f".hushcov-{secrets.token_hex(8)}.partial")
+    draft.mkdir()
+    if place.is_dir():
+        draft.chmod(stat.S_IMODE(place.stat().st_mode))
+    return draft
+
+
+def _fill(
+    draft: Path, release: Release, description: dict[str, Any], attach: Attach | None
+) -> None:
+    with (draft / INTEGERS).open("wb") as file:
+        integers = np.ascontiguousarray(release.integers, dtype="<i8")
+        npy.write_array(file, integers, version=(1, 0), allow_pickle=False)
+    if attach is not None:
+        attach(draft)
+    files = {}
+    for each in sorted(draft.iterdir()):
+        files[each.name] = {"bytes": each.stat().st_size, "sha256": _digest(each)}
+    about = {
+        "format": FORMAT,
+        "hushcov": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    content = json.dumps(about | description | {"files": files}, indent=1, allow_nan=False) + "\n"
+    (draft / DESCRIPTION).write_bytes(content.encode())
+    (draft / SEAL).write_bytes(_seal(content.encode()))
+    for each in draft.iterdir():
+        _to_disk(each)
+    _to_disk(draft)
+
+
+def _seal(description: bytes | bytearray) -> bytes:
+    """The line by which `sha256sum --check` verifies `release.json`."""
+    return f"{hashlib.sha256(description).hexdigest()}  {DESCRIPTION}\n".encode()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _move(draft: Path, place: Path, *, replaced: bool) -> None:
+    """Give `draft` the name `place` in one step; a release there is `draft` afterwards."""
+    if not replaced:
+        os.rename(draft, place)
+    elif not _exchange(draft, place):
+        # Not in one step here: for a moment there is no release, but never a part of one.
+        aside = _sibling(place)
+        os.rename(place, aside)
+        os.rename(draft, place)
+        shutil.rmtree(aside, ignore_errors=True)
+    _to_disk(place.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step; False where the system cannot."""
+    if sys.platform != "linux":
+        return False
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return False
+    here = _AT_CURRENT_FOLDER
+    if rename(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def _read(path: Path) -> StoredRelease:
+    if not path.is_dir() or not os.path.lexists(path / DESCRIPTION):
+        raise ReleaseError(
+            f"{path} must be the folder of a release, with {DESCRIPTION} in it: check the path."
+        )
+    seal = _content(path, SEAL, _MOST_SEAL)
+    content = _content(path, DESCRIPTION, _MOST_DESCRIPTION)
+    if seal != _seal(content):
+        raise DamagedReleaseError(f"{DESCRIPTION} does not match its checksum in {SEAL}")
+    description = parse(content)
+    check_written(description)
+    files = description["files"]
+    check_files(files, INTEGERS)
+    for name in files:
+        _verify(path, name, files[name])
+    integers = _integers(_content(path, INTEGERS, files[INTEGERS]["bytes"]))
+    release = rebuild(description, integers)
+    names = description["column_names"]
+    own = {*files, DESCRIPTION, SEAL}
+    return StoredRelease(
+        release=release,
+        column_names=None if names is None else tuple(names),
+        written=description["written"],
+        versions={name: description[name] for name in ("hushcov", "numpy", "python")},
+        files=tuple(files),
+        unlisted=tuple(sorted(each.name for each in path.iterdir() if each.name not in own)),
+        description=description,
+    )
+
+
+def _verify(path: Path, name: str, about: Mapping[str, Any]) -> None:
+    with _opened(path, name) as (descriptor, size):
+        if size != about["bytes"]:
+            raise DamagedReleaseError(f"{name} has {size:,} bytes instead of {about['bytes']:,}")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != about["sha256"]:
+                raise DamagedReleaseError(f"{name} does not match its checksum in {DESCRIPTION}")
+
+
+def _content(path: Path, name: str, at_most: int) -> bytearray:
+    with _opened(path, name) as (descriptor, size):
+        if size > at_most:
+            raise DamagedReleaseError(f"{name} has more than {at_most:,} bytes")
+        content = bytearray(size)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            if file.readinto(content) != size:
+                raise DamagedReleaseError(f"{name} changed while it was read")
+    return content
+
+
+@contextmanager
+def _opened(path: Path, name: str) -> Iterator[tuple[int, int]]:
+    """Open an ordinary file of the folder; anything else could wait or go on for ever."""
+    try:
+        descriptor = os.open(path / name, os.O_RDONLY | os.O_NONBLOCK)
+    except (FileNotFoundError, ValueError):
+        raise DamagedReleaseError(f"{name} is missing") from None
+    except OSError as error:
+        raise DamagedReleaseError(f"{name} cannot be opened ({error.strerror})") from None
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise DamagedReleaseError(f"{name} is not an ordinary file")
+        yield descriptor, about.st_size
+    finally:
+        os.close(descriptor)
+
+
+def _integers(content: bytearray) -> npt.NDArray[np.int64]:
+    """The matrix in the bytes of a .npy file; nothing is unpickled or allocated on its word."""
+    file = BytesIO(content)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            version = npy.read_magic(file)
+            shape, by_columns, dtype = npy.read_array_header_1_0(file)
+    except Exception:  # numpy's header parser lets errors of many types through
+        _not_integers("has a damaged header")
+    if version != (1, 0) or by_columns or dtype.str != "<i8":
+        _not_integers("must hold 64-bit integers by rows, in version 1.0 of its format")
+    if len(shape) != 2 or shape[0] != shape[1] or min(shape) < 1:
+        _not_integers("must hold a square matrix")
+    start = file.tell()
+    if len(content) - start != 8 * shape[0] * shape[1]:
+        _not_integers("is longer or shorter than its header says")
+    matrix = np.frombuffer(content, dtype="<i8", offset=start).reshape(shape)
+    return matrix.astype(np.int64, copy=False)
+
+
+def _not_integers(reason: str) -> NoReturn:
+    raise DamagedReleaseError(f"{INTEGERS} {reason}")

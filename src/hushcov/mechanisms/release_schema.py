@@ -1,0 +1,217 @@
+"""What `release.json` says of a release, and the checks under which it is believed again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from hushcov.accounting import Guarantee
+from hushcov.exceptions import DamagedReleaseError, HushcovError
+from hushcov.mechanisms.release import Release
+
+FORMAT = 1
+_FIELDS = (
+    *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
+    *("n_features", "guarantee", "parameters", "feature_scale", "noise_sd", "selected"),
+    *("column_names", "files"),
+)
+
+IntArray = npt.NDArray[np.int64]
+
+
+def describe(release: Release, column_names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return everything but the integers as plain data; the writer adds when, by what, files."""
+    scale, selected, noise_sd = release.feature_scale, release.selected, release.noise_sd
+    return {
+        "private": release.guarantee.private,
+        "mechanism": release.mechanism,
+        "unit": release.unit,
+        "n_features": len(release.integers),
+        "guarantee": release.guarantee.to_dict(),
+        "parameters": dict(release.parameters),
+        "feature_scale": None if scale is None else scale.tolist(),
+        "noise_sd": None if noise_sd is None else list(noise_sd),
+        "selected": None if selected is None else selected.tolist(),
+        "column_names": None if column_names is None else list(column_names),
+    }
+
+
+def parse(content: bytes | bytearray) -> dict[str, Any]:
+    """Read JSON strictly: no key twice, no number that is not finite."""
+    try:
+        found = json.loads(
+            content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError):
+        raise DamagedReleaseError("release.json is not strict JSON in UTF-8") from None
+    if not isinstance(found, dict):
+        raise DamagedReleaseError("release.json must be an object with named fields")
+    if found.get("format") != FORMAT or isinstance(found["format"], bool):
+        raise DamagedReleaseError(
+            f"release.json must have format {FORMAT}, which is what this hushcov reads"
+        )
+    _check_names("release.json", found, _FIELDS)
+    return found
+
+
+def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
+    """Return the release that was described, or say which field cannot be right."""
+    d = len(integers)
+    _check_integers(integers)
+    if type(description["n_features"]) is not int or description["n_features"] != d:
+        _wrong("n_features", "the number of rows of integers.npy")
+    guarantee = _guarantee(description["guarantee"])
+    if description["private"] is not guarantee.private:
+        _wrong("private", "what the guarantee says")
+    mechanism, parameters = description["mechanism"], description["parameters"]
+    if not isinstance(mechanism, str) or not mechanism:
+        _wrong("mechanism", "a name")
+    if not isinstance(parameters, dict) or not all(isinstance(key, str) for key in parameters):
+        _wrong("parameters", "an object with named fields")
+    check_column_names(description["column_names"], d)
+    scale, noise_sd = description["feature_scale"], description["noise_sd"]
+    if scale is not None:
+        scale = np.array(_numbers("feature_scale", scale, d), dtype=np.float64)
+    if noise_sd is not None:
+        noise_sd = tuple(_numbers("noise_sd", noise_sd, 2))
+    release = Release(
+        mechanism=mechanism,
+        integers=integers,
+        unit=_unit(description["unit"]),
+        guarantee=guarantee,
+        parameters=parameters,
+        feature_scale=scale,
+        noise_sd=noise_sd,
+        selected=_selected(description["selected"], d),
+    )
+    if integers[~release.released].any():
+        _wrong("selected", "all pairs that have a value in integers.npy")
+    return release
+
+
+def check_written(description: Mapping[str, Any]) -> None:
+    """Check when and by what the release was written."""
+    for name in ("hushcov", "numpy", "python"):
+        if not isinstance(description[name], str) or not description[name]:
+            _wrong(name, "a version")
+    try:
+        offset = datetime.fromisoformat(description["written"]).utcoffset()
+    except (TypeError, ValueError):
+        offset = None
+    if offset != timedelta(0):
+        _wrong("written", "a time in UTC, like 2026-01-31T12:00:00+00:00")
+
+
+def check_files(files: object, required: str) -> None:
+    """Check names, sizes and checksums for their form; a name may not leave the folder."""
+    if not isinstance(files, dict) or required not in files:
+        _wrong("files", f"a list of files with {required}")
+    for name, about in files.items():
+        if not plain_name(name):
+            _wrong("files", "names of files in the same folder")
+        if not isinstance(about, dict):
+            _wrong("files", "the size and the checksum of each file")
+        _check_names("files", about, ("bytes", "sha256"))
+        size, digest = about["bytes"], about["sha256"]
+        if type(size) is not int or size < 0:
+            _wrong("files", "sizes in bytes")
+        if not isinstance(digest, str) or len(digest) != 64:
+            _wrong("files", "SHA-256 checksums")
+
+
+def plain_name(name: str) -> bool:
+    """Whether `name` is the name of a file, and not a path or a folder."""
+    return 0 < len(name) <= 255 and name not in (".", "..") and not set(name) & set("/\\\0")
+
+
+def check_column_names(names: object, n_features: int) -> None:
+    """Check that there is one name for each feature, or none at all."""
+    if names is None:
+        return
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        _wrong("column_names", "null or a list of text")
+    if len(names) != n_features:
+        _wrong("column_names", "as many as features")
+
+
+def _check_integers(integers: IntArray) -> None:
+    if integers.dtype != np.int64 or integers.ndim != 2 or integers.size == 0:
+        raise DamagedReleaseError("integers.npy must hold a matrix of 64-bit integers")
+    if integers.shape[0] != integers.shape[1]:
+        raise DamagedReleaseError("integers.npy must hold a square matrix")
+    if not np.array_equal(integers, integers.T):
+        raise DamagedReleaseError("integers.npy must hold a symmetric matrix")
+
+
+def _guarantee(fields: object) -> Guarantee:
+    try:
+        return Guarantee.from_dict(fields)
+    except HushcovError as error:
+        raise DamagedReleaseError(f"release.json has no valid guarantee: {error}") from None
+
+
+def _unit(value: object) -> float:
+    (number,) = _numbers("unit", [value], 1)
+    if number <= 0:
+        _wrong("unit", "above 0")
+    return number
+
+
+def _numbers(name: str, values: object, length: int) -> list[float]:
+    if not isinstance(values, list) or len(values) != length:
+        _wrong(name, f"a list of {length}")
+    if not all(isinstance(value, int | float) and type(value) is not bool for value in values):
+        _wrong(name, "made of numbers")
+    try:
+        numbers = [float(value) for value in values]
+    except OverflowError:
+        numbers = [math.inf]
+    if not all(math.isfinite(value) and value >= 0 for value in numbers):
+        _wrong(name, "finite and not negative")
+    return numbers
+
+
+def _selected(pairs: object, d: int) -> IntArray | None:
+    if pairs is None:
+        return None
+    if not isinstance(pairs, list) or len(pairs) != 2 or not all(type(p) is list for p in pairs):
+        _wrong("selected", "null or two lists, rows and columns")
+    rows, columns = pairs
+    if len(rows) != len(columns):
+        _wrong("selected", "two lists of one length")
+    if not all(type(i) is int and 0 <= i < d for i in (*rows, *columns)):
+        _wrong("selected", "made of features, counted from 0")
+    unordered = {(min(pair), max(pair)) for pair in zip(rows, columns, strict=True)}
+    if len(unordered) < len(rows) or any(i == j for i, j in unordered):
+        _wrong("selected", "pairs of two features, each pair once")
+    return np.array([rows, columns], dtype=np.int64).reshape(2, -1)
+
+
+def _check_names(what: str, fields: Mapping[str, Any], expected: tuple[str, ...]) -> None:
+    missing = [name for name in expected if name not in fields]
+    if missing:
+        raise DamagedReleaseError(f"{what} lacks {', '.join(missing)}")
+    if len(fields) > len(expected):
+        known = ", ".join(expected)
+        raise DamagedReleaseError(f"{what} has fields other than {known}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key appears twice")
+    return found
+
+
+def _no_constant(_: str) -> NoReturn:
+    raise ValueError("not a finite number")
+
+
+def _wrong(field: str, constraint: str) -> NoReturn:
+    raise DamagedReleaseError(f"{field} of release.json must be {constraint}, and is not")
