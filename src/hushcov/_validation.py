@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from numbers import Integral, Real
 
+import numpy as np
+
 from hushcov.exceptions import ParameterError
+
+_MOST_SHOWN = 10**100
 
 
 def check_real(
@@ -21,10 +26,15 @@ def check_real(
     if value is None:
         raise ParameterError(f"{name} is required ({constraint}): {cure}")
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be a real number {constraint}, got {value!r}: {cure}")
-    number = float(value)
+        raise ParameterError(
+            f"{name} must be a real number {constraint}, got {shown(value)}: {cure}"
+        )
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not (math.isfinite(number) and above < number <= at_most):
-        raise ParameterError(f"{name} must be {constraint}, got {value!r}: {cure}")
+        raise ParameterError(f"{name} must be {constraint}, got {shown(value)}: {cure}")
     return number
 
 
@@ -44,10 +54,10 @@ def check_integer(
     if value is None:
         raise ParameterError(f"{name} is required (an integer, {constraint}): {cure}")
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ParameterError(f"{name} must be an integer {constraint}, got {value!r}: {cure}")
+        raise ParameterError(f"{name} must be an integer {constraint}, got {shown(value)}: {cure}")
     number = int(value)
     if number < at_least or (at_most is not None and number > at_most):
-        raise ParameterError(f"{name} must be an integer {constraint}, got {number}: {cure}")
+        raise ParameterError(f"{name} must be an integer {constraint}, got {shown(number)}: {cure}")
     return number
 
 
@@ -55,8 +65,21 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`, or raise `ParameterError`."""
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
-        raise ParameterError(f"{name} must be one of {allowed}, got {value!r}: choose one of them.")
+        raise ParameterError(
+            f"{name} must be one of {allowed}, got {shown(value)}: choose one of them."
+        )
     return value
+
+
+def shown(value: object) -> str:
+    """A number or short text as it is, anything else by its type: it might be data, or endless."""
+    if isinstance(value, int | float | np.number | Fraction):
+        # Python refuses to print integers of thousands of digits.
+        big = isinstance(value, int) and abs(value) >= _MOST_SHOWN
+        return "an integer of more than 100 digits" if big else repr(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:57] + "...")
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _interval(above: float, at_most: float) -> str:

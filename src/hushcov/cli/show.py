@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from hushcov.cli.options import Command

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 _CURVE, _RATES, _BROKEN = "#0072B2", "#E69F00", "#D55E00"
 _CAPTION_WIDTH = 125
-_SPREAD = 0.16  # between attacks on one mechanism, in units of the distance between mechanisms
+_SPREAD = 0.12  # between attacks on one mechanism, in units of the distance between mechanisms
 
 
 def audit_figure(results: Sequence[AuditResult]) -> Figure:
@@ -105,13 +105,12 @@ def _row(axes: Axes, position: int, attacks: Sequence[AuditResult]) -> None:
 def _legend(axes: Axes, results: Sequence[AuditResult]) -> None:
     axes.plot([], [], color="black", label="claimed")
     if any(_is_curve(result) for result in results):
-        label = "measured, by the Gaussian curve"
-        axes.plot([], [], "o", color=_CURVE, label=label)
+        axes.plot([], [], "o", color=_CURVE, label="measured (Gaussian curve)")
     if not all(_is_curve(result) for result in results):
-        axes.plot([], [], "s", color=_RATES, label="measured, by error rates alone")
+        axes.plot([], [], "s", color=_RATES, label="measured (error rates)")
     if not all(result.survives for result in results):
         axes.plot([], [], "X", color=_BROKEN, label="claim broken")
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=9.5)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=9)
 
 
 def _is_curve(result: AuditResult) -> bool:

@@ -1,0 +1,156 @@
+"""`hushcov show`: what it says of a release, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hushcov.accounting import Gaussian, Guarantee
+from hushcov.cli.errors import EXIT_CODES
+from hushcov.mechanisms import Release
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+
+def write(folder="out", *, column_names=None, **changes) -> Path:
+    private = changes.pop("private", True)
+    promised = {"epsilon": 1.0, "delta": 1e-6, "transcript_epsilon": 0.5, "transcript_delta": 1e-6}
+    guarantee = Guarantee(
+        **promised | {name: changes.pop(name) for name in promised if name in changes},
+        numerical_delta=0.0,
+        events=(Gaussian(0.1),),
+        method="gaussian",
+        preconditions=("rows are bounded",),
+        private=private,
+    )
+    parts = {
+        "mechanism": "screened",
+        "integers": np.array([[4, -1, 0], [-1, 1, 0], [0, 0, 9]]),
+        "unit": 0.5,
+        "guarantee": guarantee,
+        "parameters": {"inputs": {"n_records": 12_345, "epsilon": 1.0, "spent": []}},
+        "feature_scale": np.array([1.0, 2.0, 3.0]),
+        "noise_sd": (0.25, 0.125),
+        "selected": np.array([[0], [1]]),
+    }
+    return Release(**parts | changes).write(folder, column_names=column_names)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_everything_is_said(run):
+    write()
+    result = run("show", "out")
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = _words(result.stdout)
+    for part in (
+        "Release in out/",
+        "verified yes: integers.npy match",
+        "UTC by hushcov 0.1.0, numpy 2",
+        "private yes",
+        "(1, 1e-6)-differential privacy: replacing any one record",
+        "spent epsilon 0.5, delta 1e-6 (bound: gaussian)",
+        "checked rows are bounded",
+        "mechanism screened",
+        "public inputs n records 12,345, epsilon 1",
+        "size 3 features: a 3 x 3 matrix",
+        "pairs 1 of 3 pairs were released",
+        "noise standard deviation 0.25 on a pair and 0.125 on a variance",
+        "0, 1 -0.500 -1",
+    ):
+        assert part in text
+    assert "NOT PRIVATE" not in text
+
+
+def test_not_private_is_said_loudly(run):
+    write(private=False)
+    text = run("show", "out").stdout
+    assert "NOT PRIVATE" in text
+    assert json.loads(Path("out/release.json").read_text())["private"] is False
+
+
+def test_json(run):
+    folder = write(column_names=["a", "b", "c"])
+    found = json.loads(run("show", "out", "--json").stdout)
+    assert found["verified"] is True
+    written = json.loads((folder / "release.json").read_text())
+    assert {name: found[name] for name in written} == written
+    assert found["released_pairs"] == 1
+    assert found["largest_pairs"][0]["features"] == [0, 1]
+    assert found["not_part_of_it"] == []
+
+
+def test_columns_have_names_and_terminals_are_safe(run):
+    write(column_names=["age", "\x1b[31mred\n", "x" * 80], mechanism="m\x1b]0;t\x07")
+    Path("out/\x1b[2Jnotes").touch()
+    text = run("show", "out").stdout
+    assert "age, ?[31mred?" in text
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "not part of it" in text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unit": 1e308},
+        {"unit": 5e-324},
+        {"feature_scale": np.full(3, 1e308)},
+        {"feature_scale": np.zeros(3)},
+        {"feature_scale": None, "noise_sd": None, "selected": None},
+        {"integers": np.zeros((3, 3), np.int64)},
+        {"integers": np.full((3, 3), -(2**63)), "selected": None},
+        {"integers": np.array([[7]]), "selected": None, "feature_scale": None},
+        {"parameters": {"inputs": [1]}},
+        {"parameters": {"inputs": {"n": 10**4000, "t": True, "x": "y\x1b"}}},
+        {"epsilon": 1e300},
+    ],
+)
+def test_extreme_numbers(run, changes):
+    write(**changes)
+    assert run("show", "out").exit_code == 0
+    json.loads(run("show", "out", "--json").stdout)
+
+
+def test_what_fit_wrote_is_verified(run):
+    np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_001))
+    options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
+    assert run("fit", "x.npy", *options).exit_code == 0
+    assert list(Path().glob(".hushcov-*")) == []
+    text = _words(run("show", "x-release").stdout)
+    assert "verified yes: covariance.npy, heatmap.png, integers.npy match" in text
+    assert "private yes" in text
+    for name in ("covariance.npy", "heatmap.png", "integers.npy", "release.json"):
+        path = Path("x-release") / name
+        sound = path.read_bytes()
+        path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+        result = run("show", "x-release")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"{name} does not match its checksum" in result.stderr
+        path.write_bytes(sound)
+
+
+def test_other_refusals(refused):
+    assert "show" in EXIT_CODES[1]
+    write()
+    Path("empty").mkdir()
+    Path("file").write_text("")
+    for name in ("nowhere", "empty", "file", "out/release.json"):
+        assert "must be the folder of a release" in refused(6, "show", name)
+    Path("out/release.sha256").unlink()
+    assert "release.sha256 is missing" in refused(1, "show", "out")
+    refused(2, "show")
+
+
+def test_fit_wants_a_new_or_empty_folder(refused):
+    np.save("x.npy", np.ones((50, 2)))
+    options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
+    Path("full").mkdir()
+    Path("full/notes.txt").write_text("mine")
+    for folder, words in (("full", "new or empty folder"), (".", "current folder")):
+        assert words in refused(6, "fit", "x.npy", *options, "-o", folder)
+    assert Path("full/notes.txt").read_text() == "mine"

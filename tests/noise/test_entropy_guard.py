@@ -1,0 +1,218 @@
+"""No generator but the one keyed by the system reaches a private release, and no stream runs twice.
+
+The source code is searched here; `tests/estimators/test_entropy_fit.py` watches whole fits.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from randomgen import ChaCha
+
+import hushcov
+from hushcov.exceptions import ParameterError
+from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.multiscale import release_multiscale
+from hushcov.mechanisms.scales import release_scales, scale_parameters
+from hushcov.mechanisms.screened import release_screened
+from hushcov.noise import Entropy, check_entropy, entropy_source
+from hushcov.noise.entropy import SecretChaCha
+from hushcov.records import ArrayRecords
+
+SOURCE = Path(hushcov.__file__).parent
+PRIVATE = ("mechanisms", "noise", "records", "estimators")
+# The only place where a private release may get random bits.
+ORIGIN = "noise/entropy.py"
+# Random names of temporary folders, which are not noise.
+FOLDER_NAMES = "mechanisms/release_files.py"
+# These draw from seeds: simulated records, and predictions from public inputs. They see no data
+# that has to be protected, and no noise of a private release comes from them.
+SEEDED = ("simulate.py", "planning/", "verification/", "audit/", "cli/")
+# What the private folders take from seeded modules that are not public planning.
+TAKEN = {"SimulatedMoments"}
+
+MODULES = {"random", "secrets", "uuid", "randomgen", "numpy.random"}
+NAMES = {"default_rng", "RandomState", "urandom", "getrandom", "SeedSequence", "randomgen"}
+
+
+def generators_made(tree):
+    """Lines that import, name or call a source of random numbers; type hints are not counted."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            guilty = any(alias.name in MODULES for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            guilty = node.module in MODULES or bool(names & MODULES)
+            guilty |= any(alias.name in NAMES for alias in node.names)
+        elif isinstance(node, ast.Attribute):
+            hint = ast.unparse(node) == "np.random.Generator" and id(node) not in called
+            of_random = ast.unparse(node.value) in ("np.random", "numpy.random")
+            guilty = not hint and (of_random or node.attr in NAMES)
+        else:
+            guilty = isinstance(node, ast.Name) and node.id in NAMES
+        if guilty:
+            yield node.lineno
+
+
+def modules():
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text())
+
+
+def test_one_module_makes_the_generators_of_private_releases():
+    made = {name: lines for name, tree in modules() if (lines := list(generators_made(tree)))}
+    assert made.pop(ORIGIN)
+    made.pop(FOLDER_NAMES, None)
+    assert not [name for name in made if name.startswith(PRIVATE)]
+    assert not [name for name in made if not name.startswith(SEEDED)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import random",
+        "import secrets as s",
+        "from numpy import random",
+        "from numpy.random import default_rng",
+        "np.random.normal(3)",
+        "numpy.random.seed(3)",
+        "np.random.Generator(x)",
+        "f = np.random.PCG64",
+        "import os\nos.urandom(3)",
+        "from os import urandom",
+        "from randomgen import AESCounter",
+    ],
+)
+def test_the_search_finds(code):
+    assert list(generators_made(ast.parse(code)))
+
+
+def test_the_search_lets_type_hints_pass():
+    assert not list(generators_made(ast.parse("def f(g: np.random.Generator) -> None: g.random()")))
+
+
+def test_private_code_takes_nothing_that_draws_from_seeded_modules():
+    taken = {
+        alias.name
+        for name, tree in modules()
+        if name.startswith(PRIVATE)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith(("hushcov.simulate", "hushcov.audit", "hushcov.verif"))
+        for alias in node.names
+    }
+    assert taken == TAKEN
+
+
+class Impostor:
+    """Looks like private entropy, and draws from a seed."""
+
+    generator, private = np.random.default_rng(0), True
+
+
+class LoadedGenerator(np.random.Generator):
+    """A generator with the right bits that may do with them what it likes."""
+
+
+def tampered():
+    entropy = entropy_source()
+    object.__setattr__(entropy, "generator", np.random.default_rng(0))
+    return entropy
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.random.default_rng(0),
+        lambda: np.random.Generator(ChaCha(key=1, rounds=20)),
+        lambda: np.random.Generator(np.random.PCG64()),
+        lambda: np.random.RandomState(0),
+        lambda: LoadedGenerator(SecretChaCha()),
+        lambda: None,
+    ],
+)
+def test_no_other_generator_can_be_called_private(make):
+    with pytest.raises(ParameterError, match=r"only if it comes from entropy_source\(None\)"):
+        Entropy(make(), private=True)
+    assert not Entropy(make(), private=False).private
+
+
+@pytest.mark.parametrize("make", [Impostor, tampered, lambda: np.random.default_rng(0)])
+def test_every_release_refuses_other_entropy(make):
+    """Before any record is read: the parameters and records of some do not even exist."""
+    records = ArrayRecords(np.ones((100, 3)))
+    gaussian = gaussian_parameters(ReleaseInputs(100, 3, 2, 1.0, 1e-6))
+    for release in (
+        lambda: check_entropy(make()),
+        lambda: release_gaussian(records, np.ones(3), gaussian, make()),
+        lambda: release_scales(records, scale_parameters(100, 3, 0.1), make()),
+        lambda: release_screened(None, None, None, make()),
+        lambda: release_multiscale(None, None, make()),
+    ):
+        with pytest.raises(ParameterError, match="entropy"):
+            release()
+
+
+def test_a_private_stream_cannot_be_copied_set_or_read():
+    entropy = entropy_source()
+    source = entropy.generator.bit_generator
+    for attempt in (
+        lambda: pickle.dumps(entropy),
+        lambda: copy.deepcopy(entropy),
+        lambda: copy.copy(source),
+        lambda: source.seed(0),
+        lambda: entropy.generator.spawn(2),
+        lambda: SecretChaCha(key=0),
+    ):
+        with pytest.raises(TypeError):
+            attempt()
+    with pytest.raises(AttributeError, match="secret"):
+        _ = source.state
+    with pytest.raises(AttributeError):
+        source.state = ChaCha(key=0).state
+
+
+FORK = """
+import os
+import numpy as np
+from hushcov.noise import Entropy, entropy_source
+
+def in_both(draw):
+    reading, writing = os.pipe()
+    child = os.fork()
+    words = draw().tobytes()
+    if child == 0:
+        os.write(writing, words)
+        os._exit(0)
+    os.waitpid(child, 0)
+    return words, os.read(reading, len(words))
+
+secret = entropy_source().generator
+secret.integers(2**32, dtype=np.uint32)  # also half a word that waits to be used
+seeded = np.random.default_rng(0)
+for generator in (secret, seeded):
+    first, second = in_both(lambda: generator.integers(0, 2**64, 8, dtype=np.uint64))
+    print(first == second, first[:8] == second[:8])
+first, second = in_both(lambda: secret.integers(0, 2**32, 9, dtype=np.uint32))
+print(first == second, first[:4] == second[:4])
+"""
+
+
+def test_a_forked_child_does_not_repeat_its_parent():
+    """A seeded generator does, so the test would notice. Words of 32 bits agree once in 4e9."""
+    if not hasattr(os, "fork"):
+        pytest.skip("this system does not fork")
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.split() == ["False", "False", "True", "True", "False", "False"]

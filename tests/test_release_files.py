@@ -1,0 +1,679 @@
+"""Releases on disk: equal when read, refused when changed, whole or absent after any kill."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hushcov.accounting import (
+    Approximate,
+    BoundedRange,
+    DiscreteGaussian,
+    Gaussian,
+    Guarantee,
+    OneShotLaplace,
+    Pure,
+    TotalVariation,
+)
+from hushcov.exceptions import (
+    CapacityError,
+    DamagedReleaseError,
+    HushcovError,
+    ParameterError,
+    ReleaseError,
+)
+from hushcov.mechanisms import Release, release_files
+from hushcov.mechanisms.release_files import read_release
+
+EVENTS = (
+    Gaussian(0.1 + 0.2),
+    DiscreteGaussian(1 / 3),
+    BoundedRange(1e-3, 7),
+    OneShotLaplace(1.0, 1e4, 2, 9, 1e-7),
+    OneShotLaplace(1.0, 1e4, 2, 9),
+    Pure(5e-324),
+    Approximate(0.5, 1e-9),
+    TotalVariation(1e-12),
+)
+HERE = Path(__file__).parent
+FILES = ("integers.npy", "release.json", "release.sha256", "covariance.npy")
+
+
+def guarantee(**changes) -> Guarantee:
+    known = {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "transcript_epsilon": 0.99,
+        "transcript_delta": 1e-7,
+        "numerical_delta": 1e-8,
+        "events": EVENTS,
+        "method": "rdp",
+        "preconditions": ("rows are bounded", "n is public"),
+    }
+    return Guarantee(**known | changes)
+
+
+def release_of(d=3, *, full=True, value=5, private=True) -> Release:
+    integers = np.diag(np.arange(d) * -(2**62) // max(d, 1))
+    selected = None
+    if full and d > 1:
+        integers[0, d - 1] = integers[d - 1, 0] = value
+        selected = np.array([[0], [d - 1]])
+    return Release(
+        mechanism="screened",
+        integers=integers,
+        unit=0.1,
+        guarantee=guarantee(private=private),
+        parameters={"inputs": {"n_records": 10**17, "sizes": (1, 2)}, "none": None},
+        feature_scale=np.linspace(0, 1e-300, d) if full else None,
+        noise_sd=(0.1, 1 / 3) if full else None,
+        selected=selected,
+    )
+
+
+def attach(folder: Path) -> None:
+    np.save(folder / "covariance.npy", np.eye(3))
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return release_of().write(tmp_path / "out", attach=attach)
+
+
+def described(folder: Path) -> dict:
+    return json.loads((folder / "release.json").read_text())
+
+
+def seal(folder: Path, content: str | bytes | dict) -> None:
+    """Write `release.json` with a seal that matches, as somebody who knows how could."""
+    if isinstance(content, dict):
+        content = json.dumps(content)
+    content = content if isinstance(content, bytes) else content.encode()
+    (folder / "release.json").write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    (folder / "release.sha256").write_text(f"{digest}  release.json\n")
+
+
+def forge_integers(folder: Path, content: bytes) -> None:
+    """Other bytes in `integers.npy`, with checksums that match."""
+    (folder / "integers.npy").write_bytes(content)
+    about = described(folder)
+    digest = hashlib.sha256(content).hexdigest()
+    about["files"]["integers.npy"] = {"bytes": len(content), "sha256": digest}
+    seal(folder, about)
+
+
+def refused(folder: Path, words: str, kind=DamagedReleaseError) -> None:
+    with pytest.raises(kind) as caught:
+        Release.read(folder)
+    assert words in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+# Writing and reading
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 40])
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("private", [True, False])
+def test_reads_back_equal(tmp_path, d, full, private):
+    release = release_of(d, full=full, private=private)
+    found = Release.read(release.write(tmp_path / "deep" / "er"))
+    assert found == release
+    assert found.guarantee.events == release.guarantee.events
+    assert str(found.guarantee) == str(release.guarantee)
+    assert found.integers.dtype == np.int64
+    assert np.array_equal(found.covariance(), release.covariance())
+    about = described(tmp_path / "deep" / "er")
+    assert about["private"] is private
+
+
+def test_no_pairs_selected_is_not_all_pairs_selected(tmp_path):
+    release = Release(
+        "m", np.eye(2, dtype=np.int64), 1.0, guarantee(), {}, selected=np.empty((2, 0), int)
+    )
+    assert Release.read(release.write(tmp_path / "a")).selected.shape == (2, 0)
+
+
+def test_what_is_beside_the_release(folder, tmp_path):
+    stored = read_release(folder)
+    assert stored.written.endswith("+00:00")
+    assert set(stored.versions) == {"hushcov", "numpy", "python"}
+    assert stored.files == ("covariance.npy", "integers.npy")
+    assert (stored.column_names, stored.unlisted) == (None, ())
+    (folder / "notes.txt").write_text("mine")
+    assert read_release(folder).unlisted == ("notes.txt",)
+    named = release_of().write(tmp_path / "named", column_names=["a", "b", "é\x1b"])
+    assert read_release(named).column_names == ("a", "b", "é\x1b")
+
+
+def test_other_releases_differ():
+    one = release_of()
+    assert one == release_of()
+    assert one != release_of(value=6)
+    assert one != release_of(private=False)
+    assert one != release_of(full=False)
+    assert one != "release"
+
+
+def test_sha256sum_agrees(folder):
+    command = ["sha256sum", "--check", "release.sha256"]
+    assert subprocess.run(command, cwd=folder, check=False, capture_output=True).returncode == 0
+    for name, about in described(folder)["files"].items():
+        content = (folder / name).read_bytes()
+        assert about == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def test_guarantees_round_trip_through_json():
+    one = guarantee()
+    assert Guarantee.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda g: g.pop("epsilon"),
+        lambda g: g.update(extra=1),
+        lambda g: g.update(events=None),
+        lambda g: g.update(events=[3]),
+        lambda g: g["events"][0].update(type="Magic"),
+        lambda g: g["events"][0].update(type=["Gaussian"]),
+        lambda g: g["events"][0].update(mu=-1),
+        lambda g: g["events"][0].update(mu=10**400),
+        lambda g: g["events"][0].update(extra=1),
+        lambda g: g["events"][0].pop("mu"),
+        lambda g: g.update(epsilon=0.5),
+        lambda g: g.update(private=1),
+        lambda g: g.update(adjacency="add-one"),
+        lambda g: g.update(preconditions="text"),
+    ],
+)
+def test_bad_guarantees_are_refused(folder, change):
+    data = json.loads(json.dumps(guarantee().to_dict()))
+    change(data)
+    with pytest.raises(HushcovError):
+        Guarantee.from_dict(data)
+    seal(folder, described(folder) | {"guarantee": data})
+    refused(folder, "no valid guarantee")
+
+
+@pytest.mark.parametrize("data", [None, [], "x", 3])
+def test_guarantees_are_objects(data):
+    with pytest.raises(ParameterError, match="guarantee must have the fields"):
+        Guarantee.from_dict(data)
+
+
+# Overwriting
+
+
+def test_never_overwritten_silently(folder):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ReleaseError, match=r"already holds a release.*overwrite=True"):
+        release_of(value=7).write(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in folder.parent.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_overwritten_when_asked(folder, monkeypatch, exchange):
+    if not exchange:
+        monkeypatch.setattr(release_files, "_exchange", lambda *_: False)
+    folder.chmod(0o750)
+    release_of(value=7).write(folder, overwrite=True)
+    assert Release.read(folder) == release_of(value=7)
+    assert {path.name for path in folder.iterdir()} == set(FILES) - {"covariance.npy"}
+    assert [path.name for path in folder.parent.iterdir()] == ["out"]
+    assert folder.stat().st_mode & 0o777 == 0o750
+
+
+def test_a_damaged_release_can_be_overwritten_but_nothing_else(folder, tmp_path):
+    (folder / "release.json").write_text("{")
+    release_of().write(folder, overwrite=True)
+    (folder / "notes.txt").write_text("mine")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "integers.npy").write_text("mine")
+    for place in (folder, other):
+        with pytest.raises(ReleaseError, match="must be a new or empty folder"):
+            release_of(value=7).write(place, overwrite=True)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert Release.read(folder) == release_of()
+
+
+def test_links_to_folders_are_followed(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    release_of().write(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert Release.read(tmp_path / "real") == release_of()
+
+
+def test_places_that_cannot_be(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.chdir(tmp_path)
+    for place in ("file", "file/below", "loop", "loop/below", ".", "", "x\0y", "n" * 300):
+        with pytest.raises(ReleaseError):
+            release_of().write(place, overwrite=True)
+        with pytest.raises(ReleaseError):
+            Release.read(place)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "loop"]
+    for place in (3, None, b"out"):
+        with pytest.raises(ParameterError, match="folder must be a path"):
+            release_of().write(place)
+
+
+def test_a_failing_attachment_leaves_nothing(tmp_path):
+    def fail(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        release_of().write(tmp_path / "out", attach=fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename"])
+def test_a_full_disk_leaves_nothing_and_is_said(tmp_path, monkeypatch, call):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(release_files.os, call, full)
+    with pytest.raises(ReleaseError, match=r"cannot be written: No space left on device"):
+        release_of().write(tmp_path / "out")
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"parameters": {"x": np.ones(2)}},
+        {"parameters": {"x": float("nan")}},
+        {"parameters": {1: 2}},
+        {"unit": float("inf")},
+        {"integers": np.array([[0, 1], [2, 0]])},
+        {"integers": np.zeros((2, 2))},
+        {"noise_sd": (1.0, float("inf"))},
+        {"feature_scale": np.ones(3)},
+    ],
+)
+def test_what_would_not_read_back_is_not_written(tmp_path, parts):
+    known = {
+        "mechanism": "m",
+        "integers": np.eye(2, dtype=np.int64),
+        "unit": 1.0,
+        "guarantee": guarantee(),
+        "parameters": {},
+    }
+    with pytest.raises(ReleaseError):
+        Release(**known | parts).write(tmp_path / "out")
+    with pytest.raises(ReleaseError):
+        Release(**known).write(tmp_path / "out", column_names=["a"])
+    assert list(tmp_path.iterdir()) == []
+
+
+# Damage
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flipped_bit_is_found(folder, name):
+    path = folder / name
+    content = path.read_bytes()
+    chosen = np.random.default_rng(0).choice(8 * len(content), min(60, 8 * len(content)), False)
+    for bit in chosen.tolist():
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        refused(folder, "does not match its checksum")
+    path.write_bytes(content)
+    assert Release.read(folder) == release_of()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_truncation_growth_and_loss_are_found(folder, name):
+    path = folder / name
+    content = path.read_bytes()
+    for length in {0, 1, len(content) // 2, len(content) - 1}:
+        path.write_bytes(content[:length])
+        refused(folder, name)
+    path.write_bytes(content + b"\0")
+    refused(folder, name)
+    path.unlink()
+    if name == "release.json":
+        refused(folder, "must be the folder of a release", ReleaseError)
+    else:
+        refused(folder, f"{name} is missing")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_not_a_file_is_refused_without_waiting(folder, name):
+    path = folder / name
+    for make, words in (
+        (lambda: path.symlink_to(name), f"{name} cannot be opened"),
+        (lambda: path.symlink_to("/dev/zero"), f"{name} is not an ordinary file"),
+        (lambda: os.mkfifo(path), f"{name} is not an ordinary file"),
+        (path.mkdir, f"{name} is not an ordinary file"),
+    ):
+        path.unlink()
+        make()
+        refused(folder, words)
+        if path.is_dir():
+            path.rmdir()
+            path.touch()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "format",
+        *("hushcov", "numpy", "python", "written", "private", "mechanism", "unit", "n_features"),
+        *(
+            "guarantee",
+            "parameters",
+            "feature_scale",
+            "noise_sd",
+            "selected",
+            "column_names",
+            "files",
+        ),
+    ],
+)
+def test_fields_that_are_missing_or_of_another_kind(folder, field):
+    about = described(folder)
+    seal(folder, {name: value for name, value in about.items() if name != field})
+    refused(folder, "format" if field == "format" else f"release.json lacks {field}")
+    wild = [True, 1.5, -1, "x", "", [], [[]], {}, {"a": {}}, 10**400, "2026-01-01", [None] * 3]
+    for value in [None, *wild]:
+        if value is None and field in ("feature_scale", "noise_sd", "selected", "column_names"):
+            continue
+        if (field, value) in (("parameters", {}), ("parameters", {"a": {}})):
+            continue
+        if (
+            field in ("hushcov", "numpy", "python", "mechanism")
+            and isinstance(value, str)
+            and value
+        ):
+            continue
+        if (field, value) in (("private", True), ("unit", 1.5), ("unit", True)):
+            continue
+        seal(folder, about | {field: value})
+        refused(folder, "release.json" if field != "files" else "files")
+    seal(folder, about | {"more": 1})
+    refused(folder, "has fields other than")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"unit": True}, "unit of release.json must be made of numbers"),
+        ({"unit": 0}, "unit of release.json must be above 0"),
+        ({"private": False}, "private of release.json must be what the guarantee says"),
+        ({"n_features": 4}, "n_features"),
+        ({"format": 2}, "must have format 1"),
+        ({"written": "2026-01-31T12:00:00+02:00"}, "a time in UTC"),
+        ({"written": "2026-01-31T12:00:00"}, "a time in UTC"),
+        ({"feature_scale": [1, 2]}, "a list of 3"),
+        ({"feature_scale": [1, 2, -1]}, "not negative"),
+        ({"feature_scale": [1, 2, 10**400]}, "finite"),
+        ({"noise_sd": [1, "2"]}, "made of numbers"),
+        ({"selected": [[0], [3]]}, "counted from 0"),
+        ({"selected": [[0], [-1]]}, "counted from 0"),
+        ({"selected": [[0], [True]]}, "counted from 0"),
+        ({"selected": [[0], [0]]}, "pairs of two features"),
+        ({"selected": [[0, 2], [2, 0]]}, "each pair once"),
+        ({"selected": [[0], []]}, "of one length"),
+        ({"selected": [[0], [1]]}, "all pairs that have a value"),
+        ({"column_names": ["a", "b"]}, "as many as features"),
+        ({"files": {}}, "a list of files"),
+        ({"mechanism": ""}, "a name"),
+    ],
+)
+def test_fields_that_cannot_be_right(folder, change, words):
+    seal(folder, described(folder) | change)
+    refused(folder, words)
+
+
+@pytest.mark.parametrize(
+    "name", ["../out/release.json", "/etc/passwd", "..", ".", "", "a\0b", "a\\b"]
+)
+def test_files_cannot_lie_elsewhere(folder, name):
+    about = described(folder)
+    about["files"][name] = about["files"]["integers.npy"]
+    seal(folder, about)
+    refused(folder, "names of files in the same folder")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b"{" * 100_000,
+        b"[" * 100_000,
+        b'{"format": 1, "format": 1}',
+        b'{"format": NaN}',
+        b'{"format": ' + b"1" * 5_000 + b"}",
+        b'{"format": true}',
+    ],
+)
+def test_json_that_is_not(folder, content):
+    seal(folder, content)
+    refused(folder, "release.json")
+
+
+def _npy(array: np.ndarray, **header) -> bytes:
+    from io import BytesIO
+
+    file = BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, np.lib.format.header_data_from_array_1_0(array) | header
+    )
+    return file.getvalue() + array.tobytes()
+
+
+SOUND = np.diag([1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (_npy(SOUND.astype(float)), "must hold 64-bit integers"),
+        (_npy(SOUND.astype(np.int32)), "must hold 64-bit integers"),
+        (_npy(SOUND.astype(">i8")), "must hold 64-bit integers"),
+        (_npy(SOUND.astype(np.uint64)), "must hold 64-bit integers"),
+        (_npy(np.asfortranarray(SOUND)), "by rows"),
+        (_npy(SOUND[:2]), "a square matrix"),
+        (_npy(SOUND.ravel()), "a square matrix"),
+        (_npy(np.zeros((0, 0), int)), "a square matrix"),
+        (_npy(SOUND, shape=(10**9, 10**9)), "longer or shorter"),
+        (_npy(SOUND, shape=(2, 2)), "longer or shorter"),
+        (_npy(SOUND, shape=(-3, -3)), "a square matrix"),
+        (_npy(SOUND, descr="|O"), "must hold 64-bit integers"),
+        (_npy(SOUND, descr="[('a', '<i8')]"), "damaged header"),
+        (_npy(np.array([[1, 2, 3], [0, 4, 5], [3, 5, 6]])), "symmetric"),
+        (pickle.dumps(SOUND), "damaged header"),
+        (b"\x93NUMPY\x01\x00\xff\xff{" + b"(" * 65534, "damaged header"),
+        (b"\x93NUMPY\x03\x00" + b"\xff" * 100, "damaged header"),
+        (b"\x93NUMPY\x01\x00", "damaged header"),
+        (b"", "damaged header"),
+    ],
+)
+def test_matrices_that_are_not(folder, content, words):
+    forge_integers(folder, content)
+    refused(folder, words)
+
+
+def test_a_pickle_is_not_opened(folder, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    np.save(tmp_path / "trap.npy", np.array([[Trap()]], dtype=object), allow_pickle=True)
+    forge_integers(folder, (tmp_path / "trap.npy").read_bytes())
+    refused(folder, "must hold 64-bit integers")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_release_larger_than_memory(folder, monkeypatch):
+    def no_memory(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(release_files, "_integers", no_memory)
+    with pytest.raises(CapacityError, match="larger than memory"):
+        Release.read(folder)
+
+
+# Kills. One program forks the writers, so that hundreds of them cost little time.
+
+# `HUSHCOV_KILLS=1000 HUSHCOV_KILL_STRIDE=1 pytest tests/test_release_files.py` is thorough.
+KILLED = int(os.environ.get("HUSHCOV_KILLS", "60"))
+STRIDE = int(os.environ.get("HUSHCOV_KILL_STRIDE", "25"))
+KILLS = r"""
+import os, pathlib, random, shutil, signal, sys, time
+
+sys.path.insert(0, sys.argv[1])
+from test_release_files import attach, release_of
+from hushcov.mechanisms import Release
+
+base, mode, kills = pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+place, chance = base / "out", random.Random(0)
+stride = int(sys.argv[5])
+VALUES = range(1, 1000)
+
+
+def write_for_ever():
+    value = 0
+    while True:
+        value = value % 900 + 1
+        release_of(60, value=value).write(place, overwrite=True, attach=attach)
+
+
+def write_until_call(last):
+    seen = 0
+
+    def count(frame, event, argument):
+        nonlocal seen
+        if event == "c_call":
+            seen += 1
+            if seen == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
+    release_of(4, value=2).write(place, overwrite=True, attach=attach)
+    sys.setprofile(None)
+    os._exit(0)
+
+
+def child(work, *arguments):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work(*arguments)
+        finally:
+            os._exit(3)
+    return pid
+
+
+started = time.perf_counter()
+release_of(60).write(place, attach=attach)
+one_write = time.perf_counter() - started
+shutil.rmtree(place)
+counts = {"absent": 0, "whole": 0, "parts": 0, "ended": 0}
+call = 0
+while sum(counts[name] for name in ("absent", "whole")) < kills:
+    if mode == "moments":
+        pid = child(write_for_ever)
+        time.sleep(chance.uniform(0, 2.5 * one_write))
+        os.kill(pid, signal.SIGKILL)
+    else:
+        call += stride
+        pid = child(write_until_call, call)
+    status = os.waitpid(pid, 0)[1]
+    if os.WIFEXITED(status):
+        assert os.WEXITSTATUS(status) == 0, "the writer failed"
+        counts["ended"] += 1
+        if mode == "calls" and counts["ended"] == 2:
+            break
+    parts = [path for path in base.iterdir() if path.name.endswith(".partial")]
+    counts["parts"] += bool(parts)
+    if place.exists():
+        found = Release.read(place)  # raises if it is not whole
+        assert int(abs(found.integers[0, -1])) in VALUES
+        counts["whole"] += 1
+        if mode == "moments" and chance.random() < 0.5 or mode == "calls" and counts["ended"] != 1:
+            shutil.rmtree(place)
+    else:
+        counts["absent"] += 1
+    if mode == "calls" and os.WIFEXITED(status) and counts["ended"] == 1:
+        release_of(4, value=1).write(place, overwrite=True, attach=attach)
+        call = 0  # once more, now over a release
+    for path in parts:
+        shutil.rmtree(path)
+print(counts["absent"], counts["whole"], counts["parts"], counts["ended"], call)
+"""
+
+
+def _killed(tmp_path, mode: str, kills: int) -> list[int]:
+    answer = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            KILLS,
+            str(Path(__file__).parent),
+            tmp_path,
+            mode,
+            str(kills),
+            str(seed),
+        ],
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return [int(word) for word in answer.stdout.split()]
+
+
+def test_a_kill_at_any_moment_leaves_a_release_or_none(tmp_path):
+    absent, whole, parts, _, _ = _killed(tmp_path, "moments", KILLED)
+    assert absent + whole == KILLED
+    assert min(absent, whole, parts) > 4  # kills did fall into the writing
+
+
+def test_a_kill_at_every_call_leaves_a_release_or_none(tmp_path):
+    absent, whole, parts, ended, calls = _killed(tmp_path, "calls", 100_000)
+    assert (ended, calls > 100) == (2, True)
+    assert min(absent, whole, parts) > 4
+    print(f"{absent} absent, {whole} whole, {parts} with a part beside")
+
+
+def test_writers_at_once_leave_one_release(tmp_path):
+    results: list[object] = []
+
+    def write(value: int) -> None:
+        try:
+            results.append(release_of(value=value).write(tmp_path / "out"))
+        except ReleaseError as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=write, args=(value,)) for value in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len([each for each in results if isinstance(each, Path)]) == 1
+    Release.read(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    shutil.rmtree(tmp_path / "out")
