@@ -635,7 +635,7 @@ def _killed(tmp_path, mode: str, kills: int) -> list[int]:
             tmp_path,
             mode,
             str(kills),
-            str(seed),
+            str(STRIDE),
         ],
         text=True,
         capture_output=True,

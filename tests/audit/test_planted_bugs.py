@@ -84,7 +84,7 @@ def test_factor_two_of_replacement_forgotten_by_the_screened_values(monkeypatch)
 
 
 def test_factor_two_of_replacement_forgotten_by_the_scales(monkeypatch):
-    """A record leaves one bin of each feature and enters another: 2 d, not d."""
+    """Noise for half the distance by which a record moves the counts, rounded up to 2."""
     correct = hushcov.mechanisms.scales.smallest_sigma
     monkeypatch.setattr(
         hushcov.mechanisms.scales, "smallest_sigma", lambda square, mu: correct(square // 4, mu)

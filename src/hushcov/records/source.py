@@ -191,7 +191,7 @@ def _numeric_table(source: object) -> NDArray[Any]:
         )
     try:
         table = np.asarray(source)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # what an object's own conversion raises may quote its values
         raise DataError(
             f"X must be a 2-D array of real numbers, got a {type(source).__name__} that does "
             "not convert to one: give every record the same number of features."
@@ -229,8 +229,9 @@ def _map_npy(path: Path) -> NDArray[Any]:
         ) from None
     _check_table(str(path), shape, dtype, kinds=_NUMERIC_KINDS)
     try:
-        return np.asarray(npy.open_memmap(path, mode="r"))
-    except (ValueError, OSError):
+        with np.errstate(all="ignore"):  # a size that overflows is a size that does not fit
+            return np.asarray(npy.open_memmap(path, mode="r"))
+    except (ValueError, OSError, OverflowError):
         raise DataError(
             f"{path} is shorter than its header says (shape {shape}): the file is truncated; "
             "copy or write it again."

@@ -1,0 +1,370 @@
+"""One hostile case of each kind, and the judgement of its outcome."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from click.testing import CliRunner
+
+import hushcov
+from hushcov.cli.errors import EXIT_CODES
+from hushcov.cli.main import cli
+from hushcov.exceptions import HushcovError
+from hushcov.mechanisms import Release
+from hushcov.records import open_records
+
+from . import command_lines, values
+
+ESTIMATORS = (
+    hushcov.GaussianCovariance,
+    hushcov.ScreenedCovariance,
+    hushcov.PrivateSparseCovariance,
+    hushcov.MultiscaleCovariance,
+)
+USUAL: dict[str, tuple[object, ...]] = {
+    "epsilon": (1.0, 0.1, 10),
+    "delta": (1e-6, 0.01),
+    "row_sparsity": (1, 2, 3),
+    "feature_scale": (None, 1.0, [1.0, 2.0, 0.0]),
+    "scale": (1.0, 10.0),
+    "scale_share": ("auto", 0.1),
+    "clipping": ("row", "coordinate"),
+    "row_norm": (None, 1.0, 100.0),
+    "threshold": (None, "auto", "universal", 0.1),
+    "screen": ("sign", "clipped"),
+    "norm_bound": ("public", "quantile"),
+    "mechanism": ("screened", "gaussian-threshold", "gaussian"),
+    "constants": ("theorem", "calibrated"),
+    "reconstruction": ("gate", "value"),
+    "target_error": (0.25, 0.1),
+    "failure_probability": (0.1, 0.01),
+    "random_state": (None, 0),
+    "ledger": (None, "ledger.db"),
+    "dataset": (None, "patients"),
+}
+FLAGS = ("positive_semidefinite", "store_precision", "assume_centered")
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "scale": 10.0}
+ROWS = np.array([[1234.56789, -0.00765432109, 1.0], [0.5, 1234567.89012, 2.0]] * 10)
+LIMIT_S = 60  # no case is near it: whatever runs into it would run for ever
+
+
+class Finding(Exception):
+    """An outcome that is neither a valid release nor a typed error that quotes no data."""
+
+
+def judged(work: Callable[[], Any]) -> str:
+    """Run, and return 'released' or the type of the refusal; anything else is a finding."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            work()
+            outcome = "released"
+        except HushcovError as error:
+            for text in _messages(error):
+                quotes_nothing(text)
+            outcome = type(error).__name__
+        except Finding:
+            raise
+        except Exception as error:
+            raise Finding("".join(traceback.format_exception(error)[-6:])) from None
+    for warning in caught:
+        quotes_nothing(str(warning.message))
+        if not warning.category.__module__.startswith("hushcov"):
+            where = f"{warning.filename}:{warning.lineno}"
+            raise Finding(f"{warning.category.__name__} at {where}: {warning.message}")
+    return outcome
+
+
+def _messages(error: BaseException | None) -> Iterator[str]:
+    while error is not None:
+        yield str(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def quotes_nothing(text: str) -> None:
+    """A finding if the text quotes a value of the data."""
+    for marker in values.MARKERS:
+        if marker in text:
+            raise Finding(f"data is quoted: {text[:300]}")
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """End what hangs; signals reach the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def expired(*_: object) -> None:
+        raise Finding(f"hangs: no end after {LIMIT_S} s")
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.alarm(LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def sound(release: Release, folder: Path) -> None:
+    """Whatever is released can be written, and reads back equal."""
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    if Release.read(release.write(folder / "out")) != release:
+        raise Finding("a release reads back differently")
+
+
+def fit_array(rng: random.Random, folder: Path) -> str:
+    """Wild arrays, usual parameters."""
+    kind = rng.choice(ESTIMATORS)
+    X = values.source(rng, folder)
+
+    def work() -> None:
+        sound(kind(**_budget(kind), **_cheap(kind, rng)).fit(X).release_, folder)
+
+    return judged(work)
+
+
+def fit_parameters(rng: random.Random, folder: Path) -> str:
+    """Usual rows, wild parameters."""
+    kind = rng.choice(ESTIMATORS)
+    names = list(inspect.signature(kind).parameters)
+    chosen = _budget(kind) | _cheap(kind, rng)
+    for name in rng.sample(names, rng.choice((1, 1, 1, 2, 3))):
+        usual = (True, False) if name in FLAGS else USUAL[name]
+        chosen[name] = values.parameter(rng, usual)
+    if isinstance(chosen.get("ledger"), str | Path):
+        chosen["ledger"] = folder / "ledger.db"
+    if chosen.get("mechanism") == "auto" and rng.random() < 0.9:
+        chosen["mechanism"] = "gaussian"  # comparing all mechanisms takes longer
+
+    def work() -> None:
+        estimator = kind(**chosen)
+        how = rng.randrange(8)
+        if how == 0 and hasattr(estimator, "public_inputs"):
+            estimator.public_inputs(values.parameter(rng, (50,)), values.parameter(rng, (3,)))
+            return
+        estimator.fit(ROWS)
+        if how == 1 and hasattr(estimator, "covariance_interval"):
+            estimator.covariance_interval(values.parameter(rng, (0.9,)))
+        elif how == 2:
+            estimator.labelled_covariance(values.parameter(rng, ("pandas",)))
+        else:
+            sound(estimator.release_, folder)
+
+    return judged(work)
+
+
+def _budget(kind: type) -> dict[str, Any]:
+    return {name: BUDGET[name] for name in inspect.signature(kind).parameters if name in BUDGET}
+
+
+def _cheap(kind: type, rng: random.Random) -> dict[str, Any]:
+    if kind is hushcov.PrivateSparseCovariance:
+        return {"mechanism": rng.choice(("gaussian", "gaussian-threshold", "screened"))}
+    return {"assume_centered": True} if kind is hushcov.MultiscaleCovariance else {}
+
+
+def read_npy(rng: random.Random, folder: Path) -> str:
+    """Wild `.npy` files."""
+    path = folder / "x.npy"
+    path.write_bytes(npy_bytes(rng))
+
+    def work() -> None:
+        records = open_records(path)
+        if records.n_records * records.n_features > 10_000 or records.n_features > 30:
+            records.map_sum(lambda block: np.zeros(0, dtype=np.int64))
+            return
+        sound(
+            hushcov.GaussianCovariance(**_budget(hushcov.GaussianCovariance)).fit(path).release_,
+            folder,
+        )
+
+    return judged(work)
+
+
+def npy_bytes(rng: random.Random) -> bytes:
+    """A `.npy` file, most often damaged."""
+    file, rows = BytesIO(), np.asarray(values.array(rng) if rng.random() < 0.5 else ROWS)
+    if rows.dtype.kind == "O":
+        with suppress(Exception):
+            np.save(file, np.array([[1234.56789, values.TEXT]], dtype=object), allow_pickle=True)
+    else:
+        np.save(file, rows)
+    content = file.getvalue()
+    how = rng.randrange(8)
+    if how == 0:
+        return content
+    if how == 1:
+        return pickle.dumps(ROWS)
+    if how == 2:
+        shape = rng.choice(
+            ["(9999999999, 9999999999)", "(-1, 3)", "(20, 4)", "(60, 1)", "(1e9, 3)"]
+        )
+        return content.replace(b"(20, 3)", shape.encode(), 1)
+    if how == 3:
+        dtype = rng.choice(["|O", "<f2", "<i8", "<M8[s]", "<U2", "<c16", "|V8", ">f8", "<f16"])
+        return content.replace(b"<f8", dtype.encode(), 1)
+    return values.mutated(rng, content)
+
+
+@cache
+def _stored() -> dict[str, bytes]:
+    """The files of a sound release."""
+    import tempfile
+
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as place:
+        warnings.simplefilter("ignore")
+        rows = np.random.default_rng(0).normal(size=(200, 4))
+        estimator = hushcov.ScreenedCovariance(
+            **_budget(hushcov.ScreenedCovariance), random_state=0
+        )
+        folder = estimator.fit(rows).release_.write(Path(place) / "a", column_names=list("abcd"))
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def read_folder(rng: random.Random, folder: Path) -> str:
+    """Wild release folders, half of them with checksums that match."""
+    files, place = dict(_stored()), folder / "release"
+    place.mkdir()
+    if rng.random() < 0.5:
+        name = rng.choice(sorted(files))
+        files[name] = values.mutated(rng, files[name])
+    else:
+        _forge(rng, files)
+    if rng.random() < 0.05:
+        del files[rng.choice(sorted(files))]
+    for name, content in files.items():
+        (place / name).write_bytes(content)
+    if rng.random() < 0.05:
+        _odd_entry(rng, place / rng.choice(sorted(_stored())))
+
+    def work() -> None:
+        found = Release.read(place)
+        with np.errstate(all="ignore"):
+            found.covariance()
+        str(found.guarantee)
+        sound(found, folder)
+
+    outcome = judged(work)
+    expected = (0,) if outcome == "released" else (1, 6)
+    code = _command(["show", "release", *rng.choice(([], ["--json"]))], folder)
+    if code not in expected:
+        raise Finding(f"show answers {code} to {outcome}")
+    return outcome
+
+
+def _odd_entry(rng: random.Random, path: Path) -> None:
+    path.unlink(missing_ok=True)
+    make = rng.choice((lambda: path.symlink_to(path.name), path.mkdir, lambda: os.mkfifo(path)))
+    make()
+
+
+def _forge(rng: random.Random, files: dict[str, bytes]) -> None:
+    """Change the content and renew the checksums."""
+    about = json.loads(files["release.json"])
+    if rng.random() < 0.25:
+        content = values.mutated(rng, files["integers.npy"])
+        files["integers.npy"] = content
+        digest = hashlib.sha256(content).hexdigest()
+        about["files"]["integers.npy"] = {"bytes": len(content), "sha256": digest}
+    else:
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            _change_somewhere(rng, about)
+    text = json.dumps(about).encode()
+    if rng.random() < 0.1:
+        text = values.mutated(rng, text)
+    files["release.json"] = text
+    files["release.sha256"] = f"{hashlib.sha256(text).hexdigest()}  release.json\n".encode()
+
+
+def _change_somewhere(rng: random.Random, node: Any) -> None:
+    """Walk down at random, then replace, remove or add."""
+    while True:
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+        if not keys:
+            return
+        key = rng.choice(keys)
+        if isinstance(node[key], dict | list) and node[key] and rng.random() < 0.7:
+            node = node[key]
+            continue
+        how = rng.randrange(6)
+        if how == 0:
+            del node[key]
+        elif how == 1 and isinstance(node, dict):
+            node[rng.choice(("more", "", "type", "epsilon"))] = values.json_value(rng)
+        elif how == 1:
+            node.append(values.json_value(rng))
+        else:
+            node[key] = values.json_value(rng)
+        return
+
+
+def command_line(rng: random.Random, folder: Path) -> str:
+    """Wild command lines."""
+    (folder / "x.npy").write_bytes(npy_bytes(rng))
+    np.save(folder / "y.npy", ROWS)
+    (folder / "folder").mkdir()
+    (folder / "text").write_text(values.TEXT)
+    arguments = command_lines.arguments(rng)
+    try:
+        return f"exit {_command(arguments, folder)}"
+    except Finding as finding:
+        raise Finding(f"hushcov {' '.join(map(repr, arguments))}\n{finding}") from None
+
+
+def _command(arguments: list[str], folder: Path) -> int:
+    """Run in process, in this folder; the exit code must be documented and nothing quoted."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
+    finally:
+        os.chdir(before)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        if isinstance(result.exception, Finding):
+            raise result.exception
+        raise Finding("".join(traceback.format_exception(result.exception)[-6:]))
+    if result.exit_code not in EXIT_CODES or "Traceback" in result.output:
+        raise Finding(f"exit code {result.exit_code}: {result.output[-300:]}")
+    errors = [line for line in result.stderr.splitlines() if line.startswith("hushcov: error: ")]
+    if result.exit_code not in (0, 1) and len(errors) != 1:
+        raise Finding(f"exit code {result.exit_code} without one line: {result.stderr[-300:]}")
+    quotes_nothing(result.output)
+    return result.exit_code
+
+
+KINDS: dict[str, Callable[[random.Random, Path], str]] = {
+    "arrays": fit_array,
+    "parameters": fit_parameters,
+    "npy": read_npy,
+    "folders": read_folder,
+    "commands": command_line,
+}
+
+
+def run_case(kind: str, seed: int, folder: Path) -> str:
+    """Run one case in an empty folder; the seed and the kind say all there is to know of it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with bounded():
+        return KINDS[kind](random.Random(f"{kind} {seed}"), folder)

@@ -1,0 +1,64 @@
+"""Run many hostile cases: `python -m tests.fuzz.run --cases 100000` from the repository root."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from .cases import KINDS, Finding, run_case
+
+
+def main() -> int:
+    """Run, show progress, and sum up; the exit code is 1 if anything was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__)
+    parser.add_argument("--cases", type=int, default=1_000)
+    parser.add_argument("--start", type=int, default=0, help="number of the first case")
+    parser.add_argument("--kind", choices=tuple(KINDS), action="append")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
+    parser.add_argument("--output", type=Path, help="where to write the summary as JSON")
+    asked = parser.parse_args()
+    kinds = asked.kind or list(KINDS)
+    outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
+    found: dict[str, list[str]] = {}
+    seconds: Counter[str] = Counter()
+    started = time.monotonic()
+    console = Console(stderr=True)
+    with tempfile.TemporaryDirectory() as place:
+        numbers = range(asked.start, asked.start + asked.cases)
+        for number in track(
+            numbers, "hostile cases", console=console, disable=not console.is_terminal
+        ):
+            if time.monotonic() - started > asked.seconds:
+                break
+            kind, before = kinds[number % len(kinds)], time.monotonic()
+            try:
+                outcomes[kind][run_case(kind, number, Path(place) / "case")] += 1
+            except Finding as finding:
+                outcomes[kind]["FOUND"] += 1
+                cause = str(finding).strip().splitlines()[-1][:160]
+                found.setdefault(cause, []).append(f"{kind} {number}")
+                if len(found[cause]) == 1:
+                    print(f"\n=== {kind} {number}\n{finding}", flush=True)
+            seconds[kind] += time.monotonic() - before
+    summary = {
+        "cases": sum(sum(each.values()) for each in outcomes.values()),
+        "outcomes": {kind: dict(each.most_common()) for kind, each in outcomes.items()},
+        "seconds": {kind: round(each, 1) for kind, each in seconds.items()},
+        "found": {cause: [len(where), *where[:5]] for cause, where in found.items()},
+    }
+    print(json.dumps(summary, indent=1))
+    if asked.output is not None:
+        asked.output.write_text(json.dumps(summary, indent=1) + "\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
