@@ -110,13 +110,13 @@ def source(rng: random.Random, folder: Path) -> object:
     rows = array(rng)
     how = rng.randrange(12)
     if how == 0:
-        return rows.tolist()
+        return rows.tolist() if rows.ndim else [rows.tolist()]  # text alone would be a path
     if how == 1 and rows.dtype.kind != "O":
         np.save(folder / "mapped.npy", np.asarray(rows))
         return np.load(folder / "mapped.npy", mmap_mode="r" if rows.size else None)
     if how == 2:
         return rng.choice(
-            [None, 3, TEXT, "", Evil(), [], [[]], [[1, 2], [3]], {}, {1: rows}, iter([1])]
+            [None, 3, "nowhere", "", Evil(), [], [[]], [[1, 2], [3]], {}, {1: rows}, iter([1])]
         )
     return rows
 

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from hushcov.audit.bounds import Promise
 from hushcov.audit.pairs import Pair
 from hushcov.audit.targets import Draw, is_gaussian
+from hushcov.mechanisms import Release
 from hushcov.mechanisms.screened import ScreenedParameters, release_screened, select_pairs
 from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, RADIUS, sum_sigma
+from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, RADIUS, sum_sigma
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import ArrayRecords, FeatureGrid, ProductMap, Progress, Records
 
@@ -49,7 +50,7 @@ class ScreenedTarget:
         return self._draw(pair.first), self._draw(pair.second)
 
     def releases(self, pair: Pair) -> tuple[Draw, Draw]:
-        """Whole releases: what was selected, and the noisy sums of pairs."""
+        """Whole releases: what was selected, and the noisy sums of pairs and of the diagonal."""
         return self._release(pair.first), self._release(pair.second)
 
     def _draw(self, rows: FloatArray) -> Draw:
@@ -77,9 +78,17 @@ class ScreenedTarget:
             entropy = Entropy(generator, private=False)
             release = release_screened(records, scale, self.parameters, entropy)
             sums = release.integers[upper] // DIAGONAL_WEIGHT
-            return np.concatenate([release.released[upper], sums]).astype(np.float64)
+            squares = (np.diag(release.integers) - self._centre(release)) // PAIR_WEIGHT
+            return np.concatenate([release.released[upper], sums, squares]).astype(np.float64)
 
         return draw
+
+    def _centre(self, release: Release) -> int:
+        """What the release added to every square, in its integers."""
+        shrinkage = release.parameters["shrinkage"]
+        assert isinstance(shrinkage, float)
+        centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records
+        return round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)
 
     def _output(self, rows: IntArray, columns: IntArray, sums: IntArray, bound: int) -> FloatArray:
         d, n_pairs = self.parameters.inputs.n_features, self.n_pairs

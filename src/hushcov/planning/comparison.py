@@ -171,7 +171,7 @@ def smallest_n(
 
     if error(high) > target:
         return None
-    while high > 1.02 * low:
+    while high > 1.02 * low and high > low + 1:  # between neighbours nothing is left
         middle = round(math.sqrt(low * high))
         low, high = (middle, high) if error(middle) > target else (low, middle)
     return high

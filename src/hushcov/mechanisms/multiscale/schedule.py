@@ -101,6 +101,8 @@ class Schedule:
 def gate_correction(gate_noise: float, gate_clip: float) -> float:
     """kappa = E[1 / (1 - Z)] for Z the N(0, r^2) noise clipped to [-clip, clip], clip < 1."""
     edge = gate_clip / gate_noise
+    if edge == 0:  # all of the noise is clipped
+        return 1 / (1 - gate_clip**2)
     reach = min(edge, _TAIL)
     panels = max(1, math.ceil(reach))
     nodes, weights = np.polynomial.legendre.leggauss(24)
