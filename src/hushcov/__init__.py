@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from hushcov._version import __version__
 
 if TYPE_CHECKING:
+    from hushcov.accounting.ledger import Ledger
     from hushcov.estimators import (
         GaussianCovariance,
         MultiscaleCovariance,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GaussianCovariance",
+    "Ledger",
     "MultiscaleCovariance",
     "PrivateSparseCovariance",
     "ScreenedCovariance",
@@ -25,5 +27,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Estimators load scikit-learn and the compiler; what does not need them should start at once.
     if name in __all__:
-        return getattr(import_module("hushcov.estimators"), name)
+        module = "hushcov.accounting.ledger" if name == "Ledger" else "hushcov.estimators"
+        return getattr(import_module(module), name)
     raise AttributeError(f"module 'hushcov' has no attribute {name!r}")

@@ -99,7 +99,7 @@ def _laid_out(rng: random.Random, rows: np.ndarray) -> np.ndarray:
     if how == "frozen":
         rows.setflags(write=False)
     if how == "matrix" and rows.ndim == 2 and rows.dtype.kind == "f":
-        return rows.view(np.recarray) if rng.random() < 0.1 else np.asmatrix(rows)
+        return rows.view(np.recarray) if rng.random() < 0.1 else rows.view(np.matrix)
     if how == "masked" and rng.random() < 0.3:
         return np.ma.masked_invalid(rows) if rows.dtype.kind == "f" else np.ma.array(rows)
     return rows
