@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from hushcov import MultiscaleCovariance
 from hushcov.estimators import multiscale
-from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
+from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, SeededNoiseWarning
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 
@@ -45,7 +45,9 @@ def test_a_fit_on_records_meets_its_prediction(reconstruction):
 
 def test_an_unknown_mean_is_removed_by_pairs():
     shifted = RECORDS + np.arange(10.0)
-    fitted = estimator(assume_centered=False).fit(shifted)
+    # Seeded: an entry is missed once in a while.
+    with pytest.warns(SeededNoiseWarning):
+        fitted = estimator(assume_centered=False, random_state=0).fit(shifted)
     assert fitted.parameters_.inputs.n_records == 50_000
     assert operator_norm_error(fitted.covariance_, TRUTH) < 0.2
 

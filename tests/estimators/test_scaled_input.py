@@ -13,6 +13,7 @@ from scipy import sparse
 from estimators.settings import BUDGET, ESTIMATORS, RECORDS, D, fit, make
 from estimators.stand_ins import UntouchableRecords
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov._validation import shown
 from hushcov.accounting import calibrate_zcdp
 from hushcov.exceptions import DataError, HushcovError, ParameterError
 from hushcov.records import ArrayRecords
@@ -289,7 +290,7 @@ def test_bad_parameters_are_refused_before_any_record_is_read(cls, name, value):
     estimator = make(cls, **{name: value})
     with pytest.raises(ParameterError, match=f"{name} (must be|is required)") as info:
         estimator.fit(UNREAD)
-    assert value is None or repr(value) in str(info.value)
+    assert value is None or shown(value) in str(info.value)
     assert ": " in str(info.value)  # a cure follows
     assert vars(estimator) == vars(make(cls, **{name: value}))
 

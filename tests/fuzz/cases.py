@@ -62,16 +62,7 @@ USUAL: dict[str, tuple[object, ...]] = {
 FLAGS = ("positive_semidefinite", "store_precision", "assume_centered")
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "scale": 10.0}
 ROWS = np.array([[1234.56789, -0.00765432109, 1.0], [0.5, 1234567.89012, 2.0]] * 10)
-#: Findings that wait for a repair elsewhere: a part of what they say, and of where they are.
-KNOWN = (
-    "must be True or False, got ",
-    "return records if self.assume_centered else PairDifferences(records)",
-    "NotImplemented should not be used in a boolean context",
-    "in _check_flags",
-    "in _seeded",
-    "random_state must be None, a non-negative integer",
-)
-LIMIT_S = 60  # no case is near it: whatever runs into it would run for ever
+LIMIT_S = 300  # no case is near it: whatever runs into it would run for ever
 
 
 class Finding(Exception):
@@ -376,10 +367,5 @@ def run_case(kind: str, seed: int, folder: Path) -> str:
     """Run one case in an empty folder; the seed and the kind say all there is to know of it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    try:
-        with bounded():
-            return KINDS[kind](random.Random(f"{kind} {seed}"), folder)
-    except Finding as finding:
-        if any(part in str(finding) for part in KNOWN):
-            return "known"
-        raise
+    with bounded():
+        return KINDS[kind](random.Random(f"{kind} {seed}"), folder)

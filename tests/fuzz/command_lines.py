@@ -89,6 +89,8 @@ def _options(rng: random.Random, command: click.Command, *, must_fail: bool) -> 
             words.append(_value(rng, max(param.opts, key=len), param))
     if command.name == "plan" and "--records" not in words:
         words += ["--records", "20"]
+    if command.name == "fit" and "--mechanism" not in words and rng.random() < 0.98:
+        words += ["--mechanism", "gaussian"]  # comparing all of them takes seconds
     return words
 
 

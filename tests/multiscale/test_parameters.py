@@ -11,6 +11,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from hushcov._validation import shown
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.mechanisms.multiscale import PublicInputs, gate_correction, theorem_parameters
 
@@ -223,7 +224,7 @@ def test_out_of_range_inputs_are_refused(name, value, constraint):
     text = str(info.value)
     assert text.startswith(name)
     assert constraint in text
-    assert f"got {value!r}:" in text
+    assert f"got {shown(value)}:" in text
     assert text.rstrip().endswith(".")
     assert isinstance(info.value, ValueError)
 

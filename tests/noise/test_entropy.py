@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from randomgen import ChaCha
 
+from hushcov._validation import shown
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.noise import entropy_source
 
@@ -96,4 +97,4 @@ def test_different_seeds_differ_and_shared_states_move_on():
 def test_other_values_are_refused(bad):
     with pytest.raises(ParameterError, match=r"random_state must be None, a non-negative") as info:
         entropy_source(bad)
-    assert repr(bad) in str(info.value)
+    assert shown(bad) in str(info.value)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, fields
 from typing import Any, get_args
 
-from hushcov._validation import check_choice, check_real
+from hushcov._validation import check_choice, check_real, shown
 from hushcov.accounting.events import Event
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
@@ -72,11 +72,11 @@ class Guarantee:
         check_choice("adjacency", self.adjacency, ADJACENCIES)
         if not isinstance(self.private, bool):
             raise ParameterError(
-                f"private must be True or False, got {self.private!r}: choose one."
+                f"private must be True or False, got {shown(self.private)}: choose one."
             )
         if not isinstance(self.method, str) or not self.method:
             raise ParameterError(
-                f"method must name a bound, got {self.method!r}: pass Bound.method."
+                f"method must name a bound, got {shown(self.method)}: pass Bound.method."
             )
         self._set_tuple("events", get_args(Event))
         self._set_tuple("preconditions", (str,))

@@ -71,7 +71,9 @@ class ScalesType(click.ParamType):  # type: ignore[type-arg]
 
         try:
             return np.load(value, allow_pickle=False)
-        except (ValueError, EOFError):
+        except (OSError, MemoryError):
+            raise
+        except Exception:  # numpy's header parser lets errors of many types through
             self.fail(f"{value!r} is not a .npy file of numbers.", param, ctx)
 
 

@@ -13,7 +13,7 @@ from scipy import linalg
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hushcov._validation import check_choice
+from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.mechanisms import Release
@@ -95,6 +95,7 @@ class PrivateCovariance(EmpiricalCovariance):
 
     def _open(self, X: Any) -> Records:
         """Rows as Records. Shape and names are read; values are not, beyond conversion."""
+        self._check_flags("assume_centered")
         records = open_records(X)
         if isinstance(X, Records | str | os.PathLike):
             self.n_features_in_ = records.n_features
@@ -144,7 +145,7 @@ class PrivateCovariance(EmpiricalCovariance):
         for name in names:
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ParameterError(
-                    f"{name} must be True or False, got {getattr(self, name)!r}: choose one."
+                    f"{name} must be True or False, got {shown(getattr(self, name))}: choose one."
                 )
 
     def _check_given(self, *names: str) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from hushcov._validation import check_choice, check_integer, check_real
+from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting import (
     Event,
     Gaussian,
@@ -185,7 +185,7 @@ def gaussian_parameters(
     if clipping == "coordinate":
         if row_norm is not None:
             raise ParameterError(
-                f"row_norm must be left out with clipping='coordinate', got {row_norm!r}: "
+                f"row_norm must be left out with clipping='coordinate', got {shown(row_norm)}: "
                 "use clipping='row'."
             )
         half_width = _half_width(inputs, radius, radius * math.sqrt(d), mu)
@@ -239,7 +239,8 @@ def _half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) ->
         _LARGEST_HALF_WIDTH,
         math.isqrt(2**62 // inputs.n_records),
         math.isqrt((_LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
-        math.floor(radius / norm * math.sqrt(_LARGEST_SIGMA / 2 * mu)),
+        # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
+        math.floor(min(2.0**62, radius / norm * math.sqrt(_LARGEST_SIGMA / 2 * mu))),
     )
     if finest < 1:
         raise CapacityError(

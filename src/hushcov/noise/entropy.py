@@ -16,6 +16,7 @@ from typing import NoReturn
 import numpy as np
 from randomgen import ChaCha
 
+from hushcov._validation import shown
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 
 
@@ -126,5 +127,5 @@ def _seeded(random_state: object) -> np.random.Generator:
             return np.random.default_rng(seed)
     raise ParameterError(
         "random_state must be None, a non-negative integer, a numpy RandomState or Generator, "
-        f"got {random_state!r}: use None for a private release."
+        f"got {shown(random_state)}: use None for a private release."
     )

@@ -89,7 +89,7 @@ def check_feature_scale(feature_scale: object, n_features: int) -> FloatArray:
     """Return scales as a read-only array with one number per feature, or raise."""
     try:
         scale = np.array(feature_scale, dtype=np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # an object's own conversion may raise anything
         raise ParameterError(
             "feature_scale must be a number or one number for each feature, got "
             f"{type(feature_scale).__name__}: pass standard deviations that are public, or None."

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from hushcov._validation import check_integer
+from hushcov._validation import check_integer, shown
 from hushcov.exceptions import DataError, DataTypeError, ParameterError
 
 BlockFunction = Callable[[NDArray[np.float64]], NDArray[np.int64]]
@@ -138,8 +138,8 @@ def open_records(source: object, *, block_rows: int | None = None) -> Records:
     if isinstance(source, Records):
         if block_rows is not None:
             raise ParameterError(
-                f"block_rows must be left out when the source is a Records, got {block_rows!r}: "
-                "set it where the Records is made."
+                "block_rows must be left out when the source is a Records, got "
+                f"{shown(block_rows)}: set it where the Records is made."
             )
         return source
     if isinstance(source, str | os.PathLike):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from hushcov._validation import check_real
+from hushcov._validation import check_real, shown
 from hushcov.accounting.composition import Bound
 from hushcov.accounting.events import Event
 from hushcov.accounting.guarantee import Guarantee
@@ -94,7 +94,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 60.0) -> None:
         if not isinstance(path, str | os.PathLike) or "\0" in os.fspath(path):
             raise ParameterError(
-                f"path must be the path of a file, got {path!r}: pass a str or a Path."
+                f"path must be the path of a file, got {shown(path)}: pass a str or a Path."
             )
         self.path = Path(path).absolute()
         cure = "it is how many seconds to wait for other processes."
