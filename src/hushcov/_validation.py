@@ -47,9 +47,8 @@ def check_integer(
     cure: str,
 ) -> int:
     """Return `value` as an int in [at_least, at_most], or raise `ParameterError`."""
-    most = (
-        "" if at_most is None else f" and at most {at_most if at_most < 1e15 else f'{at_most:g}'}"
-    )
+    short = at_most is None or not 10**15 <= at_most < _MOST_SHOWN
+    most = "" if at_most is None else f" and at most {shown(at_most) if short else f'{at_most:g}'}"
     constraint = f"at least {at_least}{most}"
     if value is None:
         raise ParameterError(f"{name} is required (an integer, {constraint}): {cure}")

@@ -162,7 +162,7 @@ class ScaledCovariance(PrivateCovariance):
         self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
         self._check_given("epsilon", "delta")
         cure = "it is the number of columns."
-        n_features = check_integer("n_features", n_features, at_least=1, cure=cure)
+        n_features = check_integer("n_features", n_features, at_least=1, at_most=10**9, cure=cure)
         cure = f"it counts the nonzeros of a row, the diagonal included; n_features = {n_features}."
         row_sparsity = self._row_sparsity(n_features)
         inputs = ReleaseInputs(
