@@ -137,7 +137,11 @@ def test_the_theorem_runs_at_the_fewest_records_it_is_accurate_for(run):
     ("arguments", "code", "message"),
     [
         (("--records", 1), 2, "--records must be an integer at least 2"),
-        (("--features", 0), 2, "--features must be an integer at least 1, got 0"),
+        (
+            ("--features", 0),
+            2,
+            "--features must be an integer at least 1 and at most 1000000000, got 0",
+        ),
         (
             ("--row-sparsity", 201),
             2,

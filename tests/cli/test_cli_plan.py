@@ -330,7 +330,11 @@ def test_a_figure_that_cannot_be_is_refused_before_the_work(refused, planned):
         ("--delta", 0.2, "--delta must be above 0 and at most 0.1, got 0.2: "),
         ("--row-sparsity", 11, "--row-sparsity must be an integer at least 1 and at most 10, got"),
         ("--row-sparsity", 0, "--row-sparsity must be an integer at least 1 and at most 10, got"),
-        ("--features", 0, "--features must be an integer at least 1, got 0: "),
+        (
+            "--features",
+            0,
+            "--features must be an integer at least 1 and at most 1000000000, got 0: ",
+        ),
         ("--records", 1, "--records must be an integer at least 2 and at most 1000000000000, got"),
         ("--records", "1e13", "--records must be an integer at least 2 and at most 100000000000"),
         ("--records", 1.5, "Invalid value for '--records': '1.5' is not a whole number"),
