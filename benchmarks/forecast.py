@@ -2,8 +2,8 @@
 
     python benchmarks/forecast.py
 
-Sizes, matrices and seeds here were not looked at while the planner was written. Retune the planner on
-other cells than these, or the check is spent.
+Sizes, matrices and seeds here were not looked at while the planner was written. Retune the planner
+on other cells than these, or the check is spent.
 """
 
 from __future__ import annotations
