@@ -137,26 +137,26 @@ def test_gate_noise_reused(monkeypatch):
 
 def test_diagonal_released_twice(monkeypatch):
     """With independent noise: whoever has both takes their mean."""
-    correct = gaussian._symmetric_noise
+    correct = gaussian.symmetric_noise
 
-    def noise(parameters, generator):
-        released = correct(parameters, generator)
-        again = rounded_normal(generator, parameters.diagonal_sigma, len(released))
+    def noise(generator, d, sigma, diagonal_sigma):
+        released = correct(generator, d, sigma, diagonal_sigma)
+        again = rounded_normal(generator, diagonal_sigma, d)
         np.fill_diagonal(released, (np.diag(released) + again) // 2)
         return released
 
-    monkeypatch.setattr(gaussian, "_symmetric_noise", noise)
+    monkeypatch.setattr(gaussian, "symmetric_noise", noise)
     # Flips leave squares as they are and cannot see it; two axes differ in nothing else.
     assert attacked("gaussian-row", "sign flips", 1000).survives
     assert is_caught("gaussian-row", "axes", 6000)
 
 
 def test_lower_triangle_with_noise_of_its_own(monkeypatch):
-    correct = gaussian._symmetric_noise
+    correct = gaussian.symmetric_noise
 
-    def noise(parameters, generator):
-        first, second = correct(parameters, generator), correct(parameters, generator)
+    def noise(*arguments):
+        first, second = correct(*arguments), correct(*arguments)
         return np.triu(first) + np.tril(second, -1)
 
-    monkeypatch.setattr(gaussian, "_symmetric_noise", noise)
+    monkeypatch.setattr(gaussian, "symmetric_noise", noise)
     assert is_caught("gaussian-coordinate", "sign flips", 6000)

@@ -17,9 +17,10 @@ from hushcov.accounting.events import (
     Pure,
     TotalVariation,
 )
-from hushcov.accounting.guarantee import Guarantee
+from hushcov.accounting.guarantee import NOT_CERTIFIED, Guarantee
 
 __all__ = [
+    "NOT_CERTIFIED",
     "Approximate",
     "Bound",
     "BoundedRange",

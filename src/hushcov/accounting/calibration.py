@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from hushcov._validation import check_real
 from hushcov.accounting.composition import compose
-from hushcov.accounting.events import Event
+from hushcov.accounting.events import Event, Gaussian
 from hushcov.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from hushcov.accounting.parts import Parts
 from hushcov.accounting.rdp import RenyiCurve
@@ -17,18 +17,31 @@ from hushcov.exceptions import ParameterError, PrivacyConditionError
 
 _PRECISION = 1e-12
 _SMALLEST = 1e-150
+_MOST_NOISE = 1e6  # over what the whole budget needs, for a budget that is nearly spent
 
 
-def calibrate_gaussian(epsilon: float, delta: float) -> float:
-    """Return the largest mu whose Gaussian mechanism is (epsilon, delta)-DP.
+def calibrate_gaussian(epsilon: float, delta: float, spent: Sequence[Event] = ()) -> float:
+    """Return the largest mu whose Gaussian mechanism, after what was spent, is (epsilon, delta)-DP.
 
     The standard deviation to use is l2 sensitivity / mu. For several Gaussians, mu is the root
-    of the sum of their squares.
+    of the sum of their squares. `spent` are events on the same records that share the budget.
     """
-    epsilon, delta = _check_budget(epsilon, delta)
-    return _largest(
-        lambda mu: gaussian_epsilon(mu, delta) <= epsilon and gaussian_delta(mu, epsilon) <= delta
-    )
+    return _calibrate_gaussian(*_check_budget(epsilon, delta), tuple(spent))
+
+
+@lru_cache(maxsize=1024)
+def _calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...]) -> float:
+    def holds(mu: float) -> bool:
+        return gaussian_epsilon(mu, delta) <= epsilon and gaussian_delta(mu, epsilon) <= delta
+
+    alone = _largest(holds)
+    if not spent:
+        return alone
+
+    def family(noise: float) -> tuple[Event, ...]:
+        return (*spent, Gaussian(alone / noise))
+
+    return alone / calibrate(family, epsilon, delta, (1.0, _MOST_NOISE))
 
 
 def calibrate_zcdp(epsilon: float, delta: float) -> float:

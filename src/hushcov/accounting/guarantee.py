@@ -12,6 +12,8 @@ from hushcov.accounting.events import Event
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
 ADJACENCIES = ("replace-one",)
+#: The method of a release whose published privacy argument has gaps: nothing is certified.
+NOT_CERTIFIED = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,9 @@ class Guarantee:
     events
         The privacy events charged.
     method
-        The name of the composition bound, as in `Bound.method`.
+        The name of the composition bound, as in `Bound.method`; `NOT_CERTIFIED` where nothing is
+        proved and the numbers are what the authors of a mechanism claim. Such a release is never
+        `private`.
     preconditions
         What was checked before noise was drawn, in words.
     adjacency
@@ -77,6 +81,11 @@ class Guarantee:
         if not isinstance(self.method, str) or not self.method:
             raise ParameterError(
                 f"method must name a bound, got {shown(self.method)}: pass Bound.method."
+            )
+        if self.method == NOT_CERTIFIED and self.private:
+            raise PrivacyConditionError(
+                "private must be False where no bound certifies the release: use a mechanism with "
+                "a proof."
             )
         self._set_tuple("events", get_args(Event))
         self._set_tuple("preconditions", (str,))
@@ -126,7 +135,12 @@ class Guarantee:
             "  events: " + (self._events_in_words() or "none"),
             "  checked: " + ("; ".join(self.preconditions) or "nothing needed checking"),
         ]
-        if not self.private:
+        if self.method == NOT_CERTIFIED:
+            lines.insert(
+                0,
+                "NOT CERTIFIED: the published privacy argument has gaps. What its authors claim is",
+            )
+        elif not self.private:
             lines.insert(
                 0,
                 "NOT PRIVATE: the noise came from a seed or a simulation. "

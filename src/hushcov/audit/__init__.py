@@ -1,6 +1,7 @@
 """Empirical lower bounds on epsilon: every mechanism attacked on neighbouring datasets."""
 
-from hushcov.audit.attacks import MECHANISMS, Attack, attacks_on
+from hushcov.audit.attack import Attack
+from hushcov.audit.attacks import MECHANISMS, attacks_on
 from hushcov.audit.audit import (
     ALARM_RATE,
     BATCHES,

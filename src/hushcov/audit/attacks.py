@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -16,14 +16,14 @@ import numpy as np
 
 from hushcov._validation import check_choice
 from hushcov.audit import pairs
+from hushcov.audit.attack import DELTA, EPSILON, FEATURES, RECORDS, Attack, matrix_statistics
 from hushcov.audit.pairs import Pair
 from hushcov.audit.screened_target import ScreenedTarget
-from hushcov.audit.statistics import FITTED, Statistic, along_change, outer_change, summed, trace
+from hushcov.audit.statistics import FITTED, Statistic, outer_change, summed
 from hushcov.audit.targets import (
     GaussianTarget,
     MultiscaleTarget,
     ScalesTarget,
-    Target,
 )
 from hushcov.mechanisms.gaussian import gaussian_parameters
 from hushcov.mechanisms.inputs import ReleaseInputs
@@ -37,31 +37,6 @@ from hushcov.mechanisms.multiscale import (
 from hushcov.mechanisms.scales import scale_parameters
 from hushcov.mechanisms.screened import ScreenedDesign, screened_parameters
 
-EPSILON = 4.0
-DELTA = 1e-5
-
-_RECORDS = 20
-_FEATURES = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Attack:
-    """A mechanism on a pair of neighbouring datasets, and what is computed from its outputs.
-
-    A mechanism that is `slowness` times as slow as others makes that many times fewer runs.
-    """
-
-    mechanism: str
-    target: Target
-    pair: Pair
-    statistics: tuple[Statistic, ...]
-    slowness: int = 1
-
-    @property
-    def name(self) -> str:
-        """The name of the pair."""
-        return self.pair.name
-
 
 def attacks_on(mechanism: str) -> tuple[Attack, ...]:
     """All attacks on one of `MECHANISMS`."""
@@ -69,12 +44,8 @@ def attacks_on(mechanism: str) -> tuple[Attack, ...]:
     return _BUILDERS[mechanism](mechanism)
 
 
-def _matrix_statistics(pair: Pair) -> tuple[Statistic, ...]:
-    return along_change(pair.first[0], pair.second[0]), trace(pair.n_features), FITTED
-
-
 def _gaussian_row(mechanism: str) -> tuple[Attack, ...]:
-    n, d = _RECORDS, _FEATURES
+    n, d = RECORDS, FEATURES
     found = [
         _gaussian(mechanism, pair)
         for pair in (
@@ -95,7 +66,7 @@ def _gaussian_row(mechanism: str) -> tuple[Attack, ...]:
 
 
 def _gaussian_coordinate(mechanism: str) -> tuple[Attack, ...]:
-    n, d = _RECORDS, _FEATURES
+    n, d = RECORDS, FEATURES
     odd, single = pairs.sign_flips(n, 3, pairs.HUGE), pairs.huge_or_zero(n, 1)
     neighbours = (
         pairs.sign_flips(n, d, pairs.HUGE),
@@ -111,11 +82,11 @@ def _gaussian_coordinate(mechanism: str) -> tuple[Attack, ...]:
 def _gaussian(mechanism: str, pair: Pair) -> Attack:
     inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
     parameters = gaussian_parameters(inputs, clipping=mechanism.removeprefix("gaussian-"))
-    return Attack(mechanism, GaussianTarget(parameters), pair, _matrix_statistics(pair))
+    return Attack(mechanism, GaussianTarget(parameters), pair, matrix_statistics(pair))
 
 
 def _scales(mechanism: str) -> tuple[Attack, ...]:
-    n, d = _RECORDS, _FEATURES
+    n, d = RECORDS, FEATURES
     # Noise is a whole number. At this budget, an epsilon of about 4, it is not rounded up.
     target = ScalesTarget(scale_parameters(n, d, math.sqrt(2 * d) / 3 * (1 + 1e-12)), DELTA)
     found = []
@@ -149,14 +120,14 @@ def _screened(mechanism: str) -> tuple[Attack, ...]:
         return Attack(mechanism, target, replace(pair, name=name), statistics)
 
     # Many records where the norm bound is read off them, so that it is nearly the same each time.
-    n = 2000 if norm == "quantile" else _RECORDS
+    n = 2000 if norm == "quantile" else RECORDS
     size = 1.5  # both screens see such coordinates at their largest
     one, two = pairs.edge_of_selection(3, size, 60, 4), pairs.edge_of_selection(4, size, 60, 0)
     return (
         # With two features there is nothing to select. Squares are at the centre: only the product
         # counts, which reaches the norm bound with either sign.
         attack("values, sign flips", pairs.sign_flips(n, 2, 1.0)),
-        attack("values, huge or 0", pairs.huge_or_zero(_RECORDS, 2)),
+        attack("values, huge or 0", pairs.huge_or_zero(RECORDS, 2)),
         attack("edge, one pair", one, screen_share=0.95),
         attack("edge, two pairs", two),
     )
@@ -185,9 +156,9 @@ def _calibrated(mechanism: str) -> tuple[Attack, ...]:
         target = MultiscaleTarget(calibrated_parameters(inputs, changed, reconstruction))
         corner = pair.n_features**2 + pair.n_features - 1  # whether the first row's last is zero
         kept = summed("entry not zero", [corner], 2 * pair.n_features**2)
-        return Attack(mechanism, target, pair, (*_matrix_statistics(pair), kept))
+        return Attack(mechanism, target, pair, (*matrix_statistics(pair), kept))
 
-    n, d = _RECORDS, _FEATURES
+    n, d = RECORDS, FEATURES
     return (
         attack(pairs.sign_flips(n, d, pairs.HUGE)),
         attack(pairs.sign_flips_among_others(n, d, pairs.HUGE)),
@@ -225,7 +196,7 @@ def _theorem(mechanism: str) -> tuple[Attack, ...]:
     # Off the diagonal at the smallest threshold, where gates open now and then.
     background = np.eye(d) + parameters.thresholds[0] * (1 - np.eye(d))
     target = MultiscaleTarget(parameters, background)
-    return (Attack(mechanism, target, pair, _matrix_statistics(pair), slowness=4),)
+    return (Attack(mechanism, target, pair, matrix_statistics(pair), slowness=4),)
 
 
 _BUILDERS: dict[str, Callable[[str], tuple[Attack, ...]]] = {

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._validation import check_integer
-from hushcov.audit.attacks import MECHANISMS, Attack, attacks_on
+from hushcov.audit.attack import Attack
+from hushcov.audit.attacks import MECHANISMS, attacks_on
 from hushcov.audit.bounds import best_rule, measured_epsilon
 from hushcov.audit.statistics import weighted_sums
 from hushcov.audit.targets import Draw

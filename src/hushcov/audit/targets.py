@@ -92,7 +92,10 @@ class GaussianTarget:
         gram = row_bounded_gram(ArrayRecords(rows), grid, parameters.norm_bound)
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            return self._seen(gram + gaussian._symmetric_noise(parameters, generator))
+            noise = gaussian.symmetric_noise(
+                generator, rows.shape[1], parameters.sigma, parameters.diagonal_sigma
+            )
+            return self._seen(gram + noise)
 
         return draw
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +20,9 @@ from hushcov.accounting import (
     Event,
     Gaussian,
     Guarantee,
-    calibrate,
     calibrate_gaussian,
-    compose,
 )
-from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.release import Release
 from hushcov.noise import Entropy, check_entropy, rounded_normal
@@ -41,8 +38,7 @@ _LARGEST_EXACT_FLOAT = 2**53
 # rest 3 % at most. Below it the ratio sqrt(2), which costs nothing, is as good or better.
 _EQUAL_NOISE_FROM = 4
 # The budget is met with this to spare, far more than the roundings of mu.
-_WITHIN = 1 - 2.0**-40
-_MOST_NOISE = 1e6  # over what the whole budget needs, for a budget that is nearly spent
+WITHIN = 1 - 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -179,7 +175,8 @@ def gaussian_parameters(
     of the answer compose to at most (epsilon, delta); `docs/proofs/gaussian.md`, step 5.
     """
     check_choice("clipping", clipping, CLIPPINGS)
-    d, mu = inputs.n_features, _largest_mu(inputs.epsilon, inputs.delta, inputs.spent) * _WITHIN
+    d = inputs.n_features
+    mu = calibrate_gaussian(inputs.epsilon, inputs.delta, inputs.spent) * WITHIN  # proof: step 5
     cure = "it is a public bound on every coordinate, in units of its scale."
     radius = _RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
     if clipping == "coordinate":
@@ -196,24 +193,10 @@ def gaussian_parameters(
         norm = min(check_real("row_norm", norm, above=0, cure=cure), radius * math.sqrt(d))
         half_width = _half_width(inputs, radius, norm, mu)
         norm_bound = max(1, math.floor(norm * half_width / radius))
-    sigma, diagonal_sigma = _sigmas(d, half_width, norm_bound, mu)
+    sigma, diagonal_sigma = noise_sigmas(d, half_width, norm_bound, mu)
     return GaussianParameters(
         inputs, clipping, radius, half_width, norm_bound, sigma, diagonal_sigma
     )
-
-
-@lru_cache(maxsize=1024)
-def _largest_mu(epsilon: float, delta: float, spent: tuple[Event, ...]) -> float:
-    """The largest mu of a Gaussian mechanism that the budget allows after what was spent."""
-    # proof: step 5
-    alone = calibrate_gaussian(epsilon, delta)
-    if not spent:
-        return alone
-
-    def family(noise: float) -> tuple[Event, ...]:
-        return (*spent, Gaussian(alone / noise))
-
-    return alone / calibrate(family, epsilon, delta, (1.0, _MOST_NOISE))
 
 
 def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
@@ -251,8 +234,11 @@ def _half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) ->
     return finest
 
 
-def _sigmas(d: int, half_width: int, norm_bound: int | None, mu: float) -> tuple[int, int]:
+def noise_sigmas(
+    n_features: int, half_width: int, norm_bound: int | None, mu: float
+) -> tuple[int, int]:
     """The smallest noise off and on the diagonal whose mu is at most the given one."""
+    d = n_features
     equal = norm_bound is None or d == 1 or norm_bound >= _EQUAL_NOISE_FROM * half_width
     square = squared_sensitivity(d, half_width, norm_bound, 1, 1 if equal else 2)
     sigma = math.isqrt(math.floor(square / Fraction(mu) ** 2)) + 1
@@ -267,19 +253,7 @@ def certify_gaussian(parameters: GaussianParameters, *, private: bool) -> Guaran
     Neighbours: replace one record; no precondition. The release is post-processing of one
     Gaussian mechanism, whose noise is drawn exactly; `docs/proofs/gaussian.md`.
     """
-    inputs = parameters.inputs
-    bound = compose(parameters.events, delta=inputs.delta, pld=False)  # proof: step 5
-    return Guarantee(
-        epsilon=inputs.epsilon,
-        delta=inputs.delta,
-        transcript_epsilon=bound.epsilon,
-        transcript_delta=bound.delta,
-        numerical_delta=0.0,
-        events=parameters.events,
-        method=bound.method,
-        preconditions=("none: sums are exact, and every record is bounded before it is summed",),
-        private=private,
-    )
+    return parameters.inputs.certify(parameters.events, private=private)  # proof: step 5
 
 
 def release_gaussian(
@@ -298,18 +272,16 @@ def release_gaussian(
     `parameters.inputs.spent`; it may be anything that is not computed from the records otherwise.
     """
     inputs = parameters.inputs
-    if (records.n_records, records.n_features) != (inputs.n_records, inputs.n_features):
-        raise DataError(
-            f"records must be {inputs.n_records:,} of {inputs.n_features} features as declared, "
-            f"got {records.n_records:,} of {records.n_features}: declare their true size."
-        )
+    inputs.check_size(records)
     check_entropy(entropy)
     guarantee = certify_gaussian(parameters, private=entropy.private)
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     gram = row_bounded_gram(
         records, grid, parameters.norm_bound, progress=progress
     )  # proof: step 1
-    gram += _symmetric_noise(parameters, entropy.generator)  # proof: step 4
+    gram += symmetric_noise(
+        entropy.generator, inputs.n_features, parameters.sigma, parameters.diagonal_sigma
+    )  # proof: step 4
     return Release(
         mechanism="gaussian",
         integers=gram,
@@ -321,17 +293,17 @@ def release_gaussian(
     )
 
 
-def _symmetric_noise(
-    parameters: GaussianParameters, generator: np.random.Generator
+def symmetric_noise(
+    generator: np.random.Generator, n_features: int, sigma: int, diagonal_sigma: int
 ) -> npt.NDArray[np.int64]:
-    """Independent noise on the upper triangle, mirrored."""
-    d = parameters.inputs.n_features
+    """Independent rounded normals on the upper triangle, mirrored."""
+    d = n_features
     noise = np.zeros((d, d), dtype=np.int64)
-    draws = rounded_normal(generator, parameters.sigma, d * (d - 1) // 2)
+    draws = rounded_normal(generator, sigma, d * (d - 1) // 2)
     start = 0
     for i in range(d - 1):
         noise[i, i + 1 :] = draws[start : start + d - 1 - i]
         start += d - 1 - i
     noise += noise.T
-    np.fill_diagonal(noise, rounded_normal(generator, parameters.diagonal_sigma, d))
+    np.fill_diagonal(noise, rounded_normal(generator, diagonal_sigma, d))
     return noise

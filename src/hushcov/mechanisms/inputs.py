@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields
 from typing import get_args
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import Event, Gaussian
-from hushcov.exceptions import ParameterError
+from hushcov.accounting import Event, Gaussian, Guarantee, compose
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.records import Records
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
@@ -80,6 +81,35 @@ class ReleaseInputs:
             largest_epsilon=LARGEST_EPSILON,
         )
         _check_spent(self)
+
+    def check_size(self, records: Records) -> None:
+        """Refuse records that are not as many, or not as wide, as was declared."""
+        if (records.n_records, records.n_features) != (self.n_records, self.n_features):
+            raise DataError(
+                f"records must be {self.n_records:,} of {self.n_features} features as declared, "
+                f"got {records.n_records:,} of {records.n_features}: declare their true size."
+            )
+
+    def certify(self, events: tuple[Event, ...], *, private: bool) -> Guarantee:
+        """Let the accountant bound the events of a release, or raise; from public inputs alone.
+
+        For mechanisms whose statistics are exact integers and whose noise is exact: finite
+        precision costs nothing.
+        """
+        bound = compose(events, delta=self.delta, pld=False)
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            transcript_epsilon=bound.epsilon,
+            transcript_delta=bound.delta,
+            numerical_delta=0.0,
+            events=events,
+            method=bound.method,
+            preconditions=(
+                "none: sums are exact, and every record is bounded before it is summed",
+            ),
+            private=private,
+        )
 
 
 def spent_rho(spent: tuple[Event, ...]) -> float:

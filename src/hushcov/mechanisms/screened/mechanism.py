@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.accounting import Guarantee, compose, smallest_sigma
-from hushcov.exceptions import CapacityError, DataError
+from hushcov.accounting import Guarantee, smallest_sigma
+from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.release import Release
 from hushcov.mechanisms.screened.parameters import (
     CLIPPED_HALF_WIDTH,
@@ -54,18 +54,9 @@ def certify_screened(parameters: ScreenedParameters, *, private: bool) -> Guaran
             f"n_records must be at most 2**33 for exact sums, got {inputs.n_records:,}: release "
             "disjoint parts and average them."
         )
-    bound = compose(parameters.events, delta=inputs.delta, pld=False)  # proof: step 8
-    return Guarantee(
-        epsilon=inputs.epsilon,
-        delta=inputs.delta,
-        transcript_epsilon=bound.epsilon,
-        transcript_delta=bound.delta,
-        numerical_delta=0.0,  # proof: step 10
-        events=parameters.events,
-        method=bound.method,
-        preconditions=("none: holds for every n and every dataset",),
-        private=private,
-    )
+    # proof: step 8
+    # proof: step 10
+    return inputs.certify(parameters.events, private=private)
 
 
 def release_screened(
@@ -85,7 +76,7 @@ def release_screened(
     """
     check_entropy(entropy)
     guarantee = certify_screened(parameters, private=entropy.private)  # proof: step 8
-    _check_size(records, parameters)
+    parameters.inputs.check_size(records)
     d = parameters.inputs.n_features
     scale = check_feature_scale(feature_scale, d)
     rows, columns = select_pairs(records, scale, parameters, entropy, progress=progress)
@@ -249,12 +240,3 @@ def _pair_of(flat: IntArray, d: int) -> tuple[IntArray, IntArray]:
     starts = np.concatenate([[0], np.cumsum(np.arange(d - 1, 0, -1))])
     rows = np.searchsorted(starts, flat, side="right") - 1
     return rows.astype(np.int64), (flat - starts[rows] + rows + 1).astype(np.int64)
-
-
-def _check_size(records: Records, parameters: ScreenedParameters) -> None:
-    inputs = parameters.inputs
-    if (records.n_records, records.n_features) != (inputs.n_records, inputs.n_features):
-        raise DataError(
-            f"records must be {inputs.n_records:,} of {inputs.n_features} features as declared, "
-            f"got {records.n_records:,} of {records.n_features}: declare their true number."
-        )

@@ -1,0 +1,1 @@
+"""Published mechanisms as an attacker meets them; see `hushcov.audit.targets`."""
