@@ -26,9 +26,18 @@ def compiled(function: Function) -> Function:
     return cast(Function, fast)
 
 
+def threads() -> int:
+    """How many threads to use: all cores, unless OMP_NUM_THREADS asks for fewer.
+
+    Cluster workers that share a machine set it, so that together they use each core once.
+    """
+    cores, asked = os.cpu_count() or 1, os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(asked)) if asked.isdecimal() and int(asked) > 0 else cores
+
+
 def run_in_chunks(kernel: Callable[..., None], size: int, *arrays: Any) -> None:
     """Run `kernel(start, stop, *arrays)` over 0..size, on all cores when that pays."""
-    workers = min(os.cpu_count() or 1, size // _SMALLEST_CHUNK)
+    workers = min(threads(), size // _SMALLEST_CHUNK)
     if workers <= 1:
         kernel(0, size, *arrays)
         return

@@ -114,7 +114,7 @@ def test_blocks_threads_and_row_order_change_nothing(norm_bound, monkeypatch):
     m = product_map(norm_bound=norm_bound)
     expected, counts = m.sum(ArrayRecords(X)), m.norm_histogram(ArrayRecords(X))
     for cores in (1, 5):
-        monkeypatch.setattr(products.os, "cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr(products, "threads", lambda cores=cores: cores)
         for block_rows in (1_000, 4_097, None):
             shuffled = X[random.permutation(len(X))]
             for table in (shuffled, np.asfortranarray(shuffled)):

@@ -5,31 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hushcov.cli.output import console
-from hushcov.records import Records
-
-
-class WatchedRecords(Records):
-    """The same records, telling `start` of each pass over them and `progress` of its rows."""
-
-    def __init__(
-        self, records: Records, start: Callable[[], object], progress: Callable[[int], object]
-    ) -> None:
-        self.n_records = records.n_records
-        self.n_features = records.n_features
-        self._records = records
-        self._start = start
-        self._progress = progress
-
-    def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        self._start()
-        for block in self._records._blocks():
-            yield block
-            self._progress(len(block))
+from hushcov.records import Records, WatchedRecords
 
 
 @contextmanager

@@ -6,6 +6,7 @@ integers over blocks of rows. `IntegerGrid` clips and rounds coordinates to inte
 mechanisms add the noise.
 """
 
+from hushcov.records.complete import CompleteRecords, count_complete
 from hushcov.records.feature_grid import FeatureGrid, check_feature_scale
 from hushcov.records.grid import IntegerGrid
 from hushcov.records.histogram import log2_histogram
@@ -19,25 +20,32 @@ from hushcov.records.source import (
     ArrayRecords,
     BlockFunction,
     NpyRecords,
+    PartitionedRecords,
     Progress,
     Records,
     open_records,
 )
+from hushcov.records.wrapped import WatchedRecords, WrappedRecords
 
 __all__ = [
     "ArrayRecords",
     "BlockFunction",
+    "CompleteRecords",
     "FeatureGrid",
     "IntegerGrid",
     "NpyRecords",
     "PairDifferences",
+    "PartitionedRecords",
     "ProductMap",
     "Progress",
     "Records",
     "ScaledRecords",
     "SecondMoments",
+    "WatchedRecords",
+    "WrappedRecords",
     "check_feature_scale",
     "clipped_gram",
+    "count_complete",
     "finest_half_width",
     "log2_histogram",
     "open_records",

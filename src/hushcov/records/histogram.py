@@ -36,13 +36,13 @@ def log2_histogram(records: Records, *, progress: Progress | None = None) -> Int
     Nothing here is private by itself. A record adds one count to every row, so replacing a
     record moves the counts by at most sqrt(2 n_features) in Euclidean norm.
     """
+    return records.map_sum(_block_counts, progress=progress)
 
-    def block_counts(block: npt.NDArray[np.float64]) -> IntArray:
-        counts = np.zeros((records.n_features, N_BINS), dtype=np.int64)
-        _count(block.view(np.int64), counts)
-        return counts
 
-    return records.map_sum(block_counts, progress=progress)
+def _block_counts(block: npt.NDArray[np.float64]) -> IntArray:
+    counts = np.zeros((block.shape[1], N_BINS), dtype=np.int64)
+    _count(block.view(np.int64), counts)
+    return counts
 
 
 @compiled

@@ -112,18 +112,24 @@ def second_moments(
             f"half_width must keep n_records * half_width**2 below 2**63, got {grid.half_width} "
             f"for {records.n_records} records: use IntegerGrid.for_records."
         )
-    # In a product of this many rows every partial sum, in whatever order BLAS takes them, is
-    # an integer of at most 2**53: exact.
-    exact_rows = _LARGEST_EXACT_FLOAT // largest_product
-
-    def block_gram(block: NDArray[np.float64]) -> NDArray[np.int64]:
-        gram = _exact_gram(grid.quantise(block[:exact_rows]))
-        for start in range(exact_rows, len(block), exact_rows):
-            gram += _exact_gram(grid.quantise(block[start : start + exact_rows]))
-        return gram
-
-    gram = records.map_sum(block_gram, progress=progress)
+    gram = records.map_sum(_BlockGram(grid), progress=progress)
     return SecondMoments(gram, records.n_records, grid)
+
+
+@dataclass(frozen=True)
+class _BlockGram:
+    """The Gram matrix of a block; it travels to where the rows are."""
+
+    grid: IntegerGrid
+
+    def __call__(self, block: NDArray[np.float64]) -> NDArray[np.int64]:
+        # In a product of this many rows every partial sum, in whatever order BLAS takes them, is
+        # an integer of at most 2**53: exact.
+        exact_rows = _LARGEST_EXACT_FLOAT // self.grid.half_width**2
+        gram = _exact_gram(self.grid.quantise(block[:exact_rows]))
+        for start in range(exact_rows, len(block), exact_rows):
+            gram += _exact_gram(self.grid.quantise(block[start : start + exact_rows]))
+        return gram
 
 
 def _exact_gram(integers: NDArray[np.float64]) -> NDArray[np.int64]:

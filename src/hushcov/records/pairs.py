@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from hushcov.exceptions import DataError
 from hushcov.records.source import Records, check_finite
+from hushcov.records.wrapped import View, WrappedRecords
 
 _LARGEST = 1e300
 
 
-class PairDifferences(Records):
+class PairDifferences(WrappedRecords):
     """The records (x_1 - x_2)/sqrt(2), (x_3 - x_4)/sqrt(2), ...: mean zero, same covariance.
 
     The number of records halves, and an odd last one is left out. The rows should be in an order
@@ -26,23 +27,27 @@ class PairDifferences(Records):
     neighbours of the pairs, and a guarantee for the pairs holds for the records.
     """
 
+    rows_each = 2
+
     def __init__(self, records: Records) -> None:
         if records.n_records < 2:
             raise DataError(
                 "pair differences need at least 2 records, got n_samples = 1: add records, or "
                 "pass assume_centered=True if their mean is known to be zero."
             )
+        super().__init__(records)
         self.n_records = records.n_records // 2
-        self.n_features = records.n_features
-        self._records = records
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         waiting = np.empty((0, self.n_features))
         for block in self._records._blocks():
-            check_finite(block)
+            check_finite(block, gaps=self.gaps)
             # Nothing that large is left after clipping, and the differences stay finite.
             rows = np.clip(np.concatenate([waiting, block]), -_LARGEST, _LARGEST)
             even = len(rows) - len(rows) % 2
             waiting = rows[even:].copy()
             if even:
                 yield (rows[0:even:2] - rows[1:even:2]) * math.sqrt(0.5)
+
+    def _view(self) -> View:
+        return PairDifferences

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._compiled import compiled
+from hushcov._compiled import compiled, threads
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.records.feature_grid import FeatureGrid
@@ -101,11 +101,10 @@ class ProductMap:
         bounds = np.array(
             [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
         )
-
-        def kernel(block: FloatArray, total: IntArray) -> None:
-            _add_contributions(block, *self._kernel_arguments, bounds, total)
-
-        return _sum_in_threads(records, kernel, self.n_products + 2, progress)
+        kernel = _InThreads(
+            _add_contributions, (*self._kernel_arguments, bounds), self.n_products + 2
+        )
+        return records.map_sum(kernel, progress=progress)
 
     def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
@@ -116,11 +115,8 @@ class ProductMap:
         another.
         """
         self.grid.check_features(records.n_features)
-
-        def kernel(block: FloatArray, total: IntArray) -> None:
-            _count_norms(block, *self._kernel_arguments, total)
-
-        return _sum_in_threads(records, kernel, N_NORM_BINS, progress)
+        kernel = _InThreads(_count_norms, self._kernel_arguments, N_NORM_BINS)
+        return records.map_sum(kernel, progress=progress)
 
     def norm_of_bin(self, index: int, factor: float) -> int:
         """Return `factor` times a norm in the middle of a bin, or the largest norm if that is less.
@@ -137,27 +133,27 @@ class ProductMap:
         return self.grid.multipliers, half_width, self.rows, self.columns, weights
 
 
-def _sum_in_threads(
-    records: Records,
-    kernel: Callable[[FloatArray, IntArray], None],
-    size: int,
-    progress: Progress | None,
-) -> IntArray:
-    """Sum what `kernel` adds to an array of `size` integers, rows divided among all cores."""
-    workers = os.cpu_count() or 1
+@dataclass(frozen=True, eq=False)
+class _InThreads:
+    """Sum what a kernel adds to an array of `size` integers, rows divided among all cores.
 
-    def part(block: FloatArray) -> IntArray:
-        total = np.zeros(size, dtype=np.int64)
-        kernel(block, total)
+    It travels to where the rows are; the kernel is a compiled function of this module.
+    """
+
+    kernel: Callable[..., None]
+    arguments: tuple[Any, ...]
+    size: int
+
+    def __call__(self, block: FloatArray) -> IntArray:
+        workers = threads()
+        with ThreadPoolExecutor(workers) as pool:
+            parts = list(pool.map(self._part, np.array_split(block, workers)))
+        return np.asarray(np.sum(parts, axis=0), dtype=np.int64)
+
+    def _part(self, block: FloatArray) -> IntArray:
+        total = np.zeros(self.size, dtype=np.int64)
+        self.kernel(block, *self.arguments, total)
         return total
-
-    with ThreadPoolExecutor(workers) as pool:
-
-        def block_sum(block: FloatArray) -> IntArray:
-            parts = list(pool.map(part, np.array_split(block, workers)))
-            return np.asarray(np.sum(parts, axis=0), dtype=np.int64)
-
-        return records.map_sum(block_sum, progress=progress)
 
 
 def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:

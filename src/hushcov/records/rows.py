@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -41,19 +43,31 @@ def row_bounded_gram(
     facts how far the matrix moves when one record is replaced.
     """
     bound = _check(records, grid, norm_bound)
-    multipliers, half_width = grid.multipliers, float(grid.half_width)
-    # In a product of this many rows every partial sum, in whatever order BLAS takes them, is an
-    # integer of at most 2**53: exact.
-    exact_rows = _LARGEST_EXACT_FLOAT // grid.half_width**2
+    block_gram = _BlockGram(grid.multipliers, grid.half_width, bound)
+    return records.map_sum(block_gram, progress=progress)
 
-    def block_gram(block: FloatArray) -> IntArray:
-        gram = _exact_gram(block[:exact_rows], multipliers, half_width, bound)
+
+@dataclass(frozen=True, eq=False)
+class _BlockGram:
+    """The Gram matrix of a block; it travels to where the rows are."""
+
+    multipliers: FloatArray
+    half_width: int
+    bound: float
+
+    def __call__(self, block: FloatArray) -> IntArray:
+        # In a product of this many rows every partial sum, in whatever order BLAS takes them, is
+        # an integer of at most 2**53: exact.
+        exact_rows = _LARGEST_EXACT_FLOAT // self.half_width**2
+        gram = self._exact(block[:exact_rows])
         for start in range(exact_rows, len(block), exact_rows):
-            part = block[start : start + exact_rows]
-            gram += _exact_gram(part, multipliers, half_width, bound)
+            gram += self._exact(block[start : start + exact_rows])
         return gram
 
-    return records.map_sum(block_gram, progress=progress)
+    def _exact(self, block: FloatArray) -> IntArray:
+        integers = np.empty(block.shape)
+        _fill_rows(block, self.multipliers, float(self.half_width), self.bound, integers)
+        return np.asarray((integers.T @ integers).astype(np.int64))
 
 
 def _check(records: Records, grid: FeatureGrid, norm_bound: int | None) -> float:
@@ -80,14 +94,6 @@ def _check(records: Records, grid: FeatureGrid, norm_bound: int | None) -> float
     cure = "it is a public bound on the norm of a record, in steps of the grid."
     bound = check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
     return float(bound) if bound**2 < largest else np.inf
-
-
-def _exact_gram(
-    block: FloatArray, multipliers: FloatArray, half_width: float, bound: float
-) -> IntArray:
-    integers = np.empty(block.shape)
-    _fill_rows(block, multipliers, half_width, bound, integers)
-    return np.asarray((integers.T @ integers).astype(np.int64))
 
 
 @compiled

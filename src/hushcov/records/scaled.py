@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushcov.records.feature_grid import check_feature_scale
 from hushcov.records.source import Records, check_finite
+from hushcov.records.wrapped import View, WrappedRecords
 
 _LARGEST = 1e300
 
 
-class ScaledRecords(Records):
+class ScaledRecords(WrappedRecords):
     """The records over public scales; a feature of scale 0 becomes zero.
 
     Privacy
@@ -22,14 +24,16 @@ class ScaledRecords(Records):
     """
 
     def __init__(self, records: Records, feature_scale: NDArray[np.float64]) -> None:
-        self.n_records, self.n_features = records.n_records, records.n_features
-        self._records = records
+        super().__init__(records)
         self._scale = check_feature_scale(feature_scale, records.n_features)
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         divisor = np.where(self._scale > 0, self._scale, np.inf)
         for block in self._records._blocks():
-            check_finite(block)
+            check_finite(block, gaps=self.gaps)
             with np.errstate(over="ignore"):
                 # Nothing that large is left after clipping, and everything stays finite.
                 yield np.clip(block / divisor, -_LARGEST, _LARGEST)
+
+    def _view(self) -> View:
+        return partial(ScaledRecords, feature_scale=self._scale)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,13 +24,7 @@ def sign_gram(records: Records, *, progress: Progress | None = None) -> npt.NDAr
     Nothing here is private by itself. Replacing one record moves every entry by at most 2,
     whatever the values: a product of two signs lies in [-1, 1].
     """
-
-    def block_gram(block: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        signs = np.empty(block.shape, dtype=np.float32)
-        _fill_signs(block, signs)
-        return _exact_gram(signs, 1)
-
-    return records.map_sum(block_gram, progress=progress)
+    return records.map_sum(_sign_gram, progress=progress)
 
 
 def clipped_gram(
@@ -47,14 +43,27 @@ def clipped_gram(
             "grid."
         )
     grid.check_features(records.n_features)
-    multipliers = grid.multipliers
-
-    def block_gram(block: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        integers = np.empty(block.shape, dtype=np.float32)
-        _fill_integers(block, multipliers, float(grid.half_width), integers)
-        return _exact_gram(integers, grid.half_width**2)
-
+    block_gram = _ClippedGram(grid.multipliers, grid.half_width)
     return records.map_sum(block_gram, progress=progress)
+
+
+def _sign_gram(block: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    signs = np.empty(block.shape, dtype=np.float32)
+    _fill_signs(block, signs)
+    return _exact_gram(signs, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _ClippedGram:
+    """The Gram matrix of a block on a grid; it travels to where the rows are."""
+
+    multipliers: npt.NDArray[np.float64]
+    half_width: int
+
+    def __call__(self, block: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        integers = np.empty(block.shape, dtype=np.float32)
+        _fill_integers(block, self.multipliers, float(self.half_width), integers)
+        return _exact_gram(integers, self.half_width**2)
 
 
 def _exact_gram(integers: npt.NDArray[np.float32], largest_product: int) -> npt.NDArray[np.int64]:

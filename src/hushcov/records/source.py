@@ -41,6 +41,10 @@ class Records(ABC):
 
     n_records: int
     n_features: int
+    #: Whether records may be missing: their values are NaN, and `CompleteRecords` leaves them out.
+    gaps: bool = False
+    #: Names of the features, where they have any.
+    feature_names: tuple[str, ...] | None = None
 
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
@@ -58,7 +62,7 @@ class Records(ABC):
         """
         total: NDArray[np.int64] | None = None
         for block in self._blocks():
-            check_finite(block)
+            check_finite(block, gaps=self.gaps)
             part = block_function(block)
             _check_part(part, total)
             # The first part is copied because the function may reuse its array.
@@ -71,6 +75,37 @@ class Records(ABC):
     @abstractmethod
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         """Yield the rows, each exactly once, as read-only C-contiguous float64 blocks."""
+
+
+class PartitionedRecords(Records):
+    """Records that lie in partitions elsewhere and are summed over where they are."""
+
+    @abstractmethod
+    def map_sum_through(
+        self,
+        view: Callable[[Records], Records],
+        rows_each: int,
+        block_function: BlockFunction,
+        *,
+        progress: Progress | None = None,
+    ) -> NDArray[np.int64]:
+        """Return `view(records).map_sum(block_function)`, computed partition by partition.
+
+        `view` makes one record of `rows_each` successive rows, which must not be torn apart.
+        """
+
+    def map_sum(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> NDArray[np.int64]:
+        """See `Records.map_sum`."""
+        return self.map_sum_through(_unchanged, 1, block_function, progress=progress)
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        raise NotImplementedError("rows of partitions stay where they are: use map_sum")
+
+
+def _unchanged(records: Records) -> Records:
+    return records
 
 
 class _TableRecords(Records):
@@ -153,8 +188,13 @@ def open_records(source: object, *, block_rows: int | None = None) -> Records:
     return ArrayRecords(source, block_rows=block_rows)
 
 
-def check_finite(block: NDArray[np.float64]) -> None:
-    """Refuse a block with NaN or infinite values, without saying where they are."""
+def check_finite(block: NDArray[np.float64], *, gaps: bool = False) -> None:
+    """Refuse a block with NaN or infinite values, without saying where they are.
+
+    With `gaps`, NaN says that a record is missing, and only infinite values are refused.
+    """
+    if gaps:
+        block = np.where(np.isnan(block), 0.0, block)
     # Sums and dot products find NaN too, but overflow on large finite numbers, and a BLAS dot
     # is many times slower when the cores are busy. This takes the same time for any data.
     if not np.isfinite(block).all():

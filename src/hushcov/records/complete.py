@@ -1,0 +1,50 @@
+"""Records with gaps: those that are missing count as zero, and how many are there is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov.records.source import Progress, Records, check_finite
+from hushcov.records.wrapped import View, WrappedRecords
+
+
+class CompleteRecords(WrappedRecords):
+    """The records with zeros for every record that misses a value.
+
+    The number of records stays what it was, which is public. Sums over complete records are then
+    sums over all of them; averages are too small by the share of complete records.
+
+    Privacy
+    -------
+    Each record is mapped on its own, so neighbours stay neighbours. Dropping records instead
+    would make the number of records depend on the data.
+    """
+
+    def __init__(self, records: Records) -> None:
+        super().__init__(records)
+        self.gaps = False
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        for block in self._records._blocks():
+            check_finite(block, gaps=True)
+            yield np.where(np.isnan(block).any(axis=1, keepdims=True), 0.0, block)
+
+    def _view(self) -> View:
+        return CompleteRecords
+
+
+def count_complete(records: Records, *, progress: Progress | None = None) -> int:
+    """Return how many records miss no value.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves the count by at most 1.
+    """
+    return int(records.map_sum(_count_complete, progress=progress)[0])
+
+
+def _count_complete(block: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.array([np.count_nonzero(~np.isnan(block).any(axis=1))], dtype=np.int64)
