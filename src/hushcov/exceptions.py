@@ -63,6 +63,15 @@ class CapacityError(HushcovError, ValueError):
     """The request is valid but larger than this implementation can represent or hold."""
 
 
+class MissingPackageError(HushcovError, ImportError):
+    """What was asked for needs an optional package that is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} need {package}, which is not installed: pip install 'hushcov[{extra}]'"
+        )
+
+
 class SeededNoiseWarning(UserWarning):
     """Noise came from a seed, so anyone who knows the seed can subtract it: not private."""
 

@@ -17,11 +17,12 @@ from hushcov.cli.options import INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import console, facts, heading, number, paragraph
 from hushcov.cli.pairs import released_correlations
 from hushcov.cli.progress import watched
+from hushcov.cli.sources import opened
 from hushcov.cli.sparse_job import SparseJob
 from hushcov.cli.theorem_job import TheoremJob
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.planning import MECHANISMS
-from hushcov.records import Records, open_records
+from hushcov.records import Records
 from hushcov.report.backend import MissingFiguresError
 from hushcov.report.heatmap import write_release_heatmap
 
@@ -40,8 +41,23 @@ _NOT_THEOREM = {
 
 
 @click.command(cls=Command, name="fit")
-@click.argument("file", metavar="FILE.npy", type=click.Path(path_type=Path))
+@click.argument("file", metavar="DATA", type=click.Path(path_type=Path))
 @public_inputs
+@click.option(
+    "--columns",
+    metavar="A,B,C",
+    help="Features by name, for files that have names.  [default: all columns]",
+)
+@click.option(
+    "--drop-nulls",
+    is_flag=True,
+    help="Leave out records with nulls; about how many are complete is released with the rest.",
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Dask scheduler whose workers read the files; they must see them under the same path.",
+)
 @click.option(
     "--feature-scale",
     type=SCALES,
@@ -111,6 +127,9 @@ _NOT_THEOREM = {
 )
 def command(
     file: Path,
+    columns: str | None,
+    drop_nulls: bool,
+    scheduler: str | None,
     mechanism: str,
     known_mean: bool,
     n_records: int | None,
@@ -119,18 +138,22 @@ def command(
     as_json: bool,
     **public: Any,
 ) -> None:
-    """Release the covariance of the records in FILE.npy under differential privacy.
+    """Release the covariance of the records in DATA under differential privacy.
 
-    FILE.npy holds one record a row (numpy.save). Says first what will be released, under which
-    guarantee, from which public inputs and with which error to expect.
+    DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file, a folder
+    of them, or a pattern in quotes. Says first what will be released, under which guarantee, from
+    which public inputs and with which error to expect.
 
     \b
-    Example:
+    Examples:
       hushcov fit patients.npy --epsilon 1 --delta 1e-6 --row-sparsity 5
+      hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
+        --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
     """
     _check_options(mechanism, public)
-    records = _open(file, n_records, n_features)
-    folder = output if output is not None else Path(f"{file.stem}-release")
+    records = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler)
+    _check_size(file, records, n_records, n_features)
+    folder = output if output is not None else Path(f"{_stem(file)}-release")
     source = Source(file, folder, records, known_mean)
     public = {name: value for name, value in public.items() if value is not None}
     if mechanism == THEOREM:
@@ -161,11 +184,15 @@ def _check_options(mechanism: str, public: dict[str, Any]) -> None:
         )
 
 
-def _open(file: Path, n_records: int | None, n_features: int | None) -> Records:
-    """Open the file and hold its header against what was declared; no record is read."""
-    with file.open("rb"):
-        pass  # a file that cannot be opened is an OSError, not unusable records
-    records = open_records(file)
+def _stem(file: Path) -> str:
+    """A name for what is made of the file: that of the folder, for a pattern."""
+    return file.stem if not set(file.name) & set("*?[") else file.absolute().parent.name
+
+
+def _check_size(
+    file: Path, records: Records, n_records: int | None, n_features: int | None
+) -> None:
+    """Hold the size of the data against what was declared; no record is read."""
     for option, declared, found in (
         ("--records", n_records, records.n_records),
         ("--features", n_features, records.n_features),
@@ -175,7 +202,6 @@ def _open(file: Path, n_records: int | None, n_features: int | None) -> Records:
                 f"{option} must be what {file} holds, {found:,}, got {declared:,}: check that "
                 f"this is the right file, or leave {option} out. No record was read."
             )
-    return records
 
 
 def _run(out: Console, source: Source, job: Job, charged: list[tuple[str, str]]) -> None:

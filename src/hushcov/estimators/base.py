@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -17,7 +16,7 @@ from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.mechanisms import Release
-from hushcov.records import PairDifferences, Records, open_records
+from hushcov.records import ArrayRecords, PairDifferences, Records, open_records
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -97,8 +96,10 @@ class PrivateCovariance(EmpiricalCovariance):
         """Rows as Records. Shape and names are read; values are not, beyond conversion."""
         self._check_flags("assume_centered")
         records = open_records(X)
-        if isinstance(X, Records | str | os.PathLike):
+        if not isinstance(records, ArrayRecords) or isinstance(X, Records):
             self.n_features_in_ = records.n_features
+            if records.feature_names is not None:
+                self.feature_names_in_ = np.array(records.feature_names, dtype=object)
         else:
             names = list(getattr(X, "columns", ()))
             if len(set(names)) < len(names):

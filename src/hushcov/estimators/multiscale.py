@@ -208,6 +208,11 @@ class MultiscaleCovariance(PrivateCovariance):
         with self._fresh():
             self._check_ledger()
             records = self._open(X)
+            if records.gaps:
+                raise ParameterError(
+                    "drop_nulls must be left out with MultiscaleCovariance: impute beforehand, or "
+                    "use PrivateSparseCovariance, which counts the complete records privately."
+                )
             parameters = self.public_parameters(records.n_records, records.n_features)
             try:
                 guarantee = certify(

@@ -18,6 +18,7 @@ from hushcov.estimators.base import FloatArray, PrivateCovariance
 from hushcov.estimators.runs import Run
 from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.mechanisms import Release
+from hushcov.mechanisms.complete import complete_parameters, release_complete_share
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.scales import (
     FeatureScales,
@@ -34,7 +35,7 @@ from hushcov.postprocess import (
     sampling_sd,
     thresholded_interval,
 )
-from hushcov.records import check_feature_scale
+from hushcov.records import CompleteRecords, check_feature_scale
 
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
@@ -64,6 +65,9 @@ class ScaledCovariance(PrivateCovariance):
             self._check_ledger()
             records = self._open(X)
             inputs, scales = self._inputs(records.n_records, records.n_features)
+            counted = complete_parameters(inputs) if records.gaps else None
+            if counted is not None:
+                inputs = replace(inputs, spent=(*inputs.spent, counted.event))
             scale = self._public_scale(records.n_features)
             run = self._planned(inputs)
             guarantee = run.certify(private=self.random_state is None)
@@ -71,9 +75,13 @@ class ScaledCovariance(PrivateCovariance):
             # Nothing has been read from the records and no noise has been drawn so far, and all
             # that follows is certified. Charge first, then release.
             self._charge(guarantee)
+            share = 1.0
+            if counted is not None:
+                share = release_complete_share(records, counted, entropy)
+                records = CompleteRecords(records)
             if scales is not None:
                 scale = trusted_scale(release_scales(records, scales, entropy))
-            release = run.release(records, scale, entropy)
+            release = _for_complete(run.release(records, scale, entropy), share)
             self.feature_scale_ = scale
             self.n_records_ = records.n_records
             self._threshold = run.threshold(release)
@@ -232,6 +240,16 @@ def trusted_scale(scales: FeatureScales) -> FloatArray:
         return scales.scale
     largest = scales.scale[~scales.uncertain].max()
     return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
+
+
+def _for_complete(release: Release, share: float) -> Release:
+    """The release of the complete records alone, where all others counted as zeros."""
+    if share == 1.0:
+        return release
+    noise_sd = release.noise_sd
+    if noise_sd is not None:
+        noise_sd = (noise_sd[0] / share, noise_sd[1] / share)
+    return replace(release, unit=release.unit / share, noise_sd=noise_sd)
 
 
 def _in_scales(release: Release) -> FloatArray:

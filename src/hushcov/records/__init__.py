@@ -8,9 +8,11 @@ mechanisms add the noise.
 
 from hushcov.records.complete import CompleteRecords, count_complete
 from hushcov.records.feature_grid import FeatureGrid, check_feature_scale
+from hushcov.records.files import FileRecords
 from hushcov.records.grid import IntegerGrid
 from hushcov.records.histogram import log2_histogram
 from hushcov.records.moments import SecondMoments, second_moments
+from hushcov.records.opening import open_records
 from hushcov.records.pairs import PairDifferences
 from hushcov.records.products import ProductMap, finest_half_width
 from hushcov.records.rows import row_bounded_gram
@@ -23,7 +25,6 @@ from hushcov.records.source import (
     PartitionedRecords,
     Progress,
     Records,
-    open_records,
 )
 from hushcov.records.wrapped import WatchedRecords, WrappedRecords
 
@@ -32,6 +33,7 @@ __all__ = [
     "BlockFunction",
     "CompleteRecords",
     "FeatureGrid",
+    "FileRecords",
     "IntegerGrid",
     "NpyRecords",
     "PairDifferences",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from hushcov._validation import check_integer, shown
+from hushcov._validation import check_integer
 from hushcov.exceptions import DataError, DataTypeError, ParameterError
 
 BlockFunction = Callable[[NDArray[np.float64]], NDArray[np.int64]]
@@ -26,6 +26,11 @@ _NUMERIC_KINDS = "biuf"
 _BLOCK_BYTES = 4 * 2**20
 _SMALLEST_DEFAULT_BLOCK_ROWS = 2048
 _NPY_HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def default_block_rows(n_features: int) -> int:
+    """Rows in a block where nobody says otherwise."""
+    return max(_SMALLEST_DEFAULT_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features))
 
 
 class Records(ABC):
@@ -114,7 +119,7 @@ class _TableRecords(Records):
     def __init__(self, table: NDArray[Any], block_rows: int | None) -> None:
         self.n_records, self.n_features = table.shape
         if block_rows is None:
-            block_rows = max(_SMALLEST_DEFAULT_BLOCK_ROWS, _BLOCK_BYTES // (8 * self.n_features))
+            block_rows = default_block_rows(self.n_features)
         self.block_rows = check_integer(
             "block_rows", block_rows, at_least=1, cure="leave it out for the default."
         )
@@ -163,29 +168,6 @@ class NpyRecords(_TableRecords):
 
     def __init__(self, path: str | os.PathLike[str], *, block_rows: int | None = None) -> None:
         super().__init__(_map_npy(Path(path)), block_rows)
-
-
-def open_records(source: object, *, block_rows: int | None = None) -> Records:
-    """Return `source` as Records: Records themselves, a path to a `.npy` file or an array-like.
-
-    `block_rows` is the most rows in a block; Records that are passed in have theirs already.
-    """
-    if isinstance(source, Records):
-        if block_rows is not None:
-            raise ParameterError(
-                "block_rows must be left out when the source is a Records, got "
-                f"{shown(block_rows)}: set it where the Records is made."
-            )
-        return source
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        if path.suffix != ".npy":
-            raise DataError(
-                f"{path} must be a file whose name ends in .npy: write one with "
-                "numpy.save(path, X), or load the file and pass an array."
-            )
-        return NpyRecords(path, block_rows=block_rows)
-    return ArrayRecords(source, block_rows=block_rows)
 
 
 def check_finite(block: NDArray[np.float64], *, gaps: bool = False) -> None:

@@ -27,7 +27,7 @@ class WrappedRecords(Records):
 
     def __init__(self, records: Records) -> None:
         self.n_records, self.n_features = records.n_records, records.n_features
-        self.gaps = records.gaps
+        self.gaps, self.feature_names = records.gaps, records.feature_names
         self._records = records
 
     def map_sum(
@@ -49,12 +49,12 @@ class WrappedRecords(Records):
             return super().map_sum(block_function, progress=progress)
         for watcher in watchers:
             watcher.start()
-        tell = _All(
-            (*(watcher.progress for watcher in watchers), *([progress] if progress else []))
-        )
-        view = Chain(tuple(reversed(views)))
+        listeners = [watcher.progress for watcher in watchers] + ([progress] if progress else [])
         return source.map_sum_through(
-            view, rows_each, block_function, progress=_All(tuple(listeners))
+            Chain(tuple(reversed(views))),
+            rows_each,
+            block_function,
+            progress=_All(tuple(listeners)),
         )
 
     @abstractmethod
