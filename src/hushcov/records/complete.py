@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from hushcov.records.arrays import namespace
 from hushcov.records.source import Progress, Records, check_finite
 from hushcov.records.wrapped import View, WrappedRecords
 
@@ -30,7 +31,8 @@ class CompleteRecords(WrappedRecords):
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         for block in self._records._blocks():
             check_finite(block, gaps=True)
-            yield np.where(np.isnan(block).any(axis=1, keepdims=True), 0.0, block)
+            xp = namespace(block)
+            yield xp.where(xp.isnan(block).any(1)[:, None], 0.0, block)
 
     def _view(self) -> View:
         return CompleteRecords
@@ -47,4 +49,5 @@ def count_complete(records: Records, *, progress: Progress | None = None) -> int
 
 
 def _count_complete(block: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.array([np.count_nonzero(~np.isnan(block).any(axis=1))], dtype=np.int64)
+    complete = ~namespace(block).isnan(block).any(1)
+    return np.array([int(complete.sum())], dtype=np.int64)

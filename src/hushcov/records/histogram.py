@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from hushcov._compiled import compiled
+from hushcov.records.arrays import is_tensor
 from hushcov.records.source import Progress, Records
 
 IntArray = npt.NDArray[np.int64]
@@ -39,7 +42,11 @@ def log2_histogram(records: Records, *, progress: Progress | None = None) -> Int
     return records.map_sum(_block_counts, progress=progress)
 
 
-def _block_counts(block: npt.NDArray[np.float64]) -> IntArray:
+def _block_counts(block: Any) -> Any:
+    if is_tensor(block):
+        from hushcov.records import tensor_kernels
+
+        return tensor_kernels.octave_counts(block, _SHIFT, N_BINS)
     counts = np.zeros((block.shape[1], N_BINS), dtype=np.int64)
     _count(block.view(np.int64), counts)
     return counts

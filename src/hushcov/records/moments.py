@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.records.arrays import is_tensor
 from hushcov.records.grid import IntegerGrid
 from hushcov.records.source import Progress, Records
 
@@ -122,7 +124,9 @@ class _BlockGram:
 
     grid: IntegerGrid
 
-    def __call__(self, block: NDArray[np.float64]) -> NDArray[np.int64]:
+    def __call__(self, block: Any) -> Any:
+        if is_tensor(block):
+            return self._on_device(block)
         # In a product of this many rows every partial sum, in whatever order BLAS takes them, is
         # an integer of at most 2**53: exact.
         exact_rows = _LARGEST_EXACT_FLOAT // self.grid.half_width**2
@@ -130,6 +134,13 @@ class _BlockGram:
         for start in range(exact_rows, len(block), exact_rows):
             gram += _exact_gram(self.grid.quantise(block[start : start + exact_rows]))
         return gram
+
+    def _on_device(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels as kernels
+
+        grid = self.grid
+        integers = block.clamp(-grid.radius, grid.radius).mul_(grid.half_width / grid.radius)
+        return kernels.exact_gram(integers.round_(), grid.half_width**2)
 
 
 def _exact_gram(integers: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hushcov._validation import shown
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.records.arrays import is_tensor
 from hushcov.records.files import FORMATS, FileRecords, is_file_source
 from hushcov.records.source import ArrayRecords, NpyRecords, Records
 
@@ -25,8 +26,8 @@ def open_records(
     Parameters
     ----------
     source
-        Records themselves, an array-like, a dask array or dataframe, or a path: a `.npy` file, or
-        Parquet, Arrow or CSV files (see `FileRecords`).
+        Records themselves, an array-like, a PyTorch tensor, a dask array or dataframe, or a path:
+        a `.npy` file, or Parquet, Arrow or CSV files (see `FileRecords`).
     columns, drop_nulls
         Features to read, by name, and whether to leave out records with nulls; for files that
         have names and nulls.
@@ -63,4 +64,8 @@ def open_records(
         from hushcov.records.cluster import DaskRecords
 
         return DaskRecords(source)
+    if is_tensor(source):
+        from hushcov.records.device import TensorRecords
+
+        return TensorRecords(source, block_rows=block_rows)
     return ArrayRecords(source, block_rows=block_rows)

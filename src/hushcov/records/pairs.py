@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov.exceptions import DataError
+from hushcov.records.arrays import namespace
 from hushcov.records.source import Records, check_finite
 from hushcov.records.wrapped import View, WrappedRecords
 
@@ -39,13 +40,16 @@ class PairDifferences(WrappedRecords):
         self.n_records = records.n_records // 2
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        waiting = np.empty((0, self.n_features))
+        waiting = None
         for block in self._records._blocks():
             check_finite(block, gaps=self.gaps)
+            xp = namespace(block)
             # Nothing that large is left after clipping, and the differences stay finite.
-            rows = np.clip(np.concatenate([waiting, block]), -_LARGEST, _LARGEST)
+            rows = xp.clip(block, -_LARGEST, _LARGEST)
+            if waiting is not None:
+                rows = xp.concatenate([waiting, rows])
             even = len(rows) - len(rows) % 2
-            waiting = rows[even:].copy()
+            waiting = rows[even:]
             if even:
                 yield (rows[0:even:2] - rows[1:even:2]) * math.sqrt(0.5)
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hushcov._compiled import compiled, threads
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.records.arrays import is_tensor
 from hushcov.records.feature_grid import FeatureGrid
 from hushcov.records.source import Progress, Records
 
@@ -144,11 +145,21 @@ class _InThreads:
     arguments: tuple[Any, ...]
     size: int
 
-    def __call__(self, block: FloatArray) -> IntArray:
+    def __call__(self, block: Any) -> Any:
+        if is_tensor(block):
+            return self._on_device(block)
         workers = threads()
         with ThreadPoolExecutor(workers) as pool:
             parts = list(pool.map(self._part, np.array_split(block, workers)))
         return np.asarray(np.sum(parts, axis=0), dtype=np.int64)
+
+    def _on_device(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels as kernels
+
+        arguments: Any = self.arguments
+        if self.kernel is _count_norms:
+            return kernels.norm_counts(block, *arguments, n_bins=self.size)
+        return kernels.contributions(block, *arguments, inside=_INSIDE)
 
     def _part(self, block: FloatArray) -> IntArray:
         total = np.zeros(self.size, dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, DataError
+from hushcov.records.arrays import is_tensor
 from hushcov.records.feature_grid import FeatureGrid
 from hushcov.records.source import Progress, Records
 
@@ -55,7 +57,9 @@ class _BlockGram:
     half_width: int
     bound: float
 
-    def __call__(self, block: FloatArray) -> IntArray:
+    def __call__(self, block: Any) -> Any:
+        if is_tensor(block):
+            return self._on_device(block)
         # In a product of this many rows every partial sum, in whatever order BLAS takes them, is
         # an integer of at most 2**53: exact.
         exact_rows = _LARGEST_EXACT_FLOAT // self.half_width**2
@@ -63,6 +67,14 @@ class _BlockGram:
         for start in range(exact_rows, len(block), exact_rows):
             gram += self._exact(block[start : start + exact_rows])
         return gram
+
+    def _on_device(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels as kernels
+
+        integers = kernels.integers_on_grid(block, self.multipliers, float(self.half_width))
+        if self.bound < np.inf:
+            integers = kernels.bound_rows(integers, self.bound, _INSIDE)
+        return kernels.exact_gram(integers, self.half_width**2)
 
     def _exact(self, block: FloatArray) -> IntArray:
         integers = np.empty(block.shape)

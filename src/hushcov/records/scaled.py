@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from hushcov.records.arrays import like, namespace
 from hushcov.records.feature_grid import check_feature_scale
 from hushcov.records.source import Records, check_finite
 from hushcov.records.wrapped import View, WrappedRecords
@@ -31,9 +32,10 @@ class ScaledRecords(WrappedRecords):
         divisor = np.where(self._scale > 0, self._scale, np.inf)
         for block in self._records._blocks():
             check_finite(block, gaps=self.gaps)
+            xp = namespace(block)
             with np.errstate(over="ignore"):
                 # Nothing that large is left after clipping, and everything stays finite.
-                yield np.clip(block / divisor, -_LARGEST, _LARGEST)
+                yield xp.clip(block / like(divisor, block), -_LARGEST, _LARGEST)
 
     def _view(self) -> View:
         return partial(ScaledRecords, feature_scale=self._scale)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hushcov._compiled import compiled
 from hushcov.exceptions import CapacityError
+from hushcov.records.arrays import is_tensor
 from hushcov.records.feature_grid import FeatureGrid
 from hushcov.records.source import Progress, Records
 
@@ -47,7 +49,11 @@ def clipped_gram(
     return records.map_sum(block_gram, progress=progress)
 
 
-def _sign_gram(block: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _sign_gram(block: Any) -> Any:
+    if is_tensor(block):
+        from hushcov.records import tensor_kernels
+
+        return tensor_kernels.sign_gram(block)
     signs = np.empty(block.shape, dtype=np.float32)
     _fill_signs(block, signs)
     return _exact_gram(signs, 1)
@@ -60,7 +66,12 @@ class _ClippedGram:
     multipliers: npt.NDArray[np.float64]
     half_width: int
 
-    def __call__(self, block: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def __call__(self, block: Any) -> Any:
+        if is_tensor(block):
+            from hushcov.records import tensor_kernels as kernels
+
+            on_grid = kernels.integers_on_grid(block, self.multipliers, float(self.half_width))
+            return kernels.exact_gram(on_grid, self.half_width**2)
         integers = np.empty(block.shape, dtype=np.float32)
         _fill_integers(block, self.multipliers, float(self.half_width), integers)
         return _exact_gram(integers, self.half_width**2)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError, DataTypeError, ParameterError
+from hushcov.records.arrays import is_tensor, namespace
 
 BlockFunction = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 Progress = Callable[[int], object]
@@ -60,22 +61,24 @@ class Records(ABC):
         ----------
         block_function : callable
             Maps a block, a read-only C-contiguous float64 array of finite numbers with
-            `n_features` columns, to an int64 array whose shape is the same for every block.
+            `n_features` columns, to an int64 array whose shape is the same for every block. On an
+            accelerator both are PyTorch tensors.
             It answers for the total staying within int64.
         progress : callable, optional
             Called after each block with the number of rows in it.
         """
-        total: NDArray[np.int64] | None = None
+        total: Any = None
         for block in self._blocks():
             check_finite(block, gaps=self.gaps)
             part = block_function(block)
             _check_part(part, total)
-            # The first part is copied because the function may reuse its array.
-            total = part.copy() if total is None else np.add(total, part, out=total)
+            if total is None:
+                total = namespace(part).zeros_like(part)  # the function may reuse its array
+            total += part
             if progress is not None:
                 progress(len(block))
         assert total is not None, "a Records has at least one row"
-        return total
+        return np.asarray(total.cpu() if is_tensor(total) else total)
 
     @abstractmethod
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
@@ -175,19 +178,22 @@ def check_finite(block: NDArray[np.float64], *, gaps: bool = False) -> None:
 
     With `gaps`, NaN says that a record is missing, and only infinite values are refused.
     """
+    xp = namespace(block)
     if gaps:
-        block = np.where(np.isnan(block), 0.0, block)
+        block = xp.where(xp.isnan(block), 0.0, block)
     # Sums and dot products find NaN too, but overflow on large finite numbers, and a BLAS dot
     # is many times slower when the cores are busy. This takes the same time for any data.
-    if not np.isfinite(block).all():
+    if not xp.isfinite(block).all():
         raise DataError(
             "records must be finite, but some are NaN or infinite: impute these values or drop "
             "their records beforehand, by a rule that treats each record on its own."
         )
 
 
-def _check_part(part: NDArray[np.int64], total: NDArray[np.int64] | None) -> None:
-    if not isinstance(part, np.ndarray) or part.dtype != np.int64:
+def _check_part(part: Any, total: Any) -> None:
+    if is_tensor(part):
+        assert part.dtype == namespace(part).int64
+    elif not isinstance(part, np.ndarray) or part.dtype != np.int64:
         kind = part.dtype if isinstance(part, np.ndarray) else type(part).__name__
         raise ParameterError(
             f"block_function must return an int64 array, got {kind}: only integer sums are exact."
@@ -218,7 +224,7 @@ def _numeric_table(source: object) -> NDArray[Any]:
             f"X must be a 2-D array of real numbers, got a {type(source).__name__} that does "
             "not convert to one: give every record the same number of features."
         ) from None
-    _check_table("X", table.shape, table.dtype, kinds=_NUMERIC_KINDS + "O")
+    check_table("X", table.shape, table.dtype, kinds=_NUMERIC_KINDS + "O")
     return table
 
 
@@ -249,7 +255,7 @@ def _map_npy(path: Path) -> NDArray[Any]:
             f"{path} is not a .npy file of numbers, or its header is damaged: write it with "
             "numpy.save(path, X)."
         ) from None
-    _check_table(str(path), shape, dtype, kinds=_NUMERIC_KINDS)
+    check_table(str(path), shape, dtype, kinds=_NUMERIC_KINDS)
     try:
         with np.errstate(all="ignore"):  # a size that overflows is a size that does not fit
             return np.asarray(npy.open_memmap(path, mode="r"))
@@ -260,7 +266,8 @@ def _map_npy(path: Path) -> NDArray[Any]:
         ) from None
 
 
-def _check_table(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, kinds: str) -> None:
+def check_table(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, kinds: str) -> None:
+    """Refuse what is not a table of real numbers, by its shape and type."""
     if len(shape) != 2:
         raise DataError(
             f"{name} must have two dimensions, records by features, got shape {shape}: a single "

@@ -1,0 +1,97 @@
+"""Records on an accelerator, through PyTorch: the same integers, bit for bit.
+
+Every step that decides an integer is one IEEE operation on doubles, correctly rounded on
+processors and accelerators alike: a product, a quotient, a root, a rounding to an integer. All
+sums are sums of integers that doubles hold exactly, in whatever order they are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov._validation import shown
+from hushcov.exceptions import DataError, MissingPackageError, ParameterError
+from hushcov.records.source import Records, check_table
+from hushcov.records.wrapped import View, WrappedRecords
+
+# Blocks that keep an accelerator busy; a processor's blocks are far smaller.
+_BLOCK_BYTES = 2**30
+
+
+class DeviceRecords(WrappedRecords):
+    """The same records, in blocks on a device: "cuda", "cuda:1", "cpu" and so on."""
+
+    def __init__(self, records: Records, device: str) -> None:
+        super().__init__(records)
+        torch = torch_module()
+        try:
+            self._device = str(torch.device(device))
+            torch.empty(1, device=self._device)
+        except (RuntimeError, AssertionError, TypeError):
+            raise ParameterError(
+                f"device must name one that PyTorch can use, got {shown(device)}: 'cuda' for an "
+                "NVIDIA card, or None for this computer's processor."
+            ) from None
+
+    def _blocks(self) -> Iterator[Any]:
+        torch = torch_module()
+        for rows in self._joined():
+            yield torch.from_numpy(rows).to(self._device)
+
+    def _joined(self) -> Iterator[NDArray[np.float64]]:
+        """Blocks of the records, joined to such that pay the way to the device."""
+        largest = max(1, _BLOCK_BYTES // (8 * self.n_features))
+        waiting: list[NDArray[np.float64]] = []
+        n_rows = 0
+        for block in self._records._blocks():
+            if waiting and n_rows + len(block) > largest:
+                yield np.concatenate(waiting)
+                waiting, n_rows = [], 0
+            waiting.append(block)
+            n_rows += len(block)
+        if waiting:
+            yield np.concatenate(waiting)
+
+    def _view(self) -> View:
+        return partial(DeviceRecords, device=self._device)
+
+
+class TensorRecords(Records):
+    """Rows of a PyTorch tensor, summed over on the device where it lies.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor of shape (n_records, n_features)
+        Real numbers; the tensor is not copied, so leave it unchanged while in use.
+    block_rows : int, optional
+        Most rows in a block. It changes speed and memory, never a result.
+    """
+
+    def __init__(self, tensor: Any, *, block_rows: int | None = None) -> None:
+        torch = torch_module()
+        if tensor.is_complex() or tensor.is_sparse or tensor.is_quantized:
+            raise DataError(
+                f"X must be a dense tensor of real numbers, got {tensor.dtype}: convert it first."
+            )
+        check_table("X", tuple(tensor.shape), np.dtype(np.float64), kinds="f")
+        self.n_records, self.n_features = tensor.shape
+        self.block_rows = block_rows or max(1, _BLOCK_BYTES // (8 * self.n_features))
+        self._tensor, self._double = tensor.detach(), torch.float64
+
+    def _blocks(self) -> Iterator[Any]:
+        for start in range(0, self.n_records, self.block_rows):
+            yield self._tensor[start : start + self.block_rows].to(self._double)
+
+
+def torch_module() -> Any:
+    """PyTorch, or how to install it."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingPackageError("accelerators", "PyTorch", "torch") from None
+    return torch

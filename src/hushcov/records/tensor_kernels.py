@@ -1,0 +1,133 @@
+"""What a block of rows contributes, computed on the device where it lies.
+
+Each function gives, bit for bit, the integers of the compiled one that it stands beside. See
+`hushcov.records.device` for why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_LARGEST_EXACT_FLOAT = 2**53
+_LARGEST_INT32 = 2**31 - 1
+_TILE = 8  # integer matrix products want sizes that are multiples of it
+_FEWEST_ROWS = 32  # and no fewer than this many
+_PRODUCT_BYTES = 2**30  # of products of rows held at a time
+_EXACT_ROWS = 4096  # as in `hushcov.records.products`
+_ROOT_HALF = 0.5**0.5
+
+Tensor = Any
+
+
+def integers_on_grid(block: Tensor, multipliers: Any, half_width: float) -> Tensor:
+    """Coordinates times multipliers, clipped and rounded, as doubles."""
+    factors = torch.as_tensor(multipliers, device=block.device)
+    return (block * factors).clamp_(-half_width, half_width).round_()
+
+
+def bound_rows(integers: Tensor, bound: float, inside: float) -> Tensor:
+    """Rows longer than the bound, scaled down to it and rounded towards zero."""
+    square = (integers * integers).sum(dim=1)
+    long = square > bound * bound
+    factor = torch.where(long, bound / square.sqrt() * inside, 1.0)
+    return torch.where(long[:, None], (integers * factor[:, None]).trunc_(), integers)
+
+
+def exact_gram(integers: Tensor, largest_product: int) -> Tensor:
+    """Gram matrix of integers held in doubles."""
+    exact_rows = _LARGEST_EXACT_FLOAT // largest_product
+    gram = (integers[:exact_rows].T @ integers[:exact_rows]).to(torch.int64)
+    for start in range(exact_rows, len(integers), exact_rows):
+        part = integers[start : start + exact_rows]
+        gram += (part.T @ part).to(torch.int64)
+    return gram
+
+
+def sign_gram(block: Tensor) -> Tensor:
+    """Gram matrix of signs, in products of 8-bit integers with 32-bit sums."""
+    signs = torch.sign(block).to(torch.int8)
+    n, d = signs.shape
+    assert n <= _LARGEST_INT32
+    rows = max(_FEWEST_ROWS, -(-n // _TILE) * _TILE)
+    columns = max(_FEWEST_ROWS, -(-d // _TILE) * _TILE)
+    padded = torch.zeros((rows, columns), dtype=torch.int8, device=block.device)
+    padded[:n, :d] = signs
+    return torch._int_mm(padded.T.contiguous(), padded)[:d, :d].to(torch.int64)
+
+
+def octave_counts(block: Tensor, shift: int, n_bins: int) -> Tensor:
+    """How many values of each feature lie in each octave; see `hushcov.records.histogram`."""
+    octaves = ((block.contiguous().view(torch.int64) >> 52) & 0x7FF) + shift
+    d = block.shape[1]
+    first = torch.arange(d, device=block.device) * n_bins
+    flat = (octaves.clamp_(0, n_bins - 1) + first).reshape(-1)
+    return torch.bincount(flat, minlength=d * n_bins).reshape(d, n_bins)
+
+
+def contributions(
+    block: Tensor,
+    multipliers: Any,
+    half_width: float,
+    rows: Any,
+    columns: Any,
+    weights: Any,
+    bounds: Any,
+    inside: float,
+) -> Tensor:
+    """Summed contributions of the rows; see `hushcov.records.products`."""
+    norm_bound, factor_range, size_range, size_cap = (int(value) for value in bounds)
+    n_products = len(rows) + block.shape[1]
+    total = torch.zeros(n_products + 2, dtype=torch.int64, device=block.device)
+    for part in block.split(_rows_at_a_time(n_products)):
+        z, square, size = _products(part, multipliers, half_width, rows, columns, weights)
+        long = square > float(norm_bound) * float(norm_bound)
+        factor = torch.where(long, norm_bound / square.sqrt() * inside, 1.0)
+        z = torch.where(long[:, None], (z * factor[:, None]).trunc_(), z)
+        total[:n_products] += z.sum(dim=0).to(torch.int64)
+        shares = torch.where(long, (factor * factor_range).to(torch.int64), factor_range)
+        total[n_products] += shares.sum()
+        sizes = size.to(torch.int64).clamp_(max=size_cap) * size_range // size_cap
+        total[n_products + 1] += sizes.sum()
+    return total
+
+
+def norm_counts(
+    block: Tensor,
+    multipliers: Any,
+    half_width: float,
+    rows: Any,
+    columns: Any,
+    weights: Any,
+    n_bins: int,
+) -> Tensor:
+    """How many rows have their norm in each bin; see `hushcov.records.products`."""
+    total = torch.zeros(n_bins, dtype=torch.int64, device=block.device)
+    for part in block.split(_rows_at_a_time(len(rows) + block.shape[1])):
+        _, square, _ = _products(part, multipliers, half_width, rows, columns, weights)
+        mantissa, exponent = torch.frexp(square)
+        bins = 2 * exponent.to(torch.int64) + (mantissa >= _ROOT_HALF)
+        total += torch.bincount(bins, minlength=n_bins)
+    return total
+
+
+def _rows_at_a_time(n_products: int) -> int:
+    return max(1, min(_EXACT_ROWS, _PRODUCT_BYTES // (8 * n_products)))
+
+
+def _products(
+    block: Tensor, multipliers: Any, half_width: float, rows: Any, columns: Any, weights: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Weighted products of each row, their squared norm and that of the row."""
+    pair_weight, diagonal_weight, centre = (float(weight) for weight in weights)
+    y = integers_on_grid(block, multipliers, half_width)
+    own = y * y
+    n_pairs = len(rows)
+    z = torch.empty((len(y), n_pairs + y.shape[1]), dtype=y.dtype, device=y.device)
+    left = torch.as_tensor(rows, device=y.device)
+    right = torch.as_tensor(columns, device=y.device)
+    torch.mul(y[:, left], y[:, right], out=z[:, :n_pairs])
+    z[:, :n_pairs] *= pair_weight
+    z[:, n_pairs:] = (own - centre) * diagonal_weight
+    return z, (z * z).sum(dim=1), own.sum(dim=1)
