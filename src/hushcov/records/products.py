@@ -156,10 +156,9 @@ class _InThreads:
     def _on_device(self, block: Any) -> Any:
         from hushcov.records import tensor_kernels as kernels
 
-        arguments: Any = self.arguments
         if self.kernel is _count_norms:
-            return kernels.norm_counts(block, *arguments, n_bins=self.size)
-        return kernels.contributions(block, *arguments, inside=_INSIDE)
+            return kernels.norm_counts(block, self.arguments, self.size)
+        return kernels.contributions(block, self.arguments, _INSIDE)
 
     def _part(self, block: FloatArray) -> IntArray:
         total = np.zeros(self.size, dtype=np.int64)

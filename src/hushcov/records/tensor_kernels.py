@@ -66,22 +66,14 @@ def octave_counts(block: Tensor, shift: int, n_bins: int) -> Tensor:
     return torch.bincount(flat, minlength=d * n_bins).reshape(d, n_bins)
 
 
-def contributions(
-    block: Tensor,
-    multipliers: Any,
-    half_width: float,
-    rows: Any,
-    columns: Any,
-    weights: Any,
-    bounds: Any,
-    inside: float,
-) -> Tensor:
+def contributions(block: Tensor, arguments: tuple[Any, ...], inside: float) -> Tensor:
     """Summed contributions of the rows; see `hushcov.records.products`."""
+    *products, bounds = arguments
     norm_bound, factor_range, size_range, size_cap = (int(value) for value in bounds)
-    n_products = len(rows) + block.shape[1]
+    n_products = len(products[2]) + block.shape[1]
     total = torch.zeros(n_products + 2, dtype=torch.int64, device=block.device)
     for part in block.split(_rows_at_a_time(n_products)):
-        z, square, size = _products(part, multipliers, half_width, rows, columns, weights)
+        z, square, size = _products(part, *products)
         long = square > float(norm_bound) * float(norm_bound)
         factor = torch.where(long, norm_bound / square.sqrt() * inside, 1.0)
         z = torch.where(long[:, None], (z * factor[:, None]).trunc_(), z)
@@ -93,19 +85,11 @@ def contributions(
     return total
 
 
-def norm_counts(
-    block: Tensor,
-    multipliers: Any,
-    half_width: float,
-    rows: Any,
-    columns: Any,
-    weights: Any,
-    n_bins: int,
-) -> Tensor:
+def norm_counts(block: Tensor, arguments: tuple[Any, ...], n_bins: int) -> Tensor:
     """How many rows have their norm in each bin; see `hushcov.records.products`."""
     total = torch.zeros(n_bins, dtype=torch.int64, device=block.device)
-    for part in block.split(_rows_at_a_time(len(rows) + block.shape[1])):
-        _, square, _ = _products(part, multipliers, half_width, rows, columns, weights)
+    for part in block.split(_rows_at_a_time(len(arguments[2]) + block.shape[1])):
+        _, square, _ = _products(part, *arguments)
         mantissa, exponent = torch.frexp(square)
         bins = 2 * exponent.to(torch.int64) + (mantissa >= _ROOT_HALF)
         total += torch.bincount(bins, minlength=n_bins)
