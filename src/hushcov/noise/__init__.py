@@ -2,11 +2,12 @@
 
 from hushcov.noise.binomial import binomial
 from hushcov.noise.entropy import Entropy, check_entropy, entropy_source
-from hushcov.noise.gumbel_top import gumbel_top
+from hushcov.noise.gumbel_top import TAKEN, gumbel_top
 from hushcov.noise.order_statistics import Band, PointFamily, Selection, select_largest
 from hushcov.noise.rounded_normal import rounded_normal
 
 __all__ = [
+    "TAKEN",
     "Band",
     "Entropy",
     "PointFamily",

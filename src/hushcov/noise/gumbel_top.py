@@ -30,6 +30,8 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
+#: The score of an item that is no candidate.
+TAKEN = -1
 _LARGEST_SCORE = 2**53  # doubles hold all integers up to here, so differences are exact
 _LARGEST_RATE = 1e100  # rate * score is far from overflow
 _CHUNK = 2**20
@@ -47,12 +49,13 @@ _MOST_MOVES = 2
 
 
 def gumbel_top(
-    generator: np.random.Generator, scores: IntArray, rate: float, count: int
+    generator: np.random.Generator, scores: npt.NDArray[Any], rate: float, count: int
 ) -> IntArray:
     """Indices, ascending, of the `count` largest of rate * scores[a] + G_a, exactly.
 
-    The G_a are independent standard Gumbel variables. `scores` are integers from 0 to 2^53, and
-    `rate` is the exact value of the given double. Beyond `scores` itself, memory is needed for
+    The G_a are independent standard Gumbel variables. `scores` are integers from 0 to 2^53, or
+    `TAKEN` for items that are left out, in 32 or 64 bits; `rate` is the exact value of the given
+    double. Beyond `scores` itself, memory is needed for
     about twice `count` items and a chunk of a million.
 
     Privacy
@@ -66,25 +69,35 @@ def gumbel_top(
     rate = check_real(
         "rate", rate, above=0, at_most=_LARGEST_RATE, cure="give the inverse scale of the noise."
     )
+    n_candidates = _count_candidates(scores)
     count = check_integer(
         "count",
         count,
         at_least=0,
-        at_most=len(scores),
+        at_most=n_candidates,
         cure="no more items can be selected than have scores.",
     )
-    if count in (0, len(scores)):
-        return np.arange(count)
+    if count in (0, n_candidates):
+        return np.flatnonzero(scores != TAKEN) if count else np.empty(0, dtype=np.int64)
     return _select(generator, scores, rate, count, chunk=_CHUNK, widening=0.0)
+
+
+def _count_candidates(scores: npt.NDArray[Any]) -> int:
+    return sum(
+        int(np.count_nonzero(scores[start : start + _CHUNK] != TAKEN))
+        for start in range(0, len(scores), _CHUNK)
+    )
 
 
 def _check_scores(scores: object) -> None:
     """Refuse anything but a vector of integers in range, without naming a score."""
-    if not isinstance(scores, np.ndarray) or scores.dtype != np.int64 or scores.ndim != 1:
+    integers = isinstance(scores, np.ndarray) and scores.dtype in (np.int32, np.int64)
+    if not isinstance(scores, np.ndarray) or not integers or scores.ndim != 1:
         raise ParameterError(
-            "scores must be a one-dimensional int64 array: scale and round them to integers."
+            "scores must be a one-dimensional array of 32- or 64-bit integers: scale and round "
+            "them to integers."
         )
-    if len(scores) and not (scores.min() >= 0 and scores.max() <= _LARGEST_SCORE):
+    if len(scores) and not (scores.min() >= TAKEN and scores.max() <= _LARGEST_SCORE):
         raise ParameterError(
             f"scores must be integers from 0 to {_LARGEST_SCORE}, and one is not: shift them, or "
             "use a coarser unit and a larger rate."
@@ -148,7 +161,7 @@ class _Ruler:
 
 def _select(
     generator: np.random.Generator,
-    scores: IntArray,
+    scores: npt.NDArray[Any],
     rate: float,
     count: int,
     *,
@@ -159,9 +172,11 @@ def _select(
     ruler, threshold = _Ruler(rate, int(scores[0]), widening), math.inf
     pool: list[_Items] = []
     for start in range(0, len(scores), chunk):
-        part = np.ascontiguousarray(scores[start : start + chunk])
+        part = scores[start : start + chunk].astype(np.int64)
         words = generator.integers(0, 2**64, size=len(part), dtype=np.uint64).view(np.int64)
         items = _Items(np.arange(start, start + len(part)), words, part)
+        if (part == TAKEN).any():
+            items = items.where(part != TAKEN)
         # Before the first threshold everything is kept, and nothing has to be measured.
         if threshold < math.inf:
             items = items.where(ruler.bounds(items)[0] <= threshold)

@@ -17,7 +17,7 @@ from hushcov.records.pairs import PairDifferences
 from hushcov.records.products import ProductMap, finest_half_width
 from hushcov.records.rows import row_bounded_gram
 from hushcov.records.scaled import ScaledRecords
-from hushcov.records.scores import clipped_gram, sign_gram
+from hushcov.records.scores import clipped_gram, pair_scores, sign_gram
 from hushcov.records.source import (
     ArrayRecords,
     BlockFunction,
@@ -51,6 +51,7 @@ __all__ = [
     "finest_half_width",
     "log2_histogram",
     "open_records",
+    "pair_scores",
     "row_bounded_gram",
     "second_moments",
     "sign_gram",

@@ -37,24 +37,31 @@ def bound_rows(integers: Tensor, bound: float, inside: float) -> Tensor:
 
 def exact_gram(integers: Tensor, largest_product: int) -> Tensor:
     """Gram matrix of integers held in doubles."""
+    return exact_panel(integers, integers.shape[1], largest_product)
+
+
+def exact_panel(integers: Tensor, n_rows: int, largest_product: int) -> Tensor:
+    """The first rows of a Gram matrix of integers held in doubles."""
     exact_rows = _LARGEST_EXACT_FLOAT // largest_product
-    gram = (integers[:exact_rows].T @ integers[:exact_rows]).to(torch.int64)
-    for start in range(exact_rows, len(integers), exact_rows):
-        part = integers[start : start + exact_rows]
-        gram += (part.T @ part).to(torch.int64)
-    return gram
+    panel: Tensor = 0
+    for part in integers.split(exact_rows):
+        panel = panel + (part[:, :n_rows].T @ part).to(torch.int64)
+    return panel
 
 
-def sign_gram(block: Tensor) -> Tensor:
-    """Gram matrix of signs, in products of 8-bit integers with 32-bit sums."""
+def sign_gram(block: Tensor, n_rows: int) -> Tensor:
+    """The first rows of a Gram matrix of signs, in 8-bit products with 32-bit sums."""
     signs = torch.sign(block).to(torch.int8)
     n, d = signs.shape
     assert n <= _LARGEST_INT32
-    rows = max(_FEWEST_ROWS, -(-n // _TILE) * _TILE)
-    columns = max(_FEWEST_ROWS, -(-d // _TILE) * _TILE)
-    padded = torch.zeros((rows, columns), dtype=torch.int8, device=block.device)
+    padded = torch.zeros((_tiled(n), _tiled(d)), dtype=torch.int8, device=block.device)
     padded[:n, :d] = signs
-    return torch._int_mm(padded.T.contiguous(), padded)[:d, :d].to(torch.int64)
+    left = padded[:, : min(_tiled(n_rows), padded.shape[1])].T.contiguous()
+    return torch._int_mm(left, padded)[:n_rows, :d].to(torch.int64)
+
+
+def _tiled(size: int) -> int:
+    return max(_FEWEST_ROWS, -(-size // _TILE) * _TILE)
 
 
 def octave_counts(block: Tensor, shift: int, n_bins: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from hushcov.mechanisms.screened.parameters import (
     size_cap,
     sum_sigma,
 )
-from hushcov.noise import Entropy, check_entropy, gumbel_top, rounded_normal
+from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.records import (
     FeatureGrid,
     ProductMap,
@@ -30,6 +31,7 @@ from hushcov.records import (
     Records,
     check_feature_scale,
     clipped_gram,
+    pair_scores,
     sign_gram,
 )
 
@@ -114,19 +116,32 @@ def select_pairs(
     if not parameters.levels:
         rows, columns = np.triu_indices(d, 1) if parameters.n_pairs else ([], [])
         return np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
-    if parameters.screen == "sign":
-        gram = sign_gram(records, progress=progress)  # proof: step 1
-    else:
-        coarse = FeatureGrid(feature_scale, CLIPPED_RADIUS, CLIPPED_HALF_WIDTH)
-        gram = clipped_gram(records, coarse, progress=progress)  # proof: step 1
-    scores = np.concatenate([np.abs(gram[i, i + 1 :]) for i in range(d)])
-    selected = np.zeros(len(scores), dtype=bool)
+    scores = _scores(records, feature_scale, parameters, progress)  # proof: step 1
+    selected = np.empty(0, dtype=np.int64)
     for level in parameters.levels:
-        remaining = np.flatnonzero(~selected)  # proof: step 3
         # proof: step 2
-        best = gumbel_top(entropy.generator, scores[remaining], level.rate, level.size)
-        selected[remaining[best]] = True
-    return _pair_of(np.flatnonzero(selected), d)
+        best = gumbel_top(entropy.generator, scores, level.rate, level.size)
+        selected = np.concatenate([selected, best])
+        scores[best] = TAKEN  # proof: step 3
+    return _pair_of(np.sort(selected), d)
+
+
+def _scores(
+    records: Records,
+    feature_scale: FloatArray,
+    parameters: ScreenedParameters,
+    progress: Progress | None,
+) -> npt.NDArray[Any]:
+    """How strongly each pair moves together, in integers, pair by pair."""
+    n, d = records.n_records, records.n_features
+    if parameters.screen == "sign":
+        return pair_scores(lambda i, j: sign_gram(records, i, j, progress=progress), d, n)
+    coarse = FeatureGrid(feature_scale, CLIPPED_RADIUS, CLIPPED_HALF_WIDTH)
+    return pair_scores(
+        lambda i, j: clipped_gram(records, coarse, i, j, progress=progress),
+        d,
+        n * CLIPPED_HALF_WIDTH**2,
+    )
 
 
 def release_norm_bound(
