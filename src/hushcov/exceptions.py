@@ -6,6 +6,8 @@ A message names the parameter, its constraint, its value and the cure. It never 
 value taken from the data.
 """
 
+from __future__ import annotations
+
 
 class HushcovError(Exception):
     """Base class of all hushcov errors."""
@@ -67,9 +69,14 @@ class MissingPackageError(HushcovError, ImportError):
     """What was asked for needs an optional package that is not installed."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
+        self._parts = what, package, extra
         super().__init__(
             f"{what} need {package}, which is not installed: pip install 'hushcov[{extra}]'"
         )
+
+    def __reduce__(self) -> tuple[type[MissingPackageError], tuple[str, str, str]]:
+        # It comes back from workers of a cluster, and exceptions pickle their message alone.
+        return type(self), self._parts
 
 
 class SeededNoiseWarning(UserWarning):

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from hushcov import PrivateSparseCovariance
-from hushcov.cli import fit
+from hushcov.cli import fit, sources
 from hushcov.cli.output import number
 from hushcov.cli.progress import WatchedRecords, busy, steps, watched
 from hushcov.exceptions import DataError
@@ -167,7 +167,7 @@ def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
         def _blocks(self):
             raise DataError("records were read")
 
-    monkeypatch.setattr(fit, "open_records", lambda file: Unreadable())
+    monkeypatch.setattr(sources, "open_records", lambda file, **_: Unreadable())
     result = run("fit", data, *PUBLIC)
     assert result.exit_code == 3
     assert result.stderr == "hushcov: error: records were read\n"
@@ -358,7 +358,11 @@ def _save(path: Path, array) -> None:
     [
         ("a.npy", None, 6, "a.npy: No such file or directory"),
         ("a.npy", b"not numpy", 3, "is not a .npy file of numbers"),
-        ("a.csv", b"1,2", 3, "must be a file whose name ends in .npy"),
+        ("a.txt", b"1,2", 3, "must be a folder, a pattern, or a file whose name ends in .npy"),
+        ("a.csv", b"1,2", 3, "a.csv cannot be read as csv"),
+        ("a.csv", None, 3, "a.csv does not exist"),
+        ("a.csv", b"1,2\n3,s3cret", 3, "must hold numbers, but column '2' has type string"),
+        ("a.parquet", b"s3cret", 3, "a.parquet cannot be read as parquet"),
         ("a.npy", np.zeros(5), 3, "must have two dimensions, records by features, got shape (5,)"),
         ("a.npy", np.zeros((0, 5)), 3, "must have at least one record and one feature"),
         ("a.npy", np.array([["s3cret", "b"]]), 3, "must hold real numbers, got dtype str_"),
@@ -394,7 +398,7 @@ def test_a_folder_is_not_a_file(run):
 
 
 def test_required(refused, data):
-    assert "Missing argument 'FILE.npy'" in refused(2, "fit")
+    assert "Missing argument 'DATA'" in refused(2, "fit")
     assert "Missing option '--row-sparsity'" in refused(2, "fit", data)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.cli import fit
+from hushcov.cli import sources
 from hushcov.records import Records
 
 THEOREM = (
@@ -38,7 +38,7 @@ def data(tmp_path) -> Path:
 
 @pytest.fixture
 def plenty(data, monkeypatch) -> Path:
-    monkeypatch.setattr(fit, "open_records", lambda file: StandIn())
+    monkeypatch.setattr(sources, "open_records", lambda file, **_: StandIn())
     return data
 
 
@@ -124,7 +124,7 @@ def test_json_is_alone_on_standard_output(run, plenty):
 
 
 def test_nothing_is_left_behind_when_the_records_are_bad(run, plenty, monkeypatch):
-    monkeypatch.setattr(fit, "open_records", lambda file: StandIn(value=np.nan))
+    monkeypatch.setattr(sources, "open_records", lambda file, **_: StandIn(value=np.nan))
     result = run("fit", plenty, *THEOREM)
     assert result.exit_code == 3
     assert "records must be finite, but some are NaN or infinite" in result.stderr

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from hushcov.exceptions import ParameterError
-from hushcov.noise import gumbel_top
+from hushcov.noise import TAKEN, gumbel_top
 from hushcov.noise.lazy_uniform import LazyUniform
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
@@ -373,7 +373,7 @@ def test_other_rates_are_refused(rate):
     [
         [1, 2, 987_654],
         np.array([1.0, 2.0, 987_654.0]),
-        np.array([1, 2, 987_654], dtype=np.int32),
+        np.array([1, 2, 987], dtype=np.int16),
         np.array([[1, 2, 987_654]]),
         np.array([1, 2, -987_654]),
         np.array([1, 987_654, TOP + 1]),
@@ -385,3 +385,19 @@ def test_other_scores_are_refused_without_being_shown(scores):
     with pytest.raises(ParameterError, match="scores must be") as info:
         gumbel_top(None, scores, 1.0, 1)
     assert "987" not in str(info.value)
+
+
+@pytest.mark.parametrize("count", [1, 7, 40, 60])
+def test_four_bytes_or_eight_and_items_that_are_taken(count):
+    """The same choice for either size of integers, and never an item that is no candidate."""
+    scores = np.random.default_rng(0).integers(0, 50, 100)
+    scores[::5] = scores[3::5] = TAKEN
+    chosen = [
+        gumbel_top(np.random.default_rng(1), scores.astype(dtype), 0.1, count)
+        for dtype in (np.int32, np.int64)
+    ]
+    assert chosen[0].tolist() == chosen[1].tolist()
+    assert len(chosen[0]) == count
+    assert (scores[chosen[0]] != TAKEN).all()
+    with pytest.raises(ParameterError, match="count"):
+        gumbel_top(None, scores, 0.1, 61)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -325,3 +326,18 @@ def test_what_would_not_be_exact_is_refused(changes, what):
 def test_numbers_without_a_meaning_are_refused(changes):
     with pytest.raises(ParameterError):
         product_map(**changes)
+
+
+def test_kernels_travel_by_name():
+    """A compiled function that is sent to another process arrives as another function there."""
+    sent = []
+
+    class Elsewhere(ArrayRecords):
+        def map_sum(self, block_function, *, progress=None):
+            sent.append(pickle.dumps(block_function))
+            return super().map_sum(pickle.loads(sent[-1]), progress=progress)
+
+    X = np.random.default_rng(5).standard_normal((20, 3))
+    for read in (product_map().sum, product_map().norm_histogram):
+        np.testing.assert_array_equal(read(Elsewhere(X)), read(ArrayRecords(X)))
+        assert b"numba" not in sent[-1]

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, DataError
-from hushcov.records import ArrayRecords, FeatureGrid, PairDifferences, clipped_gram, sign_gram
+from hushcov.records import (
+    ArrayRecords,
+    FeatureGrid,
+    PairDifferences,
+    clipped_gram,
+    pair_scores,
+    scores,
+    sign_gram,
+)
 
 HALF_WIDTH = 15
 ADVERSARIAL = [0.0, -0.0, 5e-324, -5e-324, 1.5, -1.5, 1e308, -1e308, 1.0, -1.0]
@@ -168,3 +176,66 @@ def test_one_record_moves_one_difference_of_pairs(screen, X, data):
     other[row] = data.draw(hnp.arrays(np.float64, X.shape[1], elements=coordinates))
     first, second = (gram(PairDifferences(ArrayRecords(table))) for table in (X, other))
     assert np.abs(first - second).max() <= 2 * largest
+
+
+# Panels of the upper triangle
+
+
+def panel_of(screen, records, seen):
+    def panel(start, stop):
+        seen.append((start, stop))
+        if screen == "sign":
+            return sign_gram(records, start, stop)
+        return clipped_gram(records, coarse(records.n_features), start, stop)
+
+    return panel
+
+
+@pytest.mark.parametrize("screen", GRAMS)
+@pytest.mark.parametrize("d", [1, 2, 3, 11])
+@pytest.mark.parametrize("panel_bytes", [1, 8, 200, 8 * 11 * 4, 2**30])
+def test_scores_from_small_panels_are_those_of_the_whole(monkeypatch, screen, d, panel_bytes):
+    """In the order of the upper triangle, from panels that cover every row once."""
+    monkeypatch.setattr(scores, "_PANEL_BYTES", panel_bytes)
+    X = np.random.default_rng(4).standard_normal((60, d))
+    seen = []
+    found = pair_scores(panel_of(screen, ArrayRecords(X), seen), d, 60 * HALF_WIDTH**2)
+    whole = np.abs(GRAMS[screen][0](ArrayRecords(X)))
+    np.testing.assert_array_equal(found, whole[np.triu_indices(d, 1)])
+    covered = [row for start, stop in seen for row in range(start, stop)]
+    assert covered[: d - 1] == list(range(d - 1))
+    for start, stop in seen:
+        assert 8 * (stop - start) * (d - start) <= max(panel_bytes, 8 * (d - start))
+
+
+@pytest.mark.parametrize("screen", GRAMS)
+@pytest.mark.parametrize("strip", [1, 2, 5])
+def test_strips_of_products_change_nothing_above_the_diagonal(monkeypatch, screen, strip):
+    monkeypatch.setattr(scores, "_STRIP", strip)
+    X = np.random.default_rng(5).standard_normal((60, 7))
+    rows, columns = np.triu_indices(7)
+    found = GRAMS[screen][0](ArrayRecords(X))
+    assert found[rows, columns].tolist() == [
+        literal_gram(GRAMS[screen][1](X))[i][j] for i, j in zip(rows, columns, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("screen", GRAMS)
+def test_a_panel_is_a_part_of_the_whole(screen):
+    records = ArrayRecords(np.random.default_rng(6).standard_normal((60, 6)))
+    whole = GRAMS[screen][0](records)
+    for start, stop in itertools.combinations(range(7), 2):
+        found = panel_of(screen, records, [])(start, stop)
+        assert found.shape == (stop - start, 6 - start)
+        np.testing.assert_array_equal(np.triu(found), np.triu(whole[start:stop, start:]))
+
+
+@pytest.mark.parametrize(
+    ("largest", "dtype"),
+    [(1, np.int32), (2**31 - 1, np.int32), (2**31, np.int64), (2**53, np.int64)],
+)
+def test_four_bytes_where_they_are_enough(largest, dtype):
+    sums = np.array([[largest, -largest], [-largest, largest]])
+    found = pair_scores(lambda start, stop: sums, 2, largest)
+    assert found.dtype == dtype
+    assert found.tolist() == [largest]

@@ -14,7 +14,7 @@ from hushcov.accounting import BoundedRange, Gaussian
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.screened import mechanism, release_screened
 from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, sum_sigma
-from hushcov.noise import Entropy
+from hushcov.noise import TAKEN, Entropy
 from hushcov.records import ArrayRecords, FeatureGrid, PairDifferences, ProductMap, Records
 from screened.settings import parameters_of, released, seeded
 from statistics_helpers import FALSE_ALARM, normal_p_value
@@ -30,8 +30,9 @@ class Draws:
         monkeypatch.setattr(mechanism, "ProductMap", self.product_map)
 
     def gumbel_top(self, generator, scores, rate, count):
-        self.selections.append((len(scores), rate, count))
-        return np.arange(count)
+        left = np.flatnonzero(scores != TAKEN)
+        self.selections.append((len(left), rate, count))
+        return left[:count]
 
     def rounded_normal(self, generator, sigma, size):
         self.sigmas.append((sigma, size))

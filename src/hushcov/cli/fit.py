@@ -37,6 +37,7 @@ _THEOREM_ONLY = {
 _NOT_THEOREM = {
     "feature_scale": "the theorem has one bound for all directions, --scale.",
     "psd": "the theorem is about the estimate as it is.",
+    "drop_nulls": "the theorem is about complete records.",
 }
 
 
@@ -150,7 +151,7 @@ def command(
       hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
         --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
     """
-    _check_options(mechanism, public)
+    _check_options(mechanism, public | {"drop_nulls": drop_nulls})
     records = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler)
     _check_size(file, records, n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
@@ -216,7 +217,7 @@ def _run(out: Console, source: Source, job: Job, charged: list[tuple[str, str]])
     with reserved(source.folder):
         with watched(source.records) as rows:
             job.fit(rows)
-        figure = _write(source.folder, job)
+        figure = _write(source, job)
     heading(out, "Released")
     guarantee = job.release.guarantee
     facts(
@@ -246,7 +247,7 @@ def _charged(
     return [("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")]
 
 
-def _write(folder: Path, job: Job) -> str:
+def _write(source: Source, job: Job) -> str:
     """Write the release with the estimate, and its picture if possible; say what that shows."""
     notes = ["the estimated correlations as a picture"]
 
@@ -258,7 +259,8 @@ def _write(folder: Path, job: Job) -> str:
         except MissingFiguresError as error:
             notes.append(f"not drawn: {error}")
 
-    job.release.write(folder, attach=attach)
+    names = source.records.feature_names
+    job.release.write(source.folder, column_names=names, attach=attach)
     return notes[-1]
 
 

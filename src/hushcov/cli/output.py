@@ -17,6 +17,7 @@ from hushcov.cli.errors import BROKEN_PIPE
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)
 _EXPONENT_FROM = 1e4
+_LONGEST_NAME = 40
 
 
 class _Console(Console):
@@ -96,3 +97,14 @@ def exact(value: int) -> str:
 def counted(value: int, what: str) -> str:
     """Return a number of things: 1 record, 2,000 records."""
     return f"{value:,} {what}{'' if value == 1 else 's'}"
+
+
+def clean(text: str) -> str:
+    """Text from a file, in one line, without characters that a terminal would obey."""
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def short_name(name: str) -> str:
+    """The name of a feature for a table: of one line and of moderate length."""
+    name = clean(name)
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from hushcov.cli.output import number, plain_table
+from hushcov.cli.output import number, plain_table, short_name
 from hushcov.estimators import PrivateSparseCovariance
 
 FloatArray = npt.NDArray[np.float64]
@@ -76,8 +76,13 @@ def found_pairs(estimator: PrivateSparseCovariance, at_most: int) -> Found:
     return Found(len(rows), tuple(pairs))
 
 
-def pair_table(pairs: Sequence[Pair], truth: FloatArray | None = None) -> Table:
-    """One line for each pair; with its true covariance where that is known."""
+def pair_table(
+    pairs: Sequence[Pair],
+    truth: FloatArray | None = None,
+    *,
+    names: Sequence[str] | None = None,
+) -> Table:
+    """One line for each pair; with names and its true covariance where these are known."""
     table = plain_table()
     titles = ["features", "correlation", "covariance"]
     titles += [f"{100 * LEVEL:g} % interval"] if any(pair.interval for pair in pairs) else []
@@ -85,8 +90,8 @@ def pair_table(pairs: Sequence[Pair], truth: FloatArray | None = None) -> Table:
     for title in titles:
         table.add_column(title, justify="right", no_wrap=True)
     for pair in pairs:
-        i, j = pair.features
-        cells = [f"{i}, {j}", f"{pair.correlation:.3f}", number(pair.covariance, 3)]
+        features = [str(i) if names is None else short_name(names[i]) for i in pair.features]
+        cells = [", ".join(features), f"{pair.correlation:.3f}", number(pair.covariance, 3)]
         if pair.interval is not None:
             low, high = pair.interval
             cells.append(f"{number(low, 3)} to {number(high, 3)}")

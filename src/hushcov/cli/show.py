@@ -11,6 +11,7 @@ from rich.table import Table
 
 from hushcov.cli.options import Command
 from hushcov.cli.output import (
+    clean,
     console,
     counted,
     facts,
@@ -18,6 +19,7 @@ from hushcov.cli.output import (
     number,
     paragraph,
     plain_table,
+    short_name,
     show,
 )
 from hushcov.cli.pairs import STRONGEST, Pair, released_correlations
@@ -30,7 +32,6 @@ NOT_PRIVATE = (
     "knows it. With secret noise the same mechanism would promise what follows."
 )
 _SHOWN_PAIRS = 10
-_LONGEST_NAME = 40
 
 
 @click.command(cls=Command, name="show")
@@ -60,11 +61,6 @@ def command(folder: Path, as_json: bool) -> None:
         heading(out, "Largest released correlations")
         show(out, _table(pairs, stored.column_names))
         paragraph(out, STRONGEST)
-
-
-def clean(text: str) -> str:
-    """Text from a file, in one line, without characters that a terminal would obey."""
-    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def _about(stored: StoredRelease) -> list[tuple[str, str]]:
@@ -154,14 +150,9 @@ def _table(pairs: list[Pair], names: tuple[str, ...] | None) -> Table:
     for title in ("correlation", "covariance"):
         table.add_column(title, justify="right", no_wrap=True)
     for pair in pairs:
-        shown = [str(i) if names is None else _short(names[i]) for i in pair.features]
+        shown = [str(i) if names is None else short_name(names[i]) for i in pair.features]
         table.add_row(", ".join(shown), f"{pair.correlation:.3f}", number(pair.covariance, 3))
     return table
-
-
-def _short(name: str) -> str:
-    name = clean(name)
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
 
 
 def _as_json(folder: Path, stored: StoredRelease, pairs: list[Pair]) -> dict[str, object]:

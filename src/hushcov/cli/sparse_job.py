@@ -167,8 +167,9 @@ class SparseJob:
         """The largest correlations."""
         pairs = found_pairs(self.estimator, _SHOWN_PAIRS).strongest
         if pairs:
-            heading(out, "Largest correlations, features counted from 0")
-            show(out, pair_table(pairs))
+            names = getattr(self.estimator, "feature_names_in_", None)
+            heading(out, "Largest correlations" + ", features counted from 0" * (names is None))
+            show(out, pair_table(pairs, names=names))
             paragraph(out, STRONGEST)
 
     def to_dict(self) -> dict[str, object]:

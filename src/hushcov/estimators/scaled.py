@@ -80,10 +80,12 @@ class ScaledCovariance(PrivateCovariance):
                 share = release_complete_share(records, counted, entropy)
                 records = CompleteRecords(records)
             if scales is not None:
-                scale = trusted_scale(release_scales(records, scales, entropy))
+                # The zeros of missing records made scales smaller than complete ones have.
+                scale = trusted_scale(release_scales(records, scales, entropy)) / math.sqrt(share)
             release = _for_complete(run.release(records, scale, entropy), share)
             self.feature_scale_ = scale
             self.n_records_ = records.n_records
+            self._n_complete = share * records.n_records
             self._threshold = run.threshold(release)
             covariance = hard_threshold(_in_scales(release), self._threshold)
             if self.positive_semidefinite:
@@ -127,7 +129,7 @@ class ScaledCovariance(PrivateCovariance):
         noise = self._noise_in_scales()
         level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
         estimate = _in_scales(self.release_)
-        deviation = np.hypot(noise, sampling_sd(estimate, self.n_records_))
+        deviation = np.hypot(noise, sampling_sd(estimate, self._n_complete))
         kept = np.nonzero(np.triu(hard_threshold(estimate, self._threshold), 1))
         limit = np.full(len(kept[0]), self._threshold)
         pairs = thresholded_interval(estimate[kept], deviation[kept], limit, level)

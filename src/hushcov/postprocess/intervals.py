@@ -14,7 +14,7 @@ _STEPS = 60
 _REACH = 12.0  # standard deviations within which the ends of an interval are looked for
 
 
-def sampling_sd(covariance: FloatArray, n_records: int) -> FloatArray:
+def sampling_sd(covariance: FloatArray, n_records: float) -> FloatArray:
     """Standard deviation of the entries of an empirical covariance of Gaussian records."""
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     return np.asarray(np.hypot(np.multiply.outer(scale, scale), covariance) / math.sqrt(n_records))

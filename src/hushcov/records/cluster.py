@@ -7,9 +7,9 @@ depend on the order in which they are added. Workers that are lost cost time, no
 from __future__ import annotations
 
 import math
-import uuid
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,11 +203,17 @@ def _table(part: Any) -> NDArray[Any]:
 def _sum_rows(work: _Work, topic: str | None, *parts: Any) -> NDArray[np.int64]:
     total = work(parts)
     if topic is not None:
-        from distributed import get_worker
-
         rows = sum(part.n_records if isinstance(part, Records) else len(part) for part in parts)
-        get_worker().log_event(topic, rows)
+        _report(topic, rows)
     return total
+
+
+def _report(topic: str, rows: int) -> None:
+    from distributed import get_worker
+
+    # There is a client, but dask may have been told to compute in this process all the same.
+    with suppress(ValueError):
+        get_worker().log_event(topic, rows)
 
 
 def _added(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -224,7 +230,8 @@ def _listening(progress: Progress | None) -> Iterator[str | None]:
     if progress is None or client is None:
         yield None
         return
-    topic = f"hushcov-{uuid.uuid4().hex}"
+    # No two listeners of this client at the same time have one address and one time.
+    topic = f"hushcov-{client.id}-{id(progress)}-{time.monotonic_ns()}"
     client.subscribe_topic(topic, lambda event: progress(event[1]))
     try:
         yield topic

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._validation import shown
+from hushcov._validation import check_integer, shown
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.records.source import Records, check_table
 from hushcov.records.wrapped import View, WrappedRecords
@@ -80,7 +80,11 @@ class TensorRecords(Records):
             )
         check_table("X", tuple(tensor.shape), np.dtype(np.float64), kinds="f")
         self.n_records, self.n_features = tensor.shape
-        self.block_rows = block_rows or max(1, _BLOCK_BYTES // (8 * self.n_features))
+        if block_rows is None:
+            block_rows = max(1, _BLOCK_BYTES // (8 * self.n_features))
+        self.block_rows = check_integer(
+            "block_rows", block_rows, at_least=1, cure="leave it out for the default."
+        )
         self._tensor, self._double = tensor.detach(), torch.float64
 
     def _blocks(self) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,10 @@ class FileRecords(Records):
     ) -> None:
         if not isinstance(drop_nulls, bool):
             raise ParameterError("drop_nulls must be True or False: choose one.")
+        if isinstance(columns, str):
+            raise ParameterError(
+                "columns must be a sequence of names, got one string: pass a list, even of one."
+            )
         paths = _find(source)
         self._format = FORMATS[Path(paths[0]).suffix]
         self.feature_names = _feature_names(paths, self._format, columns)
@@ -127,16 +131,14 @@ class FileRecords(Records):
 
     def _batches(self, span: FileSpan) -> Iterator[tuple[list[NDArray[Any]], int]]:
         """Columns of successive rows of a span, as NumPy arrays without copying where possible."""
-        position = 0
-        for batch in _read(span, self.feature_names or (), self.block_rows):
+        for position, batch in _read(span, self.feature_names or (), self.block_rows):
             first = max(span.start - position, 0)
             last = min(span.stop - position, batch.num_rows)
-            position += batch.num_rows
             if first < last:
                 part = batch.slice(first, last - first)
                 names = zip(self.feature_names or (), part.columns, strict=True)
                 yield [_to_numpy(name, column, self.gaps) for name, column in names], last - first
-            if position >= span.stop:
+            if position + batch.num_rows >= span.stop:
                 return
 
 
@@ -147,7 +149,9 @@ def is_file_source(source: object) -> bool:
     if not isinstance(source, str | os.PathLike):
         return False
     path = Path(source)
-    return path.suffix in FORMATS or path.is_dir() or bool(_WILDCARDS & set(str(source)))
+    # Unlike Path.is_dir this has an answer for names that are too long.
+    is_folder = os.path.isdir(path)
+    return path.suffix in FORMATS or is_folder or bool(_WILDCARDS & set(str(source)))
 
 
 def _fill(block: NDArray[np.float64], columns: list[NDArray[Any]], start: int) -> None:
@@ -164,10 +168,10 @@ def _find(source: Any) -> list[str]:
     """The files that are meant, in order, all of one format."""
     if isinstance(source, list | tuple):
         paths = [str(item) for item in source]
-    elif Path(source).is_dir():
+    elif os.path.isdir(source):
         inside = sorted(path for path in Path(source).iterdir() if path.suffix in FORMATS)
         paths = [str(path) for path in inside]
-    elif _WILDCARDS & set(str(source)) and not Path(source).exists():
+    elif _WILDCARDS & set(str(source)) and not os.path.exists(source):
         paths = sorted(glob.glob(str(source)))
     else:
         paths = [str(source)]
@@ -182,7 +186,7 @@ def _find(source: Any) -> list[str]:
             f"{source} must lead to files of one format, {', '.join(FORMATS)}, got several or "
             "another: name the files that are meant."
         )
-    missing = [path for path in paths if not Path(path).is_file()]
+    missing = [path for path in paths if not os.path.isfile(path)]
     if missing:
         raise DataError(f"{missing[0]} does not exist: check the path.")
     return paths
@@ -234,32 +238,58 @@ def _to_numpy(name: str, column: Any, gaps: bool) -> NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _read(span: FileSpan, names: Sequence[str], batch_rows: int) -> Iterator[Any]:
-    """Record batches of a file, in order and from its start, with few of them in memory."""
+def _read(span: FileSpan, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, Any]]:
+    """Record batches with all rows of a span, in order and few at a time in memory.
+
+    Each comes with its position in the file. Parquet files are read from the first group of rows
+    that has one of the span, others from their start.
+    """
     with _readable(span.path):
         if span.format == "parquet":
             with _parquet().ParquetFile(span.path) as file:
-                yield from file.iter_batches(batch_size=batch_rows, columns=list(names))
+                position, groups = _row_groups(file.metadata, span)
+                batches = file.iter_batches(batch_rows, row_groups=groups, columns=list(names))
+                yield from _placed(batches, position)
         else:
-            form = _csv_of_numbers(names) if span.format == "csv" else span.format
+            form = _csv_of_numbers(span.path, names) if span.format == "csv" else span.format
             dataset = _dataset().dataset(span.path, format=form)
-            yield from dataset.to_batches(
+            batches = dataset.to_batches(
                 columns=list(names), batch_size=batch_rows, batch_readahead=2, fragment_readahead=1
             )
+            yield from _placed(batches, 0)
 
 
-def _csv_of_numbers(names: Sequence[str]) -> Any:
+def _row_groups(metadata: Any, span: FileSpan) -> tuple[int, list[int]]:
+    """Where the first group with rows of the span starts, and which groups have any."""
+    stops = np.cumsum([metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)])
+    first, last = np.searchsorted(stops, [span.start, span.stop - 1], side="right").tolist()
+    return int(stops[first - 1]) if first else 0, list(range(first, last + 1))
+
+
+def _placed(batches: Iterable[Any], position: int) -> Iterator[tuple[int, Any]]:
+    for batch in batches:
+        yield position, batch
+        position += batch.num_rows
+
+
+def _csv_of_numbers(path: str, names: Sequence[str]) -> Any:
     """Columns as numbers whatever the first rows look like: integers may be followed by 0.5."""
     import pyarrow.csv
 
-    kinds = dict.fromkeys(names, _pyarrow().float64())
+    pa, schema = _pyarrow(), _schema(path, "csv")
+    found = {name: schema.field(name).type for name in names}
+    kinds = {
+        name: kind if pa.types.is_boolean(kind) else pa.float64() for name, kind in found.items()
+    }
     options = pyarrow.csv.ConvertOptions(column_types=kinds)
     return _dataset().CsvFileFormat(convert_options=options)
 
 
 def _schema(path: str, file_format: str) -> Any:
     with _readable(path):
-        return _dataset().dataset(path, format=file_format).schema
+        schema = _dataset().dataset(path, format=file_format).schema
+        _ = schema.names  # decoding them may fail, so not later
+        return schema
 
 
 def _count_rows(path: str, file_format: str) -> int:
@@ -278,10 +308,10 @@ class _readable:
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
         pa = _pyarrow()
-        if isinstance(error, pa.ArrowException | OSError):
+        if isinstance(error, pa.ArrowException | OSError | UnicodeError):
             raise DataError(
                 f"{self._path} cannot be read as {FORMATS[Path(self._path).suffix]}: it is "
-                "damaged, or of another format than its name says."
+                "damaged, of another format than its name says, or two columns share a name."
             ) from None
 
 

@@ -102,9 +102,7 @@ class ProductMap:
         bounds = np.array(
             [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
         )
-        kernel = _InThreads(
-            _add_contributions, (*self._kernel_arguments, bounds), self.n_products + 2
-        )
+        kernel = _InThreads("contributions", (*self._kernel_arguments, bounds), self.n_products + 2)
         return records.map_sum(kernel, progress=progress)
 
     def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
@@ -116,7 +114,7 @@ class ProductMap:
         another.
         """
         self.grid.check_features(records.n_features)
-        kernel = _InThreads(_count_norms, self._kernel_arguments, N_NORM_BINS)
+        kernel = _InThreads("norms", self._kernel_arguments, N_NORM_BINS)
         return records.map_sum(kernel, progress=progress)
 
     def norm_of_bin(self, index: int, factor: float) -> int:
@@ -138,10 +136,11 @@ class ProductMap:
 class _InThreads:
     """Sum what a kernel adds to an array of `size` integers, rows divided among all cores.
 
-    It travels to where the rows are; the kernel is a compiled function of this module.
+    It travels to where the rows are, with the name of the kernel: a compiled function that travels
+    is another one when it arrives.
     """
 
-    kernel: Callable[..., None]
+    kernel: str
     arguments: tuple[Any, ...]
     size: int
 
@@ -156,13 +155,13 @@ class _InThreads:
     def _on_device(self, block: Any) -> Any:
         from hushcov.records import tensor_kernels as kernels
 
-        if self.kernel is _count_norms:
+        if self.kernel == "norms":
             return kernels.norm_counts(block, self.arguments, self.size)
         return kernels.contributions(block, self.arguments, _INSIDE)
 
     def _part(self, block: FloatArray) -> IntArray:
         total = np.zeros(self.size, dtype=np.int64)
-        self.kernel(block, *self.arguments, total)
+        _KERNELS[self.kernel](block, *self.arguments, total)
         return total
 
 
@@ -252,3 +251,9 @@ def _count_norms(
         square, _ = _fill_products(block[a], multipliers, half_width, rows, columns, weights, y, z)
         mantissa, exponent = math.frexp(square)
         total[2 * exponent + (1 if mantissa >= _ROOT_HALF else 0)] += 1
+
+
+_KERNELS: dict[str, Callable[..., None]] = {
+    "contributions": _add_contributions,
+    "norms": _count_norms,
+}

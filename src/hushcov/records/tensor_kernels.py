@@ -31,8 +31,13 @@ def bound_rows(integers: Tensor, bound: float, inside: float) -> Tensor:
     """Rows longer than the bound, scaled down to it and rounded towards zero."""
     square = (integers * integers).sum(dim=1)
     long = square > bound * bound
-    factor = torch.where(long, bound / square.sqrt() * inside, 1.0)
+    factor = torch.where(long, _quotient(bound, square.sqrt()) * inside, 1.0)
     return torch.where(long[:, None], (integers * factor[:, None]).trunc_(), integers)
+
+
+def _quotient(number: float, tensor: Tensor) -> Tensor:
+    """Correctly rounded; PyTorch takes `number / tensor` for a reciprocal times the number."""
+    return torch.full_like(tensor, number).div_(tensor)
 
 
 def exact_gram(integers: Tensor, largest_product: int) -> Tensor:
@@ -82,7 +87,7 @@ def contributions(block: Tensor, arguments: tuple[Any, ...], inside: float) -> T
     for part in block.split(_rows_at_a_time(n_products)):
         z, square, size = _products(part, *products)
         long = square > float(norm_bound) * float(norm_bound)
-        factor = torch.where(long, norm_bound / square.sqrt() * inside, 1.0)
+        factor = torch.where(long, _quotient(norm_bound, square.sqrt()) * inside, 1.0)
         z = torch.where(long[:, None], (z * factor[:, None]).trunc_(), z)
         total[:n_products] += z.sum(dim=0).to(torch.int64)
         shares = torch.where(long, (factor * factor_range).to(torch.int64), factor_range)

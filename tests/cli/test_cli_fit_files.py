@@ -1,0 +1,160 @@
+"""`hushcov fit` on files of named columns, with nulls, and on a cluster."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import dask
+import distributed
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from hushcov.accounting import Gaussian
+from hushcov.cli import sources
+from hushcov.mechanisms.release_files import read_release
+from hushcov.records.cluster import DaskRecords
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+PUBLIC = ("--epsilon", 2, "--delta", 1e-6, "--row-sparsity", 2)
+TRUTH = sparse_covariance("block", 4, 2)
+NAMES = ("age", "weight", "pulse", "height")
+
+
+@pytest.fixture
+def table(tmp_path) -> pa.Table:
+    """4,000 records, of which a tenth miss their weight; and a column of text."""
+    rows = gaussian_records(TRUTH, 4_000) + 5.0
+    rows[::10, 1] = np.nan
+    columns = {
+        name: pa.array(column, from_pandas=True) for name, column in zip(NAMES, rows.T, strict=True)
+    }
+    return pa.table(columns | {"name": ["s3cret"] * 4_000})
+
+
+@pytest.fixture
+def visits(tmp_path, table) -> Path:
+    (tmp_path / "visits").mkdir()
+    parquet.write_table(table[:2_500], tmp_path / "visits" / "1.parquet")
+    parquet.write_table(table[2_500:], tmp_path / "visits" / "2.parquet")
+    return tmp_path / "visits"
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("source", ["visits", "visits/*.parquet", "visits/?.parquet"])
+def test_columns_and_nulls(run, visits, source):
+    chosen = ("--columns", "age, weight,pulse,height", "--drop-nulls")
+    result = run("fit", source, *PUBLIC, *chosen, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert (found["n_records"], found["n_features"]) == (4_000, 4)
+    assert found["output"] == "visits-release"
+    stored = read_release("visits-release")
+    assert stored.column_names == NAMES
+    estimate = np.load("visits-release/covariance.npy")
+    assert np.linalg.norm(estimate - TRUTH, 2) < 0.3 * np.linalg.norm(TRUTH, 2)
+    assert sum(isinstance(event, Gaussian) for event in stored.release.guarantee.events) >= 3
+    assert "age, weight" in words(result.stderr)
+    assert "counted from 0" not in result.stderr
+    assert "s3cret" not in result.output
+    shown = run("show", "visits-release")
+    assert "age, weight" in words(shown.stdout)
+
+
+def test_fewer_columns_without_nulls(run, visits):
+    result = run("fit", visits / "1.parquet", *PUBLIC, "--columns", "height,age", "--json")
+    assert json.loads(result.stdout)["n_records"] == 2_500
+    assert read_release("1-release").column_names == ("height", "age")
+
+
+def test_text_files(run, table):
+    csv.write_csv(table.select(["age", "pulse", "height"]), "x.csv")
+    result = run("fit", "x.csv", *PUBLIC)
+    assert result.exit_code == 0, result.stderr
+    assert read_release("x-release").column_names == ("age", "pulse", "height")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ((), 3, "column 'name' has type string"),
+        (("--columns", "age,weight"), 3, "column 'weight' has nulls"),
+        (("--columns", "age,size"), 3, "must have one column 'size', got 0"),
+        (("--columns", ""), 3, "must have one column '', got 0"),
+        (
+            ("--columns", "age,weight", "--drop-nulls", "--mechanism", "theorem", "--scale", 2),
+            2,
+            "--drop-nulls must be left out with --mechanism theorem: ",
+        ),
+        (("--columns", "age", "--records", 3), 3, "--records must be what visits holds, 4,000"),
+    ],
+)
+def test_refusals(run, visits, options, code, message):
+    result = run("fit", "visits", *PUBLIC, *options)
+    assert message in words(result.stderr)
+    assert result.exit_code == code
+    assert "s3cret" not in result.output
+    assert not Path("visits-release").exists()
+
+
+@pytest.mark.parametrize(
+    "options", [("--columns", "a"), ("--drop-nulls",), ("--scheduler", "tcp://localhost:1")]
+)
+def test_options_for_columns_are_refused_for_arrays(refused, options):
+    np.save("x.npy", np.ones((5, 2)))
+    assert "must be left out" in refused(2, "fit", "x.npy", *PUBLIC, *options)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere"])
+def test_a_scheduler_that_does_not_answer(refused, visits, monkeypatch, address):
+    """As the client says it after ten seconds."""
+
+    def client(given, **_):
+        assert given == address
+        raise OSError("Timed out trying to connect")
+
+    monkeypatch.setattr(distributed, "Client", client)
+    line = refused(3, "fit", "visits", *PUBLIC, "--columns", "age", "--scheduler", address)
+    assert f"--scheduler must be the address of a running Dask scheduler, got '{address}'" in line
+
+
+def test_workers_read_the_files(run, visits, monkeypatch):
+    """The same command, its sums computed in pieces by whatever scheduler dask has."""
+    made = []
+
+    class Watched(DaskRecords):
+        def __init__(self, data):
+            super().__init__(data)
+            made.append(self)
+
+    class Nobody:
+        """A client that is nobody's current one."""
+
+        def __init__(self, address, **_):
+            assert address == "tcp://there:8786"
+
+        @classmethod
+        def current(cls, **_):
+            raise ValueError("none")
+
+    monkeypatch.setattr(distributed, "Client", Nobody)
+    monkeypatch.setattr("hushcov.records.cluster.DaskRecords", Watched)
+    options = ("--columns", "age,weight", "--drop-nulls", "--scheduler", "tcp://there:8786")
+    with dask.config.set(scheduler="threads"):
+        result = run("fit", "visits", *PUBLIC, *options)
+    assert result.exit_code == 0, result.stderr
+    assert len(made) == 1
+    assert read_release("visits-release").column_names == ("age", "weight")
+
+
+def test_without_the_package_for_clusters(refused, visits, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert sources.opened(visits, columns="age", drop_nulls=False, scheduler=None)
+    line = refused(6, "fit", "visits", *PUBLIC, "--columns", "age", "--scheduler", "tcp://x:1")
+    assert "pip install 'hushcov[dask]'" in line

@@ -1,0 +1,143 @@
+"""Fits on records of which some are missing: unbiased, charged, and refused where they must be."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from estimators.settings import BUDGET, ESTIMATORS, TRUTH, D, fit, make
+from hushcov import GaussianCovariance, MultiscaleCovariance, ScreenedCovariance
+from hushcov.accounting import Gaussian
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.mechanisms.complete import complete_parameters
+from hushcov.postprocess import sampling_sd
+from hushcov.records import ArrayRecords, FileRecords
+from hushcov.simulate import gaussian_records
+
+N, MISSING = 20_000, 0.2
+# Noise this many deviations away is a false alarm in 10^7 for each entry, 10^6 for ten of them.
+FAR = 5.4
+
+
+def with_gaps(X):
+    records = ArrayRecords(X)
+    records.gaps = True
+    return records
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Records of mean 3, and the same with a value missing in a fifth of them."""
+    X = gaussian_records(TRUTH, N) + 3.0
+    rng = np.random.default_rng(1)
+    holes = X.copy()
+    missing = np.flatnonzero(rng.random(N) < MISSING)
+    holes[missing, rng.integers(0, D, len(missing))] = np.nan
+    return X, holes
+
+
+def of_complete(X):
+    """What an estimate is an estimate of: the mean square of complete differences, their number."""
+    differences = (X[0::2] - X[1::2]) * math.sqrt(0.5)
+    differences = differences[~np.isnan(differences).any(axis=1)]
+    return differences.T @ differences / len(differences), len(differences)
+
+
+@pytest.mark.parametrize("cls", [GaussianCovariance, ScreenedCovariance])
+@pytest.mark.parametrize("scale", [1.0, None])
+def test_estimates_with_a_fifth_of_the_records_missing(cls, scale, rows):
+    """Off by the noise alone, and without the correction by the share of incomplete pairs."""
+    options = {"feature_scale": scale, "epsilon": 4.0}
+    if cls is GaussianCovariance:
+        options |= {"threshold": None, "row_sparsity": D}
+    fitted = fit(make(cls, **options), with_gaps(rows[1]))
+    sample, n_complete = of_complete(rows[1])
+    share = n_complete / (N // 2)
+    assert share == pytest.approx((1 - MISSING) ** 2, abs=0.02)
+    shown = fitted.support_
+    # Bounding norms biases the screened mechanism by about half a percent.
+    reach = FAR * fitted.noise_sd_ + 0.006 * np.abs(sample)
+    assert (np.abs(fitted.covariance_ - sample) < reach)[shown].all()
+    uncorrected = fitted.covariance_ * share
+    assert (np.abs(uncorrected - sample) > reach)[np.eye(D, dtype=bool)].all()
+    assert fitted.n_records_ == N // 2
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_close_to_the_estimate_without_gaps(cls, rows):
+    whole, holes = (fit(make(cls), data) for data in (rows[0], with_gaps(rows[1])))
+    for fitted, most in ((whole, 0.15), (holes, 0.2)):
+        assert np.linalg.norm(fitted.covariance_ - TRUTH, 2) < most * np.linalg.norm(TRUTH, 2)
+
+
+def test_estimated_scales_are_those_of_complete_records(rows):
+    scale = fit(make(GaussianCovariance, epsilon=4.0), with_gaps(rows[1])).feature_scale_
+    # 0.71 if zeros were counted; the laws that scales are fitted to have half their values zero.
+    np.testing.assert_allclose(scale, 1.0, atol=0.15)
+
+
+def test_intervals_count_complete_records_alone(rows):
+    fitted = fit(make(GaussianCovariance, epsilon=10.0), with_gaps(rows[1]))
+    lower, upper = fitted.covariance_interval(0.95)
+    width = np.diag(upper - lower) / 2
+    sampling = np.diag(sampling_sd(fitted.release_.covariance(), of_complete(rows[1])[1]))
+    expected = 1.959964 * np.hypot(sampling, np.diag(fitted.noise_sd_))
+    np.testing.assert_allclose(width, expected, rtol=0.01)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("scale", [1.0, None])
+def test_the_count_is_part_of_the_guarantee(cls, scale, rows):
+    estimator = make(cls, feature_scale=scale)
+    plain = fit(estimator, rows[0]).release_.guarantee
+    guarantee = fit(make(cls, feature_scale=scale), with_gaps(rows[0])).release_.guarantee
+    inputs = estimator.public_inputs(N // 2, D)
+    event = complete_parameters(inputs).event
+    assert isinstance(event, Gaussian)
+    assert event in guarantee.events
+    assert event not in plain.events
+    assert guarantee.transcript_epsilon <= guarantee.epsilon == BUDGET["epsilon"]
+    assert guarantee.delta == BUDGET["delta"]
+
+
+def test_files_with_nulls(tmp_path, rows):
+    holes = rows[1][:2_000]
+    columns = {f"x{i}": pa.array(column, from_pandas=True) for i, column in enumerate(holes.T)}
+    parquet.write_table(pa.table(columns), tmp_path / "x.parquet")
+    options = {"feature_scale": 1.0, "epsilon": 4.0}
+    memory = fit(make(GaussianCovariance, **options), with_gaps(holes))
+    records = FileRecords(tmp_path / "x.parquet", drop_nulls=True, block_rows=77)
+    files = fit(make(GaussianCovariance, **options), records)
+    np.testing.assert_array_equal(files.release_.integers, memory.release_.integers)
+    assert files.release_.unit == memory.release_.unit
+    with pytest.raises(DataError, match="has nulls"):
+        fit(make(GaussianCovariance, **options), tmp_path / "x.parquet")
+
+
+def test_no_complete_record_at_all():
+    """The share is at its least, and all there is is noise, at a hundredfold."""
+    fitted = fit(make(GaussianCovariance), with_gaps(np.full((4_000, 2), np.nan)), hopeless=True)
+    assert np.isfinite(fitted.covariance_).all()
+
+
+def test_a_ledger_is_charged_for_the_count(tmp_path, rows):
+    from hushcov.accounting.ledger import Ledger
+
+    ledger = Ledger(tmp_path / "ledger.json")
+    ledger.open_dataset("visits", 3.0, 1e-5)
+    estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", feature_scale=1.0)
+    estimator.fit(with_gaps(rows[1]))
+    assert complete_parameters(estimator.public_inputs(N // 2, D)).event in (
+        estimator.release_.guarantee.events
+    )
+
+
+def test_multiscale_refuses_gaps(rows):
+    estimator = MultiscaleCovariance(**BUDGET, scale=2.0, constants="calibrated")
+    with pytest.raises(ParameterError, match="drop_nulls must be left out"):
+        estimator.fit(with_gaps(rows[1]))
+    assert not hasattr(estimator, "release_")
