@@ -39,6 +39,7 @@ from hushcov.records import check_feature_scale
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
+_DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 
 
@@ -137,7 +138,7 @@ class ScaledCovariance(PrivateCovariance):
         if self.release_.noise_sd is None:
             raise ParameterError(
                 f"the {self.release_.mechanism} mechanism has no single noise level: use "
-                "mechanism='screened' for noise_sd_ and covariance_interval."
+                "ScreenedCovariance for noise_sd_ and covariance_interval."
             )
         off_diagonal, diagonal = self.release_.noise_sd
         deviation = np.full(self.covariance_.shape, off_diagonal)
@@ -172,7 +173,7 @@ class ScaledCovariance(PrivateCovariance):
                 "row_sparsity", row_sparsity, at_least=1, at_most=n_features, cure=cure
             ),
             epsilon=self.epsilon,  # type: ignore[arg-type]
-            delta=self.delta,  # type: ignore[arg-type]
+            delta=check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA),
         )
         rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
         share = self._scale_share(n_records, n_features, rho)

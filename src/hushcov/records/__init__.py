@@ -23,6 +23,7 @@ from hushcov.records.source import (
     Records,
     open_records,
 )
+from hushcov.records.transformed import TransformedRecords
 
 __all__ = [
     "ArrayRecords",
@@ -36,6 +37,7 @@ __all__ = [
     "Records",
     "ScaledRecords",
     "SecondMoments",
+    "TransformedRecords",
     "check_feature_scale",
     "clipped_gram",
     "finest_half_width",
