@@ -4,9 +4,10 @@
 
 Gaussian records of mean zero, block model, k = 5, n = 100,000; replacing one record costs
 epsilon = 1 in every row. All methods know the same: mean zero, the standard deviation of the
-features, and the bound on the norm of a record that `GaussianCovariance` takes from n, d and the
-budget; one row knows less. diffprivlib and OpenDP are installed in an environment of their own,
-`results/packages-env`, because diffprivlib does not load with recent releases of scikit-learn.
+features, n and d; one row knows less. Other packages ask for a bound on the norm of a record, and
+get the one that `GaussianCovariance` takes from these numbers. diffprivlib and OpenDP are installed
+in an environment of their own, `results/packages-env`, because diffprivlib does not load with
+recent releases of scikit-learn.
 
 Every fit is a process of its own on one thread, with a limit on its time. Seconds are processor
 time of the fit, so that other load on the machine does not count, nor do imports and, for hushcov,
@@ -288,8 +289,9 @@ def cell(found: dict, name: str) -> str:
     error = statistics.median(run["error"] for run in runs)
     seconds = statistics.median(run["seconds"] for run in runs)
     unit = [run["seconds"] for run in found.get(REFERENCE, {}).values()]
-    times = f"{seconds / statistics.median(unit):.2g} x" if unit else f"{seconds:.2g} s"
-    return f"{error:.2g}, {times}"
+    if not unit:
+        return f"{error:.2g}, {seconds:.2g} s"
+    return f"{error:.2g}, {float(f'{seconds / statistics.median(unit):.2g}'):,g} x"
 
 
 def main() -> None:

@@ -4,9 +4,9 @@
     python benchmarks/packages_law.py
 
 Amin et al. (NeurIPS 2019) sample u with density exp(-u'Au) on the sphere: propose from the angular
-Gaussian of Omega = I + 2A/b, and accept with probability exp(-u'Au) (u'Omega u)^(d/2) / M (Kent, Ganeiber
-and Mardia 2018). Both packages divide by that power. What they draw has the density
-exp(-u'Au) (u'Omega u)^(-d), which is neither the law of the proof nor cheap to reach.
+Gaussian of Omega = I + 2A/b, and accept with probability exp(-u'Au) (u'Omega u)^(d/2) / M (Kent,
+Ganeiber and Mardia 2018). Both packages divide by that power. What they draw has the density
+exp(-u'Au) (u'Omega u)^(-d), which is not the law of the proof, and is rarely accepted.
 
 Three parts: acceptance rates of either rule; the exact ratio of densities of the packages' law on a
 pair of neighbours, by quadrature; and that ratio measured on the packages themselves, by counting.

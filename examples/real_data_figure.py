@@ -1,4 +1,4 @@
-"""The figure of `real_data.py`: a release beside what it estimates, and errors of all mechanisms."""
+"""The figure of `real_data.py`: a release beside what it estimates, and errors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ FloatArray = npt.NDArray[np.float64]
 
 LOWEST, HIGHEST = 0.005, 20.0  # of the axis of errors; what is above is drawn at its end
 CAPTION = (
-    "What to see: of {records:,} flights the release (epsilon = 1, delta = 1e-6, scales unknown) "
-    "has the blocks of the sample correlations: timetable, delays, route, weather. Below, errors of "
-    "{runs} releases each, median and range, relative to the norm of the sample covariance; triangles "
-    "are beyond the axis. Tables with hundreds of records fail at epsilon = 1: their scales are not "
-    "found, and the error has no bound. Right: error against the number of flights used, measured "
-    "and as predicted before for Gaussian records with an exactly sparse covariance."
+    "What to see. Above: the release of {records:,} flights (epsilon = 1, delta = 1e-6, scales "
+    "unknown) has the blocks of the sample correlations: timetable, delays, route, weather. Below: "
+    "errors of {runs} releases each, median and range, relative to the norm of the sample "
+    "covariance; triangles are beyond the axis. Tables with hundreds of records fail at epsilon = "
+    "1: their scales are not found, and nothing bounds the error. Right: error against the number "
+    "of flights used, measured, and as predicted for Gaussian records with an exactly sparse "
+    "covariance."
 )
 
 
@@ -28,7 +29,7 @@ def draw(
     document: dict[str, Any], columns: tuple[str, ...], sample: FloatArray, released: FloatArray
 ) -> Any:
     """Four panels: sample and released correlations, errors by dataset, errors by size."""
-    figure = new_figure(13, 13.6)
+    figure = new_figure(13, 13.4)
     panels = figure.subplots(2, 2, height_ratios=(1.25, 1))
     titles = ("Sample correlations, not private", "Released correlations, epsilon = 1")
     for axes, matrix, title in zip(panels[0], (sample, released), titles, strict=True):
@@ -62,8 +63,9 @@ def draw_errors(axes: Any, rows: list[dict[str, Any]]) -> None:
         axes.plot([], [], "o-", color=f"C{position}", label=name, markersize=4)
     axes.axhline(1, color="0.4", linestyle="--", linewidth=0.8, label="zero matrix")
     labels = [f"{name.replace(', ', chr(10))}\nn = {n:,}" for name, n in groups.items()]
-    axes.set_xticks(range(len(groups)), labels, fontsize=8)
+    axes.set_xticks(range(len(groups)), labels, fontsize=7.5)
     axes.set(yscale="log", ylim=(LOWEST, HIGHEST), title="Error at epsilon = 1")
+    axes.legend(fontsize=8, ncols=2, loc="lower right")
     finish(axes)
 
 
@@ -81,6 +83,7 @@ def draw_sizes(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.axhline(1, color="0.4", linestyle="--", linewidth=0.8, label="zero matrix")
     axes.set(xscale="log", yscale="log", ylim=(LOWEST, HIGHEST), xlabel="flights used, n")
     axes.set_title("Flights, prepared: error at epsilon = 1")
+    axes.legend(fontsize=8, ncols=2, loc="upper right")
     finish(axes)
 
 
@@ -88,4 +91,3 @@ def finish(axes: Any) -> None:
     """What both panels of errors share."""
     axes.set_ylabel("error / norm of the sample covariance (no unit)")
     axes.grid(alpha=0.2)
-    axes.legend(fontsize=8, ncols=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 from fractions import Fraction
 
 import dp_accounting
@@ -34,7 +34,7 @@ from hushcov.mechanisms.separate import (
     rounded_eigenvalues,
     separate_parameters,
 )
-from hushcov.mechanisms.separate.choice import predicted_errors, squared_edges
+from hushcov.mechanisms.separate.choice import predict, squared_edges
 from hushcov.records import FeatureGrid, open_records, row_bounded_gram
 from hushcov.records.norms import norm_histogram
 from separate.settings import METHODS, inputs_for, seeded
@@ -376,7 +376,9 @@ def test_any_counts_lead_to_a_choice(seed, size):
     choice = choose(p, counts)
     assert 1 <= choice.norm_bound <= p.norm_bound
     assert choice.method in ("gauss", "separate")
-    assert np.isfinite(predicted_errors(p, counts)).all()
+    for errors in astuple(predict(p, counts)):
+        assert (errors >= 0).all()
+        assert np.isfinite(errors).all()
 
 
 # Release

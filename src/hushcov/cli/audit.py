@@ -69,7 +69,9 @@ def command(
 
     \b
     Mechanisms: multiscale-theorem, multiscale-gate, multiscale-value, screened,
-    screened-clipped, screened-quantile, gaussian-row, gaussian-coordinate, scales.
+    screened-clipped, screened-quantile, gaussian-row, gaussian-coordinate, scales,
+    row-top-k, separate-gauss, separate-eigen, separate-paper, separate-adaptive,
+    coinpress, coinpress-paper, eigen-sampling.
     """
     if quick and runs is not None:
         raise ParameterError("quick cannot be given together with --runs: leave one of them out.")

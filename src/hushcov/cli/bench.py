@@ -38,7 +38,7 @@ _MOST_WORKERS = 1024
     default="quick",
     show_default=True,
     help="How much: 'quick' takes two minutes on 2 cores, 'full' a quarter of an hour on 16, with "
-    "up to 8 GB of memory for each worker.",
+    "up to 10 GB of memory for each worker.",
 )
 @click.option(
     "-o",

@@ -39,6 +39,9 @@ from hushcov.records import check_feature_scale
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
+# Noise of a count over the number of records, from which on scales are lost: their logarithm to the
+# base 2 is off by about 2.4 times as much, if all goes well.
+_LARGEST_COUNT_NOISE = 0.1
 _DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 
@@ -67,6 +70,8 @@ class ScaledCovariance(PrivateCovariance):
             inputs, scales = self._inputs(records.n_records, records.n_features)
             scale = self._public_scale(records.n_features)
             run = self._planned(inputs)
+            if scales is not None:
+                self._warn_if_scales_are_noise(scales)
             guarantee = run.certify(private=self.random_state is None)
             entropy = entropy_source(self.random_state)
             # Nothing has been read from the records and no noise has been drawn so far, and all
@@ -81,7 +86,9 @@ class ScaledCovariance(PrivateCovariance):
             covariance = hard_threshold(_in_scales(release), self._threshold)
             if self.positive_semidefinite:
                 covariance = project_psd(covariance)
-            return self._store(release, covariance * np.multiply.outer(scale, scale))
+            covariance *= np.multiply.outer(scale, scale)
+            covariance += 0.0  # a constant feature has no covariance of -0.0 after a projection
+            return self._store(release, covariance)
 
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Every public input for this size, with the privacy events of estimating scales.
@@ -213,6 +220,19 @@ class ScaledCovariance(PrivateCovariance):
             stacklevel=4,
         )
 
+    def _warn_if_scales_are_noise(self, scales: ScaleParameters) -> None:
+        """Say so before anything is spent on scales that may be off by orders of magnitude."""
+        if scales.sigma <= _LARGEST_COUNT_NOISE * scales.n_records:
+            return
+        counted = "records" if self.assume_centered else "pairs of records"
+        warnings.warn(
+            f"{scales.n_records:,} {counted} are too few to find the scales of "
+            f"{scales.n_features:,} features at this budget: they may be off by orders of "
+            "magnitude, and the estimate with them. Pass feature_scale, or use more records.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+
     @abstractmethod
     def _row_sparsity(self, n_features: int) -> int:
         """Declared nonzeros of a row."""
@@ -225,13 +245,14 @@ class ScaledCovariance(PrivateCovariance):
 def trusted_scale(scales: FeatureScales) -> FloatArray:
     """Released scales to work with: no uncertain one is larger than the largest certain one.
 
+    Where all are uncertain, none is larger than the median.
+
     An uncertain scale may be off by many orders of magnitude, and the noise of a feature grows with
     its scale: one that is far too large would drown all others. One that is too small clips the
     feature.
     """
-    if scales.uncertain.all():
-        return scales.scale
-    largest = scales.scale[~scales.uncertain].max()
+    certain = scales.scale[~scales.uncertain]
+    largest = certain.max() if len(certain) else np.median(scales.scale)
     return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
 
 

@@ -6,17 +6,21 @@ import math
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov.estimators.base import FloatArray, pseudo_inverse
+from hushcov.estimators.base import FloatArray, open_named, pseudo_inverse
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.postprocess.rules import RULES, shrink
 
+IntArray = npt.NDArray[np.int64]
+
 _THRESHOLDS = ("universal", "adaptive")
+_MOST, _MOST_CONSTANTS = 1e100, 10**6  # products with them do not overflow
 _LARGEST_CONSTANT = 4.0  # the end of the grid of Cai and Liu, whose theory asks for 2
 
 
@@ -118,20 +122,24 @@ class ThresholdedCovariance(EmpiricalCovariance):
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features), with two records or more
+        X : array-like of shape (n_records, n_features), path of a .npy file, or Records
+            With two records or more.
         y : ignored
         """
         self._check_parameters()
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        X = self._table(X)
         location, standard, deviation = _standardised(X, self.assume_centered)
-        constant = self._cross_validated(standard, deviation) if self._cv() else self.constant
+        constant = (
+            self._cross_validated(standard, deviation) if self._cv() else float(self.constant)
+        )
         covariance, levels = self._moments(standard)
         levels *= constant
         np.fill_diagonal(levels, 0.0)
         unit = np.multiply.outer(deviation, deviation)
         self.location_ = location
-        self.constant_ = float(constant)
-        self.threshold_ = levels * unit
+        self.constant_ = constant
+        with np.errstate(over="ignore"):  # nothing exceeds an infinite threshold
+            self.threshold_ = levels * unit
         self.covariance_ = RULES[self.rule](covariance, levels) * unit
         self.support_ = self.covariance_ != 0
         self.precision_ = pseudo_inverse(self.covariance_) if self.store_precision else None
@@ -150,12 +158,18 @@ class ThresholdedCovariance(EmpiricalCovariance):
         check_choice("threshold", self.threshold, _THRESHOLDS)
         if not self._cv():
             cure = "pass a number that is not negative, or 'cv' to choose one by cross-validation."
-            if check_real("constant", self.constant, cure=cure) < 0:
+            if check_real("constant", self.constant, at_most=_MOST, cure=cure) < 0:
                 raise ParameterError(
                     f"constant must be at least 0, got {shown(self.constant)}: {cure}"
                 )
         check_integer("n_splits", self.n_splits, at_least=2, cure="5 is customary.")
-        check_integer("n_constants", self.n_constants, at_least=2, cure="41 is customary.")
+        check_integer(
+            "n_constants",
+            self.n_constants,
+            at_least=2,
+            at_most=_MOST_CONSTANTS,
+            cure="41 is customary.",
+        )
         for name in ("store_precision", "assume_centered"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ParameterError(
@@ -166,11 +180,28 @@ class ThresholdedCovariance(EmpiricalCovariance):
     def _generator(self) -> Any:
         try:
             return check_random_state(self.random_state)
-        except ValueError:
+        except Exception:  # the refusal shows the object, whose own repr may raise anything
             raise ParameterError(
                 "random_state must be None, a non-negative integer or a numpy RandomState, got "
                 f"{shown(self.random_state)}: pass one of them."
             ) from None
+
+    def _table(self, X: Any) -> FloatArray:
+        """All rows in one array; opened as Records, whose refusals quote no value."""
+        blocks: list[FloatArray] = []
+
+        def keep(block: FloatArray) -> IntArray:
+            blocks.append(block)
+            return np.zeros(0, dtype=np.int64)
+
+        records = open_named(self, X)
+        if records.n_records < 2:
+            raise DataError(
+                "X must have at least 2 records, got 1 sample while a minimum of 2 is required: "
+                "one record has no variance."
+            )
+        records.map_sum(keep)
+        return np.concatenate(blocks)
 
     def _moments(self, records: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Sample covariance of standardised records, and the thresholds for the constant 1."""

@@ -35,6 +35,7 @@ CONSTANTS = ("sound", "paper")
 _RADIUS = 6.0
 _LARGEST_HALF_WIDTH = 32767
 _LARGEST_SUM = 2**52  # of squared norms: doubles hold the Gram matrix, and projections of it
+_LARGEST_GRAM = 2**62  # of squared half widths, where records are summed in int64
 _MOST_FEATURES = 1000
 _UNIT = Fraction(1, 2**53)
 #: Whole parts into which the budget of the directions is divided.
@@ -196,7 +197,8 @@ def _grid(inputs: ReleaseInputs, row_norm: float | None) -> tuple[int, int]:
         check_real("row_norm", norm, above=0, cure=cure), _RADIUS * math.sqrt(inputs.n_features)
     )
     longest = math.isqrt(_LARGEST_SUM // inputs.n_records)
-    half_width = math.floor(min(_LARGEST_HALF_WIDTH, _RADIUS / norm * longest))
+    finest = min(_LARGEST_HALF_WIDTH, math.isqrt(_LARGEST_GRAM // inputs.n_records))
+    half_width = math.floor(min(finest, _RADIUS / norm * longest))
     if longest < 1 or half_width < 1:
         raise CapacityError(
             f"{inputs.n_records:,} records of norm {norm:g} have sums beyond what doubles hold: "

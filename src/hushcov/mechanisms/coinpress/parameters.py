@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hushcov._validation import check_choice, check_integer, check_real
+from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting import Event, Gaussian, calibrate_gaussian
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.mechanisms.gaussian import WITHIN, noise_sigmas, squared_sensitivity
@@ -200,16 +201,20 @@ def coinpress_parameters(
 def _check_bounds(given: Any, inputs: ReleaseInputs) -> tuple[float, float]:
     if given is None:
         return SMALLEST_EIGENVALUE, float(inputs.row_sparsity)
-    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != 2:
+    # An iterator would be empty at the next fit, and the others have no order or no numbers.
+    ends: Any = None if isinstance(given, Iterator | Mapping | Set | str | bytes) else given
+    try:
+        first, second = ends
+    except Exception:  # an object's own iteration may raise anything
         raise ParameterError(
             "eigenvalue_bounds must be None or two numbers, the smallest and the largest "
-            f"eigenvalue, got a {type(given).__name__}: they are public bounds on the covariance "
+            f"eigenvalue, got {shown(given)}: they are public bounds on the covariance "
             "in units of the scales, and None takes those of a correlation matrix."
-        )
+        ) from None
     most = _EXTREME_EIGENVALUE
     cure = "bounds are public and in units of the squared scales: rescale the features."
-    low = check_real("eigenvalue_bounds[0]", given[0], above=1 / most, at_most=most, cure=cure)
-    high = check_real("eigenvalue_bounds[1]", given[1], above=0, at_most=most, cure=cure)
+    low = check_real("eigenvalue_bounds[0]", first, above=1 / most, at_most=most, cure=cure)
+    high = check_real("eigenvalue_bounds[1]", second, above=0, at_most=most, cure=cure)
     if high < low:
         raise ParameterError(
             f"eigenvalue_bounds must have the smaller one first, got ({low!r}, {high!r}): "

