@@ -40,7 +40,7 @@ from hushcov.report.backend import new_figure
     help="Runs on each of two neighbouring datasets.  "
     f"[default: {DEFAULT_RUNS:,}, or {QUICK_RUNS:,} with --quick]",
 )
-@click.option("--quick", is_flag=True, help="Fewer runs: all mechanisms within a minute.")
+@click.option("--quick", is_flag=True, help="Fewer runs: all mechanisms within two minutes.")
 @click.option("--seed", type=INTEGER, default=0, show_default=True, metavar="S")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option(

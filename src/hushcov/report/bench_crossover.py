@@ -61,8 +61,8 @@ def describe(results: Results) -> str:
     rings = f" In white rings ({ringed}) the predicted one is over 10 % worse." if ringed else ""
     return (
         "What to see: whether markers have the colour of the region they lie in. A region is the "
-        "mechanism of the smallest predicted error, from public inputs alone (for the multiscale "
-        "mechanism a rough prediction); in grey none is predicted to beat the zero matrix. A "
+        "smallest predicted error of the four mechanisms that can be planned, from public inputs "
+        "alone (roughly for the multiscale one); in grey none is to beat the zero matrix. A "
         "marker is the private estimator of the smallest measured error, among all of the "
         f"benchmark: {tally}. It is the predicted one at {same} of {len(sizes)} sizes.{rings} "
         f"Model {preset.base.model}, epsilon = {short(preset.base.epsilon)}, delta = "

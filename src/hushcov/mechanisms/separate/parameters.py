@@ -15,8 +15,9 @@ from hushcov.mechanisms.inputs import ReleaseInputs
 METHODS = ("gauss", "separate", "adaptive")
 CONSTANTS = ("sound", "paper")
 
-_RADIUS = 6.0  # as in the Gaussian mechanism
-_SMALLEST_RADIUS = 2.0**-16
+# The grid reaches as far as the norm bound, within what a grid allows: coordinates are bounded by
+# the norm alone.
+_SMALLEST_RADIUS, _LARGEST_RADIUS = 2.0**-16, 2.0**19
 # Fine enough for records that are 1/2^10 of the norm bound.
 _LARGEST_HALF_WIDTH = 2**19
 _LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
@@ -209,10 +210,8 @@ def separate_parameters(
         mu = calibrate_gaussian(epsilon, delta, (*spent, counts)) * WITHIN  # proof: step 9
     norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
     cure = "it is a public bound on the norm of every record, in units of the scales."
-    norm = min(
-        check_real("row_norm", norm, above=0, cure=cure), _RADIUS * math.sqrt(inputs.n_features)
-    )
-    radius = max(min(norm, _RADIUS), _SMALLEST_RADIUS)
+    norm = min(check_real("row_norm", norm, above=0, cure=cure), _LARGEST_RADIUS)
+    radius = max(norm, _SMALLEST_RADIUS)
     half_width = _half_width(inputs, radius, norm, _largest_norm_bound(inputs, mu, constants))
     norm_bound = max(1, math.floor(norm * half_width / radius))
     return SeparateParameters(
