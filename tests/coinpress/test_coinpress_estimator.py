@@ -23,6 +23,7 @@ KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 
 
 # The checks set a seed, and say so.
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
 @parametrize_with_checks(
     [
@@ -44,6 +45,7 @@ def test_scikit_learn_checks(estimator, check):
 X = np.random.default_rng(0).standard_normal((400, 4))
 
 
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -73,6 +75,7 @@ def test_bad_parameters_are_refused(changes, words):
         CoinPressCovariance(**{**BUDGET, **changes}).fit(X)
 
 
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
 def test_attributes_and_the_guarantee():
     est = clone(CoinPressCovariance(**BUDGET, n_steps=2)).fit(X)
     assert est.n_records_ == 200  # pairs

@@ -15,7 +15,7 @@ from estimators.peers import (
 )
 from estimators.settings import RECORDS, TRUTH, D, fit
 from hushcov import RowTopKCovariance, ThresholdedCovariance
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records
 
@@ -51,10 +51,18 @@ def test_one_record_is_enough_only_where_no_mean_is_to_be_removed(name):
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("k", [1, 4])
 def test_a_single_pair_of_records(name, n, k):
-    estimator = fit(peer(name, row_sparsity=k), RECORDS[:n, :4])
+    estimator = fit(peer(name, row_sparsity=k), RECORDS[:n, :4], hopeless=True)
     assert estimator.n_records_ == 1
     assert np.isfinite(estimator.covariance_).all()
     assert np.isfinite(estimator.precision_).all()
+
+
+@each_scaling
+def test_too_few_records_for_scales_are_said_to_be_too_few(name):
+    with pytest.warns(AccuracyWarning, match="10 pairs of records are too few to find") as caught:
+        peer(name).fit(RECORDS[:20])
+    assert [warning.filename for warning in caught] == [__file__]
+    peer(name, feature_scale=1.0).fit(RECORDS[:20])
 
 
 @each_class
@@ -198,7 +206,7 @@ BUDGETS = [(1e-6, 1e-9), (1e-3, 0.1), (10.0, 0.1), (10.0, 1e-11)]
 def test_the_ends_of_the_budget(name, budget):
     epsilon, delta = budget
     given = {"epsilon": epsilon, "delta": delta} if name in SCALING else {"epsilon": epsilon}
-    estimator = fit(peer(name, **given), RECORDS)
+    estimator = fit(peer(name, **given), RECORDS, hopeless=True)
     guarantee = estimator.release_.guarantee
     assert (guarantee.epsilon, guarantee.delta) == (epsilon, given.get("delta", 0.0))
     assert guarantee.transcript_epsilon <= epsilon

@@ -39,6 +39,7 @@ def fit(estimator, seed=0):
         return estimator.set_params(random_state=seed).fit(RECORDS)
 
 
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.UncertifiedWarning")
 @parametrize_with_checks([make(), make(constants="paper", feature_scale=1.0, assume_centered=True)])

@@ -251,8 +251,10 @@ def trusted_scale(scales: FeatureScales) -> FloatArray:
     its scale: one that is far too large would drown all others. One that is too small clips the
     feature.
     """
-    certain = scales.scale[~scales.uncertain]
-    largest = certain.max() if len(certain) else np.median(scales.scale)
+    if not scales.uncertain.all():
+        largest = scales.scale[~scales.uncertain].max()
+    else:
+        largest = np.median(scales.scale[scales.scale > 0]) if scales.scale.any() else 0.0
     return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
 
 
