@@ -8,18 +8,28 @@ from hushcov._version import __version__
 if TYPE_CHECKING:
     from hushcov.accounting.ledger import Ledger
     from hushcov.estimators import (
+        CoinPressCovariance,
+        EigenSamplingCovariance,
         GaussianCovariance,
         MultiscaleCovariance,
         PrivateSparseCovariance,
+        RowTopKCovariance,
         ScreenedCovariance,
+        SeparateCovariance,
+        ThresholdedCovariance,
     )
 
 __all__ = [
+    "CoinPressCovariance",
+    "EigenSamplingCovariance",
     "GaussianCovariance",
     "Ledger",
     "MultiscaleCovariance",
     "PrivateSparseCovariance",
+    "RowTopKCovariance",
     "ScreenedCovariance",
+    "SeparateCovariance",
+    "ThresholdedCovariance",
     "__version__",
 ]
 

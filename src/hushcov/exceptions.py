@@ -85,3 +85,7 @@ class SeededNoiseWarning(UserWarning):
 
 class AccuracyWarning(UserWarning):
     """The release is private, but releasing nothing is expected to be as accurate."""
+
+
+class UncertifiedWarning(UserWarning):
+    """What runs is published, but nothing proves that it is private."""

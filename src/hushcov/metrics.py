@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -15,11 +17,16 @@ def operator_norm(matrix: FloatArray) -> float:
     """Largest absolute eigenvalue of a symmetric matrix."""
     if not np.any(matrix):
         return 0.0
-    if len(matrix) <= _DENSE:
-        values = np.linalg.eigvalsh(matrix)
-    else:
-        values = eigsh(matrix, k=2, which="BE", return_eigenvectors=False, tol=1e-8)
-    return float(np.max(np.abs(values)))
+    return float(np.max(np.abs(_extreme_eigenvalues(matrix))))
+
+
+def _extreme_eigenvalues(matrix: FloatArray) -> FloatArray:
+    """The largest and the smallest eigenvalue, among others perhaps."""
+    if len(matrix) > _DENSE:
+        # Lanczos iterations may stall, for instance where many eigenvalues are the same.
+        with suppress(ArpackNoConvergence):
+            return np.asarray(eigsh(matrix, k=2, which="BE", return_eigenvectors=False, tol=1e-8))
+    return np.asarray(np.linalg.eigvalsh(matrix))
 
 
 def operator_norm_error(estimate: FloatArray, truth: FloatArray) -> float:

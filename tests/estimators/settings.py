@@ -6,11 +6,19 @@ import warnings
 
 import numpy as np
 
-from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov import (
+    CoinPressCovariance,
+    GaussianCovariance,
+    PrivateSparseCovariance,
+    RowTopKCovariance,
+    ScreenedCovariance,
+    SeparateCovariance,
+)
 from hushcov.exceptions import AccuracyWarning, SeededNoiseWarning
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
+PEERS = (RowTopKCovariance, SeparateCovariance, CoinPressCovariance)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
 D = 10
 

@@ -14,10 +14,14 @@ import pytest
 
 from estimators.settings import RECORDS
 from hushcov import (
+    CoinPressCovariance,
+    EigenSamplingCovariance,
     GaussianCovariance,
     MultiscaleCovariance,
     PrivateSparseCovariance,
+    RowTopKCovariance,
     ScreenedCovariance,
+    SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, SeededNoiseWarning
 from hushcov.mechanisms.multiscale import (
@@ -34,6 +38,13 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
 MAKE = {
     "screened": lambda: ScreenedCovariance(**BUDGET),
     "gaussian": lambda: GaussianCovariance(**BUDGET),
+    "row_top_k": lambda: RowTopKCovariance(**BUDGET),
+    "coinpress": lambda: CoinPressCovariance(**BUDGET),
+    **{
+        f"separate, {name}": lambda name=name: SeparateCovariance(**BUDGET, method=name)
+        for name in ("gauss", "separate", "adaptive")
+    },
+    "eigen_sampling": lambda: EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0),
     **{
         f"sparse, {name}": lambda name=name: PrivateSparseCovariance(**BUDGET, mechanism=name)
         for name in ("auto", "screened", "gaussian-threshold", "gaussian", "multiscale")

@@ -103,7 +103,7 @@ def test_the_multiscale_mechanism_has_an_estimate_and_no_intervals():
     fit(estimator, gaussian_records(truth, 40_000) * 100)
     assert estimator.release_.mechanism == "multiscale"
     assert relative_error(estimator, 1e4 * truth) < 0.4
-    with pytest.raises(ParameterError, match=r"multiscale .* use mechanism='screened'"):
+    with pytest.raises(ParameterError, match=r"multiscale .* use ScreenedCovariance"):
         estimator.covariance_interval()
     with pytest.raises(AttributeError, match="no single noise level"):
         _ = estimator.noise_sd_

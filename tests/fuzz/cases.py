@@ -37,6 +37,11 @@ ESTIMATORS = (
     hushcov.ScreenedCovariance,
     hushcov.PrivateSparseCovariance,
     hushcov.MultiscaleCovariance,
+    hushcov.RowTopKCovariance,
+    hushcov.SeparateCovariance,
+    hushcov.CoinPressCovariance,
+    hushcov.EigenSamplingCovariance,
+    hushcov.ThresholdedCovariance,
 )
 USUAL: dict[str, tuple[object, ...]] = {
     "epsilon": (1.0, 0.1, 10),
@@ -47,11 +52,20 @@ USUAL: dict[str, tuple[object, ...]] = {
     "scale_share": ("auto", 0.1),
     "clipping": ("row", "coordinate"),
     "row_norm": (None, 1.0, 100.0),
-    "threshold": (None, "auto", "universal", 0.1),
+    "threshold": (None, "auto", "universal", "adaptive", 0.1),
     "screen": ("sign", "clipped"),
     "norm_bound": ("public", "quantile"),
     "mechanism": ("screened", "gaussian-threshold", "gaussian"),
-    "constants": ("theorem", "calibrated"),
+    "constants": ("theorem", "calibrated", "sound", "paper"),
+    "method": ("gauss", "separate", "adaptive"),
+    "n_steps": (1, 3),
+    "eigenvalue_bounds": (None, (0.5, 2.0)),
+    "allocation": ("uniform", "adaptive"),
+    "radius": (None, 4.0),
+    "rule": ("hard", "soft", "scad", "adaptive_lasso"),
+    "constant": (2.0, "cv"),
+    "n_splits": (2, 5),
+    "n_constants": (2, 41),
     "reconstruction": ("gate", "value"),
     "target_error": (0.25, 0.1),
     "failure_probability": (0.1, 0.01),
@@ -60,9 +74,44 @@ USUAL: dict[str, tuple[object, ...]] = {
     "dataset": (None, "patients"),
 }
 FLAGS = ("positive_semidefinite", "store_precision", "assume_centered")
+# What is tried with wild arrays; comparing all mechanisms would take longer.
+_BOTH = {"constants": ("sound", "paper"), "assume_centered": (True, False)}
+OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
+    hushcov.PrivateSparseCovariance: {"mechanism": USUAL["mechanism"]},
+    hushcov.MultiscaleCovariance: {"assume_centered": (True,)},
+    hushcov.RowTopKCovariance: {**_BOTH, "feature_scale": (None, 1.0)},
+    hushcov.SeparateCovariance: {**_BOTH, "method": USUAL["method"], "feature_scale": (None, 1.0)},
+    hushcov.CoinPressCovariance: {
+        **_BOTH,
+        "n_steps": USUAL["n_steps"],
+        "eigenvalue_bounds": USUAL["eigenvalue_bounds"],
+    },
+    hushcov.EigenSamplingCovariance: {
+        **_BOTH,
+        "allocation": USUAL["allocation"],
+        "feature_scale": (1.0, 1000.0),
+    },
+    hushcov.ThresholdedCovariance: {
+        "rule": USUAL["rule"],
+        "threshold": ("universal", "adaptive"),
+        "constant": USUAL["constant"],
+        "n_splits": (2,),
+        "assume_centered": (True, False),
+    },
+}
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "scale": 10.0}
 ROWS = np.array([[1234.56789, -0.00765432109, 1.0], [0.5, 1234567.89012, 2.0]] * 10)
 LIMIT_S = 300  # no case is near it: whatever runs into it would run for ever
+
+
+# Whose releases are damaged: they have guarantees and parameters of every kind.
+STORED: dict[type, dict[str, Any]] = {
+    hushcov.ScreenedCovariance: {},
+    hushcov.RowTopKCovariance: {"constants": "paper"},
+    hushcov.SeparateCovariance: {"method": "adaptive"},
+    hushcov.CoinPressCovariance: {"feature_scale": [1.0, 2.0, 3.0, 0.0]},
+    hushcov.EigenSamplingCovariance: {"feature_scale": 1.0},
+}
 
 
 class Finding(Exception):
@@ -124,6 +173,18 @@ def bounded() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def fitted(estimator: Any, folder: Path) -> None:
+    """A fit holds a covariance, and its release if it is a private one."""
+    covariance = estimator.covariance_
+    if not np.isfinite(covariance).all() or not np.array_equal(covariance, covariance.T):
+        raise Finding("a covariance is not finite or not symmetric")
+    if isinstance(estimator, hushcov.ThresholdedCovariance):
+        if hasattr(estimator, "release_"):
+            raise Finding("a release without privacy")
+        return
+    sound(estimator.release_, folder)
+
+
 def sound(release: Release, folder: Path) -> None:
     """Whatever is released can be written, and reads back equal."""
     shutil.rmtree(folder / "out", ignore_errors=True)
@@ -137,7 +198,7 @@ def fit_array(rng: random.Random, folder: Path) -> str:
     X = values.source(rng, folder)
 
     def work() -> None:
-        sound(kind(**_budget(kind), **_cheap(kind, rng)).fit(X).release_, folder)
+        fitted(kind(**_budget(kind), **_options(kind, rng)).fit(X), folder)
 
     return judged(work)
 
@@ -145,8 +206,9 @@ def fit_array(rng: random.Random, folder: Path) -> str:
 def fit_parameters(rng: random.Random, folder: Path) -> str:
     """Usual rows, wild parameters."""
     kind = rng.choice(ESTIMATORS)
-    names = list(inspect.signature(kind).parameters)
-    chosen = _budget(kind) | _cheap(kind, rng)
+    # Its own options count double: most of the others are checked by code that all share.
+    names = [*inspect.signature(kind).parameters, *OPTIONS.get(kind, ())]
+    chosen = _budget(kind) | _options(kind, rng)
     for name in rng.sample(names, rng.choice((1, 1, 1, 2, 3))):
         usual = (True, False) if name in FLAGS else USUAL[name]
         chosen[name] = values.parameter(rng, usual)
@@ -165,10 +227,10 @@ def fit_parameters(rng: random.Random, folder: Path) -> str:
         estimator.fit(ROWS)
         if how == 1 and hasattr(estimator, "covariance_interval"):
             estimator.covariance_interval(values.parameter(rng, (0.9,)))
-        elif how == 2:
+        elif how == 2 and hasattr(estimator, "labelled_covariance"):
             estimator.labelled_covariance(values.parameter(rng, ("pandas",)))
         else:
-            sound(estimator.release_, folder)
+            fitted(estimator, folder)
 
     return judged(work)
 
@@ -177,10 +239,8 @@ def _budget(kind: type) -> dict[str, Any]:
     return {name: BUDGET[name] for name in inspect.signature(kind).parameters if name in BUDGET}
 
 
-def _cheap(kind: type, rng: random.Random) -> dict[str, Any]:
-    if kind is hushcov.PrivateSparseCovariance:
-        return {"mechanism": rng.choice(("gaussian", "gaussian-threshold", "screened"))}
-    return {"assume_centered": True} if kind is hushcov.MultiscaleCovariance else {}
+def _options(kind: type, rng: random.Random) -> dict[str, Any]:
+    return {name: rng.choice(choices) for name, choices in OPTIONS.get(kind, {}).items()}
 
 
 def read_npy(rng: random.Random, folder: Path) -> str:
@@ -227,23 +287,22 @@ def npy_bytes(rng: random.Random) -> bytes:
 
 
 @cache
-def _stored() -> dict[str, bytes]:
+def _stored(kind: type) -> dict[str, bytes]:
     """The files of a sound release."""
     import tempfile
 
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as place:
         warnings.simplefilter("ignore")
         rows = np.random.default_rng(0).normal(size=(200, 4))
-        estimator = hushcov.ScreenedCovariance(
-            **_budget(hushcov.ScreenedCovariance), random_state=0
-        )
+        estimator = kind(**_budget(kind), **STORED[kind], random_state=0)
         folder = estimator.fit(rows).release_.write(Path(place) / "a", column_names=list("abcd"))
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def read_folder(rng: random.Random, folder: Path) -> str:
     """Wild release folders, half of them with checksums that match."""
-    files, place = dict(_stored()), folder / "release"
+    stored = _stored(rng.choice(list(STORED)))
+    files, place = dict(stored), folder / "release"
     place.mkdir()
     if rng.random() < 0.5:
         name = rng.choice(sorted(files))
@@ -255,7 +314,7 @@ def read_folder(rng: random.Random, folder: Path) -> str:
     for name, content in files.items():
         (place / name).write_bytes(content)
     if rng.random() < 0.05:
-        _odd_entry(rng, place / rng.choice(sorted(_stored())))
+        _odd_entry(rng, place / rng.choice(sorted(stored)))
 
     def work() -> None:
         found = Release.read(place)

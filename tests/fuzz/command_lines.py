@@ -44,17 +44,26 @@ _USUAL = {
     "--figure": ("figure.png",),
     "--target-error": ("0.2",),
     "--failure-probability": ("0.1",),
+    "--preset": ("quick",),
+    "--contenders": ("gaussian,coinpress", "thresholded"),
+    "--workers": ("1",),
 }
-#: Whole numbers so large that a command would rightly work for hours.
-_SIZES = {"--features", "--records", "--runs", "--row-sparsity"}
 _SLOW = {"--refine", "--help"}
+# What makes a command fail that would take seconds or minutes; the last value of an option counts.
+_MUST_FAIL = {
+    "verify": ("--no-such-option", "--seed=x", "--seed=-1.5"),
+    "audit": ("--no-such-option", "--seed=x", "--seed=-1.5"),
+    "demo": ("--no-such-option", "--seed=x", "--seed=-1.5"),
+    "bench": ("--no-such-option", "--preset=x", "--workers=0", "--contenders=", "--contenders=x"),
+}
 
 
 def arguments(rng: random.Random) -> list[str]:
     """A command with its required options, most of them usual, and some others."""
     name = rng.choice([*COMMANDS, "fit", "fit", "show", "ledger", "plan"])
     if rng.random() < 0.03:
-        return [rng.choice(["", "fitt", "--version", "-h", "--nope", name]), *_noise(rng)]
+        bare = "fit" if name in _MUST_FAIL else name
+        return [rng.choice(["", "fitt", "--version", "-h", "--nope", bare]), *_noise(rng)]
     found = cli.get_command(click.Context(cli), name)
     assert found is not None
     words = [name]
@@ -62,10 +71,9 @@ def arguments(rng: random.Random) -> list[str]:
         sub = rng.choice(sorted(found.commands))
         words.append(sub)
         found = found.commands[sub]
-    must_fail = name in ("verify", "audit", "demo")  # minutes of work, or seconds, if they succeed
-    words += _options(rng, found, must_fail=must_fail)
-    if must_fail:
-        words.append(rng.choice(("--no-such-option", "--seed=x", "--seed=-1.5")))
+    words += _options(rng, found)
+    if name in _MUST_FAIL:
+        words.append(rng.choice(_MUST_FAIL[name]))
     if rng.random() < 0.1:
         words[rng.randrange(1, len(words) + 1) : 0] = _noise(rng)
     return words
@@ -75,7 +83,7 @@ def _noise(rng: random.Random) -> list[str]:
     return [rng.choice((*_NUMBERS, *_FILES, *_WORDS)) for _ in range(rng.randrange(3))]
 
 
-def _options(rng: random.Random, command: click.Command, *, must_fail: bool) -> list[str]:
+def _options(rng: random.Random, command: click.Command) -> list[str]:
     words = []
     for param in command.params:
         if isinstance(param, click.Argument):

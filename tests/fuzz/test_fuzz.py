@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections import Counter
 from io import BytesIO
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.covariance import EmpiricalCovariance
 
 import hushcov
 from hushcov.accounting import Guarantee
@@ -22,9 +25,10 @@ from hushcov.mechanisms.release_schema import parse
 from hushcov.planning import smallest_n
 from hushcov.records import open_records
 
-from .cases import KINDS, Finding, judged, run_case
+from . import cases
+from .cases import ESTIMATORS, FLAGS, KINDS, OPTIONS, USUAL, Finding, judged, run_case
 
-SLICE = {kind: 45 if kind == "commands" else 120 for kind in KINDS}
+SLICE = {"arrays": 240, "parameters": 240, "npy": 120, "folders": 120, "commands": 45}
 few = settings(
     max_examples=60,
     deadline=None,
@@ -49,6 +53,25 @@ def test_hostile_cases(kind, part, tmp_path):
             pytest.fail(f"{kind} {number}: {finding}")
 
 
+def test_every_estimator_with_every_parameter_is_among_the_cases():
+    public = [getattr(hushcov, name) for name in hushcov.__all__]
+    kinds = {item for item in public if isinstance(item, type)}
+    assert {kind for kind in kinds if issubclass(kind, EmpiricalCovariance)} == {*ESTIMATORS}
+    for kind in ESTIMATORS:
+        names = set(inspect.signature(kind).parameters)
+        assert names <= {*USUAL, *FLAGS}
+        assert set(OPTIONS.get(kind, ())) <= names
+
+
+def test_the_slice_has_fits_of_every_estimator(monkeypatch, tmp_path):
+    """Not refusals alone; but the theorem's constants refuse all tables of this size."""
+    fits = Counter()
+    monkeypatch.setattr(cases, "fitted", lambda estimator, _: fits.update([type(estimator)]))
+    for number in range(SLICE["arrays"]):
+        run_case("arrays", number, tmp_path / "case")
+    assert set(fits) == {*ESTIMATORS} - {hushcov.MultiscaleCovariance}
+
+
 def test_the_judge_is_not_lenient():
     def raises(error):
         def work():
@@ -64,22 +87,32 @@ def test_the_judge_is_not_lenient():
         judged(lambda: np.float64(1) / np.float64(0))
     assert judged(raises(HushcovError("no"))) == "HushcovError"
     assert judged(lambda: None) == "released"
+    for covariance in ([[np.nan]], [[1.0, 0.5], [0.4, 1.0]]):
+        estimator = hushcov.ThresholdedCovariance()
+        estimator.covariance_ = np.array(covariance)
+        with pytest.raises(Finding, match="not finite or not symmetric"):
+            cases.fitted(estimator, None)
 
 
-@few
+@settings(few, max_examples=180)
 @given(
+    st.sampled_from([kind for kind in ESTIMATORS if kind is not hushcov.MultiscaleCovariance]),
     hnp.arrays(
         hnp.scalar_dtypes(),
         hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6),
-    )
+    ),
 )
-def test_any_array_is_released_or_refused(X):
+def test_any_array_is_released_or_refused(kind, X):
+    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 1, "assume_centered": True}
+    if kind is hushcov.PrivateSparseCovariance:
+        known["mechanism"] = "screened"  # comparing all of them takes seconds
+    if kind is hushcov.EigenSamplingCovariance:
+        known["feature_scale"] = 1.0
+    names = inspect.signature(kind).parameters
+    estimator = kind(**{name: value for name, value in known.items() if name in names})
+
     def work():
-        estimator = hushcov.GaussianCovariance(
-            epsilon=1.0, delta=1e-6, row_sparsity=1, assume_centered=True
-        )
-        release = estimator.fit(X).release_
-        assert release.integers.shape == (X.shape[1],) * 2
+        assert estimator.fit(X).covariance_.shape == (X.shape[1],) * 2
 
     judged(work)
 

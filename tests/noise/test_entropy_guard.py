@@ -36,7 +36,7 @@ ORIGIN = "noise/entropy.py"
 FOLDER_NAMES = "mechanisms/release_files.py"
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
-SEEDED = ("simulate.py", "planning/", "verification/", "audit/", "cli/")
+SEEDED = ("simulate.py", "planning/", "verification/", "audit/", "benchmark/", "cli/")
 # What the private folders take from seeded modules that are not public planning.
 TAKEN = {"SimulatedMoments"}
 

@@ -18,6 +18,7 @@ from hushcov._validation import check_choice
 from hushcov.audit import pairs
 from hushcov.audit.attack import DELTA, EPSILON, FEATURES, RECORDS, Attack, matrix_statistics
 from hushcov.audit.pairs import Pair
+from hushcov.audit.peers import coinpress, eigen_sampling, row_top_k, separate
 from hushcov.audit.screened_target import ScreenedTarget
 from hushcov.audit.statistics import FITTED, Statistic, outer_change, summed
 from hushcov.audit.targets import (
@@ -209,6 +210,10 @@ _BUILDERS: dict[str, Callable[[str], tuple[Attack, ...]]] = {
     "gaussian-row": _gaussian_row,
     "gaussian-coordinate": _gaussian_coordinate,
     "scales": _scales,
+    **row_top_k.BUILDERS,
+    **separate.BUILDERS,
+    **coinpress.BUILDERS,
+    **eigen_sampling.BUILDERS,
 }
 
 #: Every mechanism that can be attacked.

@@ -40,7 +40,7 @@ from hushcov.report.backend import new_figure
     help="Runs on each of two neighbouring datasets.  "
     f"[default: {DEFAULT_RUNS:,}, or {QUICK_RUNS:,} with --quick]",
 )
-@click.option("--quick", is_flag=True, help="Fewer runs: all mechanisms within a minute.")
+@click.option("--quick", is_flag=True, help="Fewer runs: all mechanisms within two minutes.")
 @click.option("--seed", type=INTEGER, default=0, show_default=True, metavar="S")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option(
@@ -69,7 +69,9 @@ def command(
 
     \b
     Mechanisms: multiscale-theorem, multiscale-gate, multiscale-value, screened,
-    screened-clipped, screened-quantile, gaussian-row, gaussian-coordinate, scales.
+    screened-clipped, screened-quantile, gaussian-row, gaussian-coordinate, scales,
+    row-top-k, separate-gauss, separate-eigen, separate-paper, separate-adaptive,
+    coinpress, coinpress-paper, eigen-sampling.
     """
     if quick and runs is not None:
         raise ParameterError("quick cannot be given together with --runs: leave one of them out.")

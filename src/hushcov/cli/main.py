@@ -24,6 +24,7 @@ COMMANDS = {
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
     "verify": "Check the theorem, claim by claim, at its own constants.",
     "audit": "Attack every mechanism, and compare what leaks with what it claims.",
+    "bench": "Measure every estimator on the same simulated records, and draw the figures.",
 }
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()

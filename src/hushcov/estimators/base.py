@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
+from sklearn.base import BaseEstimator
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -95,21 +96,7 @@ class PrivateCovariance(EmpiricalCovariance):
     def _open(self, X: Any) -> Records:
         """Rows as Records. Shape and names are read; values are not, beyond conversion."""
         self._check_flags("assume_centered")
-        records = open_records(X)
-        if not isinstance(records, ArrayRecords) or isinstance(X, Records):
-            self.n_features_in_ = records.n_features
-            if records.feature_names is not None:
-                self.feature_names_in_ = np.array(records.feature_names, dtype=object)
-        else:
-            names = list(getattr(X, "columns", ()))
-            if len(set(names)) < len(names):
-                raise DataError(
-                    f"X must have column names that all differ, got {len(set(names))} different "
-                    f"ones for {len(names)} columns: rename the columns."
-                )
-            # Column names and their number only: scikit-learn's own checks of the values quote
-            # them in messages, and finiteness is checked in the one pass over the data.
-            validate_data(self, X, skip_check_array=True)
+        records = open_named(self, X)
         return records if self.assume_centered else PairDifferences(records)
 
     def _store(self, release: Release, covariance: FloatArray) -> Self:
@@ -156,6 +143,26 @@ class PrivateCovariance(EmpiricalCovariance):
                     f"{name} is required: it is a public input and is never inferred from X. "
                     f"Pass {name}=... to {type(self).__name__}."
                 )
+
+
+def open_named(estimator: BaseEstimator, X: Any) -> Records:
+    """Open rows, and keep their number and the names of their features as scikit-learn does."""
+    records = open_records(X)
+    if not isinstance(records, ArrayRecords) or isinstance(X, Records):
+        estimator.n_features_in_ = records.n_features
+        if records.feature_names is not None:
+            estimator.feature_names_in_ = np.array(records.feature_names, dtype=object)
+        return records
+    names = list(getattr(X, "columns", ()))
+    if len(set(names)) < len(names):
+        raise DataError(
+            f"X must have column names that all differ, got {len(set(names))} different "
+            f"ones for {len(names)} columns: rename the columns."
+        )
+    # Column names and their number only: scikit-learn's own checks of the values quote
+    # them in messages, and finiteness is checked in the one pass over the data.
+    validate_data(estimator, X, skip_check_array=True)
+    return records
 
 
 def pseudo_inverse(covariance: FloatArray) -> FloatArray:

@@ -40,6 +40,10 @@ from hushcov.records import CompleteRecords, check_feature_scale
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
+# Noise of a count over the number of records, from which on scales are lost: their logarithm to the
+# base 2 is off by about 2.4 times as much, if all goes well.
+_LARGEST_COUNT_NOISE = 0.1
+_DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 
 
@@ -70,6 +74,8 @@ class ScaledCovariance(PrivateCovariance):
                 inputs = replace(inputs, spent=(*inputs.spent, counted.event))
             scale = self._public_scale(records.n_features)
             run = self._planned(inputs)
+            if scales is not None:
+                self._warn_if_scales_are_noise(scales)
             guarantee = run.certify(private=self.random_state is None)
             entropy = entropy_source(self.random_state)
             # Nothing has been read from the records and no noise has been drawn so far, and all
@@ -90,7 +96,9 @@ class ScaledCovariance(PrivateCovariance):
             covariance = hard_threshold(_in_scales(release), self._threshold)
             if self.positive_semidefinite:
                 covariance = project_psd(covariance)
-            return self._store(release, covariance * np.multiply.outer(scale, scale))
+            covariance *= np.multiply.outer(scale, scale)
+            covariance += 0.0  # a constant feature has no covariance of -0.0 after a projection
+            return self._store(release, covariance)
 
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Every public input for this size, with the privacy events of estimating scales.
@@ -147,7 +155,7 @@ class ScaledCovariance(PrivateCovariance):
         if self.release_.noise_sd is None:
             raise ParameterError(
                 f"the {self.release_.mechanism} mechanism has no single noise level: use "
-                "mechanism='screened' for noise_sd_ and covariance_interval."
+                "ScreenedCovariance for noise_sd_ and covariance_interval."
             )
         off_diagonal, diagonal = self.release_.noise_sd
         deviation = np.full(self.covariance_.shape, off_diagonal)
@@ -182,7 +190,7 @@ class ScaledCovariance(PrivateCovariance):
                 "row_sparsity", row_sparsity, at_least=1, at_most=n_features, cure=cure
             ),
             epsilon=self.epsilon,  # type: ignore[arg-type]
-            delta=self.delta,  # type: ignore[arg-type]
+            delta=check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA),
         )
         rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
         share = self._scale_share(n_records, n_features, rho)
@@ -222,6 +230,19 @@ class ScaledCovariance(PrivateCovariance):
             stacklevel=4,
         )
 
+    def _warn_if_scales_are_noise(self, scales: ScaleParameters) -> None:
+        """Say so before anything is spent on scales that may be off by orders of magnitude."""
+        if scales.sigma <= _LARGEST_COUNT_NOISE * scales.n_records:
+            return
+        counted = "records" if self.assume_centered else "pairs of records"
+        warnings.warn(
+            f"{scales.n_records:,} {counted} are too few to find the scales of "
+            f"{scales.n_features:,} features at this budget: they may be off by orders of "
+            "magnitude, and the estimate with them. Pass feature_scale, or use more records.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+
     @abstractmethod
     def _row_sparsity(self, n_features: int) -> int:
         """Declared nonzeros of a row."""
@@ -234,13 +255,16 @@ class ScaledCovariance(PrivateCovariance):
 def trusted_scale(scales: FeatureScales) -> FloatArray:
     """Released scales to work with: no uncertain one is larger than the largest certain one.
 
+    Where all are uncertain, none is larger than the median.
+
     An uncertain scale may be off by many orders of magnitude, and the noise of a feature grows with
     its scale: one that is far too large would drown all others. One that is too small clips the
     feature.
     """
-    if scales.uncertain.all():
-        return scales.scale
-    largest = scales.scale[~scales.uncertain].max()
+    if not scales.uncertain.all():
+        largest = scales.scale[~scales.uncertain].max()
+    else:
+        largest = np.median(scales.scale[scales.scale > 0]) if scales.scale.any() else 0.0
     return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
 
 

@@ -211,7 +211,7 @@ def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
     """
     n, d, k = inputs.n_records, inputs.n_features, inputs.row_sparsity
     reach = 2 * math.sqrt(min(d, 1 + 4 * math.log(d)))
-    clipped = min(0.5, max(1e-15, reach * d / (n * mu * (k + 1) / 2)))
+    clipped = min(0.5, max(1e-15, reach * d / (n * max(mu, 1e-300) * (k + 1) / 2)))
     spread = (k + 3) / 4
     return math.sqrt(spread * float(special.chdtri(d / spread, clipped)))
 

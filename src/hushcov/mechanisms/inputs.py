@@ -62,8 +62,8 @@ class CalibratedInputs:
 class ReleaseInputs:
     """Public inputs of a mechanism on records whose features have been brought to scale 1.
 
-    `spent` are privacy events on the same records that share the budget, such as those of
-    estimating the scales.
+    `delta` may be 0, for mechanisms that are private without one. `spent` are privacy events on
+    the same records that share the budget, such as those of estimating the scales.
     """
 
     n_records: int
@@ -123,6 +123,10 @@ def _check_spent(inputs: CalibratedInputs | ReleaseInputs) -> None:
     object.__setattr__(inputs, "spent", tuple(inputs.spent))
 
 
+def _is_zero(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
+
+
 def _check(
     inputs: PublicInputs | CalibratedInputs | ReleaseInputs,
     *,
@@ -160,5 +164,8 @@ def _check(
     }
     for name in (field.name for field in fields(inputs) if field.name in reals):
         above, at_most, cure = reals[name]
+        if isinstance(inputs, ReleaseInputs) and name == "delta" and _is_zero(inputs.delta):
+            object.__setattr__(inputs, name, 0.0)
+            continue
         value = check_real(name, getattr(inputs, name), above=above, at_most=at_most, cure=cure)
         object.__setattr__(inputs, name, value)

@@ -7,14 +7,22 @@ from hushcov.postprocess.intervals import (
     thresholded_interval,
 )
 from hushcov.postprocess.psd import project_psd
+from hushcov.postprocess.rules import (
+    adaptive_lasso_threshold,
+    scad_threshold,
+    soft_threshold,
+)
 from hushcov.postprocess.threshold import hard_threshold, universal_threshold
 
 __all__ = [
+    "adaptive_lasso_threshold",
     "detection_deviation",
     "hard_threshold",
     "normal_interval",
     "project_psd",
     "sampling_sd",
+    "scad_threshold",
+    "soft_threshold",
     "thresholded_interval",
     "universal_threshold",
 ]

@@ -26,6 +26,7 @@ from hushcov.records.source import (
     Progress,
     Records,
 )
+from hushcov.records.transformed import TransformedRecords
 from hushcov.records.wrapped import WatchedRecords, WrappedRecords
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "Records",
     "ScaledRecords",
     "SecondMoments",
+    "TransformedRecords",
     "WatchedRecords",
     "WrappedRecords",
     "check_feature_scale",

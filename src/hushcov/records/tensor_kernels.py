@@ -78,6 +78,14 @@ def octave_counts(block: Tensor, shift: int, n_bins: int) -> Tensor:
     return torch.bincount(flat, minlength=d * n_bins).reshape(d, n_bins)
 
 
+def norm_bins(block: Tensor, multipliers: Any, half_width: float, edges: Any) -> Tensor:
+    """How many rows have their squared norm between edges; see `hushcov.records.norms`."""
+    integers = integers_on_grid(block, multipliers, half_width)
+    square = (integers * integers).sum(dim=1)
+    bins = torch.searchsorted(torch.as_tensor(edges, device=block.device), square)
+    return torch.bincount(bins, minlength=len(edges) + 1)
+
+
 def contributions(block: Tensor, arguments: tuple[Any, ...], inside: float) -> Tensor:
     """Summed contributions of the rows; see `hushcov.records.products`."""
     *products, bounds = arguments

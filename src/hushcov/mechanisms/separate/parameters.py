@@ -1,0 +1,256 @@
+"""What is public about a release of eigenvectors and eigenvalues, and the noise that follows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+
+from hushcov._validation import check_choice, check_integer, check_real
+from hushcov.accounting import Event, Gaussian, calibrate_gaussian, smallest_sigma
+from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.mechanisms.gaussian import WITHIN, balanced_row_norm, noise_sigmas
+from hushcov.mechanisms.inputs import ReleaseInputs
+
+METHODS = ("gauss", "separate", "adaptive")
+CONSTANTS = ("sound", "paper")
+
+# The grid reaches as far as the norm bound, within what a grid allows: coordinates are bounded by
+# the norm alone.
+_SMALLEST_RADIUS, _LARGEST_RADIUS = 2.0**-16, 2.0**19
+# Fine enough for records that are 1/2^10 of the norm bound.
+_LARGEST_HALF_WIDTH = 2**19
+_LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
+_LARGEST_EXACT_FLOAT = 2**53
+_LARGEST_SUM = 2**62
+
+# LAPACK's error of an eigenvalue and that of turning integers into doubles, together, in units of
+# 2^-53 n_features times the norm of the matrix.
+_EIGENSOLVER = 16
+# Shares of the squared mu, by constants. Counts take 4 / n_features of it, within these limits:
+# their noise has to be small against that of a matrix, which grows with n_features.
+_LEAST_HISTOGRAM_SHARE, _LARGEST_HISTOGRAM_SHARE, _HISTOGRAM_FEATURES = 1 / 64, 1 / 4, 4
+_PAPER_HISTOGRAM_SHARE = 1 / 4
+_EIGENVALUE_SHARE = {"sound": 1 / 8, "paper": 1 / 2}
+# Two shares of mu, each rounded, compose to no more than mu.
+_INSIDE = 1 - 2.0**-50
+
+
+@dataclass(frozen=True)
+class SeparateParameters:
+    """Everything about a release that is public before it, and what follows from it.
+
+    `radius` is in units of the features' scales; `half_width` and `norm_bound` are integers in
+    steps of the grid. `histogram_sigma` is the noise of the counts of norms, None unless the
+    method is "adaptive". What is drawn after the counts costs `release_mu` at most, whichever
+    norm bound and method they lead to: the noise follows from it (`matrix_noise`).
+    """
+
+    inputs: ReleaseInputs
+    method: str
+    constants: str
+    radius: float
+    half_width: int
+    norm_bound: int
+    histogram_sigma: int | None
+    release_mu: float
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, METHODS)
+        check_choice("constants", self.constants, CONSTANTS)
+        if (self.histogram_sigma is None) == (self.method == "adaptive"):
+            raise ParameterError(
+                "histogram_sigma must be given exactly with method='adaptive', got "
+                f"{self.histogram_sigma!r} with {self.method!r}: use separate_parameters."
+            )
+        cure = "use separate_parameters."
+        check_real("radius", self.radius, above=0, cure=cure)
+        check_integer("half_width", self.half_width, at_least=1, cure=cure)
+        most = math.isqrt(_LARGEST_SUM // self.inputs.n_records)
+        check_integer("norm_bound", self.norm_bound, at_least=1, at_most=most, cure=cure)
+        check_real("release_mu", self.release_mu, above=0, cure=cure)
+        if self.histogram_sigma is not None:
+            check_integer(
+                "histogram_sigma",
+                self.histogram_sigma,
+                at_least=1,
+                at_most=_LARGEST_SIGMA,
+                cure=cure,
+            )
+
+    @property
+    def step(self) -> float:
+        """Distance between neighbouring grid points, in units of the scale."""
+        return self.radius / self.half_width
+
+    @property
+    def unit(self) -> float:
+        """The public value of one released integer, in units of the squared scale."""
+        return self.step**2 / self.inputs.n_records
+
+    @property
+    def row_norm(self) -> float:
+        """The norm bound in units of the scales."""
+        return self.norm_bound * self.step
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is charged: events spent before, the counts if there are any, and the matrix."""
+        counts: tuple[Event, ...] = ()
+        if self.histogram_sigma is not None:
+            counts = (Gaussian(histogram_mu(self.histogram_sigma)),)
+        return (*self.inputs.spent, *counts, Gaussian(self.release_mu))  # proof: step 6
+
+    def to_dict(self) -> dict[str, object]:
+        """Return inputs and parameters as plain, JSON-ready data."""
+        spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
+        return asdict(self) | {
+            "inputs": asdict(self.inputs) | {"spent": spent},
+            "row_norm": self.row_norm,
+        }
+
+
+@dataclass(frozen=True)
+class MatrixNoise:
+    """Standard deviations of what is drawn at one norm bound, in integers.
+
+    `sigma` and `diagonal_sigma` are those of the Gram matrix, off and on its diagonal.
+    `eigenvalue_sigma` is None where no eigenvalues are released.
+    """
+
+    sigma: int
+    diagonal_sigma: int
+    eigenvalue_sigma: int | None
+
+
+def eigenvalue_sensitivity(n_records: int, n_features: int, norm_bound: int) -> int:
+    """The most that replacing one record moves the rounded, computed, sorted eigenvalues, in l2.
+
+    Of the Gram matrix of integer records of norm at most `norm_bound`, rounded up.
+    """
+    exact = math.isqrt(2 * norm_bound**4 - 1) + 1  # proof: step 3
+    # proof: step 4
+    largest = n_records * norm_bound**2
+    error = Fraction(_EIGENSOLVER * n_features * largest, _LARGEST_EXACT_FLOAT) + Fraction(1, 2)
+    return exact + math.isqrt(math.ceil(4 * n_features * error**2)) + 1
+
+
+def histogram_mu(sigma: int) -> float:
+    """The l2 sensitivity of counts, sqrt(2), over their noise, rounded up."""
+    return math.sqrt(2) / sigma * (1 + 2.0**-50)  # proof: step 5
+
+
+def matrix_noise(parameters: SeparateParameters, method: str, norm_bound: int) -> MatrixNoise:
+    """The noise for one norm bound, such that everything drawn costs `release_mu` at most.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. A Gram matrix of integer records of norm at
+    most `norm_bound`, and for "separate" its eigenvalues, with this noise are one Gaussian
+    mechanism of at most `release_mu`; `docs/proofs/separate.md`, step 6.
+    """
+    check_choice("method", method, METHODS[:2])
+    cure = "choose at most the declared norm bound."
+    check_integer("norm_bound", norm_bound, at_least=1, at_most=parameters.norm_bound, cure=cure)
+    inputs, mu = parameters.inputs, parameters.release_mu
+    eigenvalue_sigma = None
+    if method == "separate":
+        share = _EIGENVALUE_SHARE[parameters.constants]
+        sensitivity = eigenvalue_sensitivity(inputs.n_records, inputs.n_features, norm_bound)
+        eigenvalue_mu = mu * math.sqrt(share) * _INSIDE
+        eigenvalue_sigma = smallest_sigma(sensitivity**2, eigenvalue_mu)  # proof: step 6
+        mu *= math.sqrt(1 - share) * _INSIDE
+    # proof: step 2
+    if parameters.constants == "paper":
+        sigma = diagonal_sigma = smallest_sigma(2 * norm_bound**4, mu)
+    else:
+        sigma, diagonal_sigma = noise_sigmas(
+            inputs.n_features, parameters.half_width, norm_bound, mu
+        )
+    return MatrixNoise(sigma, diagonal_sigma, eigenvalue_sigma)
+
+
+def separate_parameters(
+    inputs: ReleaseInputs,
+    *,
+    method: str = "adaptive",
+    constants: str = "sound",
+    row_norm: float | None = None,
+) -> SeparateParameters:
+    """The least noise that the budget allows, and where to bound the records.
+
+    Parameters
+    ----------
+    inputs : ReleaseInputs
+        Public inputs; what they say was spent comes off the budget.
+    method : {"gauss", "separate", "adaptive"}
+        A noisy Gram matrix; its eigenvectors with eigenvalues released apart; or whichever is
+        expected to be better, at a norm bound chosen from noisy counts of norms.
+    constants : {"sound", "paper"}
+        "sound" uses exact sensitivities and budget shares that were measured to be good; "paper"
+        the noise levels and shares of the paper, which are private too, but noisier.
+    row_norm : float, optional
+        Bound on the norm of a record in units of the scales. If left out it is chosen from the
+        public inputs as in the Gaussian mechanism.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. Nothing here depends on records. The events
+    of the answer compose to at most (epsilon, delta); `docs/proofs/separate.md`, step 9.
+    """
+    check_choice("method", method, METHODS)
+    check_choice("constants", constants, CONSTANTS)
+    epsilon, delta, spent = inputs.epsilon, inputs.delta, inputs.spent
+    mu = calibrate_gaussian(epsilon, delta, spent) * WITHIN  # proof: step 9
+    histogram_sigma = None
+    if method == "adaptive":
+        share = _histogram_share(inputs.n_features, constants)
+        histogram_sigma = smallest_sigma(2, mu * math.sqrt(share))
+        counts = Gaussian(histogram_mu(histogram_sigma))
+        mu = calibrate_gaussian(epsilon, delta, (*spent, counts)) * WITHIN  # proof: step 9
+    norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
+    cure = "it is a public bound on the norm of every record, in units of the scales."
+    norm = min(check_real("row_norm", norm, above=0, cure=cure), _LARGEST_RADIUS)
+    radius = max(norm, _SMALLEST_RADIUS)
+    half_width = _half_width(inputs, radius, norm, _largest_norm_bound(inputs, mu, constants))
+    norm_bound = max(1, math.floor(norm * half_width / radius))
+    return SeparateParameters(
+        inputs, method, constants, radius, half_width, norm_bound, histogram_sigma, mu
+    )
+
+
+def _histogram_share(n_features: int, constants: str) -> float:
+    if constants == "paper":
+        return _PAPER_HISTOGRAM_SHARE
+    wanted = _HISTOGRAM_FEATURES / n_features
+    return min(_LARGEST_HISTOGRAM_SHARE, max(_LEAST_HISTOGRAM_SHARE, wanted))
+
+
+def _largest_norm_bound(inputs: ReleaseInputs, mu: float, constants: str) -> float:
+    """The norm bound at which noise is as large as is drawn, or sums as large as int64 holds."""
+    n, d = inputs.n_records, inputs.n_features
+    share = _EIGENVALUE_SHARE[constants]
+    matrix = (_LARGEST_SIGMA - 3) * mu * math.sqrt(1 - share) / math.sqrt(2)
+    rounding = math.sqrt(d) + 4  # as in `eigenvalue_sensitivity`, from above
+    growth = math.sqrt(2) + 2 * math.sqrt(d) * _EIGENSOLVER * d * n / _LARGEST_EXACT_FLOAT
+    eigenvalues = ((_LARGEST_SIGMA - 1) * mu * math.sqrt(share) - rounding) / growth
+    square = min(matrix, eigenvalues) * (1 - 2.0**-30)
+    return min(math.sqrt(max(square, 0.0)), float(math.isqrt(_LARGEST_SUM // n)))
+
+
+def _half_width(inputs: ReleaseInputs, radius: float, norm: float, largest_bound: float) -> int:
+    """The finest grid on which sums, squared norms and noise are within what is exact."""
+    finest = min(
+        _LARGEST_HALF_WIDTH,
+        math.isqrt(_LARGEST_SUM // inputs.n_records),
+        math.isqrt((_LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
+        # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
+        math.floor(min(2.0**62, radius / norm * largest_bound)),
+    )
+    if finest < 1 or largest_bound < 1:
+        raise CapacityError(
+            f"{inputs.n_records:,} records of {inputs.n_features:,} features at epsilon "
+            f"{inputs.epsilon:g} and delta {inputs.delta:g} need more noise than integers hold: "
+            "use fewer features or a larger budget."
+        )
+    return finest

@@ -1,0 +1,232 @@
+"""Directions drawn with density proportional to exp(rate * u' M u) on the unit sphere, exactly.
+
+This is the Bingham law, drawn by rejection (Kent, Ganeiber and Mardia 2013, arXiv 1310.8110). A
+proposal is u = z/|z| with z = L g, g standard normal, which has density proportional to
+(|g|/|z|)^-m in m dimensions. So it is kept with probability exp(rate * (u'Mu - peak)) (|g|/|z|)^m,
+over an upper bound on this number. Nothing but the speed depends on L and `peak`, so they may come
+from an eigendecomposition with rounding errors; only the upper bound must be one, and it is
+computed from L as it is, rounding errors included.
+
+Proposals and their coins are real numbers of which the leading bits are drawn. Doubles decide,
+with a bound on their error, which proposals are kept and to which grid point u rounds. Where that
+is not clear, hardly ever, more bits of the same numbers are drawn and exact arithmetic decides.
+So the law of the rounded direction is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hushcov._validation import check_integer, check_real
+from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.noise.exact_direction import FACTOR_BITS, GRID_BITS, ExactTrial, Law
+from hushcov.noise.lazy_normal import LazyNormals, lazy_normals
+from hushcov.noise.lazy_uniform import LazyUniform
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+LARGEST_ENTRY = 2**53  # doubles hold all integers up to here
+#: Up to this product of rate, norm and number of rows, proposals lose nothing to rounding errors.
+MOST_CONCENTRATED = 1e12
+_COIN_BITS = 63
+_UNIT = 2.0**-53
+
+
+class Bingham:
+    """The law of unit vectors u with density proportional to exp(rate * u' matrix u).
+
+    Parameters
+    ----------
+    matrix : ndarray of int64, symmetric
+        Entries of at most 2^53 in size.
+    rate : float
+        At least 0; times the Frobenius norm of the matrix and the number of rows at most 1e12.
+    """
+
+    def __init__(self, matrix: IntArray, rate: float) -> None:
+        self._law = _law(matrix, rate)
+        self._matrix = self._law.matrix.astype(np.float64)
+        self._norm = float(np.linalg.norm(self._matrix))
+
+    def draw(self, generator: np.random.Generator, size: int = 1) -> IntArray:
+        """Directions as rows of integers: every coordinate times 2^24, rounded to the nearest.
+
+        Privacy
+        -------
+        The rounding is a function of u, whose law is exact. If u' matrix u moves by at most D for
+        every u between neighbouring datasets, its density moves by a factor of at most
+        exp(rate * D), and so does its normalising constant: the draw is (2 * rate * D)-DP.
+        """
+        size = check_integer("size", size, at_least=0, cure="ask for a number of draws.")
+        found: list[IntArray] = []
+        missing = size
+        while missing > 0:
+            kept = self._trials(generator, 2 * missing + 6, widening=0.0)[:missing]
+            found += kept
+            missing -= len(kept)
+        return np.array(found, dtype=np.int64).reshape(size, len(self._matrix))
+
+    def _trials(
+        self, generator: np.random.Generator, count: int, *, widening: float
+    ) -> list[IntArray]:
+        """The rounded directions that are kept of `count` independent proposals, in order.
+
+        Trials closer to a tie than `widening` go the exact way although doubles are certain of
+        them. That must not change anything, and the tests see to it.
+        """
+        m = len(self._matrix)
+        normals = lazy_normals(generator, count * m)
+        words = generator.integers(0, 2**64, size=count, dtype=np.uint64)
+        coins = (words >> np.uint64(64 - _COIN_BITS)).astype(np.int64)
+        with np.errstate(divide="ignore", invalid="ignore"):  # nothing is clear then
+            quick = self._quick(normals.floats().reshape(count, m), coins)
+            directions = np.rint(quick.scaled).astype(np.int64)
+        accepted, unclear = quick.excess < 0, quick.unclear(widening)
+        kept = []
+        for position in np.flatnonzero(accepted | unclear):
+            if not unclear[position]:
+                kept.append(directions[position])
+                continue
+            coin = LazyUniform(generator, int(coins[position]), _COIN_BITS)
+            direction = self._exact(generator, normals, int(position), coin)
+            if direction is not None:
+                kept.append(direction)
+        return kept
+
+    def _exact(
+        self,
+        generator: np.random.Generator,
+        normals: LazyNormals,
+        position: int,
+        coin: LazyUniform,
+    ) -> IntArray | None:
+        m = len(self._matrix)
+        places = range(position * m, (position + 1) * m)
+        offsets = [normals.offset(generator, place) for place in places]
+        signs, wholes = ([int(a[i]) for i in places] for a in (normals.signs, normals.wholes))
+        return ExactTrial(self._law, signs, wholes, offsets, coin).decide()
+
+    def _quick(self, g: FloatArray, coins: IntArray) -> _Quick:
+        """All trials (rows of `g`) in doubles, with bounds on the errors.
+
+        The sum that makes an entry of z has an error of at most e = (m + 8) 2^-53 of the same entry
+        of |L| (1 + |g|), that of g included. So u = z/|z| is off by at most half of `off` in norm,
+        |g| and |z| by half of `off` relatively, and u'Mu by `off` + 2 e times the norm of M. The
+        margin is at least twice what follows for the log of the chance; logarithms are trusted to
+        a relative 2^-48, and are below 2^6.
+        """
+        law, m = self._law, len(self._matrix)
+        e = (m + 8) * _UNIT
+        z = g @ law.factor.T
+        spread = np.linalg.norm((1 + np.abs(g)) @ np.abs(law.factor).T, axis=1)
+        squares = np.sum(z * z, axis=1)
+        lengths = np.sqrt(squares)
+        off = 4 * e * (spread / lengths + (math.sqrt(m) + 1) / np.linalg.norm(g, axis=1) + 1)
+        u = z / lengths[:, None]
+        score = np.sum((u @ self._matrix) * u, axis=1)
+        ratio = np.sum(g * g, axis=1) / squares
+        log_chance = law.rate * (score - law.peak) + m / 2 * np.log(ratio) - law.log_bound
+        size = law.rate * (self._norm + abs(law.peak)) + m + abs(law.log_bound)
+        return _Quick(
+            excess=np.log((coins + 0.5) * 2.0**-_COIN_BITS) - log_chance,
+            margin=4 * size * (off + e) + m * 2.0**-40 + 2.0 / coins,
+            scaled=u * 2.0**GRID_BITS,
+            reach=2 * off * 2.0**GRID_BITS,
+        )
+
+
+@dataclass(frozen=True)
+class _Quick:
+    """What doubles say of each trial.
+
+    It is kept if `excess`, the log of the coin over the chance, is below zero; `scaled` is the
+    direction in units of the grid. `margin` and `reach` bound their errors.
+    """
+
+    excess: FloatArray
+    margin: FloatArray
+    scaled: FloatArray
+    reach: FloatArray
+
+    def unclear(self, widening: float) -> npt.NDArray[np.bool_]:
+        """Which trials could come out the other way; those closer than `widening` as well."""
+        edge = 0.5 - np.max(np.abs(self.scaled - np.rint(self.scaled)), axis=1)
+        # Written so that numbers which are not numbers are unclear.
+        open_ended = ~(np.abs(self.excess) > self.margin + widening)
+        at_edge = ~(edge > self.reach + widening) & (self.excess < 0)
+        return np.asarray(open_ended | at_edge)
+
+
+def _law(matrix: object, rate: float) -> Law:
+    """Check matrix and rate, and choose proposals for them."""
+    if not isinstance(matrix, np.ndarray) or matrix.dtype != np.int64 or matrix.ndim != 2:
+        raise ParameterError(
+            "matrix must be a two-dimensional int64 array: scale and round it to integers."
+        )
+    small = np.all((matrix >= -LARGEST_ENTRY) & (matrix <= LARGEST_ENTRY))
+    if len(matrix) == 0 or not np.array_equal(matrix, matrix.T) or not small:
+        raise ParameterError(
+            "matrix must be square, symmetric and not empty, with entries of at most 2^53 in size, "
+            "and it is not: use a coarser unit and a larger rate."
+        )
+    dense = matrix.astype(np.float64)
+    norm = float(np.linalg.norm(dense))
+    cure = "use a coarser unit for the matrix."
+    rate = 0.0 if rate == 0 else check_real("rate", rate, above=0, at_most=1e100, cure=cure)
+    if rate * norm * len(matrix) > MOST_CONCENTRATED:
+        raise ParameterError(
+            f"rate must be at most {MOST_CONCENTRATED:g} over norm and number of rows of matrix, "
+            f"got {rate:g}: doubles cannot tell such concentrated directions apart."
+        )
+    values, vectors = np.linalg.eigh(dense)
+    peak = float(values[-1])
+    depths = rate * (peak - values)
+    b = _shape(depths)
+    # The exact path needs whole multiples of a power of two.
+    factor = np.ldexp(vectors / np.sqrt(1 + 2 * depths / b), FACTOR_BITS)
+    factor = np.ldexp(np.rint(factor), -FACTOR_BITS)
+    return Law(matrix, rate, factor, peak, _log_bound(dense, rate, factor, peak, b))
+
+
+def _shape(depths: FloatArray) -> float:
+    """The b with sum 1/(b + 2 depth) = 1, at which proposals are kept most often.
+
+    The sum is convex and falls, and is at least 1 at b = 1, as the smallest depth is 0. So Newton's
+    steps rise to the root. Any b > 0 will do.
+    """
+    b = 1.0
+    while True:
+        terms = 1 / (b + 2 * depths)
+        step = (terms.sum() - 1) / (terms @ terms)
+        if not step > 1e-9 * b:
+            return b
+        b += float(step)
+
+
+def _log_bound(matrix: FloatArray, rate: float, factor: FloatArray, peak: float, b: float) -> float:
+    """An upper bound, over all g, on the log of exp(rate (u'Mu - peak)) (|g|/|z|)^m.
+
+    As above z = L g and u = z/|z|. With W = I + (2/b) rate (peak I - M), let no eigenvalue of L'WL
+    be below 1 - eta. Then (1 - eta) |g|^2 <= z'Wz, so that (|g|/|z|)^2 <= (1 + 2a/b)/(1 - eta) with
+    a = rate (peak - u'Mu), and -a + (m/2) log(1 + 2a/b) is largest at 1 + 2a/b = m/b. L'WL is the
+    identity but for rounding: its distance from it, and the errors of computing that, bound eta.
+    """
+    m = len(matrix)
+    weight = 2 / b * rate
+    product = factor.T @ (factor + weight * (peak * factor - matrix @ factor))
+    distance = float(np.linalg.norm(product - np.eye(m)))
+    size = 1 + weight * (abs(peak) + float(np.linalg.norm(matrix)))
+    error = (2 * m + 16) * _UNIT * size * float(np.linalg.norm(factor)) ** 2
+    eta = 1.01 * (distance + error)
+    if not eta < 0.5:
+        raise CapacityError(
+            "the eigendecomposition of a matrix is not accurate enough to draw directions from it: "
+            "use fewer records or a smaller budget."
+        )
+    largest = -(m - b) / 2 + m / 2 * math.log(m / b) - m / 2 * math.log1p(-eta)
+    return largest + m * 2.0**-40

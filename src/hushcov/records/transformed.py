@@ -1,0 +1,81 @@
+"""Records multiplied by a public matrix, in exact integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.records.arrays import like, namespace
+from hushcov.records.feature_grid import FeatureGrid
+from hushcov.records.source import Records, check_finite
+from hushcov.records.wrapped import View, WrappedRecords
+
+# Every integer up to this size is a float64.
+_LARGEST_EXACT_FLOAT = 2**53
+
+
+class TransformedRecords(WrappedRecords):
+    """The rows y M, where y are a record's integers on a grid and M is a matrix of integers.
+
+    Rows and matrix are small enough for every partial sum of a product to be an integer that
+    float64 holds exactly. So the rows are the same whatever the block size, the order of the
+    records and the library that multiplies.
+
+    Parameters
+    ----------
+    records : Records
+        What is transformed.
+    grid : FeatureGrid
+        How a record is clipped and rounded to integers.
+    matrix : ndarray of shape (n_features, n_columns)
+        Public integers, as float64 or int64, small enough to keep
+        n_features * half_width * max |matrix| below 2**53.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
+    neighbours; the matrix must be public, or released before.
+    """
+
+    def __init__(
+        self, records: Records, grid: FeatureGrid, matrix: NDArray[np.float64] | NDArray[np.int64]
+    ) -> None:
+        grid.check_features(records.n_features)
+        if matrix.ndim != 2 or matrix.shape[0] != grid.n_features or matrix.shape[1] == 0:
+            raise DataError(
+                f"matrix must have a row for each of the {grid.n_features} features and at least "
+                f"one column, got shape {matrix.shape}: pass the matrix that multiplies a record "
+                "from the right."
+            )
+        if not np.array_equal(matrix, np.rint(matrix)) or not np.isfinite(matrix).all():
+            raise ParameterError(
+                "matrix must hold integers, got other numbers: round it to a public step."
+            )
+        # In Python's integers and reals, which do not wrap around as int64 does at its end.
+        largest = max(abs(int(matrix.max())), abs(int(matrix.min())))
+        if grid.n_features * grid.half_width * largest >= _LARGEST_EXACT_FLOAT:
+            raise CapacityError(
+                "matrix must keep n_features * half_width * its largest entry below 2**53, got "
+                f"{grid.n_features} features and half_width {grid.half_width}: products are not "
+                "exact beyond that; use a coarser step for the matrix or for the records."
+            )
+        super().__init__(records)
+        self.n_features, self.feature_names = int(matrix.shape[1]), None
+        self._grid = grid
+        self._matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        multipliers, half_width = self._grid.multipliers, float(self._grid.half_width)
+        for block in self._records._blocks():
+            check_finite(block, gaps=self.gaps)
+            xp = namespace(block)
+            with np.errstate(over="ignore"):  # what overflows is clipped
+                integers = xp.clip(block * like(multipliers, block), -half_width, half_width)
+            yield xp.round(integers) @ like(self._matrix, block)
+
+    def _view(self) -> View:
+        return partial(TransformedRecords, grid=self._grid, matrix=self._matrix)

@@ -1,0 +1,190 @@
+"""`EigenSamplingCovariance`: conventions, refusals, and attacks on what it releases."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from estimators.stand_ins import UntouchableRecords
+from hushcov.accounting.ledger import Ledger
+from hushcov.audit import check_path, run_attack
+from hushcov.audit.peers import eigen_sampling as peer
+from hushcov.audit.peers.eigen_sampling import BUILDERS, EigenSamplingTarget
+from hushcov.estimators.eigen_sampling import EigenSamplingCovariance
+from hushcov.exceptions import BudgetError, CapacityError, ParameterError, SeededNoiseWarning
+from hushcov.mechanisms import eigen_sampling as mechanism
+from statistics_helpers import FALSE_ALARM
+
+BUDGET = {"epsilon": 1.0, "feature_scale": 1.0}
+RECORDS = np.random.default_rng(0).standard_normal((2_000, 4))
+UNREAD = UntouchableRecords(2_000, 4)
+
+
+# The checks set a seed, which is said.
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
+@parametrize_with_checks(
+    [
+        EigenSamplingCovariance(**BUDGET),
+        EigenSamplingCovariance(
+            **BUDGET, row_sparsity=1, allocation="uniform", constants="paper", assume_centered=True
+        ),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_a_fit_is_pure():
+    est = EigenSamplingCovariance(**BUDGET).fit(RECORDS)
+    guarantee = est.release_.guarantee
+    assert (guarantee.epsilon, guarantee.delta, guarantee.numerical_delta) == (1.0, 0.0, 0.0)
+    assert guarantee.private
+    assert est.n_records_ == 1_000
+    assert est.parameters_.inputs == est.public_inputs(1_000, 4)
+    np.testing.assert_allclose(est.covariance_, np.eye(4), atol=0.7)
+    np.testing.assert_allclose(est.precision_ @ est.covariance_, np.eye(4), atol=1e-6)
+    np.testing.assert_array_equal(est.feature_scale_, np.ones(4))
+    assert not hasattr(est, "noise_sd_")
+    assert "delta" not in est.get_params()
+    assert "scale_share" not in est.get_params()
+
+
+def test_scales_bring_units():
+    unit = np.array([1.0, 8.0, 0.25, 64.0])
+    with pytest.warns(SeededNoiseWarning):
+        plain = EigenSamplingCovariance(**BUDGET, random_state=0).fit(RECORDS)
+    other = EigenSamplingCovariance(epsilon=1.0, feature_scale=unit, random_state=0)
+    with pytest.warns(SeededNoiseWarning):
+        other.fit(RECORDS * unit)
+    np.testing.assert_allclose(other.covariance_, plain.covariance_ * np.outer(unit, unit))
+
+
+def test_semidefinite_releases_stay_as_they_are():
+    with pytest.warns(SeededNoiseWarning):
+        plain, projected = (
+            EigenSamplingCovariance(**BUDGET, random_state=3, positive_semidefinite=flag).fit(
+                RECORDS
+            )
+            for flag in (False, True)
+        )
+    np.testing.assert_allclose(projected.covariance_, plain.covariance_, atol=1e-6)
+    assert np.linalg.eigvalsh(projected.covariance_)[0] >= -1e-12
+
+
+def test_public_scales_are_required():
+    words = "feature_scale is required.*estimating scales privately is not pure DP"
+    with pytest.raises(ParameterError, match=words):
+        EigenSamplingCovariance(epsilon=1.0).fit(UNREAD)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": None}, "epsilon is required"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": 11.0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"row_sparsity": 0}, "row_sparsity"),
+        ({"row_sparsity": 5}, "row_sparsity"),
+        ({"row_sparsity": 1.5}, "row_sparsity"),
+        ({"feature_scale": -1.0}, "feature_scale"),
+        ({"feature_scale": "auto"}, "feature_scale"),
+        ({"feature_scale": [1.0, 2.0]}, "feature_scale"),
+        ({"row_norm": 0.0}, "row_norm"),
+        ({"row_norm": "auto"}, "row_norm"),
+        ({"allocation": "none"}, "allocation"),
+        ({"constants": "theorem"}, "constants"),
+        ({"positive_semidefinite": 1}, "positive_semidefinite"),
+        ({"store_precision": None}, "store_precision"),
+        ({"assume_centered": "yes"}, "assume_centered"),
+        ({"random_state": -1}, "random_state"),
+        ({"dataset": "people"}, "ledger is required"),
+        ({"ledger": "budget.db"}, "dataset is required"),
+    ],
+)
+def test_bad_parameters_are_refused_before_any_record(changes, words):
+    with pytest.raises(ParameterError, match=words):
+        EigenSamplingCovariance(**{**BUDGET, **changes}).fit(UNREAD)
+
+
+def test_too_many_features_are_refused_before_any_record():
+    with pytest.raises(CapacityError, match="n_features"):
+        EigenSamplingCovariance(**BUDGET).fit(UntouchableRecords(100, 2_000))
+
+
+def test_a_ledger_without_delta_takes_pure_releases(tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", epsilon=1.5, delta=0.0)
+    est = EigenSamplingCovariance(**BUDGET, ledger=ledger, dataset="people").fit(RECORDS)
+    assert est.receipt_.total.epsilon == pytest.approx(1.0)
+    assert est.receipt_.total.delta == 0
+    with pytest.raises(BudgetError):
+        est.fit(UNREAD)
+
+
+# Attacks
+
+
+ATTACKS = {attack.name: attack for attack in BUILDERS["eigen-sampling"]("eigen-sampling")}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_audit_follows_the_release(name):
+    check_path(ATTACKS[name], seed=3)
+
+
+@pytest.mark.parametrize(("name", "least"), [("huge or 0, 1 feat.", 0.6), ("copies, 2 feat.", 0.2)])
+def test_the_claim_survives_and_is_not_far_off(name, least):
+    """False-alarm rate 1e-6 of the first assertion."""
+    result = run_attack(ATTACKS[name], 3_000, FALSE_ALARM, seed=1)
+    assert result.survives
+    assert result.ratio > least
+
+
+def test_half_the_laplace_noise_is_caught(monkeypatch):
+    right = mechanism.discrete_laplace
+
+    def halved(generator, scale, size):
+        return right(generator, scale // 2, size)
+
+    monkeypatch.setattr(mechanism, "discrete_laplace", halved)
+    assert not run_attack(ATTACKS["huge or 0, 1 feat."], 3_000, FALSE_ALARM, seed=1).survives
+
+
+def at_epsilon_one(name):
+    """An attack on a smaller claim, which few runs are enough to break."""
+    attack = ATTACKS[name]
+    inputs = replace(attack.target.parameters.inputs, epsilon=1.0)
+    parameters = mechanism.eigen_sampling_parameters(inputs, row_norm=1.0)
+    return replace(attack, target=EigenSamplingTarget(parameters), slowness=1)
+
+
+def test_directions_and_eigenvalues_at_four_times_the_budget_are_caught(monkeypatch):
+    laplace, law = mechanism.discrete_laplace, mechanism.Bingham
+
+    def a_quarter(generator, scale, size):
+        return laplace(generator, scale // 4, size)
+
+    def concentrated(matrix, rate):
+        return law(matrix, 4 * rate)
+
+    monkeypatch.setattr(mechanism, "discrete_laplace", a_quarter)
+    monkeypatch.setattr(mechanism, "Bingham", concentrated)
+    attack = at_epsilon_one("copies, 2 feat.")
+    assert not run_attack(attack, 2_000, FALSE_ALARM, seed=1).survives
+
+
+def test_records_that_are_not_bounded_are_caught(monkeypatch):
+    """The grid bounds coordinates at six times the norm bound here."""
+    right = mechanism.row_bounded_gram
+
+    def unbounded(records, grid, norm_bound, *, progress=None):
+        return right(records, grid, None)
+
+    for module in (mechanism, peer):
+        monkeypatch.setattr(module, "row_bounded_gram", unbounded)
+    assert not run_attack(ATTACKS["huge or 0, 1 feat."], 3_000, FALSE_ALARM, seed=1).survives

@@ -1,0 +1,323 @@
+"""The non-private reference: its definition, the published table, and the usual conventions."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import pickle
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special
+from sklearn.base import clone
+from sklearn.covariance import EmpiricalCovariance
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hushcov.estimators import thresholded
+from hushcov.estimators.thresholded import ThresholdedCovariance
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.metrics import operator_norm_error
+from hushcov.postprocess.rules import RULES
+from hushcov.simulate import gaussian_records
+
+FALSE_ALARM = 1e-6
+COMBINATIONS = list(product(RULES, ("universal", "adaptive")))
+
+
+def model_1(p):
+    """Covariance of Cai and Liu's first model."""
+    half = p // 2
+    sigma = 4.0 * np.eye(p)
+    distance = np.abs(np.subtract.outer(np.arange(half), np.arange(half)))
+    sigma[:half, :half] = np.maximum(0.0, 1 - distance / 10)
+    return sigma
+
+
+RECORDS = gaussian_records(model_1(12), 60, random_state=5) + np.arange(12.0)
+RECORDS.setflags(write=False)
+
+
+def levels_by_hand(X, threshold, constant, centred=True):
+    """Thresholds in the unit of the data, from the definitions, record by record."""
+    n, p = X.shape
+    X = X - X.mean(axis=0) if centred else X
+    S = sum(np.outer(x, x) for x in X) / n
+    if threshold == "universal":
+        theta = np.outer(S.diagonal(), S.diagonal())
+    else:
+        theta = sum((np.outer(x, x) - S) ** 2 for x in X) / n
+    return S, constant * np.sqrt(theta * math.log(p) / n)
+
+
+@pytest.mark.parametrize(("rule", "threshold"), COMBINATIONS)
+@pytest.mark.parametrize("assume_centered", [False, True])
+def test_the_estimate_is_its_definition(rule, threshold, assume_centered):
+    options = {"rule": rule, "threshold": threshold, "assume_centered": assume_centered}
+    estimator = ThresholdedCovariance(constant=1.3, **options).fit(RECORDS)
+    S, levels = levels_by_hand(RECORDS, threshold, 1.3, centred=not assume_centered)
+    np.testing.assert_allclose(estimator.covariance_, RULES[rule](S, levels), rtol=1e-9, atol=1e-12)
+    np.fill_diagonal(levels, 0.0)
+    np.testing.assert_allclose(estimator.threshold_, levels, rtol=1e-9)
+    np.testing.assert_array_equal(estimator.support_, estimator.covariance_ != 0)
+    np.testing.assert_array_equal(estimator.covariance_, estimator.covariance_.T)
+    assert estimator.constant_ == 1.3
+    mean = np.zeros(12) if assume_centered else RECORDS.mean(axis=0)
+    np.testing.assert_array_equal(estimator.location_, mean)
+
+
+def test_every_combination_is_another_estimate():
+    """No option is dead: rules, thresholds, and constants given or chosen all differ."""
+    X = gaussian_records(model_1(30), 100)
+    estimates = [
+        ThresholdedCovariance(rule=rule, threshold=threshold, constant=constant, random_state=0)
+        .fit(X)
+        .covariance_
+        for (rule, threshold), constant in product(COMBINATIONS, (2.0, "cv"))
+    ]
+    assert len({estimate.tobytes() for estimate in estimates}) == len(estimates) == 16
+
+
+@pytest.mark.parametrize(("rule", "threshold"), COMBINATIONS)
+def test_limits_of_the_constant(rule, threshold):
+    options = {"rule": rule, "threshold": threshold}
+    empirical = EmpiricalCovariance().fit(RECORDS).covariance_
+    none = ThresholdedCovariance(constant=0, **options).fit(RECORDS)
+    np.testing.assert_allclose(none.covariance_, empirical, rtol=1e-9, atol=1e-13)
+    all_gone = ThresholdedCovariance(constant=1e6, **options).fit(RECORDS)
+    np.testing.assert_allclose(all_gone.covariance_, np.diag(empirical.diagonal()), rtol=1e-12)
+
+
+def constant_by_hand(X, rule, threshold, seed, n_splits, n_constants):
+    """The least cross-validated loss, from the definitions."""
+    if threshold == "universal":
+        X = X / X.std(axis=0)
+    grid = np.linspace(0, 4, n_constants)
+    losses = np.zeros(n_constants)
+    for train, test in KFold(n_splits, shuffle=True, random_state=seed).split(X):
+        S, levels = levels_by_hand(X[train], "adaptive", 1.0)
+        if threshold == "universal":
+            levels = np.full_like(S, math.sqrt(math.log(X.shape[1]) / len(train)))
+        held_out = np.cov(X[test].T, bias=True)
+        losses += [np.sum((RULES[rule](S, c * levels) - held_out) ** 2) for c in grid]
+    return grid[np.argmin(losses)]
+
+
+@pytest.mark.parametrize(("rule", "threshold"), COMBINATIONS)
+def test_cross_validation_takes_the_constant_of_the_least_loss(rule, threshold):
+    X = gaussian_records(model_1(20), 63) * np.arange(1.0, 21)
+    for seed, n_splits, n_constants in ((0, 5, 41), (1, 3, 17)):
+        estimator = ThresholdedCovariance(
+            rule=rule,
+            threshold=threshold,
+            constant="cv",
+            n_splits=n_splits,
+            n_constants=n_constants,
+            random_state=seed,
+        ).fit(X)
+        expected = constant_by_hand(X, rule, threshold, seed, n_splits, n_constants)
+        assert estimator.constant_ == expected
+        given = clone(estimator).set_params(constant=expected).fit(X)
+        np.testing.assert_array_equal(given.covariance_, estimator.covariance_)
+
+
+@pytest.mark.parametrize(("rule", "threshold"), COMBINATIONS)
+@pytest.mark.parametrize("constant", [1.0, "cv"])
+def test_units_and_means_do_not_matter(rule, threshold, constant):
+    """But for the choice of the constant of adaptive thresholds, which is in the data's unit."""
+    options = {"rule": rule, "threshold": threshold, "constant": constant, "random_state": 3}
+    same_unit = threshold == "adaptive" and constant == "cv"
+    unit = np.full(12, 8.0) if same_unit else 2.0 ** np.arange(-6, 6)
+    first = ThresholdedCovariance(**options).fit(RECORDS)
+    second = ThresholdedCovariance(**options).fit(RECORDS * unit - 3.0)
+    assert first.constant_ == second.constant_
+    np.testing.assert_allclose(
+        second.covariance_, first.covariance_ * np.outer(unit, unit), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("constant", [2.0, "cv"])
+@pytest.mark.parametrize("threshold", ["universal", "adaptive"])
+@pytest.mark.parametrize("unit", [1e-140, 1e140])
+def test_extreme_units_are_no_trouble(threshold, constant, unit):
+    options = {"threshold": threshold, "constant": constant, "random_state": 0}
+    usual = ThresholdedCovariance(**options).fit(RECORDS)
+    extreme = ThresholdedCovariance(**options).fit(RECORDS * unit)
+    np.testing.assert_allclose(extreme.covariance_ / unit / unit, usual.covariance_, rtol=1e-9)
+    np.testing.assert_allclose(extreme.precision_ * unit * unit, usual.precision_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("threshold", ["universal", "adaptive"])
+@pytest.mark.parametrize("constant", [1.0, "cv"])
+def test_constant_features(threshold, constant):
+    X = RECORDS.copy()
+    X[:, [2, 7]] = 0.1  # its mean over 60 records is not exactly 0.1
+    options = {"threshold": threshold, "constant": constant, "random_state": 0}
+    estimator = ThresholdedCovariance(**options).fit(X)
+    assert not estimator.covariance_[[2, 7]].any()
+    np.testing.assert_allclose(estimator.precision_[[2, 7]], 0, atol=1e-12)
+    none = ThresholdedCovariance(**options).fit(np.full((20, 3), 0.1))
+    assert not none.covariance_.any()
+
+
+@pytest.mark.parametrize("constant", [2.0, "cv"])
+def test_one_feature_has_nothing_to_threshold(constant):
+    X = RECORDS[:, :1]
+    estimator = ThresholdedCovariance(constant=constant).fit(X)
+    assert estimator.covariance_[0, 0] == pytest.approx(X.var(), rel=1e-12)
+
+
+# ---- the published table ----
+
+# Cai and Liu (2011), Table 1, Model 1: mean operator norm error over 100 repetitions, n = 100.
+PUBLISHED_SE, RUNS = 0.05, 100
+PUBLISHED = [
+    (30, "adaptive_lasso", "cv", 1.72),
+    (30, "adaptive_lasso", 2.0, 2.39),
+    (30, "hard", "cv", 1.77),
+    (30, "hard", 2.0, 1.77),
+    (100, "adaptive_lasso", 2.0, 4.68),
+    (100, "hard", 2.0, 3.04),
+]
+# Normal quantile of the false-alarm rate, shared by the cells.
+LIMIT = -special.ndtri(FALSE_ALARM / len(PUBLISHED) / 2)
+
+
+def difference(p, rule, constant, published):
+    """Measured minus published error, in units of both standard errors together."""
+    truth = model_1(p)
+    estimator = ThresholdedCovariance(
+        rule=rule, threshold="adaptive", constant=constant, store_precision=False
+    )
+    errors = []
+    for run in range(RUNS):
+        X = gaussian_records(truth, 100, random_state=run)
+        fitted = estimator.set_params(random_state=run).fit(X)
+        errors.append(operator_norm_error(fitted.covariance_, truth))
+    return (np.mean(errors) - published) / math.hypot(
+        PUBLISHED_SE, np.std(errors, ddof=1) / math.sqrt(RUNS)
+    )
+
+
+@pytest.mark.parametrize(("p", "rule", "constant", "published"), PUBLISHED)
+def test_the_table_of_cai_and_liu(p, rule, constant, published):
+    """All cells together raise a false alarm once in a million; `benchmarks/cai_liu.py` has all."""
+    assert abs(difference(p, rule, constant, published)) < LIMIT
+
+
+def test_the_comparison_notices_thresholds_that_are_wrong_by_ten_percent():
+    for wrong in (1.8, 2.2):
+        assert abs(difference(100, "adaptive_lasso", wrong, 4.68)) > LIMIT
+
+
+# ---- conventions ----
+
+
+@parametrize_with_checks(
+    [
+        ThresholdedCovariance(),
+        ThresholdedCovariance(rule="scad", threshold="adaptive", assume_centered=True),
+        # The checks fit five records.
+        ThresholdedCovariance(rule="soft", constant="cv", n_splits=2, n_constants=5),
+        ThresholdedCovariance(
+            rule="adaptive_lasso", threshold="adaptive", constant="cv", n_splits=2, n_constants=5
+        ),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_nothing_looks_like_a_private_release():
+    estimator = ThresholdedCovariance().fit(RECORDS)
+    assert not hasattr(estimator, "release_")
+    assert not hasattr(estimator, "guarantee_")
+    assert "NOT PRIVATE" in ThresholdedCovariance.__doc__.splitlines()[0]
+
+
+def test_data_frames_give_names_and_the_same_estimate():
+    frame = pd.DataFrame(RECORDS, columns=[f"f{i}" for i in range(12)])
+    estimator = ThresholdedCovariance().fit(frame)
+    assert estimator.feature_names_in_.tolist() == list(frame)
+    array = ThresholdedCovariance().fit(RECORDS)
+    np.testing.assert_allclose(estimator.covariance_, array.covariance_, rtol=1e-12)
+
+
+def test_precision_is_stored_or_computed():
+    stored = ThresholdedCovariance(constant=0).fit(RECORDS)
+    computed = ThresholdedCovariance(constant=0, store_precision=False).fit(RECORDS)
+    assert computed.precision_ is None
+    np.testing.assert_array_equal(stored.get_precision(), computed.get_precision())
+    np.testing.assert_allclose(stored.precision_ @ stored.covariance_, np.eye(12), atol=1e-8)
+    assert stored.score(RECORDS) == computed.score(RECORDS)
+    assert stored.mahalanobis(RECORDS).mean() == pytest.approx(12)
+    with pytest.raises(NotFittedError):
+        ThresholdedCovariance().get_precision()
+
+
+def test_copies_and_searches():
+    estimator = ThresholdedCovariance(constant="cv", random_state=0).fit(RECORDS)
+    again = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_array_equal(again.covariance_, estimator.covariance_)
+    search = GridSearchCV(ThresholdedCovariance(), {"rule": list(RULES), "constant": [0.5, 1.0]})
+    assert search.fit(gaussian_records(np.eye(3), 90)).best_params_["rule"] in RULES
+
+
+def test_a_seed_fixes_the_folds():
+    X = gaussian_records(model_1(20), 40)
+    make = ThresholdedCovariance(constant="cv", n_constants=401)
+    chosen = [make.set_params(random_state=s).fit(X).constant_ for s in (0, 0, 1)]
+    assert chosen[0] == chosen[1] != chosen[2]
+    state = np.random.RandomState(0)
+    assert make.set_params(random_state=state).fit(X).constant_ == chosen[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rule": "firm"},
+        {"rule": None},
+        {"threshold": "cv"},
+        {"threshold": 0.3},
+        {"constant": "auto"},
+        {"constant": -0.1},
+        {"constant": math.nan},
+        {"constant": math.inf},
+        {"constant": None},
+        {"constant": True},
+        {"constant": np.ones(2)},
+        {"n_splits": 1},
+        {"n_splits": 2.0},
+        {"n_constants": 1},
+        {"n_constants": "many"},
+        {"store_precision": 1},
+        {"assume_centered": "yes"},
+        {"random_state": "seed"},
+        {"random_state": -1},
+    ],
+)
+def test_bad_parameters_are_refused_by_name(changes):
+    (name,) = changes
+    with pytest.raises(ParameterError, match=f"^{name} "):
+        ThresholdedCovariance(**changes).fit(RECORDS)
+
+
+def test_records_that_cannot_be_used():
+    with pytest.raises(
+        DataError, match="at least 2 n_splits = 10 records for constant='cv', got 9"
+    ):
+        ThresholdedCovariance(constant="cv").fit(RECORDS[:9])
+    ThresholdedCovariance(constant="cv").fit(RECORDS[:10])
+    with pytest.raises(DataError, match="variances that a double can hold"):
+        ThresholdedCovariance().fit(RECORDS * 1e200)
+    with pytest.raises(ValueError, match="minimum of 2"):
+        ThresholdedCovariance().fit(RECORDS[:1])
+
+
+def test_the_example_in_the_documentation_runs():
+    results = doctest.testmod(thresholded)
+    assert results.failed == 0
+    assert results.attempted > 0

@@ -1,0 +1,159 @@
+"""Soft, SCAD and adaptive-lasso thresholding: their formulas, limits and invariances."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.postprocess import hard_threshold
+from hushcov.postprocess.rules import (
+    RULES,
+    adaptive_lasso_threshold,
+    scad_threshold,
+    shrink,
+    soft_threshold,
+)
+
+A, ETA = 3.7, 4
+
+
+def by_hand(rule, z, level):
+    """One entry, from the definitions of the papers."""
+    size, sign = abs(z), math.copysign(1, z)
+    if size <= level:
+        return 0.0
+    if rule == "hard":
+        return z
+    if rule == "adaptive_lasso":
+        return z * (1 - abs(level / z) ** ETA)
+    if rule == "soft" or size <= 2 * level:
+        return sign * (size - level)
+    return ((A - 1) * z - sign * A * level) / (A - 2) if size <= A * level else z
+
+
+def symmetric(seed, d=12):
+    matrix = np.random.default_rng(seed).standard_normal((d, d))
+    return matrix + matrix.T
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", ["number", "matrix"])
+def test_every_entry_follows_the_definition(rule, kind):
+    matrix = symmetric(0)
+    threshold = 0.4 if kind == "number" else np.abs(symmetric(1)) / 2
+    levels = np.broadcast_to(threshold, matrix.shape)
+    expected = [
+        [z if i == j else by_hand(rule, z, levels[i, j]) for j, z in enumerate(row)]
+        for i, row in enumerate(matrix)
+    ]
+    np.testing.assert_allclose(RULES[rule](matrix, threshold), expected, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("size", "soft", "scad", "adaptive_lasso"),
+    [
+        (1.0, 0.0, 0.0, 0.0),
+        (1.5, 0.5, 0.5, 1.5 * (1 - 1.5**-4)),
+        (2.0, 1.0, 1.0, 2 * (1 - 1 / 16)),
+        (2.85, 1.85, 2.35, 2.85 * (1 - 2.85**-4)),  # half way from 2 to 3.7: from 1 to 3.7
+        (3.7, 2.7, 3.7, 3.7 * (1 - 3.7**-4)),
+        (5.0, 4.0, 5.0, 5 * (1 - 1 / 625)),
+    ],
+)
+def test_values_by_hand_at_threshold_one(size, soft, scad, adaptive_lasso):
+    for sign in (1, -1):
+        matrix = np.array([[0.2, sign * size], [sign * size, -0.3]])
+        for rule, expected in (
+            (soft_threshold, soft),
+            (scad_threshold, scad),
+            (adaptive_lasso_threshold, adaptive_lasso),
+        ):
+            found = rule(matrix, 1.0)
+            assert found[0, 1] == pytest.approx(sign * expected, rel=1e-14)
+            assert found.diagonal().tolist() == [0.2, -0.3]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_limits(rule):
+    matrix = symmetric(2)
+    np.testing.assert_array_equal(RULES[rule](matrix, 0.0), matrix)
+    np.testing.assert_array_equal(RULES[rule](matrix, math.inf), np.diag(matrix.diagonal()))
+    one = np.array([[2.0]])
+    np.testing.assert_array_equal(RULES[rule](one, 3.0), one)
+    np.testing.assert_array_equal(RULES[rule](np.zeros((3, 3)), 0.0), np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_all_rules_keep_the_entries_that_hard_thresholding_keeps(rule):
+    """Also those that exceed the threshold by one bit."""
+    matrix, levels = symmetric(3), np.abs(symmetric(4))
+    matrix[0, 1] = matrix[1, 0] = np.nextafter(levels[0, 1], math.inf)
+    kept = RULES[rule](matrix, levels)
+    np.testing.assert_array_equal(kept != 0, hard_threshold(matrix, levels) != 0)
+    assert kept[0, 1] > 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rounding_never_breaks_the_symmetry(rule):
+    """Triangles that differ in the last bit, in the matrix and in the thresholds."""
+    matrix, levels = symmetric(5), np.abs(symmetric(6)) / 3
+    matrix, levels = np.triu(matrix), np.triu(levels)
+    matrix += np.nextafter(np.triu(matrix, 1), 9).T
+    levels += np.nextafter(np.triu(levels, 1), 9).T
+    before = matrix.copy(), levels.copy()
+    answer = RULES[rule](matrix, levels)
+    np.testing.assert_array_equal(answer, answer.T)
+    np.testing.assert_array_equal((matrix, levels), before)  # the input is left alone
+
+
+@given(
+    st.sampled_from(sorted(RULES)),
+    st.floats(-1e3, 1e3),
+    st.floats(0, 1e3),
+    st.floats(1e-3, 1e3),
+)
+def test_a_rule_shrinks_by_at_most_the_threshold_and_follows_units(rule, z, level, unit):
+    """Conditions (i) to (iii) of generalized thresholding (Rothman, Levina and Zhu)."""
+    matrix = np.array([[1.0, z], [z, 1.0]])
+    answer = RULES[rule](matrix, level)[0, 1]
+    rounding = 1e-12 * (1 + abs(z))
+    assert abs(answer) <= abs(z) + rounding
+    assert answer * z >= 0
+    assert abs(z - answer) <= level + rounding
+    assert answer == 0 or abs(z) > level
+    assert RULES[rule](-matrix, level)[0, 1] == -answer
+    if abs(abs(z) - level) > rounding:  # or the unit's rounding decides
+        scaled = RULES[rule](unit * matrix, unit * level)[0, 1]
+        assert scaled == pytest.approx(unit * answer, rel=1e-9, abs=unit * rounding)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_entrywise_form_is_the_same_rule(rule):
+    matrix, levels = symmetric(7), np.abs(symmetric(8))
+    upper = np.triu_indices(len(matrix), 1)
+    np.testing.assert_array_equal(
+        shrink(rule, matrix[upper], levels[upper]), RULES[rule](matrix, levels)[upper]
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("matrix", "threshold", "error"),
+    [
+        (np.ones((2, 3)), 0.1, DataError),
+        (np.array([[1.0, 2.0], [0.0, 1.0]]), 0.1, DataError),
+        (np.array([[1.0, np.nan], [np.nan, 1.0]]), 0.1, DataError),
+        (np.eye(3), -0.1, ParameterError),
+        (np.eye(3), math.nan, ParameterError),
+        (np.eye(3), np.ones(3), ParameterError),
+        (np.eye(3), np.arange(9.0).reshape(3, 3), ParameterError),
+    ],
+)
+def test_refusals(rule, matrix, threshold, error):
+    with pytest.raises(error):
+        RULES[rule](matrix, threshold)

@@ -1,0 +1,158 @@
+"""`RowTopKCovariance`: conventions, its two kinds of constants, and bad input."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hushcov.accounting import NOT_CERTIFIED, BoundedRange, Gaussian
+from hushcov.accounting.ledger import Ledger
+from hushcov.estimators import row_top_k
+from hushcov.estimators.row_top_k import RowTopKCovariance
+from hushcov.exceptions import (
+    ParameterError,
+    SeededNoiseWarning,
+    UncertifiedWarning,
+)
+from hushcov.metrics import operator_norm_error
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
+TRUTH = sparse_covariance("block", 8, 2)
+RECORDS = gaussian_records(TRUTH, 20_000)
+RECORDS.setflags(write=False)
+
+
+def make(**changes):
+    return RowTopKCovariance(**{**BUDGET, **changes})
+
+
+def fit(estimator, seed=0):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        return estimator.set_params(random_state=seed).fit(RECORDS)
+
+
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.UncertifiedWarning")
+@parametrize_with_checks([make(), make(constants="paper", feature_scale=1.0, assume_centered=True)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_the_example_runs():
+    results = doctest.testmod(row_top_k)
+    assert results.attempted > 5
+    assert results.failed == 0
+
+
+def test_the_constructor_stores_what_it_gets_and_nothing_else():
+    given = {name: object() for name in RowTopKCovariance().get_params()}
+    assert vars(RowTopKCovariance(**given)) == given
+    assert list(given) == sorted(given)
+    with pytest.raises(TypeError):
+        RowTopKCovariance(1.0)
+
+
+@pytest.mark.parametrize("known", [{}, {"feature_scale": 1.0, "assume_centered": True}])
+def test_a_sound_fit_finds_the_pairs_and_is_certified(known):
+    est = fit(make(epsilon=2.0, **known))
+    guarantee = est.release_.guarantee
+    assert 0.999 * 2.0 < guarantee.transcript_epsilon <= 2.0
+    kinds = [type(event) for event in guarantee.events]
+    assert kinds == [Gaussian][len(known) :] * (not known) + [BoundedRange, Gaussian]
+    assert est.parameters_.to_dict()["constants"] == "sound"
+    np.testing.assert_array_equal(est.support_, TRUTH != 0)
+    np.testing.assert_array_equal(est.selected_, est.support_)
+    np.testing.assert_array_equal(np.isnan(est.noise_sd_), ~est.selected_)
+    assert operator_norm_error(est.covariance_, TRUTH) < 0.15
+    lower, upper = est.covariance_interval()
+    inside = (lower < est.covariance_) & (est.covariance_ < upper)
+    np.testing.assert_array_equal(inside, est.support_)
+    assert clone(est).get_params() == est.get_params()
+
+
+def test_operating_system_entropy_makes_a_sound_fit_private():
+    est = make(feature_scale=1.0).fit(RECORDS)
+    assert est.release_.guarantee.private
+
+
+@pytest.mark.parametrize("random_state", [None, 0])
+def test_the_papers_constants_warn_and_are_never_private(random_state):
+    estimator = make(constants="paper", feature_scale=1.0, random_state=random_state)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        estimator.fit(RECORDS)
+    kinds = {each.category for each in seen}
+    assert kinds == {UncertifiedWarning} | ({SeededNoiseWarning} if random_state == 0 else set())
+    warned = next(each for each in seen if each.category is UncertifiedWarning)
+    assert warned.filename == __file__
+    assert "NOT certified" in str(warned.message)
+    guarantee = estimator.release_.guarantee
+    assert not guarantee.private
+    assert guarantee.method == NOT_CERTIFIED
+    assert (guarantee.epsilon, guarantee.delta) == (1.0, 1e-6)
+
+
+def test_the_papers_constants_with_private_scales():
+    with pytest.warns(UncertifiedWarning):
+        est = fit(make(constants="paper"))
+    assert [type(event) for event in est.release_.guarantee.events] == [Gaussian]
+    np.testing.assert_allclose(est.feature_scale_, np.sqrt(np.diag(TRUTH)), rtol=0.2)
+
+
+def test_a_ledger_takes_sound_releases_only(tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", epsilon=1.0, delta=1e-6)
+    charged = {"ledger": ledger, "dataset": "people", "feature_scale": 1.0}
+    with pytest.raises(ParameterError, match=r"ledger must be left out.*constants='sound'"):
+        make(constants="paper", **charged).fit(RECORDS)
+    assert ledger.history("people") == ()
+    est = make(**charged).fit(RECORDS)
+    assert ledger.history("people") == (est.receipt_,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": None}, "epsilon is required"),
+        ({"epsilon": 11.0}, "epsilon"),
+        ({"delta": 0.0}, "delta"),
+        ({"row_sparsity": None}, "row_sparsity is required"),
+        ({"row_sparsity": 0}, "row_sparsity"),
+        ({"row_sparsity": 9}, "row_sparsity"),
+        ({"row_sparsity": 2.5}, "row_sparsity"),
+        ({"feature_scale": "wide"}, "feature_scale"),
+        ({"feature_scale": np.ones(3)}, "feature_scale"),
+        ({"scale_share": 1.0}, "scale_share"),
+        ({"constants": "theorem"}, "constants"),
+        ({"constants": None}, "constants"),
+        ({"radius": 0.0}, "radius"),
+        ({"radius": math.inf}, "radius"),
+        ({"radius": 1e7}, "radius"),
+        ({"radius": 3.0, "constants": "paper"}, "radius must be left out"),
+        ({"positive_semidefinite": 1}, "positive_semidefinite"),
+        ({"store_precision": "yes"}, "store_precision"),
+        ({"assume_centered": None}, "assume_centered"),
+        ({"random_state": -1}, "random_state"),
+        ({"ledger": "budget.db"}, "dataset is required"),
+        ({"dataset": "people"}, "ledger is required"),
+    ],
+)
+def test_bad_input_is_refused_by_name(changes, words):
+    with pytest.raises(ParameterError, match=words):
+        make(**changes).fit(RECORDS)
+
+
+def test_a_chosen_radius_and_a_projection_are_used():
+    est = fit(make(radius=4.0, positive_semidefinite=True, store_precision=False))
+    assert est.parameters_.radius == 4.0
+    assert np.linalg.eigvalsh(est.covariance_)[0] > -1e-12
+    assert est.precision_ is None
