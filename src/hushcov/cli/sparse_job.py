@@ -35,6 +35,7 @@ class SparseJob:
     inputs: ReleaseInputs
     comparison: Comparison
     chosen: Forecast
+    gaps: bool
 
     @classmethod
     def prepare(
@@ -71,7 +72,7 @@ class SparseJob:
             comparison = estimator.plan(n, d)
             name = comparison.best.mechanism if mechanism == "auto" else mechanism
             chosen = forecast(inputs, name)  # not rough: it is to be run
-        return cls(estimator, inputs, comparison, chosen)
+        return cls(estimator, inputs, comparison, chosen, source.records.gaps)
 
     @property
     def warning(self) -> str:
@@ -114,6 +115,8 @@ class SparseJob:
             budget = calibrate_zcdp(self.inputs.epsilon, self.inputs.delta)
             share = number(100 * spent_rho(self.inputs.spent) / budget, 2)
             parts.append(f"the features' scales, estimated privately from {share} % of the budget")
+        if self.gaps:
+            parts.append("the number of complete records, estimated with 0.5 % of the budget")
         return "; ".join(parts) or "nothing else that is needed"
 
     def _mechanism(self) -> str:
