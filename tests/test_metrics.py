@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from hushcov import metrics
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 
 
@@ -65,3 +67,12 @@ def test_support_recovery_counts_off_diagonal_pairs():
     assert support_recovery(truth, truth) == (1, 1)
     assert support_recovery(np.eye(4), truth) == (0, 1)
     assert support_recovery(estimate, np.eye(4)) == (1, 0)
+
+
+def test_crowded_eigenvalues(monkeypatch):
+    """Eigenvalues of a band crowd at their ends: at 2 + 2 cos(pi/(d + 1)) and below."""
+    for d, limit in ((700, 5000), (700, 600)):
+        monkeypatch.setattr(metrics, "_LARGEST_DENSE", limit)
+        band = sparse.diags_array([1.0, 2.0, 1.0], offsets=[-1, 0, 1], shape=(d, d), format="csr")
+        expected = 2 + 2 * np.cos(np.pi / (d + 1))
+        assert operator_norm(band) == pytest.approx(expected, rel=1e-4)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SeparateCovariance,
         ThresholdedCovariance,
     )
+    from hushcov.records import Statistics
 
 __all__ = [
     "CoinPressCovariance",
@@ -29,14 +30,17 @@ __all__ = [
     "RowTopKCovariance",
     "ScreenedCovariance",
     "SeparateCovariance",
+    "Statistics",
     "ThresholdedCovariance",
     "__version__",
 ]
+
+_ELSEWHERE = {"Ledger": "hushcov.accounting.ledger", "Statistics": "hushcov.records"}
 
 
 def __getattr__(name: str) -> Any:
     # Estimators load scikit-learn and the compiler; what does not need them should start at once.
     if name in __all__:
-        module = "hushcov.accounting.ledger" if name == "Ledger" else "hushcov.estimators"
+        module = _ELSEWHERE.get(name, "hushcov.estimators")
         return getattr(import_module(module), name)
     raise AttributeError(f"module 'hushcov' has no attribute {name!r}")

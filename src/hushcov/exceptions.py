@@ -61,6 +61,10 @@ class DamagedReleaseError(ReleaseError):
     """The files of a release are not what was written: they must not be used."""
 
 
+class StatisticsError(HushcovError, OSError):
+    """A file of statistics cannot be written or read, or is not what was written."""
+
+
 class CapacityError(HushcovError, ValueError):
     """The request is valid but larger than this implementation can represent or hold."""
 

@@ -84,7 +84,8 @@ def test_intervals_count_complete_records_alone(rows):
     fitted = fit(make(GaussianCovariance, epsilon=10.0), with_gaps(rows[1]))
     lower, upper = fitted.covariance_interval(0.95)
     width = np.diag(upper - lower) / 2
-    sampling = np.diag(sampling_sd(fitted.release_.covariance(), of_complete(rows[1])[1]))
+    variance = np.diag(fitted.release_.covariance())
+    sampling = sampling_sd(variance, (variance, variance), of_complete(rows[1])[1])
     expected = 1.959964 * np.hypot(sampling, np.diag(fitted.noise_sd_))
     np.testing.assert_allclose(width, expected, rtol=0.01)
 

@@ -13,7 +13,7 @@ from estimators.stand_ins import RepeatedRecords, UntouchableRecords
 from hushcov import MultiscaleCovariance
 from hushcov.exceptions import ParameterError, PrivacyConditionError, SeededNoiseWarning
 from hushcov.metrics import operator_norm_error
-from hushcov.records import ArrayRecords, SecondMoments, second_moments
+from hushcov.records import ArrayRecords, Statistics, second_moments
 from hushcov.records.pairs import PairDifferences
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 
@@ -175,7 +175,7 @@ def test_integer_statistics_run_at_the_size_of_the_theorem():
     n = 2 * 10**9
     grid = estimator.grid(n, 2)
     small = second_moments(ArrayRecords(BLOCK), grid)
-    estimator.fit_statistics(SecondMoments(small.gram * (n // 1000), n, grid))
+    estimator.fit_statistics(Statistics(small.gram * (n // 1000), n, small.record_map))
     assert estimator.release_.guarantee.private
     assert operator_norm_error(estimator.covariance_, small.covariance()) < 0.25 / 20
 
@@ -214,7 +214,8 @@ def test_uncentred_records_go_through_pair_differences(monkeypatch):
     def spy(records, grid):
         seen.append(records)
         small = second_moments(PairDifferences(ArrayRecords(BLOCK)), grid)
-        return SecondMoments(small.gram * (records.n_records // 500), records.n_records, grid)
+        gram = small.gram * (records.n_records // 500)
+        return Statistics(gram, records.n_records, small.record_map)
 
     monkeypatch.setattr("hushcov.estimators.multiscale.second_moments", spy)
     estimator.fit(RepeatedRecords(BLOCK + np.array([5.0, -3.0]), 2_000_000))

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from click.testing import CliRunner
+from scipy import sparse
 
 import hushcov
 from hushcov.cli.errors import EXIT_CODES
@@ -69,6 +70,8 @@ USUAL: dict[str, tuple[object, ...]] = {
     "reconstruction": ("gate", "value"),
     "target_error": (0.25, 0.1),
     "failure_probability": (0.1, 0.01),
+    "device": (None, "cpu"),
+    "sparse_output": ("auto", True, False),
     "random_state": (None, 0),
     "ledger": (None, "ledger.db"),
     "dataset": (None, "patients"),
@@ -77,7 +80,10 @@ FLAGS = ("positive_semidefinite", "store_precision", "assume_centered")
 # What is tried with wild arrays; comparing all mechanisms would take longer.
 _BOTH = {"constants": ("sound", "paper"), "assume_centered": (True, False)}
 OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
-    hushcov.PrivateSparseCovariance: {"mechanism": USUAL["mechanism"]},
+    hushcov.PrivateSparseCovariance: {
+        "mechanism": USUAL["mechanism"],
+        "sparse_output": USUAL["sparse_output"],
+    },
     hushcov.MultiscaleCovariance: {"assume_centered": (True,)},
     hushcov.RowTopKCovariance: {**_BOTH, "feature_scale": (None, 1.0)},
     hushcov.SeparateCovariance: {**_BOTH, "method": USUAL["method"], "feature_scale": (None, 1.0)},
@@ -176,6 +182,8 @@ def bounded() -> Iterator[None]:
 def fitted(estimator: Any, folder: Path) -> None:
     """A fit holds a covariance, and its release if it is a private one."""
     covariance = estimator.covariance_
+    if sparse.issparse(covariance):
+        covariance = covariance.toarray()
     if not np.isfinite(covariance).all() or not np.array_equal(covariance, covariance.T):
         raise Finding("a covariance is not finite or not symmetric")
     if isinstance(estimator, hushcov.ThresholdedCovariance):

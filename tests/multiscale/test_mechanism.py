@@ -19,7 +19,7 @@ from hushcov.mechanisms.multiscale import (
     theorem_parameters,
 )
 from hushcov.noise import Entropy, entropy_source
-from hushcov.records import IntegerGrid, SecondMoments
+from hushcov.records import IntegerGrid, RecordMap, Statistics
 from hushcov.simulate import SimulatedMoments, sparse_covariance, wishart_moments
 
 VALID = {
@@ -64,7 +64,7 @@ def integer_moments(parameters):
     )
     repeats, rest = divmod(n, len(rows))
     assert rest == 0
-    return SecondMoments((rows.T @ rows).astype(np.int64) * repeats, n, grid)
+    return Statistics((rows.T @ rows).astype(np.int64) * repeats, n, RecordMap(d, grid))
 
 
 def seeded(seed):
@@ -162,8 +162,9 @@ def test_moments_on_another_grid_are_refused():
         IntegerGrid(grid.radius, grid.half_width - 1),
         IntegerGrid(math.nextafter(grid.radius, 0), grid.half_width),
     ):
+        moments = Statistics(gram, 10**10, RecordMap(3, other))
         with pytest.raises(DataError, match="moments must be on the grid") as info:
-            release_multiscale(SecondMoments(gram, 10**10, other), parameters, UNTOUCHABLE)
+            release_multiscale(moments, parameters, UNTOUCHABLE)
         assert repr(grid.radius) in str(info.value)
 
 
@@ -226,7 +227,8 @@ def test_scaling_records_and_scale_together_changes_nothing():
 
 def test_zero_moments_release_zero():
     parameters = parameters_for()
-    moments = SecondMoments(np.zeros((3, 3), np.int64), 10**10, grid_for(parameters))
+    record_map = RecordMap(3, grid_for(parameters))
+    moments = Statistics(np.zeros((3, 3), np.int64), 10**10, record_map)
     assert not release_multiscale(moments, parameters, seeded(5)).integers.any()
 
 

@@ -126,7 +126,8 @@ def test_sampling_deviations_are_those_of_gaussian_records():
     n, repetitions = 50, 4000
     X = generator.multivariate_normal(np.zeros(3), sigma, (repetitions, n), method="cholesky")
     moments = np.einsum("rni,rnj->rij", X, X) / n
-    ratio = moments.std(axis=0) / sampling_sd(sigma, n)
+    variance = np.diag(sigma)
+    ratio = moments.std(axis=0) / sampling_sd(sigma, (variance[:, None], variance), n)
     # The deviation of a sample deviation is 1/sqrt(2 R), and a fifth more for these tails.
     limit = -stats.norm.ppf(FALSE_ALARM / 12) * 1.2 / math.sqrt(2 * repetitions)
     np.testing.assert_allclose(ratio, 1.0, atol=limit)
@@ -136,8 +137,12 @@ def test_sampling_deviations_are_those_of_gaussian_records():
 def test_sampling_deviations_at_the_ends_of_the_range():
     for size in (1e-200, 1e200):
         expected = size * np.sqrt((np.ones((2, 2)) + np.eye(2)) / 10)
-        np.testing.assert_allclose(sampling_sd(size * np.eye(2), 10), expected)
-    negative = sampling_sd(np.array([[-1.0, 0.5], [0.5, 1.0]]), 1)
+        variance = np.full(2, size)
+        found = sampling_sd(size * np.eye(2), (variance[:, None], variance), 10)
+        np.testing.assert_allclose(found, expected)
+    variance = np.array([-1.0, 1.0])
+    matrix = np.array([[-1.0, 0.5], [0.5, 1.0]])
+    negative = sampling_sd(matrix, (variance[:, None], variance), 1)
     np.testing.assert_allclose(negative, [[1.0, 0.5], [0.5, math.sqrt(2)]])
 
 

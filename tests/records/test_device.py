@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov import GaussianCovariance, PrivateSparseCovariance
+from hushcov import GaussianCovariance, Ledger, PrivateSparseCovariance
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
 from hushcov.records import (
     ArrayRecords,
@@ -276,10 +277,35 @@ def test_bad_block_rows(block_rows):
         open_records(torch.zeros(2, 2), block_rows=block_rows)
 
 
-@pytest.mark.parametrize("name", ["", "gpu", "cuda:-1", "cuda:12345", None, 1.5])
+@pytest.mark.parametrize("name", ["", "gpu", "meta", "cuda:-1", "cuda:12345", None, 1.5, 10**400])
 def test_bad_devices(name):
     with pytest.raises(ParameterError, match="device must name one that PyTorch can use"):
         DeviceRecords(ArrayRecords(np.ones((2, 2))), name)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "screened", "multiscale"])
+def test_estimators_send_records_to_their_device(mechanism):
+    X = np.random.default_rng(3).standard_t(4, size=(501, 6))
+    fits = []
+    for where, table in ((None, X), ("cpu", X), ("cpu", torch.from_numpy(X))):
+        estimator = PrivateSparseCovariance(
+            epsilon=1.0, delta=1e-6, row_sparsity=2, mechanism=mechanism, device=where
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fits.append(estimator.set_params(random_state=0).fit(table))
+    assert fits[0].release_ == fits[1].release_ == fits[2].release_
+
+
+def test_a_bad_device_is_refused_before_the_charge(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.open_dataset("patients", epsilon=1.0, delta=1e-5)
+    estimator = PrivateSparseCovariance(
+        epsilon=1.0, delta=1e-6, row_sparsity=2, device="abacus", ledger=ledger, dataset="patients"
+    )
+    with pytest.raises(ParameterError, match="device"):
+        estimator.fit(np.full((100, 3), np.nan))
+    assert not ledger.history("patients")
 
 
 def test_without_pytorch_the_cure_is_named(monkeypatch):

@@ -15,6 +15,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
     ReleaseError,
+    StatisticsError,
 )
 
 CHECK_FAILED = 1
@@ -45,6 +46,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (LedgerError, 6),
     (DamagedReleaseError, CHECK_FAILED),
     (ReleaseError, 6),
+    (StatisticsError, 6),
     (MissingPackageError, 6),
     (HushcovError, 2),
     (OSError, 6),

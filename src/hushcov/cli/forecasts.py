@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from hushcov._validation import check_integer
 from hushcov.estimators import PrivateSparseCovariance
+from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import HushcovError
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.planning import MECHANISMS, Forecast, forecast, smallest_n
+from hushcov.planning import MECHANISMS, Forecast, fit_memory, forecast, smallest_n
 
 MOST_RECORDS = 10**12  # where the search for the smallest number of records ends too
 _DEFAULT_RUNGS = 8
@@ -36,13 +37,21 @@ class Row:
         """The forecast of a mechanism, if there is one."""
         return next((each for each in self.forecasts if each.mechanism == mechanism), None)
 
+    def memory(self, mechanism: str) -> int:
+        """Bytes that a fit needs."""
+        n, d = self.inputs.n_records, self.inputs.n_features
+        return fit_memory(mechanism, n, d, sparse=d > LARGEST_DENSE)
+
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
         return {
             "n_records": self.n_records,
             "n_averaged": self.inputs.n_records,
             "best": None if self.best is None else self.best.mechanism,
-            "forecasts": [forecast_dict(each) for each in self.forecasts],
+            "forecasts": [
+                forecast_dict(each) | {"memory_bytes": self.memory(each.mechanism)}
+                for each in self.forecasts
+            ],
             "refusals": {name: str(error) for name, error in self.refusals.items()},
         }
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from hushcov.cli.output import counted
 from hushcov.exceptions import DataError
 from hushcov.mechanisms import Release
+from hushcov.postprocess import Matrix
 from hushcov.records import Records
 
 FloatArray = npt.NDArray[np.float64]
@@ -70,7 +71,7 @@ class Job(Protocol):
         """What was released; after `fit`."""
 
     @property
-    def covariance(self) -> FloatArray:
+    def covariance(self) -> Matrix:
         """The estimate; after `fit`."""
 
     @property

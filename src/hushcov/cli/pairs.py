@@ -11,8 +11,10 @@ from rich.table import Table
 
 from hushcov.cli.output import number, plain_table, short_name
 from hushcov.estimators import PrivateSparseCovariance
+from hushcov.postprocess import Matrix, is_sparse, multiply_outer, upper_pairs, values_at
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 LEVEL = 0.95
 STRONGEST = "The strongest of many estimates tend to be too strong."
@@ -45,15 +47,30 @@ class Found:
     strongest: tuple[Pair, ...]
 
 
-def released_correlations(covariance: FloatArray, scale: FloatArray) -> FloatArray:
+def released_correlations(covariance: Matrix, scale: FloatArray) -> Matrix:
     """The estimate over released standard deviations, none of them below a quarter of its scale.
 
     The scales may be off by some tens of percent; a released variance may be noise alone, and
     then the correlation is cut at 1.
     """
-    deviation = np.sqrt(np.maximum(np.diag(covariance), (scale / 4) ** 2))
+    deviation = np.sqrt(np.maximum(covariance.diagonal(), (scale / 4) ** 2))
     deviation[deviation == 0] = np.inf
-    return np.clip(covariance / np.multiply.outer(deviation, deviation), -1.0, 1.0)
+    correlation = covariance.copy()
+    multiply_outer(correlation, 1 / deviation)
+    entries = correlation.data if is_sparse(correlation) else correlation
+    np.clip(entries, -1.0, 1.0, out=entries)
+    return correlation
+
+
+def largest_pairs(
+    covariance: Matrix, correlation: Matrix, pairs: tuple[IntArray, IntArray], at_most: int
+) -> tuple[list[tuple[int, int]], FloatArray, FloatArray]:
+    """The pairs with the largest correlations, these pairs' covariances, and their correlations."""
+    rows, columns = pairs
+    values = values_at(correlation, rows, columns)
+    order = np.argsort(-np.abs(values), kind="stable")[:at_most]
+    places = list(zip(rows[order].tolist(), columns[order].tolist(), strict=True))
+    return places, values_at(covariance, rows[order], columns[order]), values[order]
 
 
 def found_pairs(estimator: PrivateSparseCovariance, at_most: int) -> Found:
@@ -62,18 +79,28 @@ def found_pairs(estimator: PrivateSparseCovariance, at_most: int) -> Found:
     Without a threshold every released entry counts, and intervals would say nothing.
     """
     covariance, intervals = estimator.covariance_, None
-    shown = estimator.release_.integers != 0
-    if estimator.detection_limit_ is not None:
+    if estimator.detection_limit_ is None:
+        rows, columns, _ = upper_pairs(estimator.release_.integers)
+    else:
         intervals = estimator.covariance_interval(LEVEL)
-        shown = ~np.isnan(intervals[0])
-    rows, columns = np.nonzero(np.triu(shown, 1))
-    correlation = released_correlations(covariance, estimator.feature_scale_)[rows, columns]
+        rows, columns = _with_interval(intervals[0])
+    correlation = released_correlations(covariance, estimator.feature_scale_)
+    found = largest_pairs(covariance, correlation, (rows, columns), at_most)
     pairs = []
-    for each in np.argsort(-np.abs(correlation), kind="stable")[:at_most]:
-        at = int(rows[each]), int(columns[each])
+    for at, value, strength in zip(*found, strict=True):
         ends = None if intervals is None else (float(intervals[0][at]), float(intervals[1][at]))
-        pairs.append(Pair(at, float(covariance[at]), float(correlation[each]), ends))
+        pairs.append(Pair(at, float(value), float(strength), ends))
     return Found(len(rows), tuple(pairs))
+
+
+def _with_interval(ends: Matrix) -> tuple[IntArray, IntArray]:
+    """The pairs that have one: all that a sparse matrix stores, or all that are not NaN."""
+    if is_sparse(ends):
+        places = ends.tocoo()
+        upper = places.row < places.col
+        return places.row[upper].astype(np.int64), places.col[upper].astype(np.int64)
+    rows, columns = np.nonzero(np.triu(~np.isnan(ends), 1))
+    return rows, columns
 
 
 def pair_table(

@@ -22,10 +22,11 @@ from hushcov.cli.output import (
     short_name,
     show,
 )
-from hushcov.cli.pairs import STRONGEST, Pair, released_correlations
+from hushcov.cli.pairs import STRONGEST, Pair, largest_pairs, released_correlations
 from hushcov.cli.words import privacy_promise
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.release_files import StoredRelease, read_release
+from hushcov.postprocess import upper_pairs, values_at
 
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
@@ -91,7 +92,7 @@ def _promises(release: Release) -> list[tuple[str, str]]:
 
 
 def _content(release: Release) -> list[tuple[str, str]]:
-    d = len(release.integers)
+    d = release.n_features
     rows = [
         ("mechanism", clean(release.mechanism)),
         ("public inputs", _public(release)),
@@ -125,7 +126,7 @@ def _value(value: int | float | str) -> str:
 
 
 def _released_pairs(release: Release) -> int:
-    d = len(release.integers)
+    d = release.n_features
     return d * (d - 1) // 2 if release.selected is None else int(release.selected.shape[1])
 
 
@@ -135,13 +136,17 @@ def _largest(release: Release) -> list[Pair]:
     with np.errstate(all="ignore"):
         covariance = release.covariance()
         correlation = released_correlations(
-            covariance, np.zeros(len(covariance)) if scale is None else scale
+            covariance, np.zeros(release.n_features) if scale is None else scale
         )
-    usable = (release.integers != 0) & np.isfinite(covariance) & np.isfinite(correlation)
-    rows, columns = np.nonzero(np.triu(usable, 1))
-    order = np.argsort(-np.abs(correlation[rows, columns]), kind="stable")[:_SHOWN_PAIRS]
-    pairs = [(int(rows[each]), int(columns[each])) for each in order]
-    return [Pair(at, float(covariance[at]), float(correlation[at]), None) for at in pairs]
+    rows, columns, _ = upper_pairs(release.integers)
+    usable = np.ones(len(rows), dtype=bool)
+    for matrix in (covariance, correlation):
+        usable &= np.isfinite(values_at(matrix, rows, columns))
+    pairs = largest_pairs(covariance, correlation, (rows[usable], columns[usable]), _SHOWN_PAIRS)
+    return [
+        Pair(at, float(value), float(strength), None)
+        for at, value, strength in zip(*pairs, strict=True)
+    ]
 
 
 def _table(pairs: list[Pair], names: tuple[str, ...] | None) -> Table:

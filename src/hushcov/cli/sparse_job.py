@@ -13,15 +13,17 @@ from rich.console import Console
 from hushcov.accounting import calibrate_zcdp
 from hushcov.cli.forecasts import forecast_dict
 from hushcov.cli.jobs import FloatArray, Source
-from hushcov.cli.output import counted, heading, number, paragraph, show
+from hushcov.cli.output import counted, heading, memory, number, paragraph, show
 from hushcov.cli.pairs import STRONGEST, found_pairs, pair_table
 from hushcov.cli.progress import busy
 from hushcov.cli.words import detection, noise_level, privacy_promise, typical_error
 from hushcov.estimators import PrivateSparseCovariance
+from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import AccuracyWarning
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
-from hushcov.planning import Comparison, Forecast, forecast
+from hushcov.planning import Comparison, Forecast, fit_memory, forecast
+from hushcov.postprocess import Matrix
 from hushcov.records import Records, check_feature_scale
 
 _SHOWN_PAIRS = 10
@@ -48,6 +50,7 @@ class SparseJob:
         row_sparsity: int,
         feature_scale: Any = None,
         psd: bool = False,
+        device: str | None = None,
         ledger: Path | None = None,
         dataset: str | None = None,
     ) -> SparseJob:
@@ -64,14 +67,15 @@ class SparseJob:
             positive_semidefinite=psd,
             assume_centered=source.known_mean,
             store_precision=False,
+            device=device,
             ledger=ledger,
             dataset=dataset,
         )
         inputs = estimator.public_inputs(n, d)
         with busy("comparing the mechanisms, from public inputs"):
             comparison = estimator.plan(n, d)
-            name = comparison.best.mechanism if mechanism == "auto" else mechanism
-            chosen = forecast(inputs, name)  # not rough: it is to be run
+            # Not rough: it is to be run.
+            chosen = forecast(inputs, estimator.chosen_mechanism(comparison))
         return cls(estimator, inputs, comparison, chosen, source.records.gaps)
 
     @property
@@ -96,7 +100,14 @@ class SparseJob:
             ("mechanism", self._mechanism()),
             ("expected error", typical_error(self.chosen)),
             ("will find", detection(self.chosen)),
+            ("memory", f"about {memory(self.memory)}; records are read in blocks"),
         ]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the fit is expected to need."""
+        n, d = self.inputs.n_records, self.inputs.n_features
+        return fit_memory(self.chosen.mechanism, n, d, sparse=d > LARGEST_DENSE)
 
     def _public(self) -> str:
         inputs = self.inputs
@@ -145,9 +156,9 @@ class SparseJob:
         return result
 
     @property
-    def covariance(self) -> FloatArray:
+    def covariance(self) -> Matrix:
         """The estimate."""
-        return np.asarray(self.estimator.covariance_)
+        return self.estimator.covariance_
 
     @property
     def scale(self) -> FloatArray:
@@ -186,6 +197,7 @@ class SparseJob:
             "typical_error": self.chosen.typical_error,
             "detection_limit": self.chosen.detection_limit,
             "hopeless": self.chosen.typical_error >= 1,
+            "predicted_memory_bytes": self.memory,
             "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],
             "nonzero_pairs": found.number,
             "largest_pairs": [pair.to_dict() for pair in found.strongest],

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hushcov.cli.forecasts import MOST_RECORDS, Row
-from hushcov.cli.output import count, number, plain_table
+from hushcov.cli.output import count, memory, number, plain_table
 from hushcov.planning import COMPARED_MODELS, Forecast
 
 # Smallest number of records by mechanism and reference model; None where there is none.
@@ -80,6 +80,9 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
             "Hopeless: nothing is better than the zero matrix. Use more records, fewer features "
             "or a larger budget."
         )
+    needed = {each.mechanism: rows[-1].memory(each.mechanism) for each in rows[-1].forecasts}
+    sizes = ", ".join(f"{name} {memory(bytes_)}" for name, bytes_ in needed.items())
+    yield f"Memory of a fit, whatever the number of records: {sizes}."
     seen = {f"{name}: {error}" for row in rows for name, error in row.refusals.items()}
     for reason in sorted(seen):
         yield f"- {reason}"

@@ -17,7 +17,8 @@ from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.mechanisms import Release
-from hushcov.records import ArrayRecords, PairDifferences, Records, open_records
+from hushcov.postprocess import Matrix, is_sparse
+from hushcov.records import ArrayRecords, DeviceRecords, PairDifferences, Records, open_records
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -27,6 +28,7 @@ class PrivateCovariance(EmpiricalCovariance):
 
     assume_centered: bool
     store_precision: bool
+    device: str | None
     ledger: Any
     dataset: str | None
 
@@ -51,6 +53,11 @@ class PrivateCovariance(EmpiricalCovariance):
     def get_precision(self) -> FloatArray:
         """The inverse of the released covariance; see `precision_`."""
         check_is_fitted(self, "covariance_")
+        if is_sparse(self.covariance_):
+            raise ParameterError(
+                "sparse_output must be False for a precision matrix, which is dense: solve linear "
+                "systems with scipy.sparse.linalg instead, or pass sparse_output=False."
+            )
         return pseudo_inverse(self.covariance_) if self.precision_ is None else self.precision_
 
     def labelled_covariance(self, library: str = "pandas") -> Any:
@@ -64,14 +71,22 @@ class PrivateCovariance(EmpiricalCovariance):
         """
         check_is_fitted(self, "covariance_")
         check_choice("library", library, ("pandas", "polars"))
-        d = len(self.covariance_)
+        d = self.covariance_.shape[0]
         names = [str(n) for n in getattr(self, "feature_names_in_", [f"x{i}" for i in range(d)])]
         if library == "pandas":
             import pandas as pd
 
-            return pd.DataFrame(self.covariance_, index=names, columns=names)
+            make = (
+                pd.DataFrame.sparse.from_spmatrix if is_sparse(self.covariance_) else pd.DataFrame
+            )
+            return make(self.covariance_, index=names, columns=names)
         import polars as pl
 
+        if is_sparse(self.covariance_):
+            raise ParameterError(
+                "library must be 'pandas' for a sparse covariance, got 'polars', which has no "
+                "sparse columns: use pandas, or covariance_ itself."
+            )
         if "feature" in names:
             raise ParameterError(
                 "library must be 'pandas' for a feature that is called 'feature', got 'polars', "
@@ -97,15 +112,18 @@ class PrivateCovariance(EmpiricalCovariance):
         """Rows as Records. Shape and names are read; values are not, beyond conversion."""
         self._check_flags("assume_centered")
         records = open_named(self, X)
+        if self.device is not None:
+            records = DeviceRecords(records, self.device)
         return records if self.assume_centered else PairDifferences(records)
 
-    def _store(self, release: Release, covariance: FloatArray) -> Self:
+    def _store(self, release: Release, covariance: Matrix) -> Self:
         """Keep the release and the estimate made from it."""
         self.release_ = release
         self.covariance_ = covariance
         self.support_ = covariance != 0
-        self.location_ = np.zeros(len(covariance))
-        self.precision_ = pseudo_inverse(covariance) if self.store_precision else None
+        self.location_ = np.zeros(covariance.shape[0])
+        stored = self.store_precision and not is_sparse(covariance)
+        self.precision_ = pseudo_inverse(covariance) if stored else None
         return self
 
     def _check_ledger(self) -> None:

@@ -74,7 +74,7 @@ class CoinPressCovariance(ScaledCovariance):
     constants : {"sound", "paper"}, default="sound"
         "sound" adds the least noise that the budget allows. "paper" adds that of the publication,
         sqrt(2) times as much off the diagonal, for comparisons; the guarantee is the same.
-    positive_semidefinite, store_precision, assume_centered, random_state, ledger, dataset
+    positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
         As in `ScreenedCovariance`. The release has no negative eigenvalue but for rounding.
 
     Attributes
@@ -119,6 +119,7 @@ class CoinPressCovariance(ScaledCovariance):
         positive_semidefinite: bool = False,
         store_precision: bool = True,
         assume_centered: bool = False,
+        device: str | None = None,
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
@@ -134,6 +135,7 @@ class CoinPressCovariance(ScaledCovariance):
         self.positive_semidefinite = positive_semidefinite
         self.store_precision = store_precision
         self.assume_centered = assume_centered
+        self.device = device
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset

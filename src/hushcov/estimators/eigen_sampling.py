@@ -71,7 +71,7 @@ class EigenSamplingCovariance(ScaledCovariance):
     constants : {"sound", "paper"}, default="sound"
         "paper" draws directions as in the publication. It is private as well, and noisier: it
         spends three quarters of the budget.
-    positive_semidefinite, store_precision, assume_centered, random_state, ledger, dataset
+    positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
         As in `ScreenedCovariance`. The release is positive semidefinite up to rounding anyway.
 
     Attributes
@@ -116,6 +116,7 @@ class EigenSamplingCovariance(ScaledCovariance):
         positive_semidefinite: bool = False,
         store_precision: bool = True,
         assume_centered: bool = False,
+        device: str | None = None,
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
@@ -129,6 +130,7 @@ class EigenSamplingCovariance(ScaledCovariance):
         self.positive_semidefinite = positive_semidefinite
         self.store_precision = store_precision
         self.assume_centered = assume_centered
+        self.device = device
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+
+from hushcov.estimators.base import FloatArray
 from hushcov.estimators.runs import GaussianRun
 from hushcov.estimators.scaled import ScaledCovariance
-from hushcov.mechanisms.gaussian import gaussian_parameters
+from hushcov.estimators.sites import SummedCovariance
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.mechanisms.gaussian import (
+    GaussianParameters,
+    certify_gaussian,
+    gaussian_parameters,
+    parameters_for_sums,
+    release_gaussian_sums,
+)
 from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.noise import entropy_source
+from hushcov.planning import check_memory
 from hushcov.postprocess import detection_deviation, universal_threshold
+from hushcov.records import FeatureGrid, RecordMap, Statistics
 
 _FEW = 5  # nonzeros of a row that are assumed where nothing is declared
 _NINE_OF_TEN = 1.2815515655446004  # normal quantile of 0.9
 
 
-class GaussianCovariance(ScaledCovariance):
+class GaussianCovariance(SummedCovariance, ScaledCovariance):
     """Covariance by the Gaussian mechanism (Analyze Gauss), (epsilon, delta)-private.
 
     Every entry of the second-moment matrix is released with the same noise, calibrated exactly.
     With `threshold="universal"` entries that noise alone may have made are set to zero: the
     DP-Thresholding of Wang and Xu for sparse covariances.
+
+    Records of several sites, or too many for one `fit`, are summed part by part (`partial_fit`,
+    `Statistics.merge`) and released together (`fit_statistics`); `docs/sites.md` shows how. That
+    needs a `feature_scale`.
 
     Parameters
     ----------
@@ -43,7 +61,7 @@ class GaussianCovariance(ScaledCovariance):
     threshold : None, "universal" or float, default=None
         None and 0 keep every entry. Other numbers are thresholds in units of the scales of the two
         features: correlations, about.
-    positive_semidefinite, store_precision, assume_centered, random_state, ledger, dataset
+    positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
         As in `ScreenedCovariance`.
 
     Attributes
@@ -55,6 +73,10 @@ class GaussianCovariance(ScaledCovariance):
         correlation does, None without a threshold.
     parameters_ : GaussianParameters
         Every public quantity of the mechanism.
+    statistics_ : Statistics
+        After `partial_fit`, until the release: exact sums of the records. NOT private.
+    total_records_ : int
+        After `partial_fit`, until the release: the number of rows that is planned.
 
     Notes
     -----
@@ -88,6 +110,7 @@ class GaussianCovariance(ScaledCovariance):
         positive_semidefinite: bool = False,
         store_precision: bool = True,
         assume_centered: bool = False,
+        device: str | None = None,
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
@@ -103,6 +126,7 @@ class GaussianCovariance(ScaledCovariance):
         self.positive_semidefinite = positive_semidefinite
         self.store_precision = store_precision
         self.assume_centered = assume_centered
+        self.device = device
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
@@ -111,15 +135,82 @@ class GaussianCovariance(ScaledCovariance):
         return min(_FEW, n_features) if self.row_sparsity is None else self.row_sparsity
 
     def _planned(self, inputs: ReleaseInputs) -> GaussianRun:
+        return self._run(
+            gaussian_parameters(inputs, clipping=self.clipping, row_norm=self.row_norm)
+        )
+
+    def _run(self, parameters: GaussianParameters) -> GaussianRun:
+        """Keep the parameters, and what the threshold is with them."""
         level = self._check_threshold(
             self.threshold, "universal", at_most=math.inf, cure="follows from the noise."
         )
-        self.parameters_ = gaussian_parameters(
-            inputs, clipping=self.clipping, row_norm=self.row_norm
-        )
-        noise_sd, n_records = self.parameters_.noise_sd, inputs.n_records
+        self.parameters_ = parameters
+        noise_sd, inputs = parameters.noise_sd, parameters.inputs
+        check_memory("gaussian", inputs.n_records, inputs.n_features)
         if level is None:
-            level = universal_threshold(noise_sd, n_records, inputs.n_features)
-        deviation = detection_deviation(noise_sd, n_records)
+            level = universal_threshold(noise_sd, inputs.n_records, inputs.n_features)
+        deviation = detection_deviation(noise_sd, inputs.n_records)
         self.detection_limit_ = min(1.0, level + _NINE_OF_TEN * deviation) if level else None
-        return GaussianRun(self.parameters_, level)
+        return GaussianRun(parameters, level)
+
+    def fit_statistics(self, statistics: Statistics | None = None) -> Self:
+        """Release the covariance of records that were summed before, at one or more sites.
+
+        Each call is a release of its own: it is certified, charged to the ledger, and gets noise of
+        its own, also for the same statistics. Afterwards the estimator holds no statistics.
+
+        Parameters
+        ----------
+        statistics : Statistics, optional
+            Exact sums of `partial_fit`, merged or loaded; those of this estimator if left out. They
+            must be of this estimator's `feature_scale`, `clipping`, `row_norm` (if given) and
+            `assume_centered`. Budget and threshold are those of the release, and so is the number
+            of records: `total_records` need not have been right. The guarantee holds whatever it
+            was; a total that is far off puts the bound on the norm of records where it suits
+            another number of them, and many more records than declared may not fit into integers.
+        """
+        statistics = self._held(statistics)
+        with self._fresh():
+            self._check_ledger()
+            record_map, n_records = statistics.record_map, statistics.n_records
+            inputs, _ = self._inputs(n_records, statistics.n_features)
+            self._name_features(statistics)
+            parameters = parameters_for_sums(
+                inputs, record_map, clipping=self.clipping, row_norm=self.row_norm
+            )
+            self.feature_scale_ = self._scale_of(record_map)
+            run = self._run(parameters)
+            guarantee = run.certify(private=self.random_state is None)
+            entropy = entropy_source(self.random_state)
+            self._charge(guarantee)
+            release = release_gaussian_sums(statistics, parameters, entropy)
+            self.n_records_ = n_records
+            self._n_complete = float(n_records)
+            return self._estimate(release, run.threshold(release))
+
+    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
+        scale = self._declared_scale(n_features)
+        inputs, _ = self._inputs(n_records, n_features)
+        parameters = gaussian_parameters(inputs, clipping=self.clipping, row_norm=self.row_norm)
+        certify_gaussian(parameters, private=self.random_state is None)
+        grid = FeatureGrid(scale, parameters.radius, parameters.half_width)
+        return RecordMap(n_features, grid, parameters.norm_bound, **known)
+
+    def _declared_scale(self, n_features: int) -> FloatArray:
+        if self.feature_scale is None:
+            raise ParameterError(
+                "feature_scale is required for partial_fit and fit_statistics: estimating scales "
+                "privately needs the records twice. Pass public standard deviations, or use fit "
+                "on all records at once."
+            )
+        return self._public_scale(n_features)
+
+    def _scale_of(self, record_map: RecordMap) -> FloatArray:
+        """The scales by which the records were divided, if they are those declared here."""
+        scale, grid = self._declared_scale(record_map.n_features), record_map.grid
+        if not isinstance(grid, FeatureGrid) or not np.array_equal(scale, grid.feature_scale):
+            raise DataError(
+                "statistics must be of features divided by this estimator's feature_scale, got "
+                "other scales: pass the feature_scale they were summed with."
+            )
+        return scale

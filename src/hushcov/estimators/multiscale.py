@@ -6,8 +6,9 @@ import warnings
 from typing import Any, Self
 
 from hushcov._validation import check_choice, check_real
-from hushcov.estimators.base import PrivateCovariance
-from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyConditionError
+from hushcov.accounting import Guarantee
+from hushcov.estimators.sites import SummedCovariance
+from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.multiscale import (
     RECONSTRUCTIONS,
     CalibratedInputs,
@@ -16,19 +17,20 @@ from hushcov.mechanisms.multiscale import (
     Parameters,
     PublicInputs,
     certify,
+    check_moments,
     grid_for,
     release_multiscale,
     theorem_parameters,
 )
 from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import MultiscalePlan, plan_multiscale
-from hushcov.records import IntegerGrid, second_moments
+from hushcov.records import IntegerGrid, RecordMap, Statistics, second_moments
 from hushcov.simulate import SimulatedMoments
 
 CONSTANTS = ("theorem", "calibrated")
 
 
-class MultiscaleCovariance(PrivateCovariance):
+class MultiscaleCovariance(SummedCovariance):
     """Sparse covariance by multiscale threshold tests, (epsilon, delta)-differentially private.
 
     Algorithm 1 of *Improved Private Sparse Covariance Estimation with Multiscale Threshold
@@ -38,7 +40,8 @@ class MultiscaleCovariance(PrivateCovariance):
     on ordinary data `fit` refuses and names the number of records that would do. With
     `constants="calibrated"` a public optimiser chooses them for the size at hand, the
     accountant certifies them, and every n is private; `plan_` says what error to expect.
-    `fit_statistics` runs the mechanism on second moments, also simulated ones.
+    `fit_statistics` runs the mechanism on second moments: simulated ones, or sums of records of one
+    or more sites (`partial_fit`, `Statistics.merge`; see `docs/sites.md`).
 
     Parameters
     ----------
@@ -65,6 +68,10 @@ class MultiscaleCovariance(PrivateCovariance):
     assume_centered : bool, default=True
         True: the records have mean zero, as the paper assumes. False: successive records are
         replaced by their difference over sqrt(2), which removes any mean and halves n.
+    device : str, optional
+        Where sums over the records are taken, by PyTorch's name for it: "cuda" is the first NVIDIA
+        card. The result is the same bit for bit. None: this computer's processor, or for a tensor
+        the device on which it lies. Needs the extra `hushcov[torch]`.
     random_state : None, int, RandomState or Generator
         None draws operating-system entropy. Anything else makes the noise predictable: it warns
         and marks the release as not private.
@@ -86,6 +93,10 @@ class MultiscaleCovariance(PrivateCovariance):
         Every public quantity of the mechanism.
     plan_ : MultiscalePlan
         The predicted error on each reference model. Calibrated constants only.
+    statistics_ : Statistics
+        After `partial_fit`, until the release: exact sums of the records. NOT private.
+    total_records_ : int
+        After `partial_fit`, until the release: the number of rows that is planned.
     location_ : ndarray
         Zeros: no mean is released.
     n_features_in_ : int
@@ -126,6 +137,7 @@ class MultiscaleCovariance(PrivateCovariance):
         reconstruction: str = "gate",
         store_precision: bool = True,
         assume_centered: bool = True,
+        device: str | None = None,
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
@@ -140,6 +152,7 @@ class MultiscaleCovariance(PrivateCovariance):
         self.reconstruction = reconstruction
         self.store_precision = store_precision
         self.assume_centered = assume_centered
+        self.device = device
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
@@ -214,40 +227,58 @@ class MultiscaleCovariance(PrivateCovariance):
                     "use PrivateSparseCovariance, which counts the complete records privately."
                 )
             parameters = self.public_parameters(records.n_records, records.n_features)
-            try:
-                guarantee = certify(
-                    parameters, private=self.random_state is None, exact_statistic=False
-                )
-            except PrivacyConditionError as error:
-                if self.assume_centered:
-                    raise
-                note = " Records are counted in pairs here, since assume_centered=False."
-                raise PrivacyConditionError(str(error) + note, error.smallest_private_n) from None
+            guarantee = self._certified(parameters)
             entropy = entropy_source(self.random_state)
             self._charge(guarantee)
             moments = second_moments(records, grid_for(parameters))
             return self._release(moments, parameters, entropy)
 
-    def fit_statistics(self, moments: Moments) -> Self:
-        """Release from second moments: integer ones, or simulated ones with the n they stand for.
+    def fit_statistics(self, statistics: Moments | None = None) -> Self:
+        """Release from second moments: sums of records, or simulated ones.
 
-        Integer moments must be on `self.grid(n_records, n_features)`. A release from
-        `hushcov.simulate.SimulatedMoments` is marked as not private.
+        Each call is a release of its own: it is certified, charged to the ledger, and gets noise of
+        its own, also for the same statistics. Afterwards the estimator holds no statistics. A
+        release from `hushcov.simulate.SimulatedMoments` is marked as not private.
+
+        Parameters
+        ----------
+        statistics : Statistics or SimulatedMoments, optional
+            Exact sums of `partial_fit`, merged or loaded; those of this estimator if left out. All
+            numbers of this mechanism follow from the number of records, where they were clipped
+            as well: `total_records` must have been exact. (It counts rows. Where they are taken in
+            pairs, it is twice the number of pairs.) Sums made otherwise must be on
+            `self.grid(n_records, n_features)`.
         """
-        if not isinstance(moments, Moments):
-            raise DataError(
-                "moments must be SecondMoments or SimulatedMoments, got "
-                f"{type(moments).__name__}: compute them with hushcov.records.second_moments."
-            )
+        simulated = isinstance(statistics, SimulatedMoments)
+        moments = statistics if isinstance(statistics, SimulatedMoments) else self._held(statistics)
         with self._fresh():
             self._check_ledger()
             parameters = self.public_parameters(moments.n_records, moments.n_features)
             entropy = entropy_source(self.random_state)
-            self.n_features_in_ = moments.n_features
-            simulated = isinstance(moments, SimulatedMoments)
+            if isinstance(moments, Statistics):
+                self._name_features(moments)
+            else:
+                self.n_features_in_ = moments.n_features
             private = entropy.private and not simulated
-            self._charge(certify(parameters, private=private, exact_statistic=simulated))
+            guarantee = certify(parameters, private=private, exact_statistic=simulated)
+            check_moments(moments, parameters)
+            self._charge(guarantee)
             return self._release(moments, parameters, entropy)
+
+    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
+        parameters = self.public_parameters(n_records, n_features)
+        self._certified(parameters)
+        return RecordMap(n_features, grid_for(parameters), **known)
+
+    def _certified(self, parameters: Parameters) -> Guarantee:
+        """Refuse what cannot be certified for this number of records, before any is read."""
+        try:
+            return certify(parameters, private=self.random_state is None, exact_statistic=False)
+        except PrivacyConditionError as error:
+            if self.assume_centered:
+                raise
+            note = " Records are counted in pairs here, since assume_centered=False."
+            raise PrivacyConditionError(str(error) + note, error.smallest_private_n) from None
 
     def _release(self, moments: Moments, parameters: Parameters, entropy: Entropy) -> Self:
         if isinstance(parameters, CalibratedParameters):

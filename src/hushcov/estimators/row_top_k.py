@@ -84,7 +84,7 @@ class RowTopKCovariance(ScaledCovariance):
     radius : float, optional
         Public bound on every coordinate in units of its scale. None balances noise and clipping
         bias for Gaussian records. The paper's constants have a radius of their own.
-    positive_semidefinite, store_precision, assume_centered, random_state, ledger, dataset
+    positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
         As in `ScreenedCovariance`. A ledger charges what is certified, so it takes no release with
         the paper's constants.
 
@@ -136,6 +136,7 @@ class RowTopKCovariance(ScaledCovariance):
         positive_semidefinite: bool = False,
         store_precision: bool = True,
         assume_centered: bool = False,
+        device: str | None = None,
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
@@ -150,6 +151,7 @@ class RowTopKCovariance(ScaledCovariance):
         self.positive_semidefinite = positive_semidefinite
         self.store_precision = store_precision
         self.assume_centered = assume_centered
+        self.device = device
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset

@@ -46,6 +46,7 @@ class ScreenedRun:
     """A screened release, thresholded as its design says."""
 
     parameters: ScreenedParameters
+    sparse: bool = False
 
     def certify(self, *, private: bool) -> Guarantee:
         """See `certify_screened`."""
@@ -53,7 +54,9 @@ class ScreenedRun:
 
     def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
         """See `release_screened`."""
-        return release_screened(records, feature_scale, self.parameters, entropy)
+        return release_screened(
+            records, feature_scale, self.parameters, entropy, sparse=self.sparse
+        )
 
     def threshold(self, release: Release) -> float:
         """A number of standard deviations, noise and sampling together."""

@@ -29,11 +29,16 @@ from hushcov.mechanisms.scales import (
 from hushcov.noise import entropy_source
 from hushcov.planning import Forecast
 from hushcov.postprocess import (
+    Matrix,
     hard_threshold,
+    is_sparse,
+    multiply_outer,
     normal_interval,
     project_psd,
     sampling_sd,
+    symmetric_sparse,
     thresholded_interval,
+    upper_pairs,
 )
 from hushcov.records import CompleteRecords, check_feature_scale
 
@@ -44,6 +49,8 @@ _SHARE, _LARGEST_SHARE = 5.0, 0.2
 # base 2 is off by about 2.4 times as much, if all goes well.
 _LARGEST_COUNT_NOISE = 0.1
 _DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
+#: Features up to which an estimate is a dense matrix where nothing else is asked for.
+LARGEST_DENSE = 10_000
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 
 
@@ -56,6 +63,7 @@ class ScaledCovariance(PrivateCovariance):
     scale_share: Any
     positive_semidefinite: bool
     random_state: object
+    sparse_output: Any = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the covariance of the records in `X`.
@@ -92,13 +100,18 @@ class ScaledCovariance(PrivateCovariance):
             self.feature_scale_ = scale
             self.n_records_ = records.n_records
             self._n_complete = share * records.n_records
-            self._threshold = run.threshold(release)
-            covariance = hard_threshold(_in_scales(release), self._threshold)
-            if self.positive_semidefinite:
-                covariance = project_psd(covariance)
-            covariance *= np.multiply.outer(scale, scale)
-            covariance += 0.0  # a constant feature has no covariance of -0.0 after a projection
-            return self._store(release, covariance)
+            return self._estimate(release, run.threshold(release))
+
+    def _estimate(self, release: Release, threshold: float) -> Self:
+        """Post-process and keep a release, in units of `feature_scale_`."""
+        self._threshold = threshold
+        covariance = hard_threshold(_in_scales(release), threshold)
+        if self.positive_semidefinite:
+            covariance = project_psd(covariance)
+        multiply_outer(covariance, self.feature_scale_)
+        entries = covariance.data if is_sparse(covariance) else covariance
+        entries += 0.0  # a constant feature has no covariance of -0.0 after a projection
+        return self._store(release, covariance)
 
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Every public input for this size, with the privacy events of estimating scales.
@@ -108,49 +121,63 @@ class ScaledCovariance(PrivateCovariance):
         return self._inputs(n_records, n_features)[0]
 
     @property
-    def noise_sd_(self) -> FloatArray:
-        """Standard deviation of the privacy noise of each released entry, NaN elsewhere.
+    def noise_sd_(self) -> Matrix:
+        """Standard deviation of the privacy noise of each released entry.
 
-        The multiscale mechanism has no single noise level: there is no such attribute then.
+        Elsewhere NaN, or not stored in a sparse matrix. The multiscale mechanism has no single
+        noise level: there is no such attribute then.
         """
         try:
-            deviation = self._noise_in_scales()
+            off_diagonal, diagonal = self._noise_in_scales()
         except ParameterError as error:
             raise AttributeError(str(error)) from None  # what Python expects, and hasattr and dir
-        deviation *= np.multiply.outer(self.feature_scale_, self.feature_scale_)
-        return np.where(self.release_.released, deviation, np.nan)
+        release, scale = self.release_, self.feature_scale_
+        if is_sparse(release.integers) and release.selected is not None:
+            rows, columns = release.selected
+            pairs = off_diagonal * (scale[rows] * scale[columns])
+            return symmetric_sparse((rows, columns), pairs, diagonal * (scale * scale))
+        deviation = np.full(self.covariance_.shape, off_diagonal)
+        np.fill_diagonal(deviation, diagonal)
+        multiply_outer(deviation, scale)
+        deviation[~release.released] = np.nan
+        return deviation
 
-    def covariance_interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+    def covariance_interval(self, level: float = 0.95) -> tuple[Matrix, Matrix]:
         """Ends of an interval for every entry of the covariance that was released and kept.
 
         They count sampling error (as for Gaussian records) and privacy noise, and each covers
         the true entry with probability `level`, given that the entry passed the threshold. What
         bounding the records takes off large values is not counted: with 10 features and high
         correlations, intervals of level 0.95 cover 90 % of the time. NaN where the threshold set
-        the estimate to zero; `positive_semidefinite` does not move the intervals.
-        Post-processing: it costs no privacy.
+        the estimate to zero, or not stored in a sparse matrix; `positive_semidefinite` does not
+        move the intervals. Post-processing: it costs no privacy.
 
         Returns
         -------
-        lower, upper : ndarray of shape (n_features, n_features)
+        lower, upper : ndarray or sparse array of shape (n_features, n_features)
         """
-        noise = self._noise_in_scales()
+        pair_noise, noise = self._noise_in_scales()
         level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
-        estimate = _in_scales(self.release_)
-        deviation = np.hypot(noise, sampling_sd(estimate, self._n_complete))
-        kept = np.nonzero(np.triu(hard_threshold(estimate, self._threshold), 1))
-        limit = np.full(len(kept[0]), self._threshold)
-        pairs = thresholded_interval(estimate[kept], deviation[kept], limit, level)
-        variances = normal_interval(np.diag(estimate), np.diag(deviation), level)
-        ends = np.full((2, *estimate.shape), np.nan)
-        for end, pair, variance in zip(ends, pairs, variances, strict=True):
-            end[kept] = end.T[kept] = pair
-            np.fill_diagonal(end, variance)
-        lower, upper = ends * np.multiply.outer(self.feature_scale_, self.feature_scale_)
+        kept = hard_threshold(_in_scales(self.release_), self._threshold)
+        variance = kept.diagonal()
+        rows, columns, pairs = upper_pairs(kept)
+        n, of_both = self._n_complete, (variance[rows], variance[columns])
+        deviation = np.hypot(pair_noise, sampling_sd(pairs, of_both, n))
+        pair_ends = thresholded_interval(
+            pairs, deviation, np.full(len(pairs), self._threshold), level
+        )
+        deviation = np.hypot(noise, sampling_sd(variance, (variance, variance), n))
+        ends = normal_interval(variance, deviation, level)
+        lower, upper = (
+            _with_pairs(kept, (rows, columns), of_pairs, of_variances)
+            for of_pairs, of_variances in zip(pair_ends, ends, strict=True)
+        )
+        for end in (lower, upper):
+            multiply_outer(end, self.feature_scale_)
         return lower, upper
 
-    def _noise_in_scales(self) -> FloatArray:
-        """Standard deviation of the noise of every entry, in units of its features' scales."""
+    def _noise_in_scales(self) -> tuple[float, float]:
+        """Standard deviation of the noise off and on the diagonal, in units of the scales."""
         check_is_fitted(self, "release_")
         if self.release_.noise_sd is None:
             raise ParameterError(
@@ -158,9 +185,20 @@ class ScaledCovariance(PrivateCovariance):
                 "ScreenedCovariance for noise_sd_ and covariance_interval."
             )
         off_diagonal, diagonal = self.release_.noise_sd
-        deviation = np.full(self.covariance_.shape, off_diagonal)
-        np.fill_diagonal(deviation, diagonal)
-        return deviation
+        return off_diagonal, diagonal
+
+    def _sparse(self, n_features: int) -> bool:
+        """Whether the estimate is to be a sparse matrix."""
+        given = self.sparse_output
+        if not isinstance(given, bool | np.bool_):
+            check_choice("sparse_output", given, ("auto",))
+        sparse = n_features > LARGEST_DENSE if isinstance(given, str) else bool(given)
+        if sparse and self.positive_semidefinite:
+            raise ParameterError(
+                "positive_semidefinite must be False where the output is sparse, got True: the "
+                "projection fills in zeros. Pass sparse_output=False, or project what you need."
+            )
+        return sparse
 
     def _public_scale(self, n_features: int) -> FloatArray:
         """The scales given; ones where they are still to be estimated."""
@@ -278,13 +316,24 @@ def _for_complete(release: Release, share: float) -> Release:
     return replace(release, unit=release.unit / share, noise_sd=noise_sd)
 
 
-def _in_scales(release: Release) -> FloatArray:
+def _with_pairs(
+    like: Matrix, pairs: tuple[Any, Any], values: FloatArray, diagonal: FloatArray
+) -> Matrix:
+    """These pairs, mirrored, and the diagonal: in a sparse matrix, or between NaN."""
+    if is_sparse(like):
+        return symmetric_sparse(pairs, values, diagonal)
+    matrix = np.full(like.shape, np.nan)
+    matrix[pairs] = matrix.T[pairs] = values
+    np.fill_diagonal(matrix, diagonal)
+    return matrix
+
+
+def _in_scales(release: Release) -> Matrix:
     """The released matrix in units of the features' scales; zeros for constant features.
 
     In these units noise is the same for all features, so thresholds, projections and intervals
     treat features of any scale alike.
     """
-    matrix = replace(release, feature_scale=None).covariance()
-    constant = release.feature_scale == 0
-    matrix[constant] = matrix[:, constant] = 0.0
-    return matrix
+    scale = release.feature_scale
+    varies = np.ones(release.n_features) if scale is None else (scale != 0).astype(np.float64)
+    return replace(release, feature_scale=varies).covariance()

@@ -12,7 +12,7 @@ from hushcov.estimators.runs import ScreenedRun
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import NORMS, SCREENS
-from hushcov.planning import Forecast, ScreenedPlan, plan_screened
+from hushcov.planning import Forecast, ScreenedPlan, check_memory, plan_screened
 from hushcov.planning.screened import detection_limit, predicted_errors
 
 
@@ -53,12 +53,19 @@ class ScreenedCovariance(ScaledCovariance):
     positive_semidefinite : bool, default=False
         Whether to project the estimate, in units of the scales, on the positive semidefinite
         matrices, which fills in zeros.
+    sparse_output : "auto" or bool, default="auto"
+        Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
+        no `precision_`. "auto": above 10,000 features.
     store_precision : bool, default=True
         Whether to compute `precision_`.
     assume_centered : bool, default=False
         False: successive records are replaced by their difference over sqrt(2), which removes any
         mean and halves n; an odd last record is left out. The order of the rows should have nothing
         to do with their values. True: the records have mean zero.
+    device : str, optional
+        Where sums over the records are taken, by PyTorch's name for it: "cuda" is the first NVIDIA
+        card. The result is the same bit for bit. None: this computer's processor, or for a tensor
+        the device on which it lies. Needs the extra `hushcov[torch]`.
     random_state : None, int, RandomState or Generator
         None draws operating-system entropy. Anything else makes the noise predictable: it warns
         and marks the release as not private.
@@ -133,8 +140,10 @@ class ScreenedCovariance(ScaledCovariance):
         norm_bound: str = "public",
         threshold: Any = "auto",
         positive_semidefinite: bool = False,
+        sparse_output: Any = "auto",
         store_precision: bool = True,
         assume_centered: bool = False,
+        device: str | None = None,
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
@@ -148,8 +157,10 @@ class ScreenedCovariance(ScaledCovariance):
         self.norm_bound = norm_bound
         self.threshold = threshold
         self.positive_semidefinite = positive_semidefinite
+        self.sparse_output = sparse_output
         self.store_precision = store_precision
         self.assume_centered = assume_centered
+        self.device = device
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
@@ -185,7 +196,9 @@ class ScreenedCovariance(ScaledCovariance):
         self.detection_limit_ = self.plan_.detection_limit
         forecast = Forecast("screened", self.plan_.predicted_error, self.detection_limit_)
         self._warn_if_hopeless(inputs, forecast)
-        return ScreenedRun(self.plan_.parameters)
+        sparse = self._sparse(inputs.n_features)
+        check_memory("screened", inputs.n_records, inputs.n_features, sparse=sparse)
+        return ScreenedRun(self.plan_.parameters, sparse)
 
     def _row_sparsity(self, n_features: int) -> int:
         self._check_given("row_sparsity")

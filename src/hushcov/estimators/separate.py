@@ -75,7 +75,7 @@ class SeparateCovariance(ScaledCovariance):
     positive_semidefinite : bool, default=False
         Project once more onto positive semidefinite matrices. Released eigenvalues are not
         negative, so that this only removes what rounding to integers did.
-    store_precision, assume_centered, random_state, ledger, dataset
+    store_precision, assume_centered, device, random_state, ledger, dataset
         As in `ScreenedCovariance`.
 
     Attributes
@@ -133,6 +133,7 @@ class SeparateCovariance(ScaledCovariance):
         positive_semidefinite: bool = False,
         store_precision: bool = True,
         assume_centered: bool = False,
+        device: str | None = None,
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
@@ -148,6 +149,7 @@ class SeparateCovariance(ScaledCovariance):
         self.positive_semidefinite = positive_semidefinite
         self.store_precision = store_precision
         self.assume_centered = assume_centered
+        self.device = device
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset

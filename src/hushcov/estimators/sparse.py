@@ -8,9 +8,17 @@ from typing import Any
 from hushcov._validation import check_choice
 from hushcov.estimators.runs import GaussianRun, MultiscaleRun, Run, ScreenedRun
 from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.gaussian import gaussian_parameters
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.planning import MECHANISMS, Comparison, compare, forecast, plan_screened
+from hushcov.planning import (
+    MECHANISMS,
+    Comparison,
+    check_memory,
+    compare,
+    forecast,
+    plan_screened,
+)
 from hushcov.postprocess import universal_threshold
 
 
@@ -39,12 +47,20 @@ class PrivateSparseCovariance(ScaledCovariance):
     positive_semidefinite : bool, default=False
         Whether to project the estimate, in units of the scales, on the positive semidefinite
         matrices, which fills in zeros.
+    sparse_output : "auto" or bool, default="auto"
+        Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
+        no `precision_`. "auto": above 10,000 features. Only the screened release selects
+        pairs, so that it is the one to run.
     store_precision : bool, default=True
         Whether to compute `precision_`.
     assume_centered : bool, default=False
         False: successive records are replaced by their difference over sqrt(2), which removes any
         mean and halves n; an odd last record is left out. The order of the rows should have nothing
         to do with their values. True: the records have mean zero.
+    device : str, optional
+        Where sums over the records are taken, by PyTorch's name for it: "cuda" is the first NVIDIA
+        card. The result is the same bit for bit. None: this computer's processor, or for a tensor
+        the device on which it lies. Needs the extra `hushcov[torch]`.
     random_state : None, int, RandomState or Generator
         None draws operating-system entropy. Anything else makes the noise predictable: it warns
         and marks the release as not private.
@@ -107,8 +123,10 @@ class PrivateSparseCovariance(ScaledCovariance):
         mechanism: str = "auto",
         scale_share: Any = "auto",
         positive_semidefinite: bool = False,
+        sparse_output: Any = "auto",
         store_precision: bool = True,
         assume_centered: bool = False,
+        device: str | None = None,
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
@@ -120,8 +138,10 @@ class PrivateSparseCovariance(ScaledCovariance):
         self.mechanism = mechanism
         self.scale_share = scale_share
         self.positive_semidefinite = positive_semidefinite
+        self.sparse_output = sparse_output
         self.store_precision = store_precision
         self.assume_centered = assume_centered
+        self.device = device
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
@@ -133,38 +153,56 @@ class PrivateSparseCovariance(ScaledCovariance):
         """
         return compare(self.public_inputs(n_records, n_features))
 
+    def chosen_mechanism(self, plan: Comparison) -> str:
+        """Which mechanism is run, given the predicted errors."""
+        auto = self.mechanism == "auto"
+        if not self._sparse(plan.inputs.n_features):
+            return plan.best.mechanism if auto else self.mechanism
+        if not auto and self.mechanism != "screened":
+            raise ParameterError(
+                f"mechanism must be 'screened' or 'auto' for sparse output, got {self.mechanism!r},"
+                " which releases every pair: change it, or pass sparse_output=False."
+            )
+        return "screened"
+
     def _row_sparsity(self, n_features: int) -> int:
         self._check_given("row_sparsity")
         return self.row_sparsity  # type: ignore[return-value]
 
     def _planned(self, inputs: ReleaseInputs) -> Run:
         check_choice("mechanism", self.mechanism, ("auto", *MECHANISMS))
+        sparse = self._sparse(inputs.n_features)
         self.plan_ = compare(inputs, refine=self.mechanism in ("auto", "multiscale"))
-        auto = self.mechanism == "auto"
-        chosen = self.plan_.best if auto else forecast(inputs, self.mechanism)
-        self.mechanism_ = chosen.mechanism
+        self.mechanism_ = self.chosen_mechanism(self.plan_)
+        auto = self.mechanism_ == self.plan_.best.mechanism
+        chosen = self.plan_.best if auto else forecast(inputs, self.mechanism_)
         self.detection_limit_ = chosen.detection_limit
+        check_memory(self.mechanism_, inputs.n_records, inputs.n_features, sparse=sparse)
         self._warn_if_hopeless(inputs, chosen)
-        return _RUNS[self.mechanism_](inputs)
+        return _RUNS[self.mechanism_](inputs, sparse)
 
 
-def _screened(inputs: ReleaseInputs) -> Run:
-    return ScreenedRun(plan_screened(inputs).parameters)
+def _screened(inputs: ReleaseInputs, sparse: bool) -> Run:
+    return ScreenedRun(plan_screened(inputs).parameters, sparse)
 
 
-def _gaussian(inputs: ReleaseInputs) -> Run:
+def _gaussian(inputs: ReleaseInputs, _: bool) -> Run:
     return GaussianRun(gaussian_parameters(inputs), 0.0)
 
 
-def _thresholded(inputs: ReleaseInputs) -> Run:
+def _thresholded(inputs: ReleaseInputs, _: bool) -> Run:
     parameters = gaussian_parameters(inputs)
     level = universal_threshold(parameters.noise_sd, inputs.n_records, inputs.n_features)
     return GaussianRun(parameters, level)
 
 
-_RUNS: dict[str, Callable[[ReleaseInputs], Run]] = {
+def _multiscale(inputs: ReleaseInputs, _: bool) -> Run:
+    return MultiscaleRun.planned(inputs)
+
+
+_RUNS: dict[str, Callable[[ReleaseInputs, bool], Run]] = {
     "screened": _screened,
     "gaussian-threshold": _thresholded,
     "gaussian": _gaussian,
-    "multiscale": MultiscaleRun.planned,
+    "multiscale": _multiscale,
 }

@@ -22,11 +22,18 @@ from hushcov.accounting import (
     Guarantee,
     calibrate_gaussian,
 )
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.release import Release
 from hushcov.noise import Entropy, check_entropy, rounded_normal
-from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
+from hushcov.records import (
+    FeatureGrid,
+    Progress,
+    RecordMap,
+    Records,
+    Statistics,
+    row_bounded_gram,
+)
 
 CLIPPINGS = ("row", "coordinate")
 
@@ -174,29 +181,94 @@ def gaussian_parameters(
     Neighbours: replace one record; no precondition. Nothing here depends on records. The events
     of the answer compose to at most (epsilon, delta); `docs/proofs/gaussian.md`, step 5.
     """
-    check_choice("clipping", clipping, CLIPPINGS)
+    row_norm = _checked_norm(clipping, row_norm)
     d = inputs.n_features
     mu = calibrate_gaussian(inputs.epsilon, inputs.delta, inputs.spent) * WITHIN  # proof: step 5
     cure = "it is a public bound on every coordinate, in units of its scale."
     radius = _RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
     if clipping == "coordinate":
-        if row_norm is not None:
-            raise ParameterError(
-                f"row_norm must be left out with clipping='coordinate', got {shown(row_norm)}: "
-                "use clipping='row'."
-            )
         half_width = _half_width(inputs, radius, radius * math.sqrt(d), mu)
         norm_bound = None
     else:
-        cure = "it is a public bound on the norm of every record, in units of the scales."
         norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
-        norm = min(check_real("row_norm", norm, above=0, cure=cure), radius * math.sqrt(d))
+        norm = min(norm, radius * math.sqrt(d))
         half_width = _half_width(inputs, radius, norm, mu)
-        norm_bound = max(1, math.floor(norm * half_width / radius))
+        norm_bound = _norm_in_steps(norm, d, radius, half_width)
     sigma, diagonal_sigma = noise_sigmas(d, half_width, norm_bound, mu)
     return GaussianParameters(
         inputs, clipping, radius, half_width, norm_bound, sigma, diagonal_sigma
     )
+
+
+def parameters_for_sums(
+    inputs: ReleaseInputs,
+    record_map: RecordMap,
+    *,
+    clipping: str = "row",
+    row_norm: float | None = None,
+) -> GaussianParameters:
+    """The least noise that the budget allows on sums whose map was fixed before.
+
+    Parameters
+    ----------
+    inputs : ReleaseInputs
+        Public inputs of the release: the number of records that were summed, and the budget.
+    record_map : RecordMap
+        Where the records were clipped. It may have been declared for another number of records,
+        or another budget: that costs accuracy, not privacy.
+    clipping, row_norm
+        What is declared of the map; refused if the map is another one.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. The noise follows from the map and the budget
+    alone; `docs/proofs/gaussian.md`, step 6.
+    """
+    row_norm = _checked_norm(clipping, row_norm)
+    grid, d, bound = record_map.grid, inputs.n_features, record_map.norm_bound
+    if not isinstance(grid, FeatureGrid):
+        raise DataError(
+            "statistics must be of features divided by their scales, got those of a multiscale "
+            "mechanism: sum the records with GaussianCovariance.partial_fit."
+        )
+    declared = (
+        bound if row_norm is None else _norm_in_steps(row_norm, d, grid.radius, grid.half_width)
+    )
+    if (bound is None) != (clipping == "coordinate") or bound != declared:
+        raise DataError(
+            f"statistics must have been clipped as declared (clipping={clipping!r}, "
+            f"row_norm={row_norm}), got radius {grid.radius:g}, half_width {grid.half_width} and "
+            f"norm_bound {bound}: release them with the parameters they were summed with."
+        )
+    mu = calibrate_gaussian(inputs.epsilon, inputs.delta, inputs.spent) * WITHIN
+    sigmas = noise_sigmas(d, grid.half_width, bound, mu)  # proof: step 6
+    if max(sigmas) > _LARGEST_SIGMA:
+        raise CapacityError(
+            f"epsilon {inputs.epsilon:g} and delta {inputs.delta:g} need more noise than integers "
+            f"hold on a grid of half width {grid.half_width}: use a larger budget, or sum the "
+            "records again with this one declared."
+        )
+    return GaussianParameters(inputs, clipping, grid.radius, grid.half_width, bound, *sigmas)
+
+
+def _checked_norm(clipping: str, row_norm: float | None) -> float | None:
+    """The declared bound on the norm of records, if there is one and it has a meaning."""
+    check_choice("clipping", clipping, CLIPPINGS)
+    if row_norm is None:
+        return None
+    if clipping == "coordinate":
+        raise ParameterError(
+            f"row_norm must be left out with clipping='coordinate', got {shown(row_norm)}: "
+            "use clipping='row'."
+        )
+    cure = "it is a public bound on the norm of every record, in units of the scales."
+    return check_real("row_norm", row_norm, above=0, cure=cure)
+
+
+def _norm_in_steps(norm: float, n_features: int, radius: float, half_width: int) -> int:
+    """A bound on the norm of a record in steps of the grid; none is longer than the last."""
+    norm = min(norm, radius * math.sqrt(n_features))
+    return max(1, math.floor(norm * half_width / radius))
 
 
 def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
@@ -279,8 +351,42 @@ def release_gaussian(
     gram = row_bounded_gram(
         records, grid, parameters.norm_bound, progress=progress
     )  # proof: step 1
+    return _noisy(gram, grid.feature_scale, parameters, guarantee, entropy)
+
+
+def release_gaussian_sums(
+    statistics: Statistics, parameters: GaussianParameters, entropy: Entropy
+) -> Release:
+    """Certify, and return the noisy sums of one or more sites.
+
+    Privacy
+    -------
+    See `certify_gaussian`; `docs/proofs/gaussian.md`, step 6. The map of the statistics must have
+    been fixed before any record was read, and every record must have been summed once.
+    """
+    parameters.inputs.check_size(statistics)
+    check_entropy(entropy)
+    guarantee = certify_gaussian(parameters, private=entropy.private)
+    grid, bound = statistics.grid, statistics.record_map.norm_bound
+    declared = parameters.radius, parameters.half_width, parameters.norm_bound
+    if not isinstance(grid, FeatureGrid) or (grid.radius, grid.half_width, bound) != declared:
+        raise DataError(  # proof: step 6
+            f"statistics must be clipped with radius, half_width and norm_bound {declared}, got "
+            f"{(grid.radius, grid.half_width, bound)}: use parameters_for_sums."
+        )
+    return _noisy(statistics.gram.copy(), grid.feature_scale, parameters, guarantee, entropy)
+
+
+def _noisy(
+    gram: npt.NDArray[np.int64],
+    feature_scale: npt.NDArray[np.float64],
+    parameters: GaussianParameters,
+    guarantee: Guarantee,
+    entropy: Entropy,
+) -> Release:
+    """Add the noise to the exact sums, in place."""
     gram += symmetric_noise(
-        entropy.generator, inputs.n_features, parameters.sigma, parameters.diagonal_sigma
+        entropy.generator, len(gram), parameters.sigma, parameters.diagonal_sigma
     )  # proof: step 4
     return Release(
         mechanism="gaussian",
@@ -288,7 +394,7 @@ def release_gaussian(
         unit=parameters.unit,
         guarantee=guarantee,
         parameters=parameters.to_dict(),
-        feature_scale=grid.feature_scale,
+        feature_scale=feature_scale,
         noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
     )
 
@@ -302,8 +408,7 @@ def symmetric_noise(
     draws = rounded_normal(generator, sigma, d * (d - 1) // 2)
     start = 0
     for i in range(d - 1):
-        noise[i, i + 1 :] = draws[start : start + d - 1 - i]
+        noise[i, i + 1 :] = noise[i + 1 :, i] = draws[start : start + d - 1 - i]
         start += d - 1 - i
-    noise += noise.T
     np.fill_diagonal(noise, rounded_normal(generator, diagonal_sigma, d))
     return noise

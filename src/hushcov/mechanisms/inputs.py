@@ -8,7 +8,7 @@ from typing import get_args
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Event, Gaussian, Guarantee, compose
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records import Records
+from hushcov.records import Records, Statistics
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
@@ -82,7 +82,7 @@ class ReleaseInputs:
         )
         _check_spent(self)
 
-    def check_size(self, records: Records) -> None:
+    def check_size(self, records: Records | Statistics) -> None:
         """Refuse records that are not as many, or not as wide, as was declared."""
         if (records.n_records, records.n_features) != (self.n_records, self.n_features):
             raise DataError(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.accounting import Guarantee
+from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +22,12 @@ class Release:
     a release is covered by its guarantee. `noise_sd` is the standard deviation of the noise of
     off-diagonal and of diagonal entries, in the unit of the data over the features' scales.
     `selected` has the rows and columns of the pairs that were released, None for all of them.
+    With `selected`, `integers` may be a sparse array (`scipy.sparse.csr_array`) whose stored
+    entries are the selected pairs and the diagonal; the other matrices are sparse then, too.
     """
 
     mechanism: str
-    integers: npt.NDArray[np.int64]
+    integers: Matrix
     unit: float
     guarantee: Guarantee
     parameters: Mapping[str, object]
@@ -32,20 +35,29 @@ class Release:
     noise_sd: tuple[float, float] | None = None
     selected: npt.NDArray[np.int64] | None = None
 
-    def covariance(self) -> npt.NDArray[np.float64]:
+    @property
+    def n_features(self) -> int:
+        """Number of rows and columns."""
+        return int(self.integers.shape[0])
+
+    def covariance(self) -> Matrix:
         """The released matrix in the unit of the data."""
-        matrix = np.multiply(self.integers, self.unit, dtype=np.float64)
+        matrix = self.integers.astype(np.float64)
+        matrix *= self.unit
         if self.feature_scale is not None:
-            # In one factor, which is the same above and below the diagonal.
-            matrix *= np.multiply.outer(self.feature_scale, self.feature_scale)
+            multiply_outer(matrix, self.feature_scale)
         return matrix
 
     @property
-    def released(self) -> npt.NDArray[np.bool_]:
+    def released(self) -> Matrix:
         """Where the release holds a value: selected pairs and the diagonal."""
+        d = self.n_features
         if self.selected is None:
-            return np.ones(self.integers.shape, dtype=bool)
-        mask = np.eye(len(self.integers), dtype=bool)
+            return np.ones((d, d), dtype=bool)
+        if is_sparse(self.integers):
+            ones = np.ones(self.selected.shape[1], dtype=bool)
+            return symmetric_sparse(tuple(self.selected), ones, np.ones(d, dtype=bool))
+        mask = np.eye(d, dtype=bool)
         rows, columns = self.selected
         mask[rows, columns] = mask[columns, rows] = True
         return mask
@@ -84,13 +96,23 @@ class Release:
         return (
             (self.mechanism, self.unit, self.guarantee, self.noise_sd)
             == (other.mechanism, other.unit, other.guarantee, other.noise_sd)
-            and _same(self.integers, other.integers)
+            and _same_matrix(self.integers, other.integers)
             and _same(self.feature_scale, other.feature_scale)
             and _same(self.selected, other.selected)
             and _plain(self.parameters) == _plain(other.parameters)
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays can change
+
+
+def _same_matrix(one: Matrix, other: Matrix) -> bool:
+    if is_sparse(one) != is_sparse(other):
+        return False
+    if not is_sparse(one):
+        return _same(one, other)
+    return bool(one.shape == other.shape) and all(
+        _same(getattr(one, name), getattr(other, name)) for name in ("indptr", "indices", "data")
+    )
 
 
 def _same(one: npt.NDArray[Any] | None, other: npt.NDArray[Any] | None) -> bool:

@@ -1,6 +1,7 @@
 """A release on disk: written whole or not at all, and verified when it is read.
 
-A release is a folder: `integers.npy`, `release.json` with everything else and with the size and
+A release is a folder: `integers.npy` (a matrix, or for a sparse release the values of the selected
+pairs and then the diagonal), `release.json` with everything else and with the size and
 SHA-256 checksum of every file, and `release.sha256` with the checksum of `release.json`. It is
 made under another name next to its place, forced to the disk, and moved there in one step.
 """
@@ -11,6 +12,7 @@ import ctypes
 import errno
 import hashlib
 import json
+import math
 import os
 import platform
 import secrets
@@ -41,11 +43,12 @@ from hushcov.mechanisms.release_schema import (
     describe,
     parse,
     rebuild,
+    stored_integers,
 )
 
 INTEGERS, DESCRIPTION, SEAL = "integers.npy", "release.json", "release.sha256"
 #: Everything that hushcov itself puts into the folder of a release.
-RELEASE_FILES = (INTEGERS, DESCRIPTION, SEAL, "covariance.npy", "heatmap.png")
+RELEASE_FILES = (INTEGERS, DESCRIPTION, SEAL, "covariance.npy", "covariance.npz", "heatmap.png")
 _MOST_DESCRIPTION = 2**30
 _MOST_SEAL = 1000
 _AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of Linux's renameat2
@@ -155,9 +158,9 @@ def _checked_description(release: Release, column_names: Sequence[str] | None) -
     """Describe the release, and make sure that it will be the same when it is read."""
     try:
         description = describe(release, column_names)
-        check_column_names(description["column_names"], len(release.integers))
+        check_column_names(description["column_names"], release.n_features)
         content = json.dumps(description, allow_nan=False)
-        same = rebuild(json.loads(content), release.integers) == release
+        same = rebuild(json.loads(content), stored_integers(release)) == release
     except DamagedReleaseError as error:
         raise ReleaseError(f"release cannot be written: {error}. Correct this field.") from None
     except (TypeError, ValueError, RecursionError):
@@ -217,7 +220,7 @@ def _fill(
     draft: Path, release: Release, description: dict[str, Any], attach: Attach | None
 ) -> None:
     with (draft / INTEGERS).open("wb") as file:
-        integers = np.ascontiguousarray(release.integers, dtype="<i8")
+        integers = np.ascontiguousarray(stored_integers(release), dtype="<i8")
         npy.write_array(file, integers, version=(1, 0), allow_pickle=False)
     if attach is not None:
         attach(draft)
@@ -356,7 +359,7 @@ def _opened(path: Path, name: str) -> Iterator[tuple[int, int]]:
 
 
 def _integers(content: bytearray) -> npt.NDArray[np.int64]:
-    """The matrix in the bytes of a .npy file; nothing is unpickled or allocated on its word."""
+    """The array in the bytes of a .npy file; nothing is unpickled or allocated on its word."""
     file = BytesIO(content)
     try:
         with warnings.catch_warnings():
@@ -367,13 +370,13 @@ def _integers(content: bytearray) -> npt.NDArray[np.int64]:
         _not_integers("has a damaged header")
     if version != (1, 0) or by_columns or dtype.str != "<i8":
         _not_integers("must hold 64-bit integers by rows, in version 1.0 of its format")
-    if len(shape) != 2 or shape[0] != shape[1] or min(shape) < 1:
-        _not_integers("must hold a square matrix")
+    if len(shape) not in (1, 2) or min(shape) < 1 or shape[0] != shape[-1]:
+        _not_integers("must hold a square matrix, or the values of pairs and the diagonal")
     start = file.tell()
-    if len(content) - start != 8 * shape[0] * shape[1]:
+    if len(content) - start != 8 * math.prod(shape):
         _not_integers("is longer or shorter than its header says")
-    matrix = np.frombuffer(content, dtype="<i8", offset=start).reshape(shape)
-    return matrix.astype(np.int64, copy=False)
+    integers = np.frombuffer(content, dtype="<i8", offset=start).reshape(shape)
+    return integers.astype(np.int64, copy=False)
 
 
 def _not_integers(reason: str) -> NoReturn:

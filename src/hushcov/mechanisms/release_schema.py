@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
 from hushcov.mechanisms.release import Release
+from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
 
 FORMAT = 1
 _FIELDS = (
@@ -32,7 +33,7 @@ def describe(release: Release, column_names: Sequence[str] | None = None) -> dic
         "private": release.guarantee.private,
         "mechanism": release.mechanism,
         "unit": release.unit,
-        "n_features": len(release.integers),
+        "n_features": release.n_features,
         "guarantee": release.guarantee.to_dict(),
         "parameters": dict(release.parameters),
         "feature_scale": None if scale is None else scale.tolist(),
@@ -40,6 +41,17 @@ def describe(release: Release, column_names: Sequence[str] | None = None) -> dic
         "selected": None if selected is None else selected.tolist(),
         "column_names": None if column_names is None else list(column_names),
     }
+
+
+def stored_integers(release: Release) -> IntArray:
+    """The integers as they are stored: a matrix, or the selected pairs and then the diagonal."""
+    if not is_sparse(release.integers):
+        return np.asarray(release.integers)
+    rows, columns = (
+        np.empty((2, 0), dtype=np.int64) if release.selected is None else release.selected
+    )
+    pairs = values_at(release.integers, rows, columns)
+    return np.concatenate([pairs, release.integers.diagonal()])
 
 
 def parse(content: bytes | bytearray) -> dict[str, Any]:
@@ -62,10 +74,11 @@ def parse(content: bytes | bytearray) -> dict[str, Any]:
 
 def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
     """Return the release that was described, or say which field cannot be right."""
-    d = len(integers)
-    _check_integers(integers)
-    if type(description["n_features"]) is not int or description["n_features"] != d:
-        _wrong("n_features", "the number of rows of integers.npy")
+    d = description["n_features"]
+    if type(d) is not int or not 0 < d <= len(integers):
+        _wrong("n_features", "the number of features of integers.npy")
+    selected = _selected(description["selected"], d)
+    matrix = _matrix(integers, selected, d)
     guarantee = _guarantee(description["guarantee"])
     if description["private"] is not guarantee.private:
         _wrong("private", "what the guarantee says")
@@ -82,15 +95,15 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
         noise_sd = tuple(_numbers("noise_sd", noise_sd, 2))
     release = Release(
         mechanism=mechanism,
-        integers=integers,
+        integers=matrix,
         unit=_unit(description["unit"]),
         guarantee=guarantee,
         parameters=parameters,
         feature_scale=scale,
         noise_sd=noise_sd,
-        selected=_selected(description["selected"], d),
+        selected=selected,
     )
-    if integers[~release.released].any():
+    if not is_sparse(matrix) and matrix[~release.released].any():
         _wrong("selected", "all pairs that have a value in integers.npy")
     return release
 
@@ -140,13 +153,20 @@ def check_column_names(names: object, n_features: int) -> None:
         _wrong("column_names", "as many as features")
 
 
-def _check_integers(integers: IntArray) -> None:
-    if integers.dtype != np.int64 or integers.ndim != 2 or integers.size == 0:
-        raise DamagedReleaseError("integers.npy must hold a matrix of 64-bit integers")
-    if integers.shape[0] != integers.shape[1]:
-        raise DamagedReleaseError("integers.npy must hold a square matrix")
+def _matrix(integers: IntArray, selected: IntArray | None, d: int) -> Matrix:
+    """The matrix that was stored, in the kind that it had."""
+    if integers.dtype != np.int64:
+        raise DamagedReleaseError("integers.npy must hold 64-bit integers")
+    if integers.ndim == 1:
+        n_pairs = len(integers) - d
+        if selected is None or selected.shape[1] != n_pairs:
+            _wrong("selected", "one pair for each value in integers.npy that is not a variance")
+        return symmetric_sparse((selected[0], selected[1]), integers[:n_pairs], integers[n_pairs:])
+    if integers.shape != (d, d):
+        _wrong("n_features", "the number of rows and of columns of integers.npy")
     if not np.array_equal(integers, integers.T):
         raise DamagedReleaseError("integers.npy must hold a symmetric matrix")
+    return integers
 
 
 def _guarantee(fields: object) -> Guarantee:

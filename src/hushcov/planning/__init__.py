@@ -11,6 +11,7 @@ from hushcov.planning.comparison import (
     smallest_n,
 )
 from hushcov.planning.gaussian import predict_gaussian
+from hushcov.planning.memory import check_memory, fit_memory, total_memory
 from hushcov.planning.multiscale import MultiscalePlan, plan_multiscale
 from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
 from hushcov.planning.screened import ScreenedPlan, plan_screened
@@ -24,7 +25,9 @@ __all__ = [
     "MultiscalePlan",
     "Reference",
     "ScreenedPlan",
+    "check_memory",
     "compare",
+    "fit_memory",
     "forecast",
     "multiscale_inputs",
     "plan_multiscale",
@@ -32,4 +35,5 @@ __all__ = [
     "predict_gaussian",
     "reference",
     "smallest_n",
+    "total_memory",
 ]

@@ -6,6 +6,14 @@ from hushcov.postprocess.intervals import (
     sampling_sd,
     thresholded_interval,
 )
+from hushcov.postprocess.matrices import (
+    Matrix,
+    is_sparse,
+    multiply_outer,
+    symmetric_sparse,
+    upper_pairs,
+    values_at,
+)
 from hushcov.postprocess.psd import project_psd
 from hushcov.postprocess.rules import (
     adaptive_lasso_threshold,
@@ -15,14 +23,20 @@ from hushcov.postprocess.rules import (
 from hushcov.postprocess.threshold import hard_threshold, universal_threshold
 
 __all__ = [
+    "Matrix",
     "adaptive_lasso_threshold",
     "detection_deviation",
     "hard_threshold",
+    "is_sparse",
+    "multiply_outer",
     "normal_interval",
     "project_psd",
     "sampling_sd",
     "scad_threshold",
     "soft_threshold",
+    "symmetric_sparse",
     "thresholded_interval",
     "universal_threshold",
+    "upper_pairs",
+    "values_at",
 ]

@@ -14,10 +14,15 @@ _STEPS = 60
 _REACH = 12.0  # standard deviations within which the ends of an interval are looked for
 
 
-def sampling_sd(covariance: FloatArray, n_records: float) -> FloatArray:
-    """Standard deviation of the entries of an empirical covariance of Gaussian records."""
-    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    return np.asarray(np.hypot(np.multiply.outer(scale, scale), covariance) / math.sqrt(n_records))
+def sampling_sd(
+    covariance: FloatArray, variances: tuple[FloatArray, FloatArray], n_records: float
+) -> FloatArray:
+    """Standard deviation of entries of an empirical covariance of Gaussian records.
+
+    `variances` are those of the two features of each entry.
+    """
+    one, other = (np.sqrt(np.maximum(variance, 0.0)) for variance in variances)
+    return np.asarray(np.hypot(one * other, covariance) / math.sqrt(n_records))
 
 
 def normal_interval(

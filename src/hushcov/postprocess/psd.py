@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.exceptions import DataError
+from hushcov.postprocess.matrices import row_blocks
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -42,9 +43,16 @@ def check_symmetric(matrix: FloatArray) -> FloatArray:
         )
     if not np.isfinite(array).all() or not is_symmetric(array):
         raise DataError("matrix must be finite and symmetric: pass (matrix + matrix.T) / 2.")
-    return np.asarray((array + array.T) / 2)
+    mean = array + array.T
+    mean /= 2
+    return mean
 
 
 def is_symmetric(array: FloatArray) -> bool:
-    """Whether a matrix is symmetric up to a few roundings."""
-    return np.allclose(array, array.T, rtol=1e-12, atol=0)
+    """Whether a matrix is symmetric up to a few roundings; a number is."""
+    if array.ndim != 2:
+        return True
+    return all(
+        np.allclose(array[rows], array[:, rows].T, rtol=1e-12, atol=0)
+        for rows in row_blocks(len(array))
+    )

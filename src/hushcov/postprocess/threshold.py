@@ -6,35 +6,52 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
+from hushcov.postprocess.matrices import Matrix, is_sparse, row_blocks
 from hushcov.postprocess.psd import check_symmetric, is_symmetric
 
 FloatArray = npt.NDArray[np.float64]
 
 
-def hard_threshold(matrix: FloatArray, threshold: float | FloatArray) -> FloatArray:
+def hard_threshold(matrix: Matrix, threshold: float | FloatArray) -> Matrix:
     """Return the matrix with off-diagonal entries of at most their threshold set to zero.
 
-    `threshold` is one number or a symmetric matrix of them. The diagonal is kept.
+    `threshold` is one number or, for a dense matrix, a symmetric matrix of them. The diagonal is
+    kept. A sparse matrix is returned without the entries that are set to zero.
 
     Privacy
     -------
     Post-processing: what is computed from a release is covered by its guarantee.
     """
-    matrix = check_symmetric(matrix)
+    if not is_sparse(matrix):
+        matrix = check_symmetric(matrix)
     levels = np.asarray(threshold, dtype=np.float64)
-    if levels.shape not in ((), matrix.shape):
+    shapes: tuple[tuple[int, ...], ...] = ((),) if is_sparse(matrix) else ((), matrix.shape)
+    if levels.shape not in shapes:
         raise ParameterError(
-            f"threshold must be a number or have the matrix's shape {matrix.shape}, got shape "
-            f"{levels.shape}: pass one of the two."
+            "threshold must be a number or have the shape of a dense matrix, here "
+            f"{matrix.shape}, got shape {levels.shape}: pass one of the two."
         )
     if not (levels >= 0).all() or not is_symmetric(levels):
         raise ParameterError("threshold must be nonnegative and symmetric: pass such a threshold.")
-    kept = np.abs(matrix) > np.maximum(levels, levels.T)
-    np.fill_diagonal(kept, True)
-    return np.where(kept, matrix, 0.0)
+    if is_sparse(matrix):
+        return _sparse_threshold(matrix, float(levels))
+    diagonal = matrix.diagonal().copy()
+    for rows in row_blocks(len(matrix)):
+        level = levels if levels.ndim == 0 else np.maximum(levels[rows], levels[:, rows].T)
+        matrix[rows][np.abs(matrix[rows]) <= level] = 0.0
+    np.fill_diagonal(matrix, diagonal)
+    return matrix
+
+
+def _sparse_threshold(matrix: Matrix, level: float) -> Matrix:
+    entries = matrix.tocoo()
+    kept = (np.abs(entries.data) > level) | (entries.row == entries.col)
+    where = entries.row[kept], entries.col[kept]
+    return sparse.csr_array((entries.data[kept], where), shape=matrix.shape)
 
 
 def universal_threshold(noise_sd: float, n_records: int, n_features: int) -> float:

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushcov._validation import check_integer, shown
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
+from hushcov.records.arrays import namespace
 from hushcov.records.source import Records, check_table
 from hushcov.records.wrapped import View, WrappedRecords
 
@@ -31,8 +31,9 @@ class DeviceRecords(WrappedRecords):
         torch = torch_module()
         try:
             self._device = str(torch.device(device))
-            torch.empty(1, device=self._device)
-        except (RuntimeError, AssertionError, TypeError):
+            # There and back again: a device may exist in name only, or have no doubles.
+            torch.ones(1, dtype=torch.float64, device=self._device).cpu()
+        except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError):
             raise ParameterError(
                 f"device must name one that PyTorch can use, got {shown(device)}: 'cuda' for an "
                 "NVIDIA card, or None for this computer's processor."
@@ -41,21 +42,21 @@ class DeviceRecords(WrappedRecords):
     def _blocks(self) -> Iterator[Any]:
         torch = torch_module()
         for rows in self._joined():
-            yield torch.from_numpy(rows).to(self._device)
+            yield torch.as_tensor(rows).to(self._device)
 
-    def _joined(self) -> Iterator[NDArray[np.float64]]:
+    def _joined(self) -> Iterator[Any]:
         """Blocks of the records, joined to such that pay the way to the device."""
         largest = max(1, _BLOCK_BYTES // (8 * self.n_features))
-        waiting: list[NDArray[np.float64]] = []
+        waiting: list[Any] = []
         n_rows = 0
         for block in self._records._blocks():
             if waiting and n_rows + len(block) > largest:
-                yield np.concatenate(waiting)
+                yield _joined(waiting)
                 waiting, n_rows = [], 0
             waiting.append(block)
             n_rows += len(block)
         if waiting:
-            yield np.concatenate(waiting)
+            yield _joined(waiting)
 
     def _view(self) -> View:
         return partial(DeviceRecords, device=self._device)
@@ -90,6 +91,11 @@ class TensorRecords(Records):
     def _blocks(self) -> Iterator[Any]:
         for start in range(0, self.n_records, self.block_rows):
             yield self._tensor[start : start + self.block_rows].to(self._double)
+
+
+def _joined(blocks: list[Any]) -> Any:
+    """Blocks of rows as one, which may be written to: PyTorch knows no other arrays."""
+    return namespace(blocks[0]).concatenate(blocks)
 
 
 def torch_module() -> Any:

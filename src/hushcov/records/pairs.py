@@ -55,3 +55,12 @@ class PairDifferences(WrappedRecords):
 
     def _view(self) -> View:
         return PairDifferences
+
+
+def is_paired(records: Records) -> bool:
+    """Whether these are differences of successive rows, whatever was made of them since."""
+    while isinstance(records, WrappedRecords):
+        if isinstance(records, PairDifferences):
+            return True
+        records = records._records
+    return False

@@ -21,8 +21,8 @@ Panel = Callable[[int, int], IntArray]
 
 # float32 holds every integer up to this size, and its matrix products take half the time.
 _LARGEST_EXACT_FLOAT32 = 2**24
-_PANEL_BYTES = 2**30  # of sums held in one pass over the records
-_STRIP = 2048  # rows of a matrix product that is converted at a time
+PANEL_BYTES = 2**30  # of sums held in one pass over the records
+STRIP = 2048  # rows of a matrix product that is converted at a time
 
 
 def sign_gram(
@@ -78,7 +78,7 @@ def pair_scores(panel: Panel, n_features: int, largest: int) -> npt.NDArray[Any]
     scores = np.empty(d * (d - 1) // 2, dtype=np.int32 if largest < 2**31 else np.int64)
     start = filled = 0
     while start < d - 1:
-        stop = min(d, start + max(1, _PANEL_BYTES // (8 * (d - start))))
+        stop = min(d, start + max(1, PANEL_BYTES // (8 * (d - start))))
         sums = panel(start, stop)
         for i in range(stop - start):
             row = sums[i, i + 1 :]
@@ -134,8 +134,8 @@ def _exact_panel(integers: npt.NDArray[np.float32], n_rows: int, largest_product
     panel = np.zeros((n_rows, d), dtype=np.int64)
     for first in range(0, len(integers), exact_rows):
         part = integers[first : first + exact_rows]
-        for top in range(0, n_rows, _STRIP):
-            left = part[:, top : min(top + _STRIP, n_rows)]
+        for top in range(0, n_rows, STRIP):
+            left = part[:, top : min(top + STRIP, n_rows)]
             # Of a matrix that fits in one strip BLAS computes one half only.
             right = part if left.shape[1] == d else part[:, top:]
             panel[top : top + left.shape[1], d - right.shape[1] :] += (left.T @ right).astype(

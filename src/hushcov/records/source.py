@@ -75,6 +75,7 @@ class Records(ABC):
             if total is None:
                 total = namespace(part).zeros_like(part)  # the function may reuse its array
             total += part
+            del part  # before the next one is made: a part may be as large as all else
             if progress is not None:
                 progress(len(block))
         assert total is not None, "a Records has at least one row"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.exceptions import DataError
+from hushcov.postprocess import Matrix, is_sparse
 from hushcov.report.backend import caption, new_figure
 
 if TYPE_CHECKING:
@@ -24,13 +26,13 @@ _MOST_CELLS = 400  # cells a panel can show side by side
 _CAPTION_WIDTH = 90
 
 
-def release_heatmap(correlation: FloatArray) -> Figure:
+def release_heatmap(correlation: Matrix) -> Figure:
     """Return a figure of released correlations, with a caption that says what to see."""
     check_square(correlation)
     figure = new_figure(7, 7.4)
     axes = figure.subplots()
     image = panel(axes, _condensed(correlation), colour_limit(correlation), "Released correlations")
-    d = len(correlation)
+    d = correlation.shape[0]
     image.set_extent((-0.5, d - 0.5, d - 0.5, -0.5))  # features are counted from 0
     axes.set_xlabel("feature")
     axes.set_ylabel("feature")
@@ -40,16 +42,18 @@ def release_heatmap(correlation: FloatArray) -> Figure:
     return figure
 
 
-def write_release_heatmap(path: str | Path, correlation: FloatArray) -> Path:
+def write_release_heatmap(path: str | Path, correlation: Matrix) -> Path:
     """Write `release_heatmap` as a PNG file, and return its path."""
     release_heatmap(correlation).savefig(path, format="png", dpi=150)
     return Path(path)
 
 
-def describe_release(correlation: FloatArray) -> str:
+def describe_release(correlation: Matrix) -> str:
     """Say what the figure of a release shows, from the matrix itself."""
-    d = len(correlation)
-    pairs, candidates = int(np.count_nonzero(np.triu(correlation, 1))), d * (d - 1) // 2
+    d = correlation.shape[0]
+    strips = _strips(correlation)
+    pairs = sum(int(np.count_nonzero(np.triu(strip, start + 1))) for start, strip in strips)
+    candidates = d * (d - 1) // 2
     if pairs == 0:
         return "What to see: no pair of features is shown as related; the diagonal stands alone."
     width = _cell_width(d)
@@ -62,16 +66,19 @@ def describe_release(correlation: FloatArray) -> str:
     )
 
 
-def colour_limit(*correlations: FloatArray) -> float:
+def colour_limit(*correlations: Matrix) -> float:
     """Return the value of the strongest colour.
 
     The diagonal may pass it: on a scale made for it, other correlations would all be pale.
     """
-    largest = max(float(np.abs(matrix).max(initial=0.0)) for matrix in correlations)
-    apart = max(
-        float(np.abs(matrix[~np.eye(len(matrix), dtype=bool)]).max(initial=0.0))
-        for matrix in correlations
-    )
+    diagonal = max(float(np.abs(matrix.diagonal()).max(initial=0.0)) for matrix in correlations)
+    apart = 0.0
+    for matrix in correlations:
+        for start, strip in _strips(matrix):
+            sizes = np.abs(strip)
+            np.fill_diagonal(sizes[:, start:], 0.0)
+            apart = max(apart, float(sizes.max()))
+    largest = max(diagonal, apart)
     return min(largest, 1.5 * apart) or largest or 1.0
 
 
@@ -98,7 +105,7 @@ def colour_bar(image: AxesImage, axes: list[Axes], *, shrink: float) -> None:
     bar.ax.locator_params(nbins=8)
 
 
-def check_square(matrix: FloatArray) -> None:
+def check_square(matrix: Matrix) -> None:
     """Refuse what is not a square matrix."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise DataError(f"correlations must be a square matrix, got shape {matrix.shape}.")
@@ -108,14 +115,25 @@ def _cell_width(d: int) -> int:
     return math.ceil(d / _MOST_CELLS)
 
 
-def _condensed(matrix: FloatArray) -> FloatArray:
+def _strips(matrix: Matrix) -> Iterator[tuple[int, FloatArray]]:
+    """As many rows at a time as make one row of cells, dense, each with the first one's number."""
+    d = matrix.shape[0]
+    width = _cell_width(d)
+    for start in range(0, d, width):
+        rows = matrix[start : start + width]
+        yield start, rows.toarray() if is_sparse(rows) else rows
+
+
+def _condensed(matrix: Matrix) -> FloatArray:
     """Keep the largest entry of each square of cells: averages would hide a sparse matrix."""
-    width = _cell_width(len(matrix))
-    if width == 1:
-        return matrix
-    cells = math.ceil(len(matrix) / width)
-    padded = np.zeros((cells * width, cells * width))
-    padded[: len(matrix), : len(matrix)] = matrix
-    squares = padded.reshape(cells, width, cells, width).swapaxes(1, 2).reshape(cells, cells, -1)
-    largest = np.abs(squares).argmax(axis=2)
-    return np.take_along_axis(squares, largest[:, :, None], axis=2)[:, :, 0]
+    d = matrix.shape[0]
+    width = _cell_width(d)
+    cells = math.ceil(d / width)
+    condensed = np.zeros((cells, cells))
+    for start, strip in _strips(matrix):
+        padded = np.zeros((width, cells * width))
+        padded[: len(strip), :d] = strip
+        squares = padded.reshape(width, cells, width).swapaxes(0, 1).reshape(cells, -1)
+        largest = np.abs(squares).argmax(axis=1)
+        condensed[start // width] = squares[np.arange(cells), largest]
+    return condensed

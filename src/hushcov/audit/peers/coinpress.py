@@ -76,7 +76,7 @@ class CoinPressTarget:
         def draw(generator: np.random.Generator) -> FloatArray:
             entropy = Entropy(generator, private=False)
             release = release_coinpress(records, scale, self.parameters, entropy)
-            return release.integers.ravel().astype(np.float64)
+            return np.ravel(release.integers).astype(np.float64)
 
         return draw
 

@@ -76,7 +76,7 @@ class EigenSamplingTarget:
                 release = mechanism.release_eigen_sampling(
                     records, scale, self.parameters, Entropy(generator, private=False)
                 )
-                return release.integers.ravel().astype(np.float64)
+                return np.ravel(release.integers).astype(np.float64)
 
             return draw
 

@@ -14,6 +14,7 @@ from hushcov.mechanisms.multiscale.mechanism import (
     Moments,
     Parameters,
     certify,
+    check_moments,
     grid_for,
     release_multiscale,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "Transcript",
     "calibrated_parameters",
     "certify",
+    "check_moments",
     "draft_schedule",
     "gate_correction",
     "grid_for",

@@ -17,10 +17,10 @@ from hushcov.mechanisms.multiscale.reconstruction import value_integers
 from hushcov.mechanisms.multiscale.transcript import sample_transcript
 from hushcov.mechanisms.release import Release
 from hushcov.noise import Entropy, check_entropy
-from hushcov.records import IntegerGrid, SecondMoments
+from hushcov.records import IntegerGrid, Statistics
 from hushcov.simulate import SimulatedMoments
 
-Moments = SecondMoments | SimulatedMoments
+Moments = Statistics | SimulatedMoments
 Parameters = TheoremParameters | CalibratedParameters
 
 
@@ -165,8 +165,8 @@ def _reconstruct(
     return schedule.integers(gates), schedule.unit
 
 
-def _statistic(moments: Moments, parameters: Parameters) -> npt.NDArray[np.float64]:
-    """The upper triangle of S in units of t_0, after checking that S is the declared one."""
+def check_moments(moments: Moments, parameters: Parameters) -> None:
+    """Refuse moments that are not of the declared size, or not on the grid of the parameters."""
     inputs = parameters.inputs
     if (moments.n_records, moments.n_features) != (inputs.n_records, inputs.n_features):
         raise DataError(
@@ -174,17 +174,24 @@ def _statistic(moments: Moments, parameters: Parameters) -> npt.NDArray[np.float
             f"declared, got {moments.n_records:,} and {moments.n_features}: recompute them, or "
             "declare their true size."
         )
-    upper = np.triu_indices(inputs.n_features)
+    if isinstance(moments, Statistics) and moments.grid != grid_for(parameters):  # proof: step 1
+        raise DataError(
+            f"moments must be on the grid with radius {parameters.clip_radius!r} and half width "
+            f"{grid_for(parameters).half_width}, which is that of {inputs.n_records:,} records, "
+            f"got {moments.grid!r}: compute them with second_moments(records, "
+            "estimator.grid(n_records, n_features)), or with the same estimator's partial_fit and "
+            "a total_records that is exact."
+        )
+
+
+def _statistic(moments: Moments, parameters: Parameters) -> npt.NDArray[np.float64]:
+    """The upper triangle of S in units of t_0, after checking that S is the declared one."""
+    check_moments(moments, parameters)
+    upper = np.triu_indices(parameters.inputs.n_features)
     t_0 = parameters.schedule.base_threshold
     if isinstance(moments, SimulatedMoments):
         return np.asarray(moments.covariance[upper] / t_0)
-    if moments.grid != grid_for(parameters):  # proof: step 1
-        raise DataError(
-            f"moments must be on the grid with radius {parameters.clip_radius!r} and half width "
-            f"{grid_for(parameters).half_width}, got {moments.grid!r}: compute them with "
-            "second_moments(records, estimator.grid(n_records, n_features))."
-        )
-    factor = moments.grid.step**2 / inputs.n_records / t_0
+    factor = moments.grid.step**2 / moments.n_records / t_0
     return np.asarray(moments.gram[upper] * factor)
 
 

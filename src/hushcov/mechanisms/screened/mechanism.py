@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from hushcov.mechanisms.screened.parameters import (
     sum_sigma,
 )
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top, rounded_normal
+from hushcov.postprocess import symmetric_sparse
 from hushcov.records import (
     FeatureGrid,
     ProductMap,
@@ -67,9 +69,13 @@ def release_screened(
     parameters: ScreenedParameters,
     entropy: Entropy,
     *,
+    sparse: bool = False,
     progress: Progress | None = None,
 ) -> Release:
     """Certify, screen, and release the values of the selected pairs and the diagonal.
+
+    With `sparse` the same integers come as a sparse matrix: nothing of size n_features^2 is left
+    after the screen.
 
     Privacy
     -------
@@ -90,7 +96,8 @@ def release_screened(
     sigma = sum_sigma(products.norm_bound, parameters.mu)  # proof: step 7
     sums = products.sum(records, progress=progress)  # proof: step 5
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
-    return _assemble(sums, products, sigma, parameters, guarantee)  # proof: step 9
+    release = _assemble(sums, products, sigma, parameters, guarantee)  # proof: step 9
+    return release if sparse else replace(release, integers=release.integers.toarray())
 
 
 def select_pairs(
@@ -199,20 +206,17 @@ def _assemble(
     parameters: ScreenedParameters,
     guarantee: Guarantee,
 ) -> Release:
-    """Undo weights, centre and shrinkage: post-processing of the noisy sums."""
+    """Undo weights, centre and shrinkage: post-processing of the noisy sums, in a sparse matrix."""
     n, d = parameters.inputs.n_records, parameters.inputs.n_features
     unit = n * parameters.integers_per_square
     n_pairs = len(products.rows)
     shrinkage = min(1.0, max(sums[-2] / (n * products.factor_range), 1e-3))
     # One unit for all: pairs are multiples of 1 / PAIR_WEIGHT, the diagonal of 1 / DIAGONAL_WEIGHT.
-    integers = np.zeros((d, d), dtype=np.int64)
     off_diagonal = sums[:n_pairs] * DIAGONAL_WEIGHT
-    integers[products.rows, products.columns] = off_diagonal
-    integers[products.columns, products.rows] = off_diagonal
     weight = PAIR_WEIGHT * DIAGONAL_WEIGHT
     centre = round(products.centre * n * weight * shrinkage)
     diagonal = sums[n_pairs : n_pairs + d] * PAIR_WEIGHT + centre
-    np.fill_diagonal(integers, diagonal)
+    pairs = products.rows, products.columns
     value = 1 / (weight * unit * shrinkage)
     value *= 1 + shrinking_bias(shrinkage, d)
     trace = float(diagonal.sum(dtype=np.float64)) * value
@@ -220,7 +224,7 @@ def _assemble(
     value *= _size_correction(sums, products, sigma, (trace, trace_sd), n)
     return Release(
         mechanism="screened",
-        integers=integers,
+        integers=symmetric_sparse(pairs, off_diagonal, diagonal),
         unit=value,
         guarantee=guarantee,
         parameters=parameters.to_dict() | {"shrinkage": shrinkage},

@@ -1,0 +1,228 @@
+"""An accelerator: bit identity with NumPy, the rate of the Gram stage, and a fit of many features.
+
+    python benchmarks/device.py --device cuda --output results/device.json
+
+The rate is set beside that of the bare product of the same blocks in doubles, in one run. Records
+are normal and are made on the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hushcov import PrivateSparseCovariance
+from hushcov.exceptions import SeededNoiseWarning
+from hushcov.metrics import support_recovery
+from hushcov.postprocess import symmetric_sparse
+from hushcov.records import (
+    ArrayRecords,
+    DeviceRecords,
+    FeatureGrid,
+    IntegerGrid,
+    PairDifferences,
+    ProductMap,
+    Records,
+    clipped_gram,
+    log2_histogram,
+    open_records,
+    row_bounded_gram,
+    second_moments,
+    sign_gram,
+)
+
+GROUP = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--features", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--fit-records", type=int, default=200_000)
+    parser.add_argument("--fit-features", type=int, default=50_000)
+    parser.add_argument("--output", type=Path, default=Path("results/device.json"))
+    arguments = parser.parse_args()
+    device = arguments.device
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else device
+    result: dict[str, object] = {"device": name, "torch": torch.__version__}
+    for part in (
+        lambda: {"identical": identical(device)},
+        lambda: {"identical fits": identical_fits(device)},
+        lambda: rates(device, arguments.records, arguments.features, arguments.rounds),
+        lambda: many_features(device, arguments.fit_records, arguments.fit_features),
+    ):
+        found = part()
+        print(json.dumps(found, indent=1), flush=True)
+        result |= found
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def hostile_rows(n_records: int = 20_001, n_features: int = 300) -> np.ndarray:
+    """Heavy tails, scales over decades, a constant feature and one that is often zero."""
+    generator = np.random.default_rng(0)
+    rows = generator.standard_t(3, size=(n_records, n_features))
+    rows *= np.exp(generator.normal(size=n_features))
+    rows[:, 3], rows[::7, 4] = 0.0, 0.0
+    return rows
+
+
+def statistics(rows: np.ndarray) -> dict[str, Callable[[Records], np.ndarray]]:
+    scale, d = np.abs(rows).mean(0), rows.shape[1]
+    fine, coarse = FeatureGrid(scale, 6.0, 20_000), FeatureGrid(scale, 1.5, 15)
+    products = ProductMap(
+        grid=FeatureGrid(scale, 6.0, 500),
+        rows=np.arange(d - 1),
+        columns=np.arange(1, d),
+        pair_weight=4,
+        diagonal_weight=3,
+        centre=2000,
+        norm_bound=60_000,
+        factor_range=1000,
+        size_range=1000,
+        size_cap=10**8,
+    )
+    return {
+        "bounded rows": lambda records: row_bounded_gram(records, fine, 60_000),
+        "bounded coordinates": lambda records: row_bounded_gram(records, fine, None),
+        "signs": lambda records: np.triu(sign_gram(records)),
+        "clipped": lambda records: np.triu(clipped_gram(records, coarse)),
+        "histogram": log2_histogram,
+        "products": products.sum,
+        "norms": products.norm_histogram,
+        "moments": lambda records: second_moments(records, IntegerGrid(4.0, 1000)).gram,
+    }
+
+
+def identical(device: str) -> dict[str, bool]:
+    """Whether every statistic of pair differences has the same bits as NumPy's."""
+    rows = hostile_rows()
+    tensor = torch.from_numpy(rows).to(device)
+    found = {}
+    for name, statistic in statistics(rows).items():
+        expected = statistic(PairDifferences(ArrayRecords(rows)))
+        others = (open_records(tensor), DeviceRecords(ArrayRecords(rows), device))
+        found[name] = all(
+            np.array_equal(statistic(PairDifferences(other)), expected) for other in others
+        )
+    return found
+
+
+def identical_fits(device: str) -> dict[str, bool]:
+    """Whether a seeded fit with device=... releases the same integers as one without."""
+    rows = hostile_rows()[:, :60]
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        for mechanism in ("screened", "gaussian-threshold", "multiscale"):
+            here, there = (
+                PrivateSparseCovariance(
+                    epsilon=1.0,
+                    delta=1e-6,
+                    row_sparsity=3,
+                    mechanism=mechanism,
+                    device=where,
+                    random_state=0,
+                ).fit(rows)
+                for where in (None, device)
+            )
+            found[mechanism] = bool(here.release_ == there.release_)
+    return found
+
+
+def rates(device: str, n_records: int, n_features: int, rounds: int) -> dict[str, object]:
+    """Time of the Gram and sign stages beside the bare product of the same blocks."""
+    rows = torch.empty((n_records, n_features), dtype=torch.float64, device=device)
+    for block in rows.split(20_000):
+        block.normal_()
+    records = open_records(rows)
+    grid = FeatureGrid(np.ones(n_features), 6.0, 3000)
+    bound = int(np.sqrt(n_features) * 500)
+
+    def product() -> None:
+        total = torch.zeros((n_features, n_features), dtype=torch.float64, device=device)
+        for block in rows.split(records.block_rows):
+            total += block.T @ block
+
+    stages = {
+        "product": product,
+        "bounded rows": lambda: row_bounded_gram(records, grid, bound),
+        "bounded coordinates": lambda: row_bounded_gram(records, grid, None),
+        "signs": lambda: sign_gram(records),
+    }
+    product()
+    times: dict[str, list[float]] = {name: [] for name in stages}
+    for _ in range(rounds):
+        for name, stage in stages.items():
+            times[name].append(seconds(device, stage))
+    operations = 2.0 * n_records * n_features**2
+    best = {name: min(values) for name, values in times.items()}
+    return {
+        "n_records": n_records,
+        "n_features": n_features,
+        "seconds": times,
+        "tera_operations_a_second": {name: operations / best[name] / 1e12 for name in best},
+        "share_of_the_bare_product": {name: best["product"] / best[name] for name in best},
+    }
+
+
+def many_features(device: str, n_records: int, n_features: int) -> dict[str, object]:
+    """A whole private fit with sparse output, of groups of five features, held as bytes."""
+    rows = torch.empty((n_records, n_features), dtype=torch.int8, device=device)
+    for block in rows.split(5_000):
+        shared = torch.randn((len(block), n_features // GROUP), device=device)
+        values = shared.repeat_interleave(GROUP, dim=1)
+        values += torch.randn(block.shape, device=device)
+        block.copy_(values.mul_(30 * 0.5**0.5).round_().clamp_(-127, 127))
+    estimator = PrivateSparseCovariance(
+        epsilon=1.0,
+        delta=1e-6,
+        row_sparsity=GROUP,
+        feature_scale=30.0,
+        sparse_output=True,
+        assume_centered=True,
+    )
+    taken = seconds(device, lambda: estimator.fit(rows))
+    truth = _groups(n_features)
+    found, true = support_recovery(estimator.covariance_, truth)
+    return {
+        "fit": {
+            "n_records": n_records,
+            "n_features": n_features,
+            "seconds": taken,
+            "mechanism": estimator.mechanism_,
+            "stored_entries": int(estimator.covariance_.nnz),
+            "pairs_found": found,
+            "of_those_true": true,
+            "largest_entry_error": float(abs(estimator.covariance_ / 900 - truth).max()),
+        }
+    }
+
+
+def _groups(n_features: int) -> object:
+    members = np.arange(n_features).reshape(-1, GROUP)
+    first, second = np.triu_indices(GROUP, 1)
+    pairs = members[:, first].ravel(), members[:, second].ravel()
+    return symmetric_sparse(pairs, np.full(len(pairs[0]), 0.5), np.ones(n_features))
+
+
+def seconds(device: str, action: Callable[[], object]) -> float:
+    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
+    wait()
+    start = time.perf_counter()
+    action()
+    wait()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

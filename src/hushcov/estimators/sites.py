@@ -1,0 +1,158 @@
+"""Estimators that read each record once: sums of several sites, released together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from hushcov._validation import check_integer
+from hushcov.estimators.base import PrivateCovariance
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.records import RecordMap, Records, Statistics, record_statistics
+
+_AFTER = (
+    "partial_fit must come before the release, and this {name} has released: sums with more "
+    "records are a new release, which is charged again. Call partial_fit on a new estimator "
+    "(sklearn.base.clone), and merge with statistics that were kept."
+)
+_PICKLED = (
+    "{name} must not be pickled or copied while it holds statistics, which are exact and not "
+    "private: keep them with statistics_.save(path), or release them with fit_statistics() first."
+)
+
+
+class SummedCovariance(PrivateCovariance):
+    """Base of estimators that release exact sums over records; not for use by itself."""
+
+    def partial_fit(self, X: Any, y: Any = None, *, total_records: int | None = None) -> Self:
+        """Add the records in `X` to the sums that `fit_statistics` releases.
+
+        Nothing is released and nothing is charged. The sums are `statistics_`: exact, NOT private,
+        as sensitive as the records themselves. Call it once for each part of the records, here or
+        at other sites, whose `statistics_` are merged (`Statistics.merge`). An estimator that has
+        released takes no more records, and `fit` starts anew without the sums.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features), path of a .npy file, or Records
+            Anything that `fit` takes. Where rows are taken in pairs (`assume_centered=False`), each
+            call pairs its own rows, and leaves out an odd last one.
+        y : ignored
+        total_records : int
+            Public number of rows that all calls at all sites are planned to have together.
+            Required in the first call: with the other parameters it decides how records are
+            clipped and rounded, which must be the same for all of them and fixed before any is
+            read. See `fit_statistics` on what happens if it turns out to be another number.
+        """
+        if hasattr(self, "release_"):
+            raise ParameterError(_AFTER.format(name=type(self).__name__))
+        earlier: Statistics | None = getattr(self, "statistics_", None)
+        declared: int | None = getattr(self, "total_records_", None)
+        with self._fresh():
+            records = self._open(X)
+            if earlier is not None:
+                self._check_features(records, earlier)
+            total = self._total(total_records, declared)
+            record_map = self._map_for(records, total)
+            if earlier is not None:
+                earlier.record_map.check_same(record_map)
+                record_map.check_room(earlier.n_records + records.n_records)
+            # Everything was fixed and checked from public numbers. Only now are records read.
+            site = record_statistics(records, record_map)
+            self.statistics_ = site if earlier is None else earlier.merge(site)
+            self.total_records_ = total
+        return self
+
+    @abstractmethod
+    def fit_statistics(self, statistics: Any = None) -> Self:
+        """Charge, and release the covariance of the records that were summed."""
+
+    @abstractmethod
+    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
+        """Certify what is declared, and return the map of the records that follows from it."""
+
+    def _map_for(self, records: Records, total: int) -> RecordMap:
+        if records.gaps:
+            raise ParameterError(
+                "drop_nulls must be left out with partial_fit: impute beforehand, or use fit of an "
+                "estimator that counts the complete records privately."
+            )
+        n_records = total if self.assume_centered else total // 2
+        names = getattr(self, "feature_names_in_", None)
+        return self._record_map(
+            n_records,
+            records.n_features,
+            paired=not self.assume_centered,
+            feature_names=None if names is None else tuple(str(name) for name in names),
+        )
+
+    def _total(self, total_records: object, declared: int | None) -> int:
+        """The planned number of rows, given now or in an earlier call."""
+        if total_records is None and declared is not None:
+            return declared
+        cure = (
+            "it is the public number of rows that all calls of partial_fit, at all sites, will "
+            "have together."
+        )
+        total = check_integer(
+            "total_records", total_records, at_least=1 if self.assume_centered else 2, cure=cure
+        )
+        if declared not in (None, total):
+            raise ParameterError(
+                f"total_records must be {declared:,} as in the first call, got {total:,}: leave it "
+                "out, or start with a new estimator."
+            )
+        return total
+
+    def _check_features(self, records: Records, earlier: Statistics) -> None:
+        if records.n_features != earlier.n_features:
+            # In the words scikit-learn uses for the same refusal.
+            raise DataError(
+                f"X has {records.n_features} features, but {type(self).__name__} is expecting "
+                f"{earlier.n_features} features as input, as in earlier calls: pass the same "
+                "columns."
+            )
+
+    def _held(self, statistics: object) -> Statistics:
+        """The statistics to release: those given, or those of `partial_fit`."""
+        self._check_flags("assume_centered")
+        if statistics is None:
+            statistics = getattr(self, "statistics_", None)
+        if statistics is None:
+            raise DataError(
+                f"statistics is required, and this {type(self).__name__} holds none: call "
+                "partial_fit first, or pass Statistics.load(path)."
+            )
+        if not isinstance(statistics, Statistics):
+            raise DataError(
+                f"statistics must be Statistics, got {type(statistics).__name__}: use partial_fit, "
+                "Statistics.load or hushcov.records.second_moments."
+            )
+        paired = statistics.record_map.paired
+        if paired == bool(self.assume_centered):
+            raise DataError(
+                f"statistics must be of {'rows' if paired else 'pairs of rows'} with "
+                f"assume_centered={self.assume_centered}, got those of "
+                f"{'pairs' if paired else 'rows'}: release them with the assume_centered they were "
+                "summed with."
+            )
+        return statistics
+
+    def _name_features(self, statistics: Statistics) -> None:
+        """Keep the number and the names of the features as `fit` does."""
+        self.n_features_in_ = statistics.n_features
+        names = statistics.record_map.feature_names
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # Sums that are not released yet are no estimate.
+        return hasattr(self, "release_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "statistics_"):
+            raise DataError(_PICKLED.format(name=type(self).__name__))
+        state: dict[str, Any] = super().__getstate__()
+        return state

@@ -1,0 +1,113 @@
+"""Sparse output: the same release and the same numbers as dense ones, in less memory."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from estimators.settings import RECORDS, fit, make
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov.estimators import scaled
+from hushcov.exceptions import ParameterError
+from hushcov.mechanisms import Release
+
+SPARSE = (ScreenedCovariance, PrivateSparseCovariance)
+MORE = {"mechanism": "screened"}
+
+
+def fits(cls, **changes):
+    """A dense fit and a sparse one with the same seed."""
+    changes |= MORE if cls is PrivateSparseCovariance else {}
+    return [fit(make(cls, sparse_output=kind, **changes), RECORDS) for kind in (False, True)]
+
+
+@pytest.mark.parametrize("cls", SPARSE)
+def test_everything_is_the_same(cls):
+    dense, thin = fits(cls)
+    assert sparse.issparse(thin.covariance_)
+    assert np.array_equal(thin.release_.integers.toarray(), dense.release_.integers)
+    assert np.array_equal(thin.covariance_.toarray(), dense.covariance_)
+    assert np.array_equal(thin.support_.toarray(), dense.support_)
+    assert np.array_equal(thin.release_.covariance().toarray(), dense.release_.covariance())
+    assert np.array_equal(thin.release_.released.toarray(), dense.release_.released)
+    assert thin.precision_ is None
+    pairs = [(thin.noise_sd_, dense.noise_sd_)]
+    pairs += zip(thin.covariance_interval(), dense.covariance_interval(), strict=True)
+    for ours, theirs in pairs:
+        stored = ours.toarray() != 0
+        assert np.array_equal(stored, ~np.isnan(theirs))
+        assert np.array_equal(ours.toarray()[stored], theirs[stored])
+
+
+def test_constant_features():
+    scale = np.ones(RECORDS.shape[1])
+    scale[3] = 0.0
+    dense, thin = fits(ScreenedCovariance, feature_scale=scale)
+    assert np.array_equal(thin.covariance_.toarray(), dense.covariance_)
+    assert not np.signbit(thin.covariance_.toarray()[3]).any()
+    assert not thin.covariance_.toarray()[3].any()
+
+
+def test_it_is_chosen_from_the_number_of_features(monkeypatch):
+    assert not sparse.issparse(fit(make(ScreenedCovariance), RECORDS).covariance_)
+    monkeypatch.setattr(scaled, "LARGEST_DENSE", 9)
+    for cls in SPARSE:
+        estimator = fit(make(cls), RECORDS)
+        assert sparse.issparse(estimator.covariance_)
+        assert estimator.release_.mechanism == "screened"
+
+
+def test_files(tmp_path):
+    _, thin = fits(ScreenedCovariance)
+    found = Release.read(thin.release_.write(tmp_path / "out"))
+    assert found == thin.release_
+    assert found != fits(ScreenedCovariance)[0].release_
+    stored = np.load(tmp_path / "out" / "integers.npy")
+    assert stored.shape == (thin.release_.selected.shape[1] + RECORDS.shape[1],)
+    assert np.array_equal(stored[-RECORDS.shape[1] :], thin.release_.integers.diagonal())
+
+
+def test_pickles_and_tables():
+    dense, thin = fits(ScreenedCovariance)
+    again = pickle.loads(pickle.dumps(thin))
+    assert again.release_ == thin.release_
+    assert np.array_equal(thin.labelled_covariance().to_numpy(), dense.labelled_covariance())
+    with pytest.raises(ParameterError, match="pandas"):
+        thin.labelled_covariance("polars")
+
+
+def test_there_is_no_precision():
+    _, thin = fits(ScreenedCovariance)
+    for call in (
+        thin.get_precision,
+        lambda: thin.score(RECORDS),
+        lambda: thin.mahalanobis(RECORDS),
+    ):
+        with pytest.raises(ParameterError, match="sparse_output"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sparse_output": "always"}, "sparse_output"),
+        ({"sparse_output": None}, "sparse_output"),
+        ({"sparse_output": 1}, "sparse_output"),
+        ({"sparse_output": True, "positive_semidefinite": True}, "positive_semidefinite"),
+    ],
+)
+def test_bad_choices(changes, words):
+    for cls in SPARSE:
+        with pytest.raises(ParameterError, match=words):
+            fit(make(cls, **changes), RECORDS)
+
+
+def test_mechanisms_that_release_all_pairs():
+    with pytest.raises(ParameterError, match="mechanism must be 'screened'"):
+        fit(make(PrivateSparseCovariance, sparse_output=True, mechanism="gaussian"), RECORDS)
+    assert (
+        not hasattr(GaussianCovariance(), "sparse_output") or not GaussianCovariance.sparse_output
+    )

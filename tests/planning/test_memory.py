@@ -1,0 +1,90 @@
+"""Predicted memory against what a fit allocates."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from estimators.settings import fit
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov.exceptions import CapacityError
+from hushcov.planning import MECHANISMS, check_memory, fit_memory, memory, total_memory
+
+D, N = 1200, 4500
+PUBLIC = {
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "row_sparsity": 5,
+    "feature_scale": 1.0,
+    "assume_centered": True,
+    "store_precision": False,
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(0).standard_normal((N, D))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sparse"),
+    [("screened", False), ("screened", True), ("gaussian", False), ("multiscale", False)],
+)
+def test_what_a_fit_allocates_is_what_was_predicted(rows, mechanism, sparse):
+    estimator = PrivateSparseCovariance(**PUBLIC, mechanism=mechanism, sparse_output=sparse)
+    fit(estimator, rows[:, :60], hopeless=True)  # compiled code is not counted
+    estimator.plan(N, D)
+    tracemalloc.start()
+    fit(estimator, rows, hopeless=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    blocks = memory._BLOCKS * 2048 * D * 8  # these rows are in memory: no block is made
+    predicted = fit_memory(mechanism, N, D, sparse=sparse) - memory._PROCESS - blocks
+    assert peak < predicted < peak + memory._FIXED + 0.25 * peak
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_memory_grows_with_the_square_of_features_and_not_with_records(mechanism):
+    small, large = (fit_memory(mechanism, 10**6, d) for d in (50_000, 100_000))
+    assert large / small == pytest.approx(4, rel=0.15)
+    assert fit_memory(mechanism, 10**9, 50_000) == fit_memory(mechanism, 100, 50_000)
+
+
+def test_sparse_output_of_many_features_fits_where_dense_does_not():
+    assert fit_memory("screened", 10**6, 50_000, sparse=True) < 12e9
+    assert fit_memory("screened", 10**6, 50_000) > 50e9
+    assert fit_memory("gaussian", 10**6, 10_000) < 5e9
+
+
+def test_a_fit_that_does_not_fit_is_refused_before_anything_is_read(monkeypatch):
+    monkeypatch.setattr(memory, "total_memory", lambda: 10**8)
+
+    rows = np.full((100, 20), np.nan)  # reading them would be another error
+    for estimator in (
+        PrivateSparseCovariance(**PUBLIC),
+        ScreenedCovariance(**PUBLIC),
+        GaussianCovariance(**PUBLIC),
+    ):
+        with pytest.raises(
+            CapacityError, match=r"20 features need .* GB .* Nothing was spent"
+        ):
+            fit(estimator, rows, hopeless=True)
+
+
+def test_what_the_system_says(monkeypatch, tmp_path):
+    physical = total_memory()
+    assert physical > 10**8
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(memory, "_CONTAINER_LIMIT", limit)
+    for text, expected in (("max\n", None), ("123456789\n", 123456789), ("9" * 30, None)):
+        limit.write_text(text)
+        assert memory.total_memory() == (expected or max(physical, memory.total_memory()))
+    monkeypatch.setattr(memory.os, "sysconf", _refuse)
+    assert memory.total_memory() is None
+    check_memory("gaussian", 10, 10**6)
+
+
+def _refuse(name):
+    raise ValueError
