@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test format clean
+.PHONY: install browser demo test format clean
 
 install: .venv/installed
 
@@ -11,10 +11,17 @@ install: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
+# Tests open the pages that hushcov writes in Chromium. Elsewhere than on Debian, set CHROMIUM.
+browser:
+	test -n "$$CHROMIUM" || command -v chromium >/dev/null || { \
+	  root=$$(test "$$(id -u)" = 0 || echo sudo); \
+	  $$root apt-get update -qq && \
+	  $$root apt-get install -qq -y --no-install-recommends chromium >/dev/null; }
+
 demo: install
 	$(BIN)/hushcov demo
 
-test: install
+test: install browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -72,6 +72,11 @@ def command(
     screened-clipped, screened-quantile, gaussian-row, gaussian-coordinate, scales,
     row-top-k, separate-gauss, separate-eigen, separate-paper, separate-adaptive,
     coinpress, coinpress-paper, eigen-sampling.
+
+    \b
+    Examples:
+      hushcov audit all --quick
+      hushcov audit screened --figure audit.png
     """
     if quick and runs is not None:
         raise ParameterError("quick cannot be given together with --runs: leave one of them out.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from pathlib import Path
@@ -16,6 +17,7 @@ from hushcov.cli.output import console
 from hushcov.cli.progress import busy
 from hushcov.cli.story import (
     Simulated,
+    against_truth,
     tell_data,
     tell_entries,
     tell_files,
@@ -76,6 +78,9 @@ _RIVALS = ("gaussian-threshold", "gaussian")
     metavar="FOLDER",
     help="Where the heat map and the release are written.",
 )
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON, the story on standard error."
+)
 def command(
     n_features: int,
     row_sparsity: int,
@@ -83,12 +88,18 @@ def command(
     model: str,
     seed: int | None,
     output: Path,
+    as_json: bool,
 ) -> None:
     """See a private release of simulated records, in a few seconds.
 
     Draws records from a known sparse covariance, with means and scales that nobody is told, plans
     and fits them as 'hushcov plan' and 'hushcov fit' would, and compares the release with the
     truth and with simpler mechanisms. Then, in short, the paper's theorem at its own constants.
+
+    \b
+    Examples:
+      hushcov demo
+      hushcov demo --features 1000 --records 300000 --model block -o large-demo
     """
     seeds = _seeds(seed)
     estimator = PrivateSparseCovariance(
@@ -101,7 +112,7 @@ def command(
     cure = "differences of pairs need two records."
     check_integer("n_records", n_records, at_least=2, cure=cure)
     estimator.public_inputs(n_records // 2, n_features)  # refuses what is out of range
-    out = console()
+    out = console(stderr=as_json)
     with reserved(output, replace_simulated=True):
         with busy("drawing records"):
             data = _simulate(model, n_features, row_sparsity, n_records, seeds[1])
@@ -117,8 +128,19 @@ def command(
         ]
         tell_release(out, data, [estimator, *rivals], seconds)
         tell_entries(out, data, estimator)
-        tell_theorem(out, EPSILON, DELTA, seeds[2:])
+        theorem_error = tell_theorem(out, EPSILON, DELTA, seeds[2:])
         tell_files(out, output, data, estimator)
+    if as_json:
+        result = {
+            "model": model,
+            "n_records": n_records,
+            "n_features": n_features,
+            "row_sparsity": row_sparsity,
+            "output": str(output),
+            "releases": [against_truth(data, each) for each in (estimator, *rivals)],
+            "theorem_error": theorem_error,
+        }
+        click.echo(json.dumps(result, indent=1, allow_nan=False))
 
 
 def _seeds(seed: int | None) -> list[int]:

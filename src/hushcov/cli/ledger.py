@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,12 @@ def command(ctx: click.Context) -> None:
 
     Promise a total once; every release is charged to it before any record is read, and refused
     when all releases together would cost more than was promised.
+
+    \b
+    Example:
+      hushcov ledger init budget.db --dataset patients --epsilon 1 --delta 1e-6
+      hushcov fit patients.npy --epsilon 0.5 --delta 1e-7 --row-sparsity 5 \\
+        --ledger budget.db --dataset patients
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -55,7 +61,8 @@ def command(ctx: click.Context) -> None:
 @_DATASET
 @_EPSILON
 @_DELTA
-def init(file: Path, dataset: str, epsilon: float, delta: float) -> None:
+@_JSON
+def init(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool) -> None:
     """Promise a total budget for a dataset, in a new file or one that exists.
 
     \b
@@ -64,7 +71,7 @@ def init(file: Path, dataset: str, epsilon: float, delta: float) -> None:
     """
     ledger = Ledger(file)
     ledger.open_dataset(dataset, epsilon, delta)
-    _print_statement(console(), ledger.statement(dataset))
+    _report([ledger.statement(dataset)], as_json)
 
 
 @command.command(cls=Command)
@@ -72,14 +79,19 @@ def init(file: Path, dataset: str, epsilon: float, delta: float) -> None:
 @_DATASET
 @_EPSILON
 @_DELTA
-def change(file: Path, dataset: str, epsilon: float, delta: float) -> None:
+@_JSON
+def change(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool) -> None:
     """Promise another total for a dataset; the ledger keeps both.
 
     A larger total weakens what was promised before. A total below what is spent is refused.
+
+    \b
+    Example:
+      hushcov ledger change budget.db --dataset patients --epsilon 2 --delta 1e-6
     """
     ledger = Ledger(file)
     ledger.change_budget(dataset, epsilon, delta)
-    _print_statement(console(), ledger.statement(dataset))
+    _report([ledger.statement(dataset)], as_json)
 
 
 @command.command(cls=Command)
@@ -120,10 +132,18 @@ def charge(
 @click.option("--dataset", metavar="NAME", help="Show this dataset only.")
 @_JSON
 def show_command(file: Path, dataset: str | None, as_json: bool) -> None:
-    """Show what was promised, what is spent, what is left, and every charge."""
+    """Show what was promised, what is spent, what is left, and every charge.
+
+    \b
+    Example:
+      hushcov ledger show budget.db --dataset patients
+    """
     ledger = Ledger(file)
     names = ledger.datasets() if dataset is None else (dataset,)
-    statements = [ledger.statement(name) for name in names]
+    _report([ledger.statement(name) for name in names], as_json)
+
+
+def _report(statements: Sequence[Statement], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"datasets": [_as_json(each) for each in statements]}, indent=1))
         return

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from hushcov._version import __version__
 from hushcov.cli.errors import ANSWERED, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, exit_code, one_line
@@ -18,13 +19,14 @@ from hushcov.cli.errors import ANSWERED, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, e
 COMMANDS = {
     "demo": "See a private release of simulated records, in a few seconds.",
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
-    "fit": "Release the covariance of the records in a .npy file.",
+    "fit": "Release the covariance of the records in .npy, Parquet, Arrow or CSV files.",
     "show": "Verify a release on disk, and say what it is and what it promises.",
     "params": "Every public quantity of the paper's theorem, and how many records it needs.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
     "verify": "Check the theorem, claim by claim, at its own constants.",
     "audit": "Attack every mechanism, and compare what leaks with what it claims.",
     "bench": "Measure every estimator on the same simulated records, and draw the figures.",
+    "completion": "Print the script by which a shell completes commands and options.",
 }
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()
@@ -44,6 +46,13 @@ class CommandGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"hushcov.cli.{cmd_name}").command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names of commands without importing them, and options as usual."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        found = (item for item in COMMANDS.items() if item[0].startswith(incomplete))
+        return [CompletionItem(name, help=meaning) for name, meaning in found]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

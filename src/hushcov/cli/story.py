@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -116,12 +117,25 @@ def _against_truth(data: Simulated, estimators: Sequence[PrivateSparseCovariance
     for title in ("predicted\nerror", "measured\nerror", "pairs\nfound", "pairs\nmissed", "false"):
         table.add_column(title, justify="right", no_wrap=True, vertical="bottom")
     for each in estimators:
-        plans = {forecast.mechanism: forecast for forecast in each.plan_.forecasts}
-        predicted = plans[each.mechanism_].predicted_error[data.model]
-        counts = (f"{count:,}" for count in data.pairs(each.covariance_))
-        measured = data.error(each.covariance_)
-        table.add_row(each.mechanism_, number(predicted, 2), number(measured, 2), *counts)
+        found = against_truth(data, each)
+        errors = (number(found[name], 2) for name in ("predicted_error", "measured_error"))
+        counts = (f"{found[name]:,}" for name in ("pairs_found", "pairs_missed", "false_pairs"))
+        table.add_row(each.mechanism_, *errors, *counts)
     return table
+
+
+def against_truth(data: Simulated, estimator: PrivateSparseCovariance) -> dict[str, Any]:
+    """What was predicted of a release, and what came out, as plain, JSON-ready data."""
+    plans = {forecast.mechanism: forecast for forecast in estimator.plan_.forecasts}
+    hits, missed, false = data.pairs(estimator.covariance_)
+    return {
+        "mechanism": estimator.mechanism_,
+        "predicted_error": plans[estimator.mechanism_].predicted_error[data.model],
+        "measured_error": data.error(estimator.covariance_),
+        "pairs_found": hits,
+        "pairs_missed": missed,
+        "false_pairs": false,
+    }
 
 
 def tell_entries(out: Console, data: Simulated, estimator: PrivateSparseCovariance) -> None:

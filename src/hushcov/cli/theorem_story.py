@@ -24,8 +24,11 @@ FloatArray = npt.NDArray[np.float64]
 FEATURES, ROW_SPARSITY, TARGET_ERROR, FAILURE_PROBABILITY = 100, 5, 0.25, 0.1
 
 
-def tell_theorem(out: Console, epsilon: float, delta: float, seeds: Sequence[int]) -> None:
-    """Run the theorem at the fewest records for which it proves accuracy, on drawn moments."""
+def tell_theorem(out: Console, epsilon: float, delta: float, seeds: Sequence[int]) -> float:
+    """Run the theorem at the fewest records for which it proves accuracy, on drawn moments.
+
+    Return the error.
+    """
     parameters = _parameters(epsilon, delta)
     inputs, tests = parameters.inputs, sum(parameters.candidates)
     truth = sparse_covariance("random", FEATURES, ROW_SPARSITY, random_state=seeds[0])
@@ -59,6 +62,7 @@ def tell_theorem(out: Console, epsilon: float, delta: float, seeds: Sequence[int
         ),
     )
     paragraph(out, "\n'hushcov verify' checks the theorem claim by claim.")
+    return error
 
 
 def _parameters(epsilon: float, delta: float) -> TheoremParameters:

@@ -146,6 +146,10 @@ def command(
     Second moments are drawn from their exact law (Gaussian records), so that the mechanism
     really runs at 1e10 to 1e17 records. Every number is computed in two ways, and a claim holds
     if both keep its bound. The exit code is 0 if every claim holds and 1 otherwise.
+
+    \b
+    Example:
+      hushcov verify --features 20,100 --runs 20 --figure verify.png
     """
     check_integer("runs", runs, at_least=1, cure="30 runs show a frequency of 0.9.")
     check_integer("seed", seed, at_least=0, cure="leave it out for the default.")

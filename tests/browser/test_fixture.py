@@ -1,0 +1,29 @@
+"""The fixture itself: it opens pages, and tells what they complain of."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_opens_a_page(open_page, tmp_path):
+    (tmp_path / "a.html").write_text("<!doctype html><title>t</title><p id=a>hello")
+    page = open_page(tmp_path / "a.html")
+    assert page.inner_text("#a") == "hello"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "<script>console.error('x')</script>",
+        "<script>throw new Error('x')</script>",
+        "<img src='http://example.invalid/a.png'>",
+    ],
+)
+def test_faults_are_noticed(browser, tmp_path, fault):
+    from browser.conftest import open_page as fixture
+
+    (tmp_path / "a.html").write_text(f"<!doctype html><title>t</title>{fault}")
+    steps = fixture.__wrapped__(browser)
+    next(steps)(tmp_path / "a.html")
+    with pytest.raises(AssertionError):
+        next(steps)

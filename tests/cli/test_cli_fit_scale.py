@@ -1,0 +1,86 @@
+"""`hushcov fit` and `plan` at size: sparse output, devices, and memory."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from hushcov.cli import forecasts, sparse_job
+from hushcov.estimators import scaled
+from hushcov.mechanisms import Release
+from hushcov.planning import fit_memory, memory
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
+
+
+@pytest.fixture
+def data(tmp_path):
+    np.save(tmp_path / "x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000))
+    return tmp_path / "x.npy"
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """As if more than five features were many."""
+    for module in (scaled, sparse_job, forecasts):
+        monkeypatch.setattr(module, "LARGEST_DENSE", 5)
+
+
+def test_many_features_are_written_as_a_sparse_matrix(run, data, tmp_path, many):
+    result = run("fit", data, *PUBLIC, "-o", "out")
+    assert result.exit_code == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert "covariance.npz" in names
+    assert "covariance.npy" not in names
+    assert "covariance.npz" in result.stdout
+    estimate, release = sparse.load_npz("out/covariance.npz"), Release.read("out")
+    assert sparse.issparse(release.integers)
+    shown = estimate.toarray() != 0
+    assert np.array_equal(estimate.toarray()[shown], release.covariance().toarray()[shown])
+    assert "(0, 1)" in str(estimate) or estimate.nnz >= 6
+    verified = json.loads(run("show", "out", "--json").stdout)
+    assert verified["released_pairs"] == release.selected.shape[1]
+    assert verified["largest_pairs"]
+    again = run("fit", data, *PUBLIC, "-o", "out")
+    assert again.exit_code == 6
+
+
+def test_only_the_screened_release_is_run_with_many_features(run, refused, data, many):
+    assert json.loads(run("fit", data, *PUBLIC, "--json").stdout)["mechanism"] == "screened"
+    message = refused(2, "fit", data, *PUBLIC, "--mechanism", "gaussian", "-o", "b")
+    assert "sparse output" in message
+
+
+def test_devices(run, refused, data):
+    assert run("fit", data, *PUBLIC, "--device", "cpu").exit_code == 0
+    assert "device must name one" in refused(2, "fit", data, *PUBLIC, "--device", "x", "-o", "b")
+
+
+def test_memory_is_announced_and_reported(run, data):
+    result = run("fit", data, *PUBLIC)
+    words = " ".join(result.stdout.split())
+    assert "memory about 36" in words
+    assert "in use" in words
+    result = json.loads(run("fit", data, *PUBLIC, "-o", "b", "--json").stdout)
+    expected = fit_memory(result["mechanism"], 2_000, 6)
+    assert result["predicted_memory_bytes"] == expected
+    assert result["peak_memory_bytes"] > 5e7
+
+
+def test_memory_in_the_plan(run):
+    size = ("--features", 10_000, *PUBLIC, "--records", 100_000)
+    chosen = ("--mechanism", "screened", "--mechanism", "gaussian")
+    words = " ".join(run("plan", *size, *chosen).stdout.split())
+    assert "Memory of a fit, whatever the number of records: screened 3.2" in words
+    (plan,) = json.loads(run("plan", *size, *chosen, "--json").stdout)["plans"]
+    for each in plan["forecasts"]:
+        assert each["memory_bytes"] == fit_memory(each["mechanism"], 50_000, 10_000)
+
+
+def test_what_does_not_fit_in_memory_is_refused(refused, data, monkeypatch):
+    monkeypatch.setattr(memory, "total_memory", lambda: 10**8)
+    assert "0.1 GB are there" in refused(5, "fit", data, *PUBLIC)
