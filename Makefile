@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install browser demo test format clean
+.PHONY: install browser demo docs test package format clean
 
 install: .venv/installed
 
@@ -21,12 +21,24 @@ browser:
 demo: install
 	$(BIN)/hushcov demo
 
+# A folder of files that need no network: open build/docs/index.html.
+docs: install
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --fresh-env \
+	  -d build/docs-cache docs build/docs
+
 test: install browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+# Wheel and sdist in dist/, and the wheel installed into an empty environment and tried there.
+package: install
+	$(BIN)/python tests/distribution/building.py dist
+	rm -rf build/package && $(PYTHON) -m venv build/package
+	build/package/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/package/bin/python tests/distribution/smoke.py
 
 format: install
 	$(BIN)/ruff check --fix .

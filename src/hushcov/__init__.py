@@ -44,3 +44,7 @@ def __getattr__(name: str) -> Any:
         module = _ELSEWHERE.get(name, "hushcov.estimators")
         return getattr(import_module(module), name)
     raise AttributeError(f"module 'hushcov' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

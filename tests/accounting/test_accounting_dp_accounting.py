@@ -1,4 +1,4 @@
-"""Agreement with Google's dp-accounting, in both directions, on 200 random compositions.
+"""Agreement with Google's dp-accounting, in both directions, on 120 random compositions.
 
 From below: the truth. Every event is played by a mechanism that has it (a Gaussian, randomised
 response, randomised response that sometimes tells all, a binary choice), and dp-accounting
@@ -45,7 +45,7 @@ def random_events(seed):
     return events or [Pure(0.1)]
 
 
-COMPOSITIONS = [random_events(seed) for seed in range(200)]
+COMPOSITIONS = [random_events(seed) for seed in range(120)]
 
 
 def spread(events):
@@ -97,7 +97,7 @@ def reference(events, interval, pessimistic):
     return total
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(6))
 def test_no_bound_claims_less_than_the_truth(block):
     for events in COMPOSITIONS[20 * block : 20 * block + 20]:
         truth = reference(events, spread(events) / 200, pessimistic=False)
@@ -111,7 +111,7 @@ def test_no_bound_claims_less_than_the_truth(block):
             assert truth.get_delta_for_epsilon(1.0) <= bound.delta + 1e-12, (bound, events)
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(6))
 def test_the_best_bound_is_no_worse_than_dp_accountings(block):
     """Within 0.1 % and a millionth, where both know every event's distribution."""
     for events in COMPOSITIONS[20 * block : 20 * block + 20]:
@@ -141,7 +141,7 @@ def test_renyi_agrees_with_the_rdp_accountant_both_ways():
         ours = RenyiCurve(readings(known)[0]).epsilon_at(DELTA)
         assert theirs * 0.99 <= ours <= theirs * (1 + 1e-9)
         compared += 1
-    assert compared > 150
+    assert compared > 90
 
 
 def test_mu_is_used_once_not_twice():

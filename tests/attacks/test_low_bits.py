@@ -45,7 +45,7 @@ EPSILON, DELTA = 0.5, 1e-6
 ALLOWED = (math.exp(EPSILON) - 1 + 2 * DELTA) / (math.exp(EPSILON) + 1)
 N, D = 50, 30
 UPPER = np.triu_indices(D)
-RUNS = 500
+RUNS = 300
 
 
 def neighbours():

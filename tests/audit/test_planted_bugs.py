@@ -52,11 +52,11 @@ def replace_noise(monkeypatch, noise):
 @pytest.mark.parametrize(
     ("mechanism", "pair", "runs"),
     [
-        ("gaussian-row", "sign flips", 2000),
-        ("gaussian-coordinate", "flips among others", 2000),
+        ("gaussian-row", "sign flips", 1200),
+        ("gaussian-coordinate", "flips among others", 1200),
         ("scales", "octaves", 4000),  # 3 becomes 2, not 1.5
         ("screened", "values, sign flips", 2000),
-        ("screened-quantile", "values, sign flips", 2000),
+        ("screened-quantile", "values, sign flips", 1200),
     ],
 )
 def test_noise_halved(monkeypatch, mechanism, pair, runs):
@@ -98,7 +98,7 @@ def test_norm_clipping_skipped_by_the_gaussian(monkeypatch):
 
     for module in (gaussian, hushcov.audit.targets):
         monkeypatch.setattr(module, "row_bounded_gram", unclipped)
-    assert is_caught("gaussian-row", "sign flips", 1000)
+    assert is_caught("gaussian-row", "sign flips", 400)
 
 
 def test_norm_clipping_skipped_by_the_screened_values(monkeypatch):
@@ -108,7 +108,7 @@ def test_norm_clipping_skipped_by_the_screened_values(monkeypatch):
         return correct(dataclasses.replace(self, norm_bound=2**26), records, progress=progress)
 
     monkeypatch.setattr(ProductMap, "sum", unclipped)
-    assert is_caught("screened", "values, huge or 0", 1000)
+    assert is_caught("screened", "values, huge or 0", 400)
 
 
 @pytest.mark.parametrize("mechanism", ["screened", "screened-clipped"])
@@ -130,7 +130,7 @@ def test_gate_noise_reused(monkeypatch):
         return np.full(size, correct(self, generator, 1)[0])
 
     monkeypatch.setattr(Schedule, "draw_gate_noise", reused)
-    result = attacked("multiscale-value", "sign flips", 3000)
+    result = attacked("multiscale-value", "sign flips", 1500)
     assert not result.survives
     assert result.statistic == "fitted"
 
@@ -148,7 +148,7 @@ def test_diagonal_released_twice(monkeypatch):
     monkeypatch.setattr(gaussian, "symmetric_noise", noise)
     # Flips leave squares as they are and cannot see it; two axes differ in nothing else.
     assert attacked("gaussian-row", "sign flips", 1000).survives
-    assert is_caught("gaussian-row", "axes", 6000)
+    assert is_caught("gaussian-row", "axes", 4500)
 
 
 def test_lower_triangle_with_noise_of_its_own(monkeypatch):

@@ -18,6 +18,7 @@ from hushcov.benchmark.journal import CELLS
 from hushcov.benchmark.work import Benchmark
 
 from .settings import TINY
+from .tiny import WAIT_AFTER
 
 ROOT = Path(__file__).parents[2]
 FEW = ("gaussian",)
@@ -29,11 +30,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def start(folder: Path) -> subprocess.Popen:
+def start(folder: Path, environment: dict[str, str] | None = None) -> subprocess.Popen:
     command = ("bench", "-o", str(folder), "--workers", "1")
     return subprocess.Popen(
         [sys.executable, "-m", "tests.benchmark.tiny", *command, "--contenders", ",".join(FEW)],
         cwd=ROOT,
+        env=os.environ | (environment or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -69,7 +71,7 @@ def children(process: int) -> list[int]:
 
 def stopped(folder: Path, stop: Callable[[subprocess.Popen], None]) -> tuple[int, str]:
     """Start, stop after some cells, and see all workers end; the exit code and what was said."""
-    program = start(folder)
+    program = start(folder, {WAIT_AFTER: str(SOME)})
     wait_for_cells(program, folder)
     workers = children(program.pid)
     assert workers
@@ -79,7 +81,7 @@ def stopped(folder: Path, stop: Callable[[subprocess.Popen], None]) -> tuple[int
     while any(map(is_running, workers)):
         assert time.monotonic() < give_up, "a worker outlived its parent"
         time.sleep(0.01)
-    assert SOME < len(lines(folder)) < 1 + TOTAL
+    assert len(lines(folder)) == 1 + SOME < 1 + TOTAL
     return program.returncode, errors
 
 

@@ -24,7 +24,10 @@ BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 PUBLIC = (*BUDGET, "--row-sparsity", 2)
 TRUTH = sparse_covariance("block", 6, 2)
 SCALES = np.array([0.1, 1.0, 30.0, 1.0, 5.0, 2.0])
-FILES = {"integers.npy", "release.json", "release.sha256", "covariance.npy", "heatmap.png"}
+FILES = {
+    *("integers.npy", "release.json", "release.sha256", "covariance.npy", "heatmap.png"),
+    "report.html",
+}
 
 
 @pytest.fixture
@@ -207,8 +210,9 @@ def test_json_is_alone_on_standard_output(run, data):
     found = json.loads(result.stdout)
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "mechanism"),
-        *("unit", "predicted_error", "typical_error", "detection_limit", "hopeless", "forecasts"),
-        *("nonzero_pairs", "largest_pairs", "noise_sd", "guarantee", "parameters"),
+        *("unit", "predicted_error", "typical_error", "detection_limit", "hopeless"),
+        *("predicted_memory_bytes", "forecasts", "nonzero_pairs", "largest_pairs", "noise_sd"),
+        *("guarantee", "parameters", "peak_memory_bytes"),
     ]
     written = _released()
     assert "What will be released" in result.stderr

@@ -12,10 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from rich.progress import Progress
 
 from hushcov.accounting import Gaussian
 from hushcov.cli import sources
+from hushcov.cli.progress import _RowsPerSecond, watched
 from hushcov.mechanisms.release_files import read_release
+from hushcov.records import ArrayRecords
 from hushcov.records.cluster import DaskRecords
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -69,7 +72,8 @@ def test_columns_and_nulls(run, visits, source):
 
 
 def test_fewer_columns_without_nulls(run, visits):
-    result = run("fit", visits / "1.parquet", *PUBLIC, "--columns", "height,age", "--json")
+    chosen = ("--columns", "height,age", "--mechanism", "gaussian")
+    result = run("fit", visits / "1.parquet", *PUBLIC, *chosen, "--json")
     assert json.loads(result.stdout)["n_records"] == 2_500
     assert read_release("1-release").column_names == ("height", "age")
 
@@ -125,7 +129,36 @@ def test_a_scheduler_that_does_not_answer(refused, visits, monkeypatch, address)
     assert f"--scheduler must be the address of a running Dask scheduler, got '{address}'" in line
 
 
-def test_workers_read_the_files(run, visits, monkeypatch):
+class Nobody:
+    """A client that is nobody's current one."""
+
+    def __init__(self, address, **_):
+        assert address == "tcp://there:8786"
+        self.open = True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.open = False
+
+
+@pytest.fixture
+def clients(monkeypatch):
+    """All clients that the command makes."""
+    dask.delayed(1).compute(scheduler="sync")  # dask remembers the class, which must be its own
+    made = []
+
+    def client(address, **_):
+        made.append(Nobody(address))
+        return made[-1]
+
+    monkeypatch.setattr(distributed, "Client", client)
+    with dask.config.set(scheduler="threads"):
+        yield made
+
+
+def test_workers_read_the_files(run, visits, clients, monkeypatch):
     """The same command, its sums computed in pieces by whatever scheduler dask has."""
     made = []
 
@@ -134,28 +167,84 @@ def test_workers_read_the_files(run, visits, monkeypatch):
             super().__init__(data)
             made.append(self)
 
-    class Nobody:
-        """A client that is nobody's current one."""
-
-        def __init__(self, address, **_):
-            assert address == "tcp://there:8786"
-
-        @classmethod
-        def current(cls, **_):
-            raise ValueError("none")
-
-    monkeypatch.setattr(distributed, "Client", Nobody)
     monkeypatch.setattr("hushcov.records.cluster.DaskRecords", Watched)
     options = ("--columns", "age,weight", "--drop-nulls", "--scheduler", "tcp://there:8786")
-    with dask.config.set(scheduler="threads"):
-        result = run("fit", "visits", *PUBLIC, *options)
+    result = run("fit", "visits", *PUBLIC, *options)
     assert result.exit_code == 0, result.stderr
     assert len(made) == 1
     assert read_release("visits-release").column_names == ("age", "weight")
+    assert [client.open for client in clients] == [False]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--columns", "age,weight"), "column 'weight' has nulls"),
+        (("--columns", "age", "--records", 3), "--records must be what visits holds"),
+    ],
+)
+def test_the_connection_ends_with_a_command_that_fails(run, visits, clients, options, message):
+    result = run("fit", "visits", *PUBLIC, *options, "--scheduler", "tcp://there:8786")
+    assert result.exit_code == 3
+    assert message in words(result.stderr)
+    assert [client.open for client in clients] == [False]
+
+
+def test_a_real_scheduler(run, visits):
+    """Its worker is a thread here, which is quicker; the client is another one, and is closed."""
+    options = ("--columns", "age,weight", "--drop-nulls", "--scheduler")
+    with (
+        dask.config.set({"distributed.admin.tick.limit": "1h"}),  # a busy machine is no concern
+        distributed.LocalCluster(
+            n_workers=1, processes=False, dashboard_address=None, silence_logs=50
+        ) as local,
+    ):
+        result = run("fit", "visits", *PUBLIC, *options, local.scheduler_address)
+        assert local.scheduler.clients.keys() <= {"fire-and-forget"}
+    assert result.exit_code == 0, result.stderr
+    assert read_release("visits-release").column_names == ("age", "weight")
+    with pytest.raises(ValueError, match="No global client"):
+        distributed.get_client()
+
+
+def test_folders_in_folders(run, visits):
+    """As engines write them; the year is no feature."""
+    for name in ("1", "2"):
+        inside = visits / f"year=202{name}"
+        inside.mkdir()
+        (visits / f"{name}.parquet").rename(inside / "part.parquet")
+    result = run("fit", "visits", *PUBLIC, "--columns", "age,pulse", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["n_records"] == 4_000
+
+
+def test_the_bar_shows_rows_a_second():
+    clock = iter(range(100))
+    column = _RowsPerSecond()
+    bar = Progress(column, get_time=lambda: float(next(clock)), disable=True)
+    bar.add_task("", total=10_000)
+    task = bar.tasks[0]
+    assert column.render(task).plain == ""
+    bar.update(task.id, completed=1_000)
+    bar.update(task.id, completed=5_000)
+    shown = column.render(task).plain
+    assert shown == f"{task.speed:,.0f} rows/s"
+    assert 100 < task.speed < 5_000
+    bar.reset(task.id)
+    assert column.render(task).plain == ""
+
+
+def test_the_rate_is_on_standard_error_of_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with watched(ArrayRecords(np.ones((5_000, 3)), block_rows=10)) as records:
+        records.map_sum(lambda block: np.array([len(block)]))
+    assert "rows/s" in capsys.readouterr().err
 
 
 def test_without_the_package_for_clusters(refused, visits, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    assert sources.opened(visits, columns="age", drop_nulls=False, scheduler=None)
+    with sources.opened(visits, columns="age", drop_nulls=False, scheduler=None) as records:
+        assert records.n_records == 4_000
     line = refused(6, "fit", "visits", *PUBLIC, "--columns", "age", "--scheduler", "tcp://x:1")
     assert "pip install 'hushcov[dask]'" in line

@@ -75,7 +75,7 @@ def test_memory_in_the_plan(run):
     size = ("--features", 10_000, *PUBLIC, "--records", 100_000)
     chosen = ("--mechanism", "screened", "--mechanism", "gaussian")
     words = " ".join(run("plan", *size, *chosen).stdout.split())
-    assert "Memory of a fit, whatever the number of records: screened 3.2" in words
+    assert "A fit by screened takes about 3.24 GB of memory" in words
     (plan,) = json.loads(run("plan", *size, *chosen, "--json").stdout)["plans"]
     for each in plan["forecasts"]:
         assert each["memory_bytes"] == fit_memory(each["mechanism"], 50_000, 10_000)

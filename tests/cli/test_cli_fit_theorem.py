@@ -97,7 +97,8 @@ def test_release(run, plenty):
     assert "0 of 190 pairs are not zero" in text
     files = {path.name for path in Path("out").iterdir()}
     assert files == {
-        *("integers.npy", "release.json", "release.sha256", "covariance.npy", "heatmap.png")
+        *("integers.npy", "release.json", "release.sha256", "covariance.npy", "heatmap.png"),
+        "report.html",
     }
     description = json.loads(Path("out/release.json").read_text())
     estimate = np.load("out/integers.npy") * description["unit"]
@@ -115,7 +116,7 @@ def test_json_is_alone_on_standard_output(run, plenty):
     assert "What will be released" in result.stderr
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "mechanism"),
-        *("unit", "nonzero_pairs", "guarantee", "parameters"),
+        *("unit", "nonzero_pairs", "guarantee", "parameters", "peak_memory_bytes"),
     ]
     for key in ("unit", "guarantee", "parameters"):
         assert found[key] == written[key]

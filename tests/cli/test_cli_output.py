@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from hushcov.cli.output import count, counted, exact, number
-from hushcov.cli.pairs import Pair, pair_table, released_correlations
+from hushcov.cli.pairs import Pair, pair_table
 from hushcov.cli.words import detection, noise_level
 from hushcov.planning import Forecast
+from hushcov.postprocess import released_correlations
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_what_fit_wrote_is_verified(run):
     assert run("fit", "x.npy", *options).exit_code == 0
     assert list(Path().glob(".hushcov-*")) == []
     text = _words(run("show", "x-release").stdout)
-    assert "verified yes: covariance.npy, heatmap.png, integers.npy match" in text
+    assert "verified yes: covariance.npy, heatmap.png, integers.npy, report.html match" in text
     assert "private yes" in text
     for name in ("covariance.npy", "heatmap.png", "integers.npy", "release.json"):
         path = Path("x-release") / name
@@ -148,7 +148,7 @@ def test_other_refusals(refused):
 
 def test_fit_wants_a_new_or_empty_folder(refused):
     np.save("x.npy", np.ones((50, 2)))
-    options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
+    options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--mechanism", "gaussian")
     Path("full").mkdir()
     Path("full/notes.txt").write_text("mine")
     for folder, words in (("full", "new or empty folder"), (".", "current folder")):

@@ -11,6 +11,8 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import hushcov.estimators.multiscale
+from estimators.settings import plan_without_search
 from hushcov import MultiscaleCovariance
 
 REFUSED = "fits 15 to 100 records, and the theorem's constants need 1e9 or more: fit refuses"
@@ -69,5 +71,7 @@ def test_scikit_learn_checks_with_theorem_constants(estimator, check):
     ],
     expected_failed_checks=lambda _: PARTIAL_FIT,
 )
-def test_scikit_learn_checks_with_calibrated_constants(estimator, check):
+def test_scikit_learn_checks_with_calibrated_constants(estimator, check, monkeypatch):
+    # The checks fit records of a dozen sizes, and each would have its own search.
+    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
     check(estimator)

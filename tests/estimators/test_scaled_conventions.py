@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -87,11 +86,6 @@ def test_the_last_step_of_a_pipeline(cls):
     plain = fit(make(cls, feature_scale=1.0), RECORDS)
     np.testing.assert_array_equal(pipeline[-1].covariance_, 4 * plain.covariance_)
     assert np.isfinite(pipeline.score(RECORDS))
-
-
-def test_scores_for_model_selection():
-    estimator = make(GaussianCovariance, threshold="universal", positive_semidefinite=True)
-    assert np.isfinite(cross_val_score(estimator, RECORDS, cv=2)).all()
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

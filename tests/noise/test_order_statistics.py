@@ -79,7 +79,7 @@ SETTINGS = {
         35,
     ),
 }
-RUNS = 1_200
+RUNS = 700
 
 
 def counts_of(selection, n_groups):

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet
+from pyarrow import csv, ipc, parquet
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import DataError, SeededNoiseWarning
@@ -151,8 +151,23 @@ def test_chunks_of_columns_are_joined():
 def test_chunks_of_unknown_size():
     known = cut(X, (30, 30, 41))
     unknown = known[known[:, 0] > -10]
-    assert np.isnan(unknown.shape[0])
     check_equal(DaskRecords(unknown), X)
+    # Counting its rows does not change the array that was passed.
+    assert np.isnan(unknown.shape[0])
+    assert np.isnan(unknown.chunks[0]).all()
+
+
+def test_a_partition_is_not_copied():
+    seen = []
+
+    def looked_at(records):
+        seen.append(records._records._table)
+        return records
+
+    work = cluster._Work(looked_at, length, gaps=False)
+    assert work([X], seen.append)[0] == 101
+    assert np.shares_memory(seen[0], X)
+    assert seen[1:] == [101]
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float32, bool, object])
@@ -172,13 +187,50 @@ def test_files_read_by_workers(tmp_path, monkeypatch):
     """Also where a file is cut into pieces whose edges fall between two rows of a pair."""
     for start in range(0, len(X), 35):
         columns = dict(zip("abcd", X[start : start + 35].T, strict=True))
-        parquet.write_table(pa.table(columns), tmp_path / f"{start:03}.parquet")
+        parquet.write_table(pa.table(columns), tmp_path / f"{start:03}.parquet", row_group_size=7)
     files = FileRecords(tmp_path, block_rows=10)
-    for piece in (7, 2**18):
+    for piece, number in ((7, 15), (2**18, 3)):
         monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", piece)
         records = DaskRecords(files)
         assert records.feature_names == ("a", "b", "c", "d")
+        assert len(records._pieces) == number
         check_equal(records, X)
+
+
+@settings(deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    rows_each=st.integers(1, 8),
+)
+def test_rows_of_files_are_read_in_one_go(sizes, rows_each):
+    """As above; but who needs rows of another piece takes the first ones, which come first."""
+    records = DaskRecords(cut(X[: sum(sizes)], sizes))
+    starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    first = {id(piece): start for piece, start in zip(records._pieces, starts, strict=False)}
+    groups = list(records._file_groups(rows_each))
+    covered = []
+    for group in groups:
+        rows = [first[id(p)] + i for p, (start, stop) in group for i in range(start, stop)]
+        assert len(rows) % rows_each == 0 or group is groups[-1]
+        assert all(start == 0 for _, (start, _) in group[1:])
+        assert group[0][1][1] == group[0][0].n_rows
+        covered += rows
+    assert covered == list(range(sum(sizes)))
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "csv"])
+def test_files_of_other_formats_read_by_workers(tmp_path, monkeypatch, suffix):
+    table = pa.table(dict(zip("abcd", X.T, strict=True)))
+    for name, part in (("1", table[:51]), ("2", table[51:])):
+        if suffix == "csv":
+            csv.write_csv(part, tmp_path / f"{name}.csv")
+        else:
+            with ipc.new_file(tmp_path / f"{name}.arrow", table.schema) as sink:
+                sink.write_table(part, max_chunksize=15)
+    monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", 20)
+    records = DaskRecords(FileRecords(tmp_path, block_rows=10))
+    assert len(records._pieces) == (2 if suffix == "csv" else 7)
+    check_equal(records, X)
 
 
 def test_files_with_gaps(tmp_path, monkeypatch):
@@ -251,6 +303,42 @@ def test_bad_values_are_refused_where_they_are(rows, words):
 def test_rows_of_partitions_are_not_handed_out():
     with pytest.raises(NotImplementedError, match="use map_sum"):
         DaskRecords(cut(X, (101,)))._blocks()
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+def test_progress_without_a_cluster(scheduler, monkeypatch):
+    """Tasks in this process tell whoever listens, at once and not after the end."""
+    monkeypatch.setattr(cluster, "_ROWS_OF_REPORT", 10)
+    monkeypatch.setattr("hushcov.records.source._SMALLEST_DEFAULT_BLOCK_ROWS", 4)
+    monkeypatch.setattr("hushcov.records.source._BLOCK_BYTES", 1)
+    seen = []
+    records = WatchedRecords(
+        DaskRecords(cut(X, (1, 30, 33, 37))), lambda: seen.append("pass"), seen.append
+    )
+    with dask.config.set(scheduler=scheduler):
+        for _ in range(2):
+            assert records.map_sum(length)[0] == 101
+    assert seen[0] == "pass"
+    second = seen.index("pass", 1)
+    for one in (seen[1:second], seen[second + 1 :]):
+        assert sorted(one) == [1, 1, 6, 9, *[12] * 7]
+    assert cluster._LISTENERS == {}
+
+
+def test_progress_of_rows_that_are_refused_ends():
+    seen = []
+    bad = cut(np.array([[1.0], [np.nan], [987.0]]), (1, 1, 1))
+    with dask.config.set(scheduler="synchronous"), pytest.raises(DataError, match="finite"):
+        DaskRecords(bad).map_sum(length, progress=seen.append)
+    assert cluster._LISTENERS == {}
+
+
+def test_nobody_is_told_after_the_end():
+    seen = []
+    with cluster._listening(seen.append) as topic:
+        cluster._tell(topic, 3)
+    cluster._tell(topic, 4)
+    assert seen == [3]
 
 
 # A cluster of processes

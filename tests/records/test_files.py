@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import pickle
+import threading
 from decimal import Decimal
 
 import numpy as np
@@ -13,8 +14,9 @@ from pyarrow import csv, feather, ipc, parquet
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
-from hushcov.records import ArrayRecords, FileRecords, open_records
-from hushcov.records.files import FileSpan
+from hushcov.records import ArrayRecords, FileRecords, files, formats, open_records
+from hushcov.records.columns import Columns
+from hushcov.records.formats import FileSpan
 
 SECRET = 987_654.125
 X = np.random.default_rng(0).standard_normal((257, 3))
@@ -91,6 +93,57 @@ def test_a_folder_a_pattern_and_a_list_of_files(tmp_path, suffix):
         np.testing.assert_array_equal(rows_of(records), X)
     swapped = [str(paths["p3"]), paths["p10"]]
     np.testing.assert_array_equal(rows_of(open_records(swapped)), np.vstack([X[110:], X[:10]]))
+
+
+def test_folders_in_folders(tmp_path):
+    """By path; what writers keep for themselves is left out, and names of folders say nothing."""
+    parts = {"year=2023/b": X[:10], "year=2023/deep/c": X[10:11], "year=2024/a": X[11:100]}
+    for name, part in (parts | {"z": X[100:]}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / f"{name}.parquet", columns_of(part))
+    np.testing.assert_array_equal(rows_of(open_records(tmp_path / "**" / "?.parquet")), X)
+    for name in ("_temporary", ".old"):
+        (tmp_path / "year=2023" / name).mkdir()
+        write(tmp_path / "year=2023" / name / "a.parquet", columns_of(X))
+        write(tmp_path / f"{name}.parquet", columns_of(X))
+    for source in (tmp_path, f"{tmp_path}/"):
+        records = open_records(source)
+        assert records.feature_names == tuple(NAMES)
+        np.testing.assert_array_equal(rows_of(records), X)
+    for source in (tmp_path / "year=*", [tmp_path / "year=2023", tmp_path / "year=2024"]):
+        np.testing.assert_array_equal(rows_of(open_records(source)), X[:100])
+    message = refusal(lambda: open_records(tmp_path, columns=["a", "year"]))
+    assert "one column 'year', got 0" in message
+    assert "names of folders are no columns" in message
+    (tmp_path / "empty" / "inside").mkdir(parents=True)
+    assert "got none" in refusal(lambda: open_records(tmp_path / "empty"))
+
+
+def test_a_folder_that_is_called_like_a_file(tmp_path):
+    (tmp_path / "x.parquet").mkdir()
+    write(tmp_path / "x.parquet" / "part-0.parquet", columns_of(X))
+    np.testing.assert_array_equal(rows_of(open_records(tmp_path / "x.parquet")), X)
+    np.testing.assert_array_equal(rows_of(open_records(tmp_path / "*.parquet")), X)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (255, 8), (257, 9), (600, 16), (513, 23)])
+def test_rows_are_made_of_columns(shape):
+    table = np.random.default_rng(0).standard_normal(shape)
+    columns = [np.concatenate([[np.nan] * 7, column, [np.nan]]) for column in table.T]
+    rows = np.full(shape, np.inf)
+    Columns(columns).fill(rows, 7)
+    np.testing.assert_array_equal(rows, table)
+
+
+def test_addresses_beyond_the_columns_are_refused():
+    columns = Columns([np.zeros(5), np.zeros(5)])
+    columns.fill(np.empty((3, 2)), 2)
+    for start, shape in ((3, (3, 2)), (-1, (3, 2)), (0, (3, 3))):
+        with pytest.raises(AssertionError):
+            columns.fill(np.empty(shape), start)
+    for bad in (np.zeros(2), np.zeros(5, dtype=np.float32), np.zeros(10)[::2], np.zeros((5, 1))):
+        with pytest.raises(AssertionError):
+            Columns([np.zeros(5), bad])
 
 
 @every_format
@@ -316,6 +369,175 @@ def test_groups_of_rows_before_a_span_are_not_read(tmp_path, monkeypatch):
     assert asked == [[0], [0, 1], [1], [1], [2], [2], [0, 1, 2]]
 
 
+def test_record_batches_before_a_span_are_not_read(tmp_path, monkeypatch):
+    """Batches of 100 rows: whoever gets the last ones is told where they begin."""
+    path = write(tmp_path / "x.arrow", columns_of(X))
+    records = FileRecords(path, columns=["c", "a"], block_rows=30)
+    pieces = records.pieces(100)
+    assert [(p.start, p.stop, p.batch) for p in pieces] == [
+        (0, 100, 0),
+        (100, 200, 1),
+        (200, 257, 2),
+    ]
+    asked = []
+    open_file = ipc.open_file
+
+    class Watched:
+        def __init__(self, *args, **kwargs):
+            self._file = open_file(*args, **kwargs)
+
+        def __getattr__(self, name):
+            return getattr(self._file, name)
+
+        def get_batch(self, i):
+            asked.append((i, self._file.get_batch(i).num_columns))
+            return self._file.get_batch(i)
+
+    monkeypatch.setattr(ipc, "open_file", Watched)
+    for piece, number in zip(pieces, range(3), strict=True):
+        part = pickle.loads(pickle.dumps(records.only([piece])))
+        np.testing.assert_array_equal(rows_of(part), X[piece.start : piece.stop, [2, 0]])
+        assert asked == [(number, 2)]
+        asked.clear()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "rows", "starts"),
+    [
+        ("parquet", 1, [0, 100, 200]),
+        ("parquet", 199, [0, 100]),
+        ("parquet", 200, [0, 200]),
+        ("parquet", 1000, [0]),
+        ("arrow", 199, [0, 100]),
+        ("arrow", 200, [0, 200]),
+        ("csv", 1, [0]),
+    ],
+)
+def test_pieces_are_cut_where_they_can_be_read_on_their_own(tmp_path, suffix, rows, starts):
+    """Text is read from its start, and a group of rows whole: nobody should do so for a part."""
+    for name in "12":
+        write(tmp_path / f"{name}.{suffix}", columns_of(X))
+    records = FileRecords(tmp_path)
+    pieces = records.pieces(rows)
+    assert [piece.start for piece in pieces] == starts * 2
+    np.testing.assert_array_equal(rows_of(records.only(pieces)), np.vstack([X, X]))
+    middle = FileSpan(records.spans[0].path, records.spans[0].format, 50, 150)
+    cut = records.only([middle]).pieces(rows)
+    assert (cut[0].start, cut[-1].stop) == (50, 150)
+    np.testing.assert_array_equal(rows_of(records.only(cut)), X[50:150])
+
+
+def test_a_group_of_rows_is_not_held_whole(tmp_path, monkeypatch):
+    """One group, as most writers make it: of its 16 MB a few are in memory at a time."""
+    monkeypatch.setattr(files, "_BATCH_BYTES", 2**18)
+    rows = np.random.default_rng(0).standard_normal((250_000, 8))
+    path = tmp_path / "x.parquet"
+    table = pa.table(columns_of(rows, [f"x{i}" for i in range(8)]))
+    parquet.write_table(table, path, use_dictionary=False, data_page_size=2**16)
+    assert parquet.ParquetFile(path).num_row_groups == 1
+    del table
+    before, held = pa.total_allocated_bytes(), []
+    blocks = FileRecords(path, block_rows=1000)._blocks()
+    for start, block in zip(range(0, len(rows), 1000), blocks, strict=True):
+        np.testing.assert_array_equal(block, rows[start : start + 1000])
+        held.append(pa.total_allocated_bytes() - before)
+    assert 0 < max(held) < 4 * 2**20
+
+
+def test_batches_are_given_back_before_the_next_one_is_made(tmp_path, monkeypatch):
+    path = write(tmp_path / "x.parquet", columns_of(X))
+    before, held = pa.total_allocated_bytes(), []
+
+    def batches():
+        for rows in (100, 100, 57):
+            held.append(pa.total_allocated_bytes() - before)
+            yield pa.record_batch([pa.array(range(rows), pa.float64()) for _ in NAMES], NAMES)
+
+    monkeypatch.setattr(formats, "_parquet_batches", lambda *_: formats._placed(batches(), 0))
+    rows = rows_of(FileRecords(path, block_rows=10))
+    assert rows.sum() == 3 * (2 * sum(range(100)) + sum(range(57)))
+    assert held == [0, 0, 0]
+
+
+def reading_threads():
+    return [t for t in threading.enumerate() if t.name.startswith("hushcov-reader")]
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(files, "threads", lambda: 2)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_next_blocks_are_read_while_one_is_in_use(count):
+    begun = [threading.Event() for _ in range(4)]
+
+    def blocks():
+        for i, event in enumerate(begun):
+            event.set()
+            yield np.array([i])
+
+    ahead = files._read_ahead(blocks(), count)
+    assert not begun[0].is_set()
+    for i in range(4):
+        assert next(ahead).tolist() == [i]
+        assert all(event.wait(60) for event in begun[: i + count + 1])
+        if i + count + 1 < 4:
+            assert not begun[i + count + 1].is_set()
+    assert next(ahead, None) is None
+    assert reading_threads() == []
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_no_thread_and_no_open_file_is_left(tmp_path, monkeypatch):
+    path = write(tmp_path / "x.parquet", columns_of(X))
+    closed = []
+    close = parquet.ParquetFile.close
+    monkeypatch.setattr(
+        parquet.ParquetFile, "close", lambda self, *args: (closed.append(1), close(self, *args))
+    )
+    records = FileRecords(path, block_rows=10)
+    closed.clear()
+    blocks = records._blocks()
+    next(blocks)
+    assert len(reading_threads()) == 1
+    blocks.close()
+    assert (reading_threads(), closed) == ([], [1])
+    rows_of(records)
+    assert (reading_threads(), closed) == ([], [1, 1])
+
+    def broken(block):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        records.map_sum(broken)
+    assert (reading_threads(), closed) == ([], [1, 1, 1])
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_errors_of_the_reading_thread_arrive_after_the_blocks_before_them(tmp_path, monkeypatch):
+    """Batches of 40 rows, or what is left of a group of 100: the last one has the null."""
+    path = write(tmp_path / "x.parquet", {"a": pa.array([1.0] * 190 + [None])})
+    seen = []
+    monkeypatch.setattr(files, "_BATCH_BYTES", 8)
+    records = FileRecords(path, block_rows=40)
+    with pytest.raises(DataError, match="column 'a' has nulls"):
+        records.map_sum(lambda block: np.array([len(block)]), progress=seen.append)
+    assert seen == [40] * 4
+    assert reading_threads() == []
+
+
+@pytest.mark.parametrize("reason", ["one core", "one block", "one of many readers"])
+def test_one_thread_where_a_second_is_of_no_use(tmp_path, monkeypatch, reason):
+    path = write(tmp_path / "x.parquet", columns_of(X))
+    monkeypatch.setattr(files, "threads", lambda: 1 if reason == "one core" else 2)
+    monkeypatch.setattr(files, "_read_ahead", lambda _: pytest.fail("another thread"))
+    records = FileRecords(path, block_rows=257 if reason == "one block" else 10)
+    if reason == "one of many readers":
+        records = records.only(records.spans)
+    np.testing.assert_array_equal(rows_of(records), X)
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
 @pytest.mark.parametrize("centred", [False, True])
 def test_a_fit_from_files_is_the_fit_from_memory(tmp_path, suffix, centred):
@@ -360,7 +582,7 @@ def test_a_fit_of_the_screened_mechanism_from_a_file(tmp_path):
 def test_nothing_but_names_types_and_numbers_of_rows_is_read_on_opening(tmp_path, monkeypatch):
     path = write(tmp_path / "x.parquet", {"a": [1.0, None]})
     records = open_records(path)
-    monkeypatch.setattr("hushcov.records.files._read", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr(files, "read_batches", lambda *_: pytest.fail("read"))
     assert records.n_records == open_records(path).n_records == 2
 
 

@@ -10,23 +10,34 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console
+from scipy import sparse
 
 from hushcov.cli.folders import reserved
 from hushcov.cli.jobs import Job, Source
 from hushcov.cli.options import INTEGER, NUMBER, SCALES, Command, public_inputs
-from hushcov.cli.output import console, facts, heading, number, paragraph
-from hushcov.cli.pairs import released_correlations
+from hushcov.cli.output import (
+    console,
+    facts,
+    heading,
+    memory,
+    number,
+    paragraph,
+    peak_memory,
+)
 from hushcov.cli.progress import watched
+from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.sources import opened
 from hushcov.cli.sparse_job import SparseJob
 from hushcov.cli.theorem_job import TheoremJob
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.planning import MECHANISMS
+from hushcov.postprocess import is_sparse, released_correlations
 from hushcov.records import Records
 from hushcov.report.backend import MissingFiguresError
 from hushcov.report.heatmap import write_release_heatmap
 
 THEOREM = "theorem"
+COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
 # Options that the other mechanisms, or the theorem, have no use for; and why.
 _SMALLEST = "only the theorem has a target; the others make the error as small as they can."
 _THEOREM_ONLY = {
@@ -58,6 +69,11 @@ _NOT_THEOREM = {
     "--scheduler",
     metavar="ADDRESS",
     help="Dask scheduler whose workers read the files; they must see them under the same path.",
+)
+@click.option(
+    "--device",
+    metavar="NAME",
+    help="Where to sum over the records, by PyTorch's name for it, as cuda; same result.",
 )
 @click.option(
     "--feature-scale",
@@ -142,8 +158,8 @@ def command(
     """Release the covariance of the records in DATA under differential privacy.
 
     DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file, a folder
-    of them, or a pattern in quotes. Says first what will be released, under which guarantee, from
-    which public inputs and with which error to expect.
+    with any number of them (folders in it included), or a pattern in quotes. Says first what will
+    be released, under which guarantee, from which public inputs and with which error to expect.
 
     \b
     Examples:
@@ -152,7 +168,8 @@ def command(
         --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
     """
     _check_options(mechanism, public | {"drop_nulls": drop_nulls})
-    records = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler)
+    found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler)
+    records = click.get_current_context().with_resource(found)
     _check_size(file, records, n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
     source = Source(file, folder, records, known_mean)
@@ -164,7 +181,8 @@ def command(
         job = SparseJob.prepare(source, mechanism, **public)
     _run(console(stderr=as_json), source, job, _charged(**public))
     if as_json:
-        click.echo(json.dumps(source.to_dict() | job.to_dict(), indent=1, allow_nan=False))
+        result = source.to_dict() | job.to_dict() | {"peak_memory_bytes": peak_memory()}
+        click.echo(json.dumps(result, indent=1, allow_nan=False))
 
 
 def _check_options(mechanism: str, public: dict[str, Any]) -> None:
@@ -217,7 +235,7 @@ def _run(out: Console, source: Source, job: Job, charged: list[tuple[str, str]])
     with reserved(source.folder):
         with watched(source.records) as rows:
             job.fit(rows)
-        figure = _write(source, job)
+        pictures = _write(source, job)
     heading(out, "Released")
     guarantee = job.release.guarantee
     facts(
@@ -232,10 +250,18 @@ def _run(out: Console, source: Source, job: Job, charged: list[tuple[str, str]])
                 f"{number(guarantee.delta)}",
             ),
             ("time", f"{time.perf_counter() - started:.1f} s"),
+            *_peak(),
         ),
     )
     job.details(out)
-    _files(out, source.folder, figure)
+    name = SPARSE_COVARIANCE if is_sparse(job.covariance) else COVARIANCE
+    _files(out, source.folder, name, pictures)
+
+
+def _peak() -> list[tuple[str, str]]:
+    """The most memory that was in use, where the system says."""
+    peak = peak_memory()
+    return [] if peak is None else [("memory", f"at most {memory(peak)} in use")]
 
 
 def _charged(
@@ -247,33 +273,37 @@ def _charged(
     return [("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")]
 
 
-def _write(source: Source, job: Job) -> str:
-    """Write the release with the estimate, and its picture if possible; say what that shows."""
-    notes = ["the estimated correlations as a picture"]
+def _write(source: Source, job: Job) -> list[tuple[str, str]]:
+    """Write the release with the estimate and, if possible, its pictures; say what they show."""
+    notes = {"heatmap.png": "the estimated correlations as a picture"}
 
     def attach(draft: Path) -> None:
-        np.save(draft / "covariance.npy", job.covariance)
+        if is_sparse(job.covariance):
+            sparse.save_npz(draft / SPARSE_COVARIANCE, job.covariance)
+        else:
+            np.save(draft / COVARIANCE, job.covariance)
         correlations = released_correlations(job.covariance, job.scale)
         try:
             write_release_heatmap(draft / "heatmap.png", correlations)
         except MissingFiguresError as error:
-            notes.append(f"not drawn: {error}")
+            notes["heatmap.png"] = f"not drawn: {error}"
+        notes[REPORT] = attach_report(draft / REPORT, source, job)
 
     names = source.records.feature_names
     job.release.write(source.folder, column_names=names, attach=attach)
-    return notes[-1]
+    return list(notes.items())
 
 
-def _files(out: Console, folder: Path, figure: str) -> None:
+def _files(out: Console, folder: Path, covariance: str, pictures: list[tuple[str, str]]) -> None:
     heading(out, f"Files in {folder}/")
     facts(
         out,
         (
-            ("covariance.npy", "the estimate, in the unit of the data"),
+            (covariance, "the estimate, in the unit of the data"),
             ("integers.npy", "what was released: integers"),
             ("release.json", "their unit, scales, guarantee and every public parameter"),
             ("release.sha256", "the seal, which 'hushcov show' verifies"),
-            ("heatmap.png", figure),
+            *pictures,
         ),
     )
     paragraph(

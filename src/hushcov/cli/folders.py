@@ -38,9 +38,14 @@ def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]
 
 def check_figure(path: Path) -> None:
     """Find out now, not after the work, that a figure cannot be drawn or written."""
+    check_parent(path)
+    new_figure(1, 1)
+
+
+def check_parent(path: Path) -> None:
+    """Find out now, not after the work, that there is no folder to write a file into."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
-    new_figure(1, 1)
 
 
 def _holds_release(folder: Path) -> bool:

@@ -11,7 +11,13 @@ from rich.table import Table
 
 from hushcov.cli.output import number, plain_table, short_name
 from hushcov.estimators import PrivateSparseCovariance
-from hushcov.postprocess import Matrix, is_sparse, multiply_outer, upper_pairs, values_at
+from hushcov.postprocess import (
+    Matrix,
+    is_sparse,
+    released_correlations,
+    upper_pairs,
+    values_at,
+)
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -45,21 +51,6 @@ class Found:
 
     number: int
     strongest: tuple[Pair, ...]
-
-
-def released_correlations(covariance: Matrix, scale: FloatArray) -> Matrix:
-    """The estimate over released standard deviations, none of them below a quarter of its scale.
-
-    The scales may be off by some tens of percent; a released variance may be noise alone, and
-    then the correlation is cut at 1.
-    """
-    deviation = np.sqrt(np.maximum(covariance.diagonal(), (scale / 4) ** 2))
-    deviation[deviation == 0] = np.inf
-    correlation = covariance.copy()
-    multiply_outer(correlation, 1 / deviation)
-    entries = correlation.data if is_sparse(correlation) else correlation
-    np.clip(entries, -1.0, 1.0, out=entries)
-    return correlation
 
 
 def largest_pairs(

@@ -12,11 +12,12 @@ from rich.console import Console
 
 from hushcov._validation import check_real
 from hushcov.cli.design import PublicDesign, public_design
-from hushcov.cli.folders import check_figure
+from hushcov.cli.folders import check_figure, check_parent
 from hushcov.cli.forecasts import Planner, Row
 from hushcov.cli.levels import level_table
 from hushcov.cli.options import INTEGER, NUMBER, Command, public_inputs
 from hushcov.cli.output import console, counted, facts, heading, number, paragraph, show
+from hushcov.cli.plan_page import check_page, knowledge, write_page
 from hushcov.cli.progress import steps
 from hushcov.cli.tables import (
     Smallest,
@@ -76,6 +77,13 @@ from hushcov.report.plan import write_plan_figure
     metavar="PNG",
     help="Also draw the error against the number of records.",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="HTML",
+    help="Also write the planner as a page with sliders for all settings, around those given. "
+    "Takes a minute or two on two cores, and more where the row sparsity is large.",
+)
 def command(
     n_features: int,
     n_records: tuple[int, ...],
@@ -86,6 +94,7 @@ def command(
     target_error: float | None,
     as_json: bool,
     figure: Path | None,
+    html: Path | None,
     **public: Any,
 ) -> None:
     """Predict the error of every mechanism. No data is needed, and no budget is spent.
@@ -94,8 +103,9 @@ def command(
     pairs. 'hushcov fit' runs the mechanism with the smallest one.
 
     \b
-    Example:
+    Examples:
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6
+      hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
     """
     planner = Planner(
         PrivateSparseCovariance(
@@ -106,7 +116,7 @@ def command(
         refine or "multiscale" in mechanisms,
     )
     records = sorted(set(n_records or planner.default_records()))
-    _check(planner, records, target_error, figure)
+    _check(planner, records, target_error, figure, html)
     rows = _plan(planner, records)
     designs = _designs(rows, mechanisms)
     possible = [name for name in planner.mechanisms if any(row.find(name) for row in rows)]
@@ -118,6 +128,8 @@ def command(
             title=_size(rows[0]),
             target_error=target_error,
         )
+    if html is not None:
+        write_page(html, planner, n_records, target_error)
     if as_json:
         result = _public(planner) | {
             "plans": [row.to_dict() for row in rows],
@@ -132,12 +144,17 @@ def command(
     if smallest is not None:
         heading(out, f"Smallest number of records with a predicted error of {target_error} or less")
         show(out, smallest_table(smallest, rough=not planner.refine))
-    if figure is not None:
-        paragraph(out, f"\nwritten: {figure}")
+    for path in (figure, html):
+        if path is not None:
+            paragraph(out, f"\nwritten: {path}")
 
 
 def _check(
-    planner: Planner, records: Sequence[int], target_error: float | None, figure: Path | None
+    planner: Planner,
+    records: Sequence[int],
+    target_error: float | None,
+    figure: Path | None,
+    html: Path | None,
 ) -> None:
     """Refuse what cannot be planned or written before any work."""
     for n in records:
@@ -147,6 +164,9 @@ def _check(
         check_real("target_error", target_error, above=0, at_most=1, cure=cure)
     if figure is not None:
         check_figure(figure)
+    if html is not None:
+        check_page(planner)
+        check_parent(html)
 
 
 def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
@@ -211,7 +231,7 @@ def _print(
     paragraph(
         out,
         "Operator norm of the error over that of the covariance, where features have equal scales: "
-        "the zero matrix, which needs no data, has 1. " + _knowledge(planner),
+        "the zero matrix, which needs no data, has 1. " + knowledge(planner),
     )
     show(out, "")
     show(out, mechanism_table(rows[0]) if one else records_table(rows, planner.mechanisms))
@@ -223,14 +243,3 @@ def _print(
         if design.schedule is not None:
             show(out, "")
             show(out, level_table(design.schedule))
-
-
-def _knowledge(planner: Planner) -> str:
-    """What is not known about the records, and what that costs."""
-    mean = "known" if planner.estimator.assume_centered else "unknown: records count in pairs"
-    scale = (
-        "known"
-        if planner.estimator.feature_scale is not None
-        else "unknown: estimated from a part of the budget"
-    )
-    return f"Mean {mean}. Scales {scale}."

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from hushcov.cli.output import console
 from hushcov.records import Records, WatchedRecords
@@ -14,7 +23,7 @@ from hushcov.records import Records, WatchedRecords
 @contextmanager
 def watched(records: Records) -> Iterator[Records]:
     """Yield `records` under a progress bar that starts again with each pass over the rows."""
-    bar = _bar()
+    bar = _bar(_RowsPerSecond())
     task = bar.add_task("", total=records.n_records)
     passes = 0
 
@@ -50,12 +59,22 @@ def busy(description: str) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _bar() -> Progress:
+class _RowsPerSecond(ProgressColumn):
+    """How fast rows are read, once that is known."""
+
+    def render(self, task: Task) -> Text:
+        """What the bar shows of a task."""
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f} rows/s")
+
+
+def _bar(*more: ProgressColumn) -> Progress:
     out = console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        *more,
         TimeRemainingColumn(),
         console=out,
         transient=True,

@@ -22,11 +22,11 @@ from hushcov.cli.output import (
     short_name,
     show,
 )
-from hushcov.cli.pairs import STRONGEST, Pair, largest_pairs, released_correlations
+from hushcov.cli.pairs import STRONGEST, Pair, largest_pairs
 from hushcov.cli.words import privacy_promise
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.release_files import StoredRelease, read_release
-from hushcov.postprocess import upper_pairs, values_at
+from hushcov.postprocess import released_correlations, upper_pairs, values_at
 
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "

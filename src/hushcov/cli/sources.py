@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.records import FileRecords, Records, open_records
 
 
-def opened(path: Path, *, columns: str | None, drop_nulls: bool, scheduler: str | None) -> Records:
-    """Open what `path` names; headers and numbers of rows are read, and no record."""
+@contextmanager
+def opened(
+    path: Path, *, columns: str | None, drop_nulls: bool, scheduler: str | None
+) -> Iterator[Records]:
+    """Open what `path` names; headers and numbers of rows are read, and no record.
+
+    The connection to a scheduler, if there is one, ends with the context.
+    """
     if path.suffix == ".npy":
         with path.open("rb"):
             pass  # a file that cannot be opened is an OSError, not unusable records
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     records = open_records(path, columns=names, drop_nulls=drop_nulls)
-    return records if scheduler is None else _on_cluster(path, records, scheduler)
+    if scheduler is None:
+        yield records
+        return
+    with _on_cluster(path, records, scheduler) as elsewhere:
+        yield elsewhere
 
 
-def _on_cluster(path: Path, records: Records, scheduler: str) -> Records:
+@contextmanager
+def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records]:
     """The same records, read by the workers of a cluster."""
     if not isinstance(records, FileRecords):
         raise ParameterError(
@@ -31,10 +44,12 @@ def _on_cluster(path: Path, records: Records, scheduler: str) -> Records:
     from hushcov.records.cluster import DaskRecords
 
     try:
-        Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]  # the current client from here on
+        # The current client until it is closed, which the records find by themselves.
+        client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
     except (OSError, ValueError):
         raise DataError(
             f"--scheduler must be the address of a running Dask scheduler, got {scheduler!r}: "
             "start one with 'dask scheduler', or leave the option out."
         ) from None
-    return DaskRecords(records)
+    with client:
+        yield DaskRecords(records)

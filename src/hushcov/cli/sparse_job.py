@@ -24,7 +24,7 @@ from hushcov.mechanisms import Release
 from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
 from hushcov.planning import Comparison, Forecast, fit_memory, forecast
 from hushcov.postprocess import Matrix
-from hushcov.records import Records, check_feature_scale
+from hushcov.records import FileRecords, Records, check_feature_scale
 
 _SHOWN_PAIRS = 10
 
@@ -38,6 +38,7 @@ class SparseJob:
     comparison: Comparison
     chosen: Forecast
     gaps: bool
+    files: bool
 
     @classmethod
     def prepare(
@@ -76,7 +77,9 @@ class SparseJob:
             comparison = estimator.plan(n, d)
             # Not rough: it is to be run.
             chosen = forecast(inputs, estimator.chosen_mechanism(comparison))
-        return cls(estimator, inputs, comparison, chosen, source.records.gaps)
+        records = source.records
+        in_files = isinstance(records, FileRecords)
+        return cls(estimator, inputs, comparison, chosen, records.gaps, in_files)
 
     @property
     def warning(self) -> str:
@@ -107,7 +110,7 @@ class SparseJob:
     def memory(self) -> int:
         """Bytes that the fit is expected to need."""
         n, d = self.inputs.n_records, self.inputs.n_features
-        return fit_memory(self.chosen.mechanism, n, d, sparse=d > LARGEST_DENSE)
+        return fit_memory(self.chosen.mechanism, n, d, sparse=d > LARGEST_DENSE, files=self.files)
 
     def _public(self) -> str:
         inputs = self.inputs

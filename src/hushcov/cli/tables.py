@@ -80,9 +80,10 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
             "Hopeless: nothing is better than the zero matrix. Use more records, fewer features "
             "or a larger budget."
         )
-    needed = {each.mechanism: rows[-1].memory(each.mechanism) for each in rows[-1].forecasts}
-    sizes = ", ".join(f"{name} {memory(bytes_)}" for name, bytes_ in needed.items())
-    yield f"Memory of a fit, whatever the number of records: {sizes}."
+    best = rows[-1].best
+    if best is not None:
+        needed = memory(rows[-1].memory(best.mechanism))
+        yield f"A fit by {best.mechanism} takes about {needed} of memory, however many the records."
     seen = {f"{name}: {error}" for row in rows for name, error in row.refusals.items()}
     for reason in sorted(seen):
         yield f"- {reason}"

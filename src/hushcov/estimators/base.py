@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
+from hushcov.estimators.search_guard import not_of_held_out_rows, refuse_unpaid_search
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.mechanisms import Release
 from hushcov.postprocess import Matrix, is_sparse
@@ -32,11 +33,13 @@ class PrivateCovariance(EmpiricalCovariance):
     ledger: Any
     dataset: str | None
 
+    @not_of_held_out_rows
     def score(self, X_test: Any, y: Any = None) -> float:
         """Gaussian log-likelihood of `X_test` under the released covariance and mean zero.
 
         No mean is released: subtract a public one from the rows beforehand.
         Not covered by the guarantee: the score of sensitive rows is a new, uncharged release.
+        scikit-learn's searches, which would score held-out rows, are refused.
         """
         _refuse_bad_rows(X_test)
         return float(super().score(X_test, y))
@@ -127,7 +130,8 @@ class PrivateCovariance(EmpiricalCovariance):
         return self
 
     def _check_ledger(self) -> None:
-        """Refuse a ledger without a dataset, or the other way round."""
+        """Refuse a ledger without a dataset, or the other way round, and a search without one."""
+        refuse_unpaid_search(self)
         if (self.ledger is None) != (self.dataset is None):
             given, missing = (
                 ("ledger", "dataset") if self.dataset is None else ("dataset", "ledger")

@@ -48,7 +48,10 @@ from hushcov.mechanisms.release_schema import (
 
 INTEGERS, DESCRIPTION, SEAL = "integers.npy", "release.json", "release.sha256"
 #: Everything that hushcov itself puts into the folder of a release.
-RELEASE_FILES = (INTEGERS, DESCRIPTION, SEAL, "covariance.npy", "covariance.npz", "heatmap.png")
+RELEASE_FILES = (
+    *(INTEGERS, DESCRIPTION, SEAL, "covariance.npy", "covariance.npz", "heatmap.png"),
+    "report.html",
+)
 _MOST_DESCRIPTION = 2**30
 _MOST_SEAL = 1000
 _AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of Linux's renameat2

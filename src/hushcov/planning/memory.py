@@ -17,6 +17,8 @@ from hushcov.records.source import default_block_rows
 _PROCESS = 300 * 10**6
 # Blocks of rows that are there at the same time: one being read, one waiting, one in use.
 _BLOCKS = 3
+# Measured: what pyarrow keeps of a Parquet file, and pyarrow itself.
+_PYARROW = 500 * 10**6
 # Working arrays whose size depends on nothing.
 _FIXED = 50 * 10**6
 # A release in integers, its estimate, and the estimate while it is made symmetric.
@@ -27,8 +29,18 @@ _MULTISCALE = 65
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def fit_memory(mechanism: str, n_records: int, n_features: int, *, sparse: bool = False) -> int:
-    """Bytes that a process needs to fit so many features, without records held in memory."""
+def fit_memory(
+    mechanism: str,
+    n_records: int,
+    n_features: int,
+    *,
+    sparse: bool = False,
+    files: bool = False,
+) -> int:
+    """Bytes that a process needs to fit so many features, without records held in memory.
+
+    `files` says that they are read through pyarrow, which has buffers of its own.
+    """
     d = n_features
     rows = default_block_rows(d)
     blocks = _BLOCKS * rows * d * 8
@@ -43,7 +55,7 @@ def fit_memory(mechanism: str, n_records: int, n_features: int, *, sparse: bool 
     else:
         # The sum, a block's sum as doubles and as integers, and the block on its grid.
         work = _DENSE * d * d + rows * d * 8
-    return _PROCESS + _FIXED + blocks + work
+    return _PROCESS + _FIXED + _PYARROW * files + blocks + work
 
 
 def check_memory(mechanism: str, n_records: int, n_features: int, *, sparse: bool = False) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +61,8 @@ def predict_errors(
     errors = []
     for seed in seeds:
         generator = np.random.default_rng(seed)
-        statistic = clipped + _sampling_noise(ref, inputs.n_records, generator)
+        noise, generator.bit_generator.state = _sampling_noise(ref, seed)
+        statistic = clipped + noise / math.sqrt(2 * inputs.n_records)
         estimate, spurious = draw(statistic, laws, schedule, design, ref, sigma2, generator)
         error = np.zeros_like(ref.matrix)
         error[ref.rows, ref.columns] = estimate - ref.values
@@ -68,6 +71,7 @@ def predict_errors(
     return errors
 
 
+@lru_cache(maxsize=16)
 def _test_laws(inputs: CalibratedInputs, schedule: Schedule, ref: Reference) -> list[_TestLaw]:
     """The law of one test at every level, for the sizes of the reference and then its zeros."""
     sizes = np.concatenate([ref.sizes, ref.zero_sizes(inputs.n_records)])
@@ -113,11 +117,17 @@ def _clipping(radius: float, ref: Reference) -> tuple[float, FloatArray]:
     return float(inside**2), variances * (1 - lost)
 
 
-def _sampling_noise(ref: Reference, n_records: int, generator: np.random.Generator) -> FloatArray:
-    """S - Sigma on the support: Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian."""
+@lru_cache(maxsize=64)
+def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, Any]]:
+    """S - Sigma on the support times sqrt(2 n), and the state of the generator after this draw.
+
+    S - Sigma is Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian: the same for every design,
+    and kept because a search asks for it hundreds of times.
+    """
+    generator = np.random.default_rng(seed)
     G = generator.standard_normal(ref.matrix.shape)
     noise = ref.root @ (G + G.T) @ ref.root
-    return np.asarray(noise[ref.rows, ref.columns] / math.sqrt(2 * n_records))
+    return noise[ref.rows, ref.columns], dict(generator.bit_generator.state)
 
 
 def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
@@ -165,7 +175,8 @@ def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> floa
 
 
 def _gumbel_tail(z: FloatArray) -> FloatArray:
-    return np.asarray(-np.expm1(-np.exp(-np.clip(z, -7.0, 700.0))))
+    # Not np.clip, whose checks cost more than the rest on arrays of this size.
+    return np.asarray(-np.expm1(-np.exp(-np.minimum(np.maximum(z, -7.0), 700.0))))
 
 
 def _draw_gates(
@@ -266,6 +277,8 @@ def _precision(
         node = np.sum(chances < position[:, None], axis=1)
         total[entries] += inverse[np.minimum(node, len(inverse) - 1)]
     many = np.flatnonzero(number > _DRAWN_TESTS)
+    if not len(many):
+        return total
     shares = np.diff(law.by_threshold[index[many]], axis=1, prepend=0.0)
     mean = shares @ inverse / np.maximum(shares.sum(axis=1), 1e-300)
     total[many] += (number[many] - _DRAWN_TESTS) * mean

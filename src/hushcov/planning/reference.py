@@ -26,7 +26,7 @@ _LARGEST_RANDOM = 2000  # features of the random model whose norm is computed
 _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity: `reference` makes each one once
 class Reference:
     """A reference covariance in units of scale^2, possibly smaller than the one planned for.
 
@@ -66,6 +66,8 @@ class Reference:
 def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> Reference:
     """The reference of a model at this size, drawn on at most `largest` features."""
     size = min(n_features, max(largest, row_sparsity))
+    if largest != size:
+        return reference(model, n_features, row_sparsity, size)
     if model == "diagonal":
         matrix = np.eye(size)
     elif model == "random" and size < n_features:

@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,7 @@ def plan_screened(
 def best_design(inputs: ReleaseInputs, screen: str, norm: str) -> ScreenedDesign:
     """The best design found by descent from a few starts, on small references."""
 
+    @cache  # lines cross, and descents from several starts meet
     def score(design: ScreenedDesign) -> float:
         parameters = screened_parameters(inputs, design, screen=screen, norm=norm, certified=False)
         logs = [
@@ -145,7 +146,7 @@ def draw_errors(
     chance = np.ones(len(ref.values))
     correlation = np.abs(ref.values[off]) / ref.variance
     chance[off] = found_probability(parameters, ref, correlation)
-    threshold = _threshold(parameters, ref)
+    threshold = _threshold(parameters, ref, law)
     kept = (uniforms < chance) & (~off | (np.abs(value) > threshold))
     errors = np.where(kept, value, 0.0) - ref.values
     draws = np.repeat(np.arange(n_draws), len(ref.values))
@@ -175,9 +176,8 @@ def _selection(
     inputs = parameters.inputs
     if not parameters.levels:
         return np.ones_like(correlation), float(candidate_pairs(inputs))
-    off = ref.rows != ref.columns
-    present, counts = np.unique(np.abs(ref.values[off]) / ref.variance, return_counts=True)
-    weight = counts * (ref.n_pairs / max(1, counts.sum()))
+    pairs = _pairs(ref)
+    present, weight = pairs.correlations, pairs.weights
     zeros = ref.zero_sizes(inputs.n_records) / ref.variance
     n_zeros = max(0.0, candidate_pairs(inputs) - float(weight.sum()))
     scores = np.concatenate([_score(parameters, present), _zero_score(parameters, zeros)])
@@ -248,6 +248,31 @@ def _zero_score(parameters: ScreenedParameters, sizes: FloatArray) -> FloatArray
     return _score(parameters, sizes)
 
 
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Pairs of a reference with a covariance: all sizes, and distinct correlations with counts."""
+
+    sizes: FloatArray
+    correlations: FloatArray
+    weights: FloatArray  # pairs of the full matrix with each correlation
+    mean_square: float
+
+
+@lru_cache(maxsize=64)
+def _pairs(ref: Reference) -> _Pairs:
+    """What a search asks of a reference hundreds of times."""
+    values = ref.values[ref.rows != ref.columns]
+    sizes = np.abs(values)
+    correlations, counts = np.unique(sizes / ref.variance, return_counts=True)
+    squares = (values / ref.variance) ** 2
+    return _Pairs(
+        sizes=sizes,
+        correlations=correlations,
+        weights=counts * (ref.n_pairs / max(1, counts.sum())),
+        mean_square=float(squares.mean()) if len(squares) else 0.0,
+    )
+
+
 @dataclass(frozen=True)
 class _ValueLaw:
     """Released values on a reference: noise of pairs and diagonal, and the share lost to bias."""
@@ -260,10 +285,9 @@ class _ValueLaw:
 def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
     """Noise after dividing by the mean shrinkage, and the bias that this leaves."""
     inputs = parameters.inputs
-    squares = (ref.values[ref.rows != ref.columns] / ref.variance) ** 2
     # Pairs with a covariance have larger products; at most as many as are selected.
     present = min(float(parameters.n_pairs), ref.n_pairs)
-    products = parameters.n_pairs + 2 * present * (float(squares.mean()) if len(squares) else 0.0)
+    products = parameters.n_pairs + 2 * present * _pairs(ref).mean_square
     norm = parameters.integers_per_square * math.sqrt(
         PAIR_WEIGHT**2 * products + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
     )
@@ -272,7 +296,7 @@ def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
         ratio = parameters.design.norm_factor
         noise *= ratio * norm / parameters.norm_bound
     shrinkage, shrunk = shrunk_part(ratio, norm_spread(inputs.n_features))
-    pair, diagonal = parameters.noise_sd
+    pair, diagonal = _noise_sd(parameters)
     return _ValueLaw(
         pair=pair * noise / shrinkage,
         diagonal=diagonal * noise / shrinkage,
@@ -280,10 +304,15 @@ def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
     )
 
 
-def _threshold(parameters: ScreenedParameters, ref: Reference) -> float:
-    noise = _value_law(parameters, ref).pair
+@lru_cache(maxsize=8)
+def _noise_sd(parameters: ScreenedParameters) -> tuple[float, float]:
+    """The same for all references, and exact arithmetic takes its time."""
+    return parameters.noise_sd
+
+
+def _threshold(parameters: ScreenedParameters, ref: Reference, law: _ValueLaw) -> float:
     sampling = ref.variance / math.sqrt(parameters.inputs.n_records)
-    return parameters.design.keep_above * math.hypot(noise, sampling)
+    return parameters.design.keep_above * math.hypot(law.pair, sampling)
 
 
 def _sampling_noise(
@@ -333,8 +362,8 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     inputs, size = parameters.inputs, len(ref.matrix)
     law = _value_law(parameters, ref)
     noise = law.pair
-    threshold, sampling = _threshold(parameters, ref), ref.variance**2 / inputs.n_records
-    entries = np.abs(ref.values[ref.rows != ref.columns])
+    threshold, sampling = _threshold(parameters, ref, law), ref.variance**2 / inputs.n_records
+    entries = _pairs(ref).sizes
     found, false = _selection(parameters, ref, entries / ref.variance)
     found = found * special.ndtr((entries - threshold) / noise)
     energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))

@@ -11,6 +11,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Schedule, draft_schedule
 from hushcov.mechanisms.multiscale.numerics import numerical_delta
@@ -51,7 +52,10 @@ _STARTS = {
 def best_design(inputs: CalibratedInputs, reconstruction: str) -> Design:
     """The best design found from several starts on small references."""
     search = Search(inputs, reconstruction)
-    return min((search.descend(start) for start in _STARTS[reconstruction]), key=_score_of)[1]
+    score = cache(search.score)  # lines cross, and descents from several starts meet
+    names = [n for n in CHOICES if n != "keep_above" or reconstruction == "value"]
+    found = (descend(score, start, (*names, _SHIFT), _moved) for start in _STARTS[reconstruction])
+    return min(found, key=_score_of)[1]
 
 
 def starting_design(reconstruction: str) -> Design:
@@ -65,15 +69,10 @@ def _score_of(found: tuple[float, Design]) -> float:
 
 @dataclass(frozen=True)
 class Search:
-    """Descent along lines of designs."""
+    """What the descent minimises."""
 
     inputs: CalibratedInputs
     reconstruction: str
-
-    def descend(self, design: Design) -> tuple[float, Design]:
-        """The best design found from this one."""
-        names = [n for n in CHOICES if n != "keep_above" or self.reconstruction == "value"]
-        return descend(self.score, design, (*names, _SHIFT), _moved)
 
     def score(self, design: Design) -> float:
         """Mean predicted error over the references, each capped at the zero matrix's error."""

@@ -1,5 +1,7 @@
 """What can be done with a release without touching records: nothing here costs privacy."""
 
+from hushcov.postprocess.components import sparse_components
+from hushcov.postprocess.correlations import released_correlations
 from hushcov.postprocess.intervals import (
     detection_deviation,
     normal_interval,
@@ -31,9 +33,11 @@ __all__ = [
     "multiply_outer",
     "normal_interval",
     "project_psd",
+    "released_correlations",
     "sampling_sd",
     "scad_threshold",
     "soft_threshold",
+    "sparse_components",
     "symmetric_sparse",
     "thresholded_interval",
     "universal_threshold",

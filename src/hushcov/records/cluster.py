@@ -7,17 +7,20 @@ depend on the order in which they are added. Workers that are lost cost time, no
 from __future__ import annotations
 
 import math
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushcov.exceptions import DataError, MissingPackageError
-from hushcov.records.files import FileRecords, FileSpan
+from hushcov.records.files import FileRecords
+from hushcov.records.formats import FileSpan
 from hushcov.records.source import (
     ArrayRecords,
     BlockFunction,
@@ -25,9 +28,14 @@ from hushcov.records.source import (
     Progress,
     Records,
 )
+from hushcov.records.wrapped import WatchedRecords
 
 _FAN_IN = 8  # statistics added up in one step of the tree
 _ROWS_OF_PIECE = 2**18  # of a file, for one task
+_ROWS_OF_REPORT = 2**16
+# Who listens in this process to which topic; a fork of this process is another one.
+_LISTENERS: dict[tuple[int, str], Progress] = {}
+_TELLING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,10 @@ class Piece:
     load: Callable[[int, int], Any]
 
 
+#: Rows start to stop - 1 of some pieces, which are summed over together.
+Group = list[tuple[Piece, tuple[int, int]]]
+
+
 class DaskRecords(PartitionedRecords):
     """Rows of a dask array or dataframe, or of files that all workers can read.
 
@@ -45,6 +57,8 @@ class DaskRecords(PartitionedRecords):
     ----------
     data : dask array, dask dataframe or FileRecords
         Lengths of partitions are public. Where dask does not know them they are counted first.
+        Files are cut between groups of rows (Parquet) or record batches (Arrow), which one worker
+        reads whole, as it does a CSV file: many workers need many of them.
 
     The sums run on the scheduler that dask would use: that of the current
     `dask.distributed.Client`, or threads of this process.
@@ -56,8 +70,11 @@ class DaskRecords(PartitionedRecords):
 
     def __init__(self, data: Any) -> None:
         _dask()
+        self._in_files = isinstance(data, FileRecords)
         if isinstance(data, FileRecords):
-            pieces, n_features = _file_pieces(data), data.n_features
+            spans = data.pieces(_ROWS_OF_PIECE)
+            pieces = [Piece(span.n_rows, _Spanned(data, span)) for span in spans]
+            n_features = data.n_features
             self.gaps, self.feature_names = data.gaps, data.feature_names
         else:
             pieces, n_features = self._collection(data)
@@ -79,7 +96,7 @@ class DaskRecords(PartitionedRecords):
                 "or a dataframe of such a shape."
             )
         if any(math.isnan(length) for length in data.shape):
-            data = data.compute_chunk_sizes()
+            data = data.copy().compute_chunk_sizes()  # which changes the array in place
         if data.numblocks[1] > 1:
             data = data.rechunk({1: -1})
         _check_kind(data.dtype)
@@ -102,7 +119,8 @@ class DaskRecords(PartitionedRecords):
         delayed = _dask().delayed
         work = delayed(_Work(view, block_function, self.gaps), pure=False)
         # Rows beyond the last whole group are dropped by the view, wherever they are.
-        groups = [group for group in self._groups(rows_each) if _rows_of(group) >= rows_each]
+        cut = self._file_groups if self._in_files else self._groups
+        groups = [group for group in cut(rows_each) if _rows_of(group) >= rows_each]
         with _listening(progress) as topic:
             sums = [
                 delayed(_sum_rows)(work, topic, *(piece.load(*rows) for piece, rows in group))
@@ -115,12 +133,12 @@ class DaskRecords(PartitionedRecords):
                 ]
             return np.asarray(sums[0].compute())
 
-    def _groups(self, rows_each: int) -> Iterator[list[tuple[Piece, tuple[int, int]]]]:
+    def _groups(self, rows_each: int) -> Iterator[Group]:
         """Cut the rows so that no record is torn apart: a partition's own, and those at its edge.
 
         Of the rows at an edge, fewer than `rows_each` travel to their neighbours.
         """
-        edge: list[tuple[Piece, tuple[int, int]]] = []
+        edge: Group = []
         for piece in self._pieces:
             missing = -_rows_of(edge) % rows_each
             first = min(missing, piece.n_rows)
@@ -138,8 +156,25 @@ class DaskRecords(PartitionedRecords):
         if edge:
             yield edge
 
+    def _file_groups(self, rows_each: int) -> Iterator[Group]:
+        """The same for files: a piece takes the rows it misses from the start of the next one.
 
-def _rows_of(group: Sequence[tuple[Piece, tuple[int, int]]]) -> int:
+        The last rows of a piece are read after all the others, so nobody else should need them.
+        """
+        group: Group = []
+        for piece in self._pieces:
+            first = min(-_rows_of(group) % rows_each, piece.n_rows)
+            if first:
+                group.append((piece, (0, first)))
+            if _rows_of(group) % rows_each == 0:
+                if group:
+                    yield group
+                group = [(piece, (first, piece.n_rows))] if first < piece.n_rows else []
+        if group:
+            yield group
+
+
+def _rows_of(group: Group) -> int:
     return sum(stop - start for _, (start, stop) in group)
 
 
@@ -163,19 +198,7 @@ class _Spanned:
 
     def __call__(self, start: int, stop: int) -> Any:
         first = self.span.start
-        part = FileSpan(self.span.path, self.span.format, first + start, first + stop)
-        return self.records.only([part])
-
-
-def _file_pieces(records: FileRecords) -> list[Piece]:
-    """Spans of files; where one is long, pieces of it."""
-    pieces = []
-    for span in records.spans:
-        for start in range(span.start, span.stop, _ROWS_OF_PIECE):
-            stop = min(span.stop, start + _ROWS_OF_PIECE)
-            part = FileSpan(span.path, span.format, start, stop)
-            pieces.append(Piece(part.n_rows, _Spanned(records, part)))
-    return pieces
+        return self.records.only([replace(self.span, start=first + start, stop=first + stop)])
 
 
 @dataclass(frozen=True)
@@ -186,34 +209,63 @@ class _Work:
     block_function: BlockFunction
     gaps: bool
 
-    def __call__(self, parts: Sequence[Any]) -> NDArray[np.int64]:
-        if len(parts) == 1 and isinstance(parts[0], Records):
-            records: Records = parts[0]
-        else:
-            records = ArrayRecords(np.concatenate([_table(part) for part in parts]))
-            records.gaps = self.gaps
-        return self.view(records).map_sum(self.block_function)
+    def __call__(self, parts: Sequence[Any], report: Progress) -> NDArray[np.int64]:
+        records = _joined(parts)
+        records.gaps = self.gaps
+        return self.view(WatchedRecords(records, _nothing, report)).map_sum(self.block_function)
 
 
-def _table(part: Any) -> NDArray[Any]:
-    """Rows at the edge of a file are few; all others are arrays already."""
-    return np.concatenate(list(part._blocks())) if isinstance(part, Records) else np.asarray(part)
+def _joined(parts: Sequence[Any]) -> Records:
+    if isinstance(parts[0], FileRecords):
+        return parts[0].only([span for part in parts for span in part.spans])
+    tables = [np.asarray(part) for part in parts]
+    return ArrayRecords(tables[0] if len(tables) == 1 else np.concatenate(tables))
+
+
+def _nothing() -> None:
+    pass
 
 
 def _sum_rows(work: _Work, topic: str | None, *parts: Any) -> NDArray[np.int64]:
-    total = work(parts)
-    if topic is not None:
-        rows = sum(part.n_records if isinstance(part, Records) else len(part) for part in parts)
-        _report(topic, rows)
+    report = _Report(topic)
+    total = work(parts, report)
+    report.send()
     return total
 
 
-def _report(topic: str, rows: int) -> None:
-    from distributed import get_worker
+class _Report:
+    """Tells whoever listens to a topic of rows, many at a time."""
 
-    # There is a client, but dask may have been told to compute in this process all the same.
-    with suppress(ValueError):
-        get_worker().log_event(topic, rows)
+    def __init__(self, topic: str | None) -> None:
+        self._topic = topic
+        self._rows = 0
+
+    def __call__(self, rows: int) -> None:
+        self._rows += rows
+        if self._rows >= _ROWS_OF_REPORT:
+            self.send()
+
+    def send(self) -> None:
+        """Tell of the rows that nobody has been told of."""
+        rows, self._rows = self._rows, 0
+        if self._topic is None or not rows:
+            return
+        if (os.getpid(), self._topic) in _LISTENERS:
+            _tell(self._topic, rows)
+            return
+        from distributed import get_worker
+
+        # Dask may have been told to compute in processes of its own, which nobody hears.
+        with suppress(ValueError):
+            get_worker().log_event(self._topic, rows)
+
+
+def _tell(topic: str, rows: int) -> None:
+    """Reports arrive in threads of workers or of the client, and not after the end."""
+    with _TELLING:
+        progress = _LISTENERS.get((os.getpid(), topic))
+        if progress is not None:
+            progress(rows)
 
 
 def _added(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -225,18 +277,22 @@ def _added(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @contextmanager
 def _listening(progress: Progress | None) -> Iterator[str | None]:
-    """Yield the topic on which workers report rows, if there are workers and a listener."""
-    client = _client()
-    if progress is None or client is None:
+    """Yield the topic on which rows are reported, from this process or from workers elsewhere."""
+    if progress is None:
         yield None
         return
-    # No two listeners of this client at the same time have one address and one time.
-    topic = f"hushcov-{client.id}-{id(progress)}-{time.monotonic_ns()}"
-    client.subscribe_topic(topic, lambda event: progress(event[1]))
+    client, place = _client(), os.getpid()
+    # No two listeners at the same time have one address and one time.
+    topic = f"hushcov-{'' if client is None else client.id}-{id(progress)}-{time.monotonic_ns()}"
+    _LISTENERS[place, topic] = progress
+    if client is not None:
+        client.subscribe_topic(topic, lambda event: _tell(topic, event[1]))
     try:
         yield topic
     finally:
-        client.unsubscribe_topic(topic)
+        if client is not None:
+            client.unsubscribe_topic(topic)
+        del _LISTENERS[place, topic]
 
 
 def _client() -> Any:

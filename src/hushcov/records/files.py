@@ -4,41 +4,39 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hushcov._compiled import threads
 from hushcov._validation import check_integer
-from hushcov.exceptions import DataError, MissingPackageError, ParameterError
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.records.columns import Columns
+from hushcov.records.formats import (
+    FORMATS,
+    FileSpan,
+    arrow,
+    count_rows,
+    cut,
+    read_batches,
+    schema_of,
+)
 from hushcov.records.source import Records, default_block_rows
 
-FORMATS = {
-    ".parquet": "parquet",
-    ".arrow": "ipc",
-    ".feather": "ipc",
-    ".ipc": "ipc",
-    ".csv": "csv",
-}
+Blocks = Generator[NDArray[np.float64], None, None]
+
 _WILDCARDS = set("*?[")
-
-
-@dataclass(frozen=True)
-class FileSpan:
-    """Rows `start` to `stop` of a file; it travels to whoever reads them."""
-
-    path: str
-    format: str
-    start: int
-    stop: int
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.stop - self.start
+_NOT_RECORDS = ("_", ".")  # how names of files begin that writers keep for themselves
+# Decoded at a time: pyarrow spends some microseconds on each column of each batch.
+_BATCH_BYTES = 64 * 2**20
+# Blocks that wait for their turn while a batch is decoded.
+_AHEAD_BYTES = 32 * 2**20
+_MOST_AHEAD = 8
 
 
 class FileRecords(Records):
@@ -47,23 +45,35 @@ class FileRecords(Records):
     Parameters
     ----------
     source : str, path-like or sequence of them
-        A file, a folder, a pattern such as `data/*.parquet`, or several files. Parquet
-        (.parquet), Arrow (.arrow, .feather, .ipc) and CSV (.csv). Files of a folder or pattern are
-        taken in the order of their names.
+        A file, a folder, a pattern such as `data/*.parquet` or `data/**/*.parquet`, or several of
+        them. Parquet (.parquet), Arrow (.arrow, .feather, .ipc) and CSV (.csv). Of a folder all
+        files are read, in folders inside it too, except those whose names (or folders) begin with
+        `_` or `.`. Files of a folder or pattern are taken in the order of their paths.
     columns : sequence of str, optional
         The features, by name and in this order; all columns of the first file if left out. They
-        must be numbers or booleans.
+        must be numbers or booleans. What names of folders say, such as `year=2024`, is no column
+        and so never a feature.
     drop_nulls : bool, default=False
         Leave out records with a null or NaN, which otherwise are an error. They count as records
         still: `n_records` is public and does not depend on values.
     block_rows : int, optional
         Most rows in a block. It changes speed and memory, never a result.
 
+    Notes
+    -----
+    Memory does not depend on the number of records. Of a Parquet file it is one page and twice the
+    dictionary of every column, so that of continuous values, which have no use for dictionaries,
+    a file written without them (`use_dictionary=False`) takes less. Arrow files are mapped; a
+    compressed record batch is held whole.
+
     Privacy
     -------
     Nothing here is private by itself. Names of files and columns, types and numbers of rows are
     public. That a column has nulls is told by an error unless they are dropped.
     """
+
+    #: Whether blocks are read while others are worked on.
+    _ahead = True
 
     def __init__(
         self,
@@ -80,15 +90,11 @@ class FileRecords(Records):
                 "columns must be a sequence of names, got one string: pass a list, even of one."
             )
         paths = _find(source)
-        self._format = FORMATS[Path(paths[0]).suffix]
-        self.feature_names = _feature_names(paths, self._format, columns)
-        self.n_features = len(self.feature_names)
-        counts = [_count_rows(path, self._format) for path in paths]
+        file_format = FORMATS[Path(paths[0]).suffix]
+        self._names = self.feature_names = _feature_names(paths, file_format, columns)
+        self.n_features = len(self._names)
         self._set_spans(
-            [
-                FileSpan(path, self._format, 0, count)
-                for path, count in zip(paths, counts, strict=True)
-            ]
+            [FileSpan(path, file_format, 0, count_rows(path, file_format)) for path in paths]
         )
         if self.n_records == 0:
             raise DataError(
@@ -107,39 +113,55 @@ class FileRecords(Records):
         self.n_records = sum(span.n_rows for span in self.spans)
 
     def only(self, spans: Sequence[FileSpan]) -> FileRecords:
-        """The records of these spans alone."""
+        """The records of these spans alone, for one of many who read at the same time."""
         part = FileRecords.__new__(FileRecords)
         part.__dict__ |= self.__dict__
+        part._ahead = False
         part._set_spans(spans)
         return part
 
+    def pieces(self, rows: int) -> list[FileSpan]:
+        """Spans of about this many rows, or more where fewer could not be read on their own."""
+        return [piece for span in self.spans for piece in cut(span, self._names[0], rows)]
+
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        blocks = self._read_blocks()
+        if self._ahead and self.n_records > self.block_rows and threads() > 1:
+            count = _AHEAD_BYTES // (8 * self.block_rows * self.n_features)
+            return _read_ahead(blocks, min(max(1, count), _MOST_AHEAD))
+        return blocks
+
+    def _read_blocks(self) -> Blocks:
         block = np.empty((min(self.block_rows, self.n_records), self.n_features))
         filled = 0
         for span in self.spans:
-            for columns, n_rows in self._batches(span):
+            for columns in self._columns(span):
                 taken = 0
-                while taken < n_rows:
-                    count = min(n_rows - taken, len(block) - filled)
-                    _fill(block[filled : filled + count], columns, taken)
+                while taken < columns.n_rows:
+                    count = min(columns.n_rows - taken, len(block) - filled)
+                    columns.fill(block[filled : filled + count], taken)
                     taken, filled = taken + count, filled + count
                     if filled == len(block):
                         yield _read_only(block)
                         block, filled = np.empty_like(block), 0
+                del columns  # before the next ones are read
         if filled:
             yield _read_only(block[:filled])
 
-    def _batches(self, span: FileSpan) -> Iterator[tuple[list[NDArray[Any]], int]]:
-        """Columns of successive rows of a span, as NumPy arrays without copying where possible."""
-        for position, batch in _read(span, self.feature_names or (), self.block_rows):
-            first = max(span.start - position, 0)
-            last = min(span.stop - position, batch.num_rows)
-            if first < last:
-                part = batch.slice(first, last - first)
-                names = zip(self.feature_names or (), part.columns, strict=True)
-                yield [_to_numpy(name, column, self.gaps) for name, column in names], last - first
+    def _columns(self, span: FileSpan) -> Iterator[Columns]:
+        """Columns of successive rows of a span, without copying numbers that are float64."""
+        most = max(self.block_rows, _power_of_two(_BATCH_BYTES // (8 * self.n_features)))
+        for position, batch in read_batches(span, self._names, most):
+            stop = min(span.stop - position, batch.num_rows)
+            for start in range(max(span.start - position, 0), stop, most):
+                yield self._converted(batch.slice(start, min(most, stop - start)))
             if position + batch.num_rows >= span.stop:
                 return
+            del batch  # before the next one is made
+
+    def _converted(self, batch: Any) -> Columns:
+        named = zip(self._names, batch.columns, strict=True)
+        return Columns([_to_numpy(name, column, self.gaps) for name, column in named])
 
 
 def is_file_source(source: object) -> bool:
@@ -154,9 +176,26 @@ def is_file_source(source: object) -> bool:
     return path.suffix in FORMATS or is_folder or bool(_WILDCARDS & set(str(source)))
 
 
-def _fill(block: NDArray[np.float64], columns: list[NDArray[Any]], start: int) -> None:
-    for j, column in enumerate(columns):
-        block[:, j] = column[start : start + len(block)]
+def _read_ahead(blocks: Blocks, count: int) -> Blocks:
+    """The same blocks; `count` more are made in another thread while one is in use.
+
+    However this ends, the thread has ended then, and what the blocks were read from is closed.
+    """
+    reader = ThreadPoolExecutor(1, thread_name_prefix="hushcov-reader")
+    try:
+        following = deque(reader.submit(next, blocks, None) for _ in range(count))
+        while (block := following.popleft().result()) is not None:
+            following.append(reader.submit(next, blocks, None))
+            yield block
+            del block  # it is of no use while waiting for the next one
+    finally:
+        reader.shutdown(cancel_futures=True)
+        blocks.close()
+
+
+def _power_of_two(most: int) -> int:
+    """The largest one up to `most`: pyarrow allocates powers of two for what it decodes."""
+    return 1 << (max(1, most).bit_length() - 1)
 
 
 def _read_only(block: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -166,15 +205,8 @@ def _read_only(block: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _find(source: Any) -> list[str]:
     """The files that are meant, in order, all of one format."""
-    if isinstance(source, list | tuple):
-        paths = [str(item) for item in source]
-    elif os.path.isdir(source):
-        inside = sorted(path for path in Path(source).iterdir() if path.suffix in FORMATS)
-        paths = [str(path) for path in inside]
-    elif _WILDCARDS & set(str(source)) and not os.path.exists(source):
-        paths = sorted(glob.glob(str(source)))
-    else:
-        paths = [str(source)]
+    several = isinstance(source, list | tuple)
+    paths = [path for item in (source if several else [source]) for path in _expanded(str(item))]
     if not paths:
         raise DataError(
             f"{source} must lead to files whose names end in {', '.join(FORMATS)}, got none: check "
@@ -192,11 +224,26 @@ def _find(source: Any) -> list[str]:
     return paths
 
 
+def _expanded(path: str) -> list[str]:
+    """The files in a folder, or in what a pattern matches; a name of a file is itself."""
+    if os.path.isdir(path):
+        inside = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+        return [str(file) for file in sorted(inside) if _holds_records(file.relative_to(path))]
+    if _WILDCARDS & set(path) and not os.path.exists(path):
+        matches = sorted(glob.glob(path, recursive=True))
+        return [file for match in matches for file in _expanded(match)]
+    return [path]
+
+
+def _holds_records(path: Path) -> bool:
+    return path.suffix in FORMATS and not any(part.startswith(_NOT_RECORDS) for part in path.parts)
+
+
 def _feature_names(
     paths: Sequence[str], file_format: str, columns: Sequence[str] | None
 ) -> tuple[str, ...]:
     """The chosen columns, after checking that every file has them, and as numbers."""
-    schemas = [_schema(path, file_format) for path in paths]
+    schemas = [schema_of(path, file_format) for path in paths]
     names = tuple(schemas[0].names if columns is None else columns)
     if not names or len(set(names)) < len(names):
         raise DataError(
@@ -208,14 +255,14 @@ def _feature_names(
             if schema.names.count(name) != 1:
                 raise DataError(
                     f"{path} must have one column {name!r}, got {schema.names.count(name)}: "
-                    "choose columns that all files have."
+                    "choose columns that all files have (names of folders are no columns)."
                 )
             _check_type(path, name, schema.field(name).type)
     return names
 
 
 def _check_type(path: str, name: str, kind: Any) -> None:
-    types = _pyarrow().types
+    types = arrow().types
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     if not any(is_kind(kind) for is_kind in numeric):
         raise DataError(
@@ -224,112 +271,15 @@ def _check_type(path: str, name: str, kind: Any) -> None:
         )
 
 
-def _to_numpy(name: str, column: Any, gaps: bool) -> NDArray[Any]:
+def _to_numpy(name: str, column: Any, gaps: bool) -> NDArray[np.float64]:
     if column.null_count and not gaps:
         raise DataError(
             f"records must be complete, but column {name!r} has nulls: impute them beforehand, by "
             "a rule that treats each record on its own, or leave such records out with drop_nulls."
         )
-    pa = _pyarrow()
+    pa = arrow()
     if column.null_count or not (
         pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     ):
         column = column.cast(pa.float64(), safe=False)
-    return np.asarray(column.to_numpy(zero_copy_only=False))
-
-
-def _read(span: FileSpan, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, Any]]:
-    """Record batches with all rows of a span, in order and few at a time in memory.
-
-    Each comes with its position in the file. Parquet files are read from the first group of rows
-    that has one of the span, others from their start.
-    """
-    with _readable(span.path):
-        if span.format == "parquet":
-            with _parquet().ParquetFile(span.path) as file:
-                position, groups = _row_groups(file.metadata, span)
-                batches = file.iter_batches(batch_rows, row_groups=groups, columns=list(names))
-                yield from _placed(batches, position)
-        else:
-            form = _csv_of_numbers(span.path, names) if span.format == "csv" else span.format
-            dataset = _dataset().dataset(span.path, format=form)
-            batches = dataset.to_batches(
-                columns=list(names), batch_size=batch_rows, batch_readahead=2, fragment_readahead=1
-            )
-            yield from _placed(batches, 0)
-
-
-def _row_groups(metadata: Any, span: FileSpan) -> tuple[int, list[int]]:
-    """Where the first group with rows of the span starts, and which groups have any."""
-    stops = np.cumsum([metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)])
-    first, last = np.searchsorted(stops, [span.start, span.stop - 1], side="right").tolist()
-    return int(stops[first - 1]) if first else 0, list(range(first, last + 1))
-
-
-def _placed(batches: Iterable[Any], position: int) -> Iterator[tuple[int, Any]]:
-    for batch in batches:
-        yield position, batch
-        position += batch.num_rows
-
-
-def _csv_of_numbers(path: str, names: Sequence[str]) -> Any:
-    """Columns as numbers whatever the first rows look like: integers may be followed by 0.5."""
-    import pyarrow.csv
-
-    pa, schema = _pyarrow(), _schema(path, "csv")
-    found = {name: schema.field(name).type for name in names}
-    kinds = {
-        name: kind if pa.types.is_boolean(kind) else pa.float64() for name, kind in found.items()
-    }
-    options = pyarrow.csv.ConvertOptions(column_types=kinds)
-    return _dataset().CsvFileFormat(convert_options=options)
-
-
-def _schema(path: str, file_format: str) -> Any:
-    with _readable(path):
-        schema = _dataset().dataset(path, format=file_format).schema
-        _ = schema.names  # decoding them may fail, so not later
-        return schema
-
-
-def _count_rows(path: str, file_format: str) -> int:
-    with _readable(path):
-        return int(_dataset().dataset(path, format=file_format).count_rows())
-
-
-class _readable:
-    """Turn what pyarrow raises on a damaged file into an error that quotes no value."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        _pyarrow()
-
-    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
-        pa = _pyarrow()
-        if isinstance(error, pa.ArrowException | OSError | UnicodeError):
-            raise DataError(
-                f"{self._path} cannot be read as {FORMATS[Path(self._path).suffix]}: it is "
-                "damaged, of another format than its name says, or two columns share a name."
-            ) from None
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingPackageError("files other than .npy", "pyarrow", "files") from None
-    return pyarrow
-
-
-def _dataset() -> Any:
-    import pyarrow.dataset
-
-    return pyarrow.dataset
-
-
-def _parquet() -> Any:
-    import pyarrow.parquet
-
-    return pyarrow.parquet
+    return np.require(column.to_numpy(zero_copy_only=False), np.float64, ["C", "A"])

@@ -10,7 +10,8 @@ from typing import Any
 from hushcov._validation import shown
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.records.arrays import is_tensor
-from hushcov.records.files import FORMATS, FileRecords, is_file_source
+from hushcov.records.files import FileRecords, is_file_source
+from hushcov.records.formats import FORMATS
 from hushcov.records.source import ArrayRecords, NpyRecords, Records
 
 

@@ -1,0 +1,115 @@
+"""`hushcov report`: verify a release on disk, and write it up as one HTML page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hushcov.cli.jobs import Job, Source
+from hushcov.cli.options import Command
+from hushcov.cli.output import clean, console, counted, facts, heading, memory, paragraph
+from hushcov.cli.pairs import LEVEL
+from hushcov.cli.progress import busy
+from hushcov.cli.show import NOT_PRIVATE
+from hushcov.cli.sparse_job import SparseJob
+from hushcov.exceptions import ParameterError
+from hushcov.mechanisms.release_files import StoredRelease, read_release
+from hushcov.postprocess import Matrix
+from hushcov.report.html import write_report
+
+REPORT = "report.html"
+
+
+@click.command(cls=Command, name="report")
+@click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where the page is written.  [default: RELEASE-report.html]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(folder: Path, output: Path | None, as_json: bool) -> None:
+    """Write the release in a folder as one HTML page, for a browser.
+
+    The page explains the guarantee, what was assumed and where the budget went, and shows heat map,
+    graph, intervals and the error to expect. It needs no network. Every file of the release must
+    be what was written, or the exit code is 1. No record is needed, and nothing is spent.
+
+    \b
+    Example:
+      hushcov report patients-release -o patients.html
+    """
+    stored = read_release(folder)
+    path = Path(f"{folder.resolve().name}-report.html") if output is None else output
+    _check_outside(folder, path)
+    with busy("writing the report"):
+        write_report(
+            path,
+            stored.release,
+            column_names=stored.column_names,
+            written=stored.written.replace("T", " ").replace("+00:00", " UTC"),
+        )
+    if as_json:
+        click.echo(json.dumps(_as_json(folder, path, stored), indent=1, allow_nan=False))
+        return
+    out = console()
+    heading(out, f"Report of {clean(str(folder))}/")
+    if not stored.release.guarantee.private:
+        paragraph(out, NOT_PRIVATE, style="bold red")
+    n_bytes = path.stat().st_size
+    size = memory(n_bytes) if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
+    shown = f"{counted(stored.release.n_features, 'feature')}, by {clean(stored.release.mechanism)}"
+    facts(out, (("release", shown), ("written", f"{clean(str(path))} ({size}): open it")))
+
+
+def attach_report(path: Path, source: Source, job: Job) -> str:
+    """Write the report of a fresh release into its folder, and say what it is."""
+    try:
+        with busy("writing the report"):
+            write_report(
+                path,
+                job.release,
+                column_names=source.records.feature_names,
+                covariance=job.covariance,
+                intervals=_intervals(job),
+                known_mean=source.known_mean,
+            )
+    except Exception as error:  # the budget is spent: no page is worth the release
+        path.unlink(missing_ok=True)
+        return f"not written: {type(error).__name__}. Try 'hushcov report {source.folder}'."
+    return "guarantee, heat map, graph, intervals and expected error: open it in a browser"
+
+
+def _intervals(job: Job) -> tuple[Matrix, Matrix] | None:
+    """The estimator's own intervals, which know how many records were complete."""
+    if not isinstance(job, SparseJob) or job.estimator.detection_limit_ is None:
+        return None
+    ends: tuple[Matrix, Matrix] = job.estimator.covariance_interval(LEVEL)
+    return ends
+
+
+def _check_outside(folder: Path, path: Path) -> None:
+    """The files of a release have checksums: nothing may be added to them, or replaced."""
+    if path.resolve().is_relative_to(folder.resolve()):
+        raise ParameterError(
+            f"output must lie outside the release, got {path}: its files are sealed. Choose "
+            "another folder."
+        )
+
+
+def _as_json(folder: Path, path: Path, stored: StoredRelease) -> dict[str, object]:
+    guarantee = stored.release.guarantee
+    return {
+        "folder": str(folder),
+        "report": str(path),
+        "bytes": path.stat().st_size,
+        "private": guarantee.private,
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "mechanism": stored.release.mechanism,
+        "n_features": stored.release.n_features,
+    }

@@ -1,0 +1,362 @@
+"""The report of a release in a real browser: by mouse, touch and keyboard, large and small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from browser.conftest import DESKTOP, PHONE
+from hushcov.accounting import Gaussian, Guarantee
+from hushcov.mechanisms import Release
+from hushcov.planning import Forecast
+from hushcov.postprocess import symmetric_sparse
+from hushcov.report.html import outlook, write_report
+
+HOSTILE = "</script><img src=x onerror=document.title='hacked'>"
+NAMES = ["age", "weight", "pulse", HOSTILE, *(f"feature {i}" for i in range(4, 40))]
+PAIRS = np.array([[0, 2, 0, 10, 11], [1, 3, 39, 11, 30]])
+VALUES = np.array([500, -300, 200, 450, -250])
+SCALE = np.full(40, 2.0)
+
+
+def release(**changes) -> Release:
+    guarantee = Guarantee(
+        epsilon=1.0,
+        delta=1e-6,
+        transcript_epsilon=1.0,
+        transcript_delta=1e-6,
+        numerical_delta=0.0,
+        events=(Gaussian(0.05), Gaussian(0.2)),
+        method="gaussian",
+        preconditions=("rows are bounded",),
+        private=False,
+    )
+    inputs = {"n_records": 10_000, "n_features": 40, "row_sparsity": 3, "epsilon": 1.0}
+    parts = {
+        "mechanism": "row_top_k",
+        "integers": symmetric_sparse((PAIRS[0], PAIRS[1]), VALUES, np.full(40, 1000)),
+        "unit": 0.001,
+        "guarantee": guarantee,
+        "parameters": {"inputs": inputs | {"delta": 1e-6}},
+        "feature_scale": SCALE,
+        "noise_sd": (0.02, 0.03),
+        "selected": PAIRS,
+    }
+    return Release(**parts | changes)
+
+
+def quick_forecast(inputs, mechanism, *, rough=False):
+    errors = dict.fromkeys(("block", "banded", "random"), 30 / inputs.n_records**0.5)
+    return Forecast(mechanism, errors, 0.25, rough=rough)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outlook, "forecast", quick_forecast)
+        path = tmp_path_factory.mktemp("report") / "report.html"
+        return write_report(path, release(), column_names=NAMES)
+
+
+def view(page) -> list[int]:
+    return [int(part) for part in page.get_attribute("#heat", "data-view").split()]
+
+
+def words(page, selector: str) -> str:
+    """Text on the page, with letters that a keyboard has."""
+    text = page.locator(selector).inner_text()
+    return text.replace("\N{MULTIPLICATION SIGN}", "x").replace("\N{MINUS SIGN}", "-")
+
+
+def until(page, holds) -> None:
+    """Wait for what the browser does in its own time."""
+    for _ in range(250):
+        if holds():
+            return
+        page.wait_for_timeout(20)
+    pytest.fail("it did not happen")
+
+
+def centre(page, row: int, column: int) -> tuple[float, float]:
+    """Where a cell is on the screen; the page says where its plot is."""
+    page.locator("#heat").scroll_into_view_if_needed()
+    box = page.locator("#heat").bounding_box()
+    left, top, size = (float(part) for part in page.get_attribute("#heat", "data-plot").split())
+    first_row, first_column, cells = view(page)
+    side = size / cells
+    x = box["x"] + left + (column - first_column + 0.5) * side
+    return x, box["y"] + top + (row - first_row + 0.5) * side
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [PHONE, DESKTOP])
+def test_fits_any_screen_in_light_and_dark(open_page, report, viewport, scheme):
+    page = open_page(report, viewport=viewport, color_scheme=scheme)
+    page.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")
+    assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    # The map is drawn: its cells have more than one colour.
+    colours = page.evaluate("""() => {
+      const canvas = document.getElementById("heat");
+      const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+      return new Set(new Uint32Array(pixels.buffer)).size;
+    }""")
+    assert colours > 10
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(open_page, report, scheme):
+    page = open_page(report, color_scheme=scheme)
+    ratios = page.evaluate("""() => {
+      const style = getComputedStyle(document.documentElement);
+      const light = (key) => {
+        const [red, green, blue] = style.getPropertyValue(`--${key}`).trim().match(/[0-9a-f]{2}/gi)
+          .map((pair) => parseInt(pair, 16) / 255)
+          .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+      };
+      const ratio = (one, other) => {
+        const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
+        return (high + 0.05) / (low + 0.05);
+      };
+      return [
+        ...["page", "panel", "marked"].map((behind) => ratio("text", behind)),
+        ...["page", "panel"].flatMap((behind) => [ratio("muted", behind), ratio("link", behind)]),
+        ratio("warn", "warn-panel"),
+        ...[0, 1, 2, 3, 4, 5].map((share) => ratio("on-share", `share-${share}`)),
+      ];
+    }""")
+    assert min(ratios) > 4.5
+
+
+def test_the_mouse_shows_what_is_in_a_cell(open_page, report):
+    page = open_page(report)
+    tip = page.locator("#heat-tip")
+    assert tip.is_hidden()
+    page.mouse.move(*centre(page, 0, 1))
+    text = words(page, "#heat-tip")
+    for part in ("age x weight", "correlation 0.5", "covariance 2", "noise 0.08"):
+        assert part in text
+    low, high = (
+        float(each) for each in text.split("95 % interval ")[1].split("\n")[0].split(" to ")
+    )
+    assert low < 2 < high
+    page.mouse.move(*centre(page, 5, 9))
+    assert "not found: counts as zero" in words(page, "#heat-tip")
+    page.mouse.move(*centre(page, 7, 7))
+    assert "feature 7 with itself" in words(page, "#heat-tip")
+    assert "variance 4" in words(page, "#heat-tip")
+    page.mouse.move(*centre(page, 2, 3))
+    assert f"pulse x {HOSTILE}" in words(page, "#heat-tip").replace("\n", " ")
+    assert "correlation -0.3" in words(page, "#heat-tip")
+    page.mouse.move(5, 5)
+    assert tip.is_hidden()
+
+
+def test_the_keyboard_reads_cells_and_zooms(open_page, report):
+    page = open_page(report)
+    assert page.get_attribute("#heat-said", "aria-live") == "polite"
+    page.locator('[data-zoom="all"]').focus()
+    page.focus("#heat")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowRight")
+    assert page.get_attribute("#heat", "data-cursor") == "0 1"
+    assert words(page, "#heat-said").startswith(
+        "age x weight: correlation 0.5; covariance 2; 95 % interval"
+    )
+    assert "age x weight" in words(page, "#heat-tip")
+    page.keyboard.press("End")
+    assert words(page, "#heat-said").startswith("age x feature 39: correlation 0.2")
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+ArrowDown")
+    assert page.get_attribute("#heat", "data-cursor") == "10 0"
+    assert view(page) == [0, 0, 40]
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    row, column, size = view(page)
+    assert size == 18
+    assert words(page, "#heat-said").startswith("Showing 18 of 40 features on each side")
+    assert row <= 10 < row + size
+    assert column == 0
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.get_attribute("#heat", "data-cursor") == "10 20"
+    assert view(page)[1] == 3  # the view follows the cursor
+    page.keyboard.press("-")
+    assert view(page)[2] == 27
+    page.keyboard.press("0")
+    assert view(page) == [0, 0, 40]
+    page.keyboard.press("n")
+    assert words(page, "#heat-said").startswith("age x weight")
+    page.keyboard.press("n")
+    assert words(page, "#heat-said").startswith("feature 10 x feature 11: correlation 0.45")
+    page.keyboard.press("p")
+    assert words(page, "#heat-said").startswith("age x weight")
+    page.keyboard.press("Escape")
+    assert page.locator("#heat-tip").is_hidden()
+
+
+def test_wheel_drag_and_buttons_move_the_map(open_page, report):
+    page = open_page(report)
+    x, y = centre(page, 10, 11)
+    page.mouse.move(x, y)
+    page.mouse.move(x + 1, y)
+    page.mouse.wheel(0, -100)
+    until(page, lambda: view(page)[2] == 27)
+    row, column, _ = view(page)
+    assert row <= 10 < row + 27
+    assert "feature 10 x feature 11" in words(page, "#heat-tip")
+    page.mouse.down()
+    page.mouse.move(x - 60, y - 60)
+    page.mouse.up()
+    assert view(page)[0] > row
+    assert view(page)[1] > column
+    zoom_in, show_all = page.locator('[data-zoom="in"]'), page.locator('[data-zoom="all"]')
+    while zoom_in.is_enabled():
+        zoom_in.click()
+    assert view(page)[2] == 6
+    show_all.click()
+    assert view(page) == [0, 0, 40]
+    assert show_all.is_disabled()
+    page.mouse.click(*centre(page, 0, 39))
+    assert words(page, "#heat-said").startswith("age x feature 39")
+
+
+def test_a_wheel_that_scrolls_the_page_does_not_stop_at_the_map(open_page, report):
+    page = open_page(report)
+    x, y = centre(page, 10, 11)
+    page.mouse.move(x, y)
+    page.evaluate("scrollBy(0, 1)")
+    page.wait_for_timeout(100)
+    before = page.evaluate("scrollY")
+    page.mouse.wheel(0, -50)
+    until(page, lambda: page.evaluate("scrollY") < before)
+    assert view(page) == [0, 0, 40]
+
+
+def test_two_fingers_zoom(open_page, report):
+    page = open_page(report, viewport=PHONE, has_touch=True)
+    x, y = centre(page, 10, 11)
+    fingers = page.context.new_cdp_session(page)
+
+    def touch(kind: str, *points: tuple[float, float]) -> None:
+        where = [{"x": a, "y": b, "id": place} for place, (a, b) in enumerate(points)]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": where})
+
+    touch("touchStart", (x - 10, y), (x + 10, y))
+    touch("touchMove", (x - 20, y), (x + 20, y))
+    touch("touchEnd")
+    row, column, size = view(page)
+    assert size == 20
+    assert row <= 10 < row + size
+    assert column <= 11 < column + size
+    page.touchscreen.tap(*centre(page, 10, 11))
+    assert words(page, "#heat-said").startswith("feature 10 x feature 11")
+    assert page.locator("#heat-tip").is_visible()
+
+
+def test_search_order_and_links_lead_to_cells(open_page, report):
+    page = open_page(report)
+    page.fill("#heat-find", "weight")
+    page.press("#heat-find", "Enter")
+    assert words(page, "#heat-said").startswith("weight x age: correlation 0.5")
+    page.fill("#heat-find", "nobody")
+    page.press("#heat-find", "Enter")
+    assert words(page, "#heat-said") == "No feature has this name."
+    page.check("#heat-order")
+    page.fill("#heat-find", "feature 30")
+    page.press("#heat-find", "Enter")
+    assert words(page, "#heat-said").startswith("feature 30 x feature 11: correlation -0.25")
+    row, column = map(int, page.get_attribute("#heat", "data-cursor").split())
+    assert abs(row - column) == 1  # related features are side by side
+    page.click("a[data-pair='0 39']")
+    assert words(page, "#heat-said").startswith("age x feature 39")
+    assert page.evaluate("document.activeElement.id") == "heat"
+
+
+def test_everything_is_reached_with_the_tab_key(open_page, report):
+    page = open_page(report)
+    page.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")
+    wanted = page.evaluate("""() => {
+      const stops = "a, button:enabled, input, summary, canvas, .wide, pre";
+      return Array.from(document.querySelectorAll(stops), (each, at) => {
+        each.dataset.stop = at;
+        return String(at);
+      });
+    }""")
+    reached = []
+    for _ in range(len(wanted) + 1):
+        page.keyboard.press("Tab")
+        at = page.evaluate("document.activeElement.dataset.stop")
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        if at is None:
+            break
+        assert outline == "solid"  # one sees where one is
+        reached.append(at)
+    assert reached == wanted
+
+
+def test_names_are_text_wherever_they_are_shown(open_page, report):
+    page = open_page(report)
+    page.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")
+    assert page.title() == "Private covariance of 40 features"
+    assert page.locator("img").count() == 0
+    assert HOSTILE in page.locator("#largest").inner_text()
+    assert HOSTILE in page.locator("#graph details").inner_text()
+
+
+def test_the_graph_lights_up_around_a_node(open_page, report):
+    page = open_page(report)
+    node = page.locator('.node[data-node="0"] circle')
+    node.scroll_into_view_if_needed()
+    node.hover()
+    near = page.locator(".node.near").evaluate_all("all => all.map((each) => each.dataset.node)")
+    assert sorted(near) == ["0", "1", "39"]
+    assert page.locator(".edge.near").count() == 2
+
+
+def test_still_where_less_motion_is_wanted(open_page, report):
+    moving = "getComputedStyle(document.documentElement).scrollBehavior"
+    assert open_page(report, reduced_motion="reduce").evaluate(moving) == "auto"
+    assert open_page(report, reduced_motion="no-preference").evaluate(moving) == "smooth"
+
+
+def test_colours_follow_the_scheme_while_the_page_is_open(open_page, report):
+    page = open_page(report)
+    drawn = "document.getElementById('heat').toDataURL()"
+    light = page.evaluate(drawn)
+    page.emulate_media(color_scheme="dark")
+    until(page, lambda: page.evaluate(drawn) != light)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_one_or_two_features(open_page, tmp_path, monkeypatch, d):
+    monkeypatch.setattr(outlook, "forecast", quick_forecast)
+    integers = 1000 * np.eye(d, dtype=np.int64)
+    few = release(integers=integers, selected=None, feature_scale=np.ones(d))
+    page = open_page(write_report(tmp_path / "few.html", few))
+    page.focus("#heat")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("+")
+    assert view(page) == [0, 0, d]
+
+
+def test_many_features_are_condensed_and_can_be_zoomed_to_single_cells(
+    open_page, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(outlook, "forecast", quick_forecast)
+    d = 5_000
+    rows = np.arange(0, d - 1, 10)
+    integers = symmetric_sparse((rows, rows + 1), np.full(len(rows), 300), np.full(d, 1000))
+    pairs = np.stack([rows, rows + 1])
+    many = release(integers=integers, selected=pairs, feature_scale=np.ones(d))
+    page = open_page(write_report(tmp_path / "many.html", many))
+    page.mouse.move(*centre(page, 2_500, 2_500))
+    # Of the pairs in this dot, one that is there is shown.
+    assert "correlation 0.3" in words(page, "#heat-tip")
+    page.fill("#heat-find", "4990")
+    page.press("#heat-find", "Enter")
+    assert words(page, "#heat-said").startswith("4990 x 4991: correlation 0.3")
+    assert view(page)[2] == 40

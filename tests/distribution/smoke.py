@@ -1,0 +1,95 @@
+"""What must work right after `pip install hushcov`: run by the Python of such an environment.
+
+It needs nothing but hushcov, and stops at the first thing that is wrong.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+OPTIONAL = ("dask", "distributed", "dp_accounting", "matplotlib", "pandas", "pyarrow", "torch")
+BUDGET = ("--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "2")
+
+
+def hushcov(*arguments: str, fails: bool = False) -> str:
+    """Run the installed program; what it prints, or what it says where it must fail."""
+    program = Path(sys.executable).with_name("hushcov")
+    done = subprocess.run(
+        [program, *arguments], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode != 0) == fails, f"{arguments}: {done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+def refusal(action: object) -> str:
+    """What an action says that needs an optional package."""
+    try:
+        action()  # type: ignore[operator]
+    except ImportError as error:
+        return str(error)
+    raise AssertionError("nothing was refused")
+
+
+def check_import() -> None:
+    """`import hushcov` is light, and no optional package is needed or there."""
+    loaded = set(sys.modules)
+    import hushcov
+
+    heavy = {"numpy", "scipy", "sklearn", "numba"} & (set(sys.modules) - loaded)
+    assert not heavy, heavy
+    assert "site-packages" in str(hushcov.__file__), hushcov.__file__
+    there = [name for name in OPTIONAL if importlib.util.find_spec(name)]
+    assert not there, f"installed although nothing asks for them: {there}"
+    for name in hushcov.__all__:
+        getattr(hushcov, name)
+
+
+def check_fit(rows: Path) -> None:
+    """A small fit, and what is said where an extra is missing."""
+    import numpy as np
+
+    from hushcov import GaussianCovariance
+    from hushcov.records import open_records
+    from hushcov.report.backend import new_figure
+
+    estimator = GaussianCovariance(epsilon=1.0, delta=1e-6, feature_scale=1.0)
+    np.save(rows, np.random.default_rng(0).normal(size=(2000, 4)))
+    assert np.abs(estimator.fit(rows).covariance_ - np.eye(4)).max() < 0.5
+    assert estimator.release_.guarantee.private
+    rows.with_suffix(".parquet").touch()
+    estimator.set_params(device="cuda")
+    for extra, action in {
+        "files": lambda: open_records(rows.with_suffix(".parquet")),
+        "torch": lambda: estimator.fit(rows),
+        "figures": lambda: new_figure(1, 1),
+    }.items():
+        assert f"pip install 'hushcov[{extra}]'" in refusal(action), extra
+
+
+def check_program(rows: Path) -> None:
+    """The command line, with a release and without the extras."""
+    from hushcov import __version__
+
+    assert hushcov("--version") == f"hushcov {__version__}\n"
+    assert "screened" in hushcov("plan", "--records", "2000", "--features", "4", *BUDGET)
+    release = rows.with_name("release")
+    fit = ("fit", str(rows), "--mechanism", "gaussian", *BUDGET, "-o", str(release))
+    assert "pip install 'hushcov[figures]'" in hushcov(*fit)
+    assert (release / "covariance.npy").exists()
+    said = hushcov("fit", str(rows.with_suffix(".parquet")), *BUDGET, fails=True)
+    assert "pip install 'hushcov[files]'" in said
+
+
+if __name__ == "__main__":
+    check_import()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        check_fit(Path("rows.npy"))
+        check_program(Path("rows.npy"))
+    print("hushcov works, with its core dependencies alone")

@@ -1,0 +1,122 @@
+"""Wheel and sdist: what is in them, what they say of themselves, and that they work installed."""
+
+from __future__ import annotations
+
+import email
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from distribution.building import FOLDERS, NOT_SOURCE, ROOT, build
+from distribution.environment import core_environment, needed
+from hushcov import __version__
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGE_PARTS = (".css", ".html", ".js")
+LEFTOVER = re.compile(r"\.py[co]$|__pycache__|(^|/)results/")
+# Of this machine: no business of those who unpack an archive.
+PLACES = [f"{place}/".encode() for place in (ROOT, Path.home(), sys.prefix)]
+
+
+def source(*folders: str) -> set[str]:
+    """Paths of the files in these folders, less what is not source."""
+    found = set()
+    for top in folders:
+        for folder, inner, files in os.walk(ROOT / top):
+            skipped = NOT_SOURCE(folder, [*inner, *files])
+            inner[:] = [name for name in inner if name not in skipped]
+            kept = [Path(folder, name) for name in files if name not in skipped]
+            found |= {str(path.relative_to(ROOT)) for path in kept}
+    return found
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """Every file of wheel and sdist by its path, and the wheel."""
+    wheel, sdist = build(tmp_path_factory.mktemp("dist"))
+    with zipfile.ZipFile(wheel) as opened:
+        in_wheel = {name: opened.read(name) for name in opened.namelist()}
+    with tarfile.open(sdist) as opened:
+        members = {member.name.partition("/")[2]: member for member in opened if member.isfile()}
+        in_sdist = {name: opened.extractfile(member).read() for name, member in members.items()}
+    return wheel, in_wheel, in_sdist
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(archives):
+    wheel, held, _ = archives
+    assert wheel.name == f"hushcov-{__version__}-py3-none-any.whl"
+    information = {name for name in held if name.startswith(f"hushcov-{__version__}.dist-info/")}
+    assert any(name.endswith("/licenses/LICENSE") for name in information)
+    expected = {name.removeprefix("src/") for name in source("src")}
+    assert set(held) - information == expected
+    assert "hushcov/py.typed" in expected
+    assert {Path(name).suffix for name in expected} >= set(PAGE_PARTS)
+
+
+def test_the_sdist_holds_what_the_tests_need(archives):
+    *_, held = archives
+    missing = source(*FOLDERS) - set(held)
+    assert not missing
+    for name in ("LICENSE", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml"):
+        assert held[name] == (ROOT / name).read_bytes()
+    made = {"PKG-INFO", "setup.cfg", "MANIFEST.in"}
+    tops = {name.partition("/")[0] for name in held}
+    assert tops - made <= {*FOLDERS, "LICENSE", "README.md", "CHANGELOG.md", "Makefile"} | {
+        "pyproject.toml"
+    }
+
+
+def test_no_archive_holds_leftovers_or_places_of_one_machine(archives):
+    _, wheel, sdist = archives
+    for held in (wheel, sdist):
+        assert not [name for name in held if LEFTOVER.search(name)]
+    for text in wheel.values():
+        assert not any(place in text for place in PLACES)
+
+
+def test_what_the_wheel_says_of_itself(archives):
+    _, held, _ = archives
+    metadata = email.message_from_bytes(held[f"hushcov-{__version__}.dist-info/METADATA"])
+    assert (metadata["Name"], metadata["Version"]) == ("hushcov", __version__)
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == PROJECT["requires-python"]
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert (
+        metadata.get_payload(decode=True).decode().strip()
+        == (ROOT / "README.md").read_text().strip()
+    )
+    assert set(metadata.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
+    required = metadata.get_all("Requires-Dist")
+    core = [each for each in required if "extra ==" not in each]
+    assert {re.sub(r"\s", "", each) for each in core} == set(PROJECT["dependencies"])
+    program = held[f"hushcov-{__version__}.dist-info/entry_points.txt"].decode()
+    assert "hushcov = hushcov.cli.main:main" in program
+
+
+def test_the_core_needs_no_optional_package():
+    extras = {"pandas", "matplotlib", "torch", "dask", "distributed", "pyarrow", "dp-accounting"}
+    assert not needed(PROJECT["dependencies"]) & extras
+
+
+def test_it_works_with_its_core_dependencies_alone(archives, tmp_path):
+    wheel, *_ = archives
+    programs = core_environment(tmp_path / "environment", wheel, PROJECT["dependencies"])
+    kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
+    done = subprocess.run(
+        [programs / "python", Path(__file__).with_name("smoke.py")],
+        cwd=tmp_path,
+        env={**kept, "PATH": os.defpath, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("with its core dependencies alone\n")

@@ -1,0 +1,238 @@
+"""The HTML report of a release: what it says, for every mechanism, and that it is one safe file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from report_releases import MECHANISMS, SCALES, fitted, made, quick_forecast
+
+from hushcov import RowTopKCovariance
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.mechanisms.release_files import read_release
+from hushcov.report.html import outlook, report_page, write_report
+from hushcov.simulate import gaussian_records
+
+SECTIONS = (
+    *("promise", "assumed", "budget", "correlations", "graph", "largest", "spectrum"),
+    *("error", "parameters"),
+)
+HOSTILE = [
+    "</script><img src=x onerror=alert(1)>",
+    "<b>bold</b> & 'quoted' \"name\"",
+    "\u202egnidnepes\x1b[31m\n\u2028",
+    "\ud800 lone",
+    "x" * 500,
+    "-->]]><svg onload=alert(2)>",
+]
+
+
+@pytest.fixture(autouse=True)
+def no_searches(monkeypatch):
+    monkeypatch.setattr(outlook, "forecast", quick_forecast)
+
+
+class Page(HTMLParser):
+    """Elements, and text outside programs."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements, self.words, self._inside = [], [], None
+        self.feed(text)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, data):
+        if self._inside not in ("script", "style", "pre"):
+            self.words.append(data)
+
+    def named(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def six(**changes):
+    matrix = np.array([[1000, 300, -40], [300, 1000, 0], [-40, 0, 1000]])
+    return made(**{"integers": np.kron(matrix, np.eye(2, dtype=np.int64))} | changes)
+
+
+EXPECTED = {
+    "screened": ("which pairs matter", "scales of the features", "selected by the mechanism"),
+    "screened-quantile": ("bound on the norms of records", "Scales of the features: given"),
+    "gaussian": ("values of 15 pairs and 6 variances", "All pairs have a released value"),
+    "gaussian-threshold": ("values of 15 pairs", "Predicted error of gaussian-threshold"),
+    "multiscale": ("answers of the selected tests", "These figures are rough", "No intervals"),
+    "row-top-k": ("partners of every feature", "planner has no prediction for row_top_k"),
+    "row-top-k-paper": ("nothing is certified", "No proof: the numbers are the authors' claim"),
+    "separate": ("counts of the norms of records", "none is set to zero", "No intervals"),
+    "coinpress": ("the matrix, step 3 of 3", "which of them are noise cannot be said"),
+    "eigen-sampling": ("eigenvalues and directions", "shares are of epsilon", "plus 0."),
+    "theorem": ("level 1 of", "shares are of epsilon", "its conditions hold here"),
+}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism(mechanism, tmp_path):
+    estimator = fitted(mechanism)
+    estimator.release_.write(tmp_path / "release")
+    stored = read_release(tmp_path / "release")
+    covariance = estimator.covariance_
+    for given in ({}, {"covariance": covariance, "known_mean": False}):
+        path = write_report(tmp_path / "report.html", stored.release, **given)
+        page = Page(path.read_text(encoding="utf-8"))
+        found = [attributes["id"] for attributes in page.named("section")]
+        assert found == list(SECTIONS)
+        assert "NOT PRIVATE" in page.text
+        assert not re.search(r"\b(nan|inf|out of range)\b", page.text)
+    for part in EXPECTED[mechanism]:
+        assert part in page.text
+
+
+def test_the_same_release_gives_the_same_page():
+    release = fitted("screened").release_
+    assert report_page(release) == report_page(release)
+
+
+def test_a_private_release_has_no_banner():
+    rows = gaussian_records(np.eye(3), 2_000, random_state=0)
+    estimator = RowTopKCovariance(epsilon=1.0, delta=1e-6, row_sparsity=1).fit(rows)
+    page = Page(report_page(estimator.release_))
+    assert "NOT PRIVATE" not in page.text
+    assert "Noise from the operating system's random numbers" in page.text
+    assert "No pair counts as found: there is no graph to draw" in page.text
+
+
+def test_the_guarantee_in_words_and_formulas():
+    page = Page(report_page(six()))
+    for part in (
+        "it becomes at most 2.72 times as likely, plus 1e-6",
+        "Pr[M(x) \u2208 S] \u2264 e \u03b5 Pr[M(x\u2032) \u2208 S] + \u03b4",
+        "5 % 5 % 14 %",  # e^1 * 5 %
+        "50 % 50 % 82 %",  # 1 - (1 - 50 %) / e
+        "Groups. A person with several records",
+        "Records that tell of each other",
+        "Other releases from the same records",
+        "Rows are bounded.",
+        "10,000: records averaged",
+    ):
+        assert part in page.text, part
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (True, "said to have mean zero"),
+        (False, "The order of the rows must have nothing to do with their values"),
+        (None, "the release does not say whether"),
+    ],
+)
+def test_what_is_known_of_the_mean_is_said(known, said):
+    assert said in Page(report_page(six(), known_mean=known)).text
+
+
+def test_everything_is_escaped(tmp_path):
+    release = six(mechanism=HOSTILE[0], preconditions=(HOSTILE[1], HOSTILE[5]))
+    text = write_report(tmp_path / "a.html", release, column_names=HOSTILE).read_text("utf-8")
+    page = Page(text)
+    assert not page.named("img")
+    assert not page.named("b")
+    assert len(page.named("script")) == 2
+    assert all(not key.startswith("on") for _, attributes in page.elements for key in attributes)
+    assert "</script><img src=x onerror=alert(1)>" in page.text
+    assert not set(text) & {"\x1b", "\u202e", "\u2028", "\ud800"}
+    names = json.loads(re.search(r'id="heat-data">(.*?)</script>', text, re.S)[1])["names"]
+    assert names[0] == HOSTILE[0]
+    assert max(map(len, names)) <= 60
+
+
+def test_nothing_is_loaded_from_anywhere():
+    text = report_page(six(), column_names=list("abcdef"))
+    page = Page(text)
+    assert all(each["href"].startswith("#") for each in page.named("a"))
+    for name in ("link", "iframe", "object", "embed", "base"):
+        assert not page.named(name)
+    assert not [each for _, each in page.elements if "src" in each or "style" in each]
+    assert "http" not in re.sub(r'http-equiv="', "", text)
+    (policy,) = [each["content"] for each in page.named("meta") if "http-equiv" in each]
+    assert "default-src 'none'" in policy
+    program = re.search(r'<script type="module">(.*?)</script>', text, re.S)[1]
+    style = re.search(r"<style>(.*?)</style>", text, re.S)[1]
+    for content in (program, style):
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+
+
+def test_all_pictures_have_names_captions_and_axes():
+    page = report_page(fitted("screened").release_)
+    pictures = re.findall(r"<figure>.*?</figure>", page, re.S)
+    assert len(pictures) == 6
+    assert all("<figcaption>What to see: " in each for each in pictures)
+    for drawn in re.findall(r"<svg[^>]*>", page):
+        assert 'role="img"' in drawn
+        assert re.search(r'aria-label="[A-Z]', drawn)
+    for label in (
+        *("share of the cost in rho", "rank of the eigenvalue", "eigenvalue (no unit)"),
+        *("correlation (no unit)", "number of records", "predicted error / norm"),
+    ):
+        assert label in page
+
+
+def test_features_without_names_are_counted():
+    page = report_page(six())
+    assert "Features are counted from 0." in page
+    assert "Features are counted from 0." not in report_page(six(), column_names=list("abcdef"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unit": 1e308},
+        {"unit": 5e-324},
+        {"feature_scale": np.full(6, 1e308)},
+        {"feature_scale": np.zeros(6)},
+        {"feature_scale": None, "noise_sd": None},
+        {"noise_sd": (1e300, 1e300)},
+        {"noise_sd": (0.0, 0.0)},
+        {"integers": np.zeros((3, 3), np.int64)},
+        {"integers": np.full((2, 2), -(2**63))},
+        {"integers": np.array([[7]]), "feature_scale": None},
+        {"selected": np.empty((2, 0), np.int64), "integers": np.diag([1, 2]), "noise_sd": None},
+        {"parameters": {"inputs": [1], "levels": [1, {"size": []}], "design": {"keep_above": "x"}}},
+        {"parameters": {"inputs": {"n_records": 10**4000, "epsilon": True, "delta": "\x1b"}}},
+        {"epsilon": 1e300},
+    ],
+)
+def test_extreme_numbers(changes):
+    mechanism = "screened" if "selected" in changes or "parameters" in changes else "gaussian"
+    release = six(**{"mechanism": mechanism} | changes)
+    page = Page(report_page(release))
+    assert len(page.named("section")) == len(SECTIONS)
+    visible = [value for _, each in page.elements for value in each.values() if value]
+    for text in (page.text, *visible):
+        assert not re.search(r"\b(nan|inf)\b", text)
+
+
+def test_refusals():
+    release = six()
+    with pytest.raises(ParameterError, match="column_names must be as many as features, 6, got 2"):
+        report_page(release, column_names=["a", "b"])
+    with pytest.raises(DataError, match=r"must have the shape of the release, \(6, 6\)"):
+        report_page(release, covariance=np.eye(5))
+    with pytest.raises(DataError, match="pass those of the same estimator"):
+        report_page(release, intervals=(np.eye(6), np.eye(5)))
+
+
+def test_scales_are_those_of_the_fixture():
+    """The estimators of the fixtures see features of very different scales."""
+    scale = fitted("screened").release_.feature_scale
+    assert np.all(np.abs(np.log2(scale / SCALES)) < 1)

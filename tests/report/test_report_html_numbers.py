@@ -1,0 +1,289 @@
+"""The numbers of the report: the estimator's own, the planner's own, and of bounded size."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+from report_releases import BUDGET, TRUTH, fitted, made, quick_forecast
+
+from hushcov.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
+from hushcov.estimators import PrivateSparseCovariance
+from hushcov.mechanisms.complete import complete_parameters
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.planning import forecast
+from hushcov.postprocess import released_correlations, symmetric_sparse
+from hushcov.report.html import findings as findings_module
+from hushcov.report.html import outlook as outlook_module
+from hushcov.report.html import report_page
+from hushcov.report.html.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, find
+from hushcov.report.html.layout import layout
+from hushcov.report.html.markup import number, page_names, short
+from hushcov.report.html.outlook import MULTIPLES, outlook
+from hushcov.report.html.pairs import scan
+from hushcov.report.html.parts import COMPLETE, EPSILON, SCALES, ZCDP, currency, privacy_parts
+from hushcov.report.html.plot import Axis
+from hushcov.report.html.promise import largest_power
+from hushcov.report.html.spectrum import error_reach, spectrum
+from hushcov.report.html.subject import Subject
+
+
+def subject_of(release, **known) -> Subject:
+    names = tuple(map(str, range(release.n_features)))
+    return Subject(release, names, named=False, **known)
+
+
+def ends_of(estimator, found):
+    return [end[found.rows, found.columns] for end in estimator.covariance_interval(LEVEL)]
+
+
+@pytest.mark.parametrize("mechanism", ["screened", "screened-quantile", "gaussian-threshold"])
+def test_pairs_and_intervals_are_the_estimators_own(mechanism):
+    estimator = fitted(mechanism)
+    subject = subject_of(estimator.release_)
+    for given in (None, estimator.covariance_interval(LEVEL)):
+        found = find(subject, estimator.covariance_, given)
+        places = np.nonzero(np.triu(estimator.support_, 1))
+        assert set(found.found.places) == set(zip(*map(list, places), strict=True))
+        assert found.n_found == len(places[0])
+        ends = ends_of(estimator, found.found)
+        size = found.scale[found.found.rows] * found.scale[found.found.columns]
+        np.testing.assert_allclose(found.intervals * size, ends, rtol=1e-6)
+        variances = [np.diag(end) for end in estimator.covariance_interval(LEVEL)]
+        np.testing.assert_allclose(found.variance_intervals * found.scale**2, variances)
+
+
+@pytest.mark.parametrize("mechanism", ["screened", "gaussian", "row-top-k", "separate", "theorem"])
+def test_correlations_are_those_of_the_command_line(mechanism):
+    release = fitted(mechanism).release_
+    covariance = fitted(mechanism).covariance_
+    scale = np.ones(6) if release.feature_scale is None else release.feature_scale
+    expected = released_correlations(covariance, scale)
+    found = find(subject_of(release), covariance).shown.pairs
+    correlation = np.clip(found.values, -1, 1)
+    np.testing.assert_allclose(correlation, expected[found.rows, found.columns])
+    assert len(found) == np.count_nonzero(np.triu(expected, 1))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "rule"),
+    [
+        *(("screened", KEPT), ("gaussian", BEYOND), ("row-top-k", SELECTED)),
+        *(("multiscale", SELECTED), ("theorem", SELECTED), ("coinpress", STRONGEST)),
+    ],
+)
+def test_what_counts_as_found(mechanism, rule):
+    found = find(subject_of(fitted(mechanism).release_))
+    assert found.rule == rule
+    sizes = np.abs(found.found.values)
+    assert np.all(sizes[:-1] >= sizes[1:])
+    true_pairs = {(0, 1), (2, 3), (4, 5)}
+    assert true_pairs <= set(found.found.places) or mechanism == "multiscale"
+
+
+def test_an_estimate_that_was_projected_keeps_the_released_intervals():
+    estimator = fitted("screened")
+    projected = estimator.covariance_ + 0.001 * np.diag(estimator.covariance_).max() * TRUTH
+    found = find(subject_of(estimator.release_), projected)
+    plain = find(subject_of(estimator.release_))
+    assert set(found.found.places) == set(plain.found.places)
+    same = np.sort(found.intervals.ravel()), np.sort(plain.intervals.ravel())
+    np.testing.assert_allclose(*same)
+
+
+def test_names_of_parts_follow_what_was_spent():
+    counting = complete_parameters(ReleaseInputs(10_000, 1, 1, **BUDGET)).event
+    matrix = np.eye(3, dtype=np.int64)
+
+    def names(*events):
+        parts = privacy_parts(subject_of(made(matrix, events=events)))
+        return [part.name for part in parts]
+
+    values = "values of 3 pairs and 3 variances"
+    assert names(Gaussian(0.2)) == [values]
+    assert names(Gaussian(0.05), Gaussian(0.2)) == [SCALES, values]
+    assert names(counting, Gaussian(0.2)) == [COMPLETE, values]
+    assert names(Gaussian(0.05), counting, Gaussian(0.2)) == [SCALES, COMPLETE, values]
+    # What does not look like this mechanism is named by its kind.
+    assert names(BoundedRange(0.1, 7), Gaussian(0.2)) == [
+        "a selection of 7",
+        "values with normal noise",
+    ]
+
+
+def test_shares_are_of_what_adds_up():
+    def unit(*events):
+        return currency(privacy_parts(subject_of(made(np.eye(2, dtype=np.int64), events=events))))
+
+    assert unit(Gaussian(0.3), BoundedRange(0.1, 5), TotalVariation(1e-9)) == ZCDP
+    assert unit(Approximate(0.1, 1e-8), Pure(0.2)) == EPSILON
+    assert unit(Approximate(0.1, 1e-8), Gaussian(0.2)) is None
+    parts = privacy_parts(subject_of(fitted("screened").release_))
+    rho = sum(part.cost(ZCDP) for part in parts)
+    events = fitted("screened").release_.guarantee.events
+    costs = [e.mu**2 / 2 if isinstance(e, Gaussian) else e.count * e.eta**2 / 8 for e in events]
+    assert rho == pytest.approx(sum(costs))
+    assert parts[-1].alone(1e-6) < fitted("screened").release_.guarantee.transcript_epsilon
+
+
+@pytest.mark.parametrize(("alarm", "epsilon", "delta"), [(0.05, 1.0, 1e-6), (0.5, 3.0, 0.01)])
+def test_no_test_does_better_than_is_said(alarm, epsilon, delta):
+    """The worst mechanism there is reaches the bound."""
+    power = largest_power(alarm, epsilon, delta)
+    factor = np.exp(epsilon)
+    # With probability delta it gives the record away; else it flips a coin.
+    under_a = np.array([delta, (1 - delta) * factor / (1 + factor), (1 - delta) / (1 + factor), 0])
+    under_b = under_a[::-1]
+    order = np.argsort(-under_b / np.maximum(under_a, 1e-300))
+    x = np.concatenate([[0], np.cumsum(under_a[order])])
+    y = np.concatenate([[0], np.cumsum(under_b[order])])
+    assert power == pytest.approx(np.interp(alarm, x, y))
+    assert largest_power(alarm, 1e300, delta) == 1
+
+
+def test_forecasts_are_the_planners():
+    release = fitted("gaussian").release_
+    subject = subject_of(release, known_mean=False)
+    found = outlook(subject, find(subject))
+    inputs = release.parameters["inputs"]
+    estimator = PrivateSparseCovariance(**BUDGET, row_sparsity=inputs["row_sparsity"])
+    for multiple, (n, each) in zip(MULTIPLES, found.rows, strict=True):
+        assert n == round(2_000 * multiple)
+        assert each == forecast(estimator.public_inputs(n, 6), "gaussian")
+    assert found.here == found.rows[MULTIPLES.index(1)][1]
+
+
+def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch):
+    asked = []
+
+    def noted(inputs, mechanism, *, rough=False):
+        asked.append(inputs)
+        return quick_forecast(inputs, mechanism)
+
+    monkeypatch.setattr(outlook_module, "forecast", noted)
+    for events in ((Gaussian(0.2),), (Gaussian(0.0777), Gaussian(0.2))):
+        subject = subject_of(made(np.eye(4, dtype=np.int64), events=events))
+        outlook(subject, find(subject))
+        assert {inputs.spent for inputs in asked} == {events[:-1]}
+        asked.clear()
+
+
+def test_spectrum_of_few_and_of_many_features():
+    few = subject_of(fitted("gaussian").release_)
+    found = spectrum(find(few))
+    assert found.complete
+    covariance = fitted("gaussian").release_.covariance()
+    deviation = np.sqrt(np.diag(covariance))
+    expected = np.linalg.eigvalsh(covariance / np.multiply.outer(deviation, deviation))[::-1]
+    np.testing.assert_allclose(found.values, expected)
+
+    d = 1_200
+    rows = np.arange(0, d, 3)
+    values = np.linspace(100, 900, len(rows)).astype(np.int64)
+    matrix = symmetric_sparse((rows, rows + 1), values, np.full(d, 1000))
+    release = made(matrix, selected=np.stack([rows, rows + 1]))
+    found = spectrum(find(subject_of(release)))
+    assert not found.complete
+    exact = 1 + np.sort(values)[::-1] / 1000
+    np.testing.assert_allclose(found.values[:1], exact[:1], rtol=1e-4)
+    np.testing.assert_allclose(found.low[-1:], 2 - exact[:1], atol=1e-3)
+
+
+def test_reach_of_errors_is_the_norm_of_noise():
+    d, noise, n = 200, 0.02, 10_000
+    subject = subject_of(made(1000 * np.eye(d, dtype=np.int64) + 1, noise_sd=(noise, noise)))
+    reach = error_reach(subject, find(subject))
+    generator = np.random.default_rng(3)
+    draws = np.triu(generator.normal(0, np.hypot(noise, 1 / np.sqrt(n)), (d, d)))
+    norm = np.linalg.norm(draws + np.triu(draws, 1).T, 2)
+    assert norm == pytest.approx(reach, rel=0.1)
+    assert error_reach(subject_of(fitted("separate").release_), find(subject)) is None
+
+
+def test_the_strongest_of_many_pairs(monkeypatch):
+    generator = np.random.default_rng(0)
+    d = 60
+    matrix = generator.normal(size=(d, d))
+    matrix += matrix.T
+    factors = generator.uniform(0.5, 2, d)
+    monkeypatch.setattr("hushcov.postprocess.matrices._BLOCK", 500)
+    found = scan(matrix, factors, most=100, above=0.1)
+    values = np.abs(matrix * np.multiply.outer(factors, factors))[np.triu_indices(d, 1)]
+    assert found.total == np.count_nonzero(values > 0.1)
+    expected = np.sort(values)[::-1][:100]
+    np.testing.assert_allclose(np.sort(np.abs(found.pairs.values))[::-1], expected)
+    assert found.cutoff == pytest.approx(expected[-1])
+    assert np.all(np.diff(found.pairs.rows) >= 0)
+
+
+def test_large_releases_make_pages_of_bounded_size(monkeypatch):
+    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
+    d = 50_000
+    rows = np.arange(0, d - 1, 2)
+    values = (1000 * np.sin(rows)).astype(np.int64)
+    matrix = symmetric_sparse((rows, rows + 1), values, np.full(d, 2000))
+    names = [f"{i} \N{DNA DOUBLE HELIX}" + "\N{DNA DOUBLE HELIX}" * 100 for i in range(d)]
+    page = report_page(made(matrix, selected=np.stack([rows, rows + 1])), column_names=names)
+    assert len(page.encode()) < 10e6
+    assert f"{np.count_nonzero(values):,} of 1,249,975,000 pairs" in page
+    assert "weaker ones are left out, to keep the picture readable" in page
+
+
+def test_beyond_a_limit_the_strongest_values_are_kept(monkeypatch):
+    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
+    monkeypatch.setattr(findings_module, "MOST_PAIRS", 200)
+    generator = np.random.default_rng(1)
+    matrix = generator.integers(-50, 50, (40, 40))
+    matrix = np.triu(matrix, 1) + np.triu(matrix, 1).T + 1000 * np.eye(40, dtype=np.int64)
+    page = report_page(made(matrix))
+    data = json.loads(re.search(r'id="heat-data">(.*?)</script>', page, re.S)[1])
+    stored = np.frombuffer(base64.b64decode(data["values"]), "<f4")
+    assert len(stored) == 200
+    assert np.abs(stored).min() == pytest.approx(data["cutoff"])
+    total = np.count_nonzero(np.triu(matrix, 1))
+    assert f"Only the 200 strongest of {total:,} values are in this page" in page
+
+
+def test_names_of_any_length_and_number_take_bounded_room():
+    assert page_names(["a" * 10**6, "b"]) == ("a" * 59 + "\N{HORIZONTAL ELLIPSIS}", "b")
+    many = page_names(["\N{DNA DOUBLE HELIX}" * 60] * 60_000)
+    assert sum(len(name.encode()) for name in many) < 4.1e6
+    assert short("abcdef", 4) == "abc\N{HORIZONTAL ELLIPSIS}"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((0.00123456, "0.00123"), (12345.6, "1.23e4"), (-0.5, "\N{MINUS SIGN}0.5")),
+        *((1234.5, "1,230"), (1e-6, "1e-6"), (float("nan"), "out of range")),
+    ],
+)
+def test_numbers(value, text):
+    assert number(value) == text
+
+
+def test_axes_have_few_round_ticks():
+    assert Axis(0, 1, 0, 100).ticks() == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
+    assert Axis(10, 1000, 0, 100, log=True).ticks() == pytest.approx([10, 30, 100, 300, 1000])
+    assert Axis(0.5, 2.5, 0, 100, whole=True).ticks() == [1, 2]
+    assert Axis(0, 1, 0, 100).at(7) == 100
+    assert Axis(3, 3, 0, 100).at(3) == 50
+
+
+def test_layout_is_fixed_compact_and_spread_out():
+    ring = [(i, (i + 1) % 8) for i in range(8)]
+    pair = [(8, 9)]
+    positions = layout(10, ring + pair, 10.0)
+    np.testing.assert_array_equal(positions, layout(10, ring + pair, 10.0))
+    assert positions.min() >= 0
+    assert positions[:, 0].max() <= 10
+    edges = [np.linalg.norm(positions[i] - positions[j]) for i, j in ring]
+    assert np.ptp(edges) < 0.2  # a ring is drawn as one
+    apart = np.linalg.norm(positions[:, None] - positions[None], axis=2)[np.triu_indices(10, 1)]
+    assert apart.min() > 0.5
+    chain = layout(60, [(i, i + 1) for i in range(59)], 10.0)
+    assert chain[:, 0].max() <= 10
+    assert layout(0, [], 10.0).shape == (0, 2)
