@@ -141,7 +141,7 @@ def bar() -> Iterator[Callable[[str, int], None]]:
 
 def read(path: str, use: Callable[[pa.RecordBatch], object]) -> None:
     """As hushcov reads too; with its defaults pyarrow takes several times the time and memory."""
-    with parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False) as file:
+    with parquet.ParquetFile(path, buffer_size=2**14, pre_buffer=False) as file:
         for batch in file.iter_batches(2**14):
             use(batch)
 

@@ -7,3 +7,7 @@ import os
 # Two processes share the cores already: more threads in each would only wait for one another.
 # Set before NumPy is loaded, here and in the processes that the suite starts.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from chromium import browser, open_page
+
+__all__ = ["browser", "open_page"]

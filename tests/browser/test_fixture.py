@@ -20,7 +20,7 @@ def test_opens_a_page(open_page, tmp_path):
     ],
 )
 def test_faults_are_noticed(browser, tmp_path, fault):
-    from browser.conftest import open_page as fixture
+    from chromium import open_page as fixture
 
     (tmp_path / "a.html").write_text(f"<!doctype html><title>t</title>{fault}")
     steps = fixture.__wrapped__(browser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from browser.conftest import DESKTOP, PHONE
+from chromium import DESKTOP, PHONE
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.mechanisms import Release
 from hushcov.planning import Forecast

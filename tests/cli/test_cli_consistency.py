@@ -42,7 +42,7 @@ def test_help_has_an_example_that_is_understood(run, name):
         assert option in known, option
 
 
-@pytest.mark.parametrize("name", set(EVERY) - NO_JSON)
+@pytest.mark.parametrize("name", sorted(set(EVERY) - NO_JSON))
 def test_every_command_can_answer_in_json(name):
     assert "--json" in {opt for parameter in EVERY[name].params for opt in parameter.opts}
 

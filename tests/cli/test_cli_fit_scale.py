@@ -63,7 +63,7 @@ def test_devices(run, refused, data):
 def test_memory_is_announced_and_reported(run, data):
     result = run("fit", data, *PUBLIC)
     words = " ".join(result.stdout.split())
-    assert "memory about 36" in words
+    assert "memory at most about 36" in words
     assert "in use" in words
     result = json.loads(run("fit", data, *PUBLIC, "-o", "b", "--json").stdout)
     expected = fit_memory(result["mechanism"], 2_000, 6)

@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 import hushcov
-from browser.conftest import DESKTOP, PHONE
+from chromium import DESKTOP, PHONE
 from docs.pages import DOCS
 from docs.site import problems
 from hushcov import exceptions

@@ -103,7 +103,7 @@ class SparseJob:
             ("mechanism", self._mechanism()),
             ("expected error", typical_error(self.chosen)),
             ("will find", detection(self.chosen)),
-            ("memory", f"about {memory(self.memory)}; records are read in blocks"),
+            ("memory", f"at most about {memory(self.memory)}; records are read in blocks"),
         ]
 
     @property

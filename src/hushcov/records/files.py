@@ -33,7 +33,7 @@ Blocks = Generator[NDArray[np.float64], None, None]
 _WILDCARDS = set("*?[")
 _NOT_RECORDS = ("_", ".")  # how names of files begin that writers keep for themselves
 # Decoded at a time: pyarrow spends some microseconds on each column of each batch.
-_BATCH_BYTES = 64 * 2**20
+_BATCH_BYTES = 32 * 2**20
 # Blocks that wait for their turn while a batch is decoded.
 _AHEAD_BYTES = 32 * 2**20
 _MOST_AHEAD = 8

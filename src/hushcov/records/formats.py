@@ -20,7 +20,7 @@ FORMATS = {
 }
 # Without it pyarrow holds a group of rows whole, and the default of many writers is one group of a
 # million rows. Of each column it then holds a page, its dictionary if it has one, and this.
-_STREAM_BYTES = 2**16
+_STREAM_BYTES = 2**14
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""A real browser for the pages that hushcov writes: Chromium, without a network."""
+"""A real browser for the pages that hushcov writes: Chromium, without a network.
+
+One for each process of the suite: Playwright refuses a second one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
 
 PHONE, DESKTOP = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 # As root Chromium runs only without its sandbox; the other flags keep it from calling home.
@@ -23,11 +25,13 @@ _FLAGS = (
     "--no-first-run",
 )
 
-OpenPage = Callable[..., Page]
+OpenPage = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright  # few tests need it
+
     path = os.environ.get("CHROMIUM") or shutil.which("chromium")
     assert path, "no Chromium: 'make browser' installs it, or set CHROMIUM to its path"
     with sync_playwright() as playwright:
@@ -45,7 +49,7 @@ def open_page(browser: Any) -> Iterator[OpenPage]:
     """
     contexts, complaints = [], []
 
-    def opened(path: Path, *, viewport: dict[str, int] = DESKTOP, **options: Any) -> Page:
+    def opened(path: Path, *, viewport: dict[str, int] = DESKTOP, **options: Any) -> Any:
         context = browser.new_context(viewport=viewport, **options)
         contexts.append(context)
         page = context.new_page()
