@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from hushcov.accounting import BoundedRange, Gaussian, Pure, all_bounds, compose
 from hushcov.accounting.embedding import (
     _ANGLES,
-    _ROUNDING,
+    CLOCK_ROUNDING,
     EmbeddedCurve,
     StoppingTime,
     embedding_applies,
@@ -240,8 +240,8 @@ def test_the_moment_bounds_every_start_and_is_nearly_the_largest(eta, angle):
     with mp.workdps(50):
         eta, angle = mp.mpf(eta), mp.mpf(float(angle))
         largest = mp.log(largest_exit_moment(eta, 2 * (angle / eta) ** 2))
-        assert largest <= claimed * (1 + mp.mpf(_ROUNDING))
-        assert claimed <= largest * (1 + eta**2 / 10 + mp.mpf(_ROUNDING))
+        assert largest <= claimed * (1 + mp.mpf(CLOCK_ROUNDING))
+        assert claimed <= largest * (1 + eta**2 / 10 + mp.mpf(CLOCK_ROUNDING))
 
 
 def test_the_moment_is_exact_far_within_the_allowance():
@@ -267,7 +267,7 @@ def test_the_time_is_never_below_its_exact_bound(eta, count, late):
             logs = [-n * mp.log(mp.cos(mp.mpf(width) * mp.sqrt(rate / 2))) for width, n in groups]
             times.append((mp.fsum(logs) - mp.log(late)) / rate)
         error = float(claimed / mp.sqrt(min(times)) - 1)
-    assert abs(error) < _ROUNDING / 10
+    assert abs(error) < CLOCK_ROUNDING / 10
 
 
 def exit_times(eta, start, runs, random, cells=8):

@@ -88,6 +88,19 @@ def readings(events: Sequence[Event]) -> tuple[Parts, ...]:
     return found
 
 
+def fixed_reading(events: Sequence[Event]) -> Parts:
+    """Return the events sorted, each read by itself; the readings of `readings` compare all.
+
+    Where costs are chosen one after the other, how one is read must not depend on later ones.
+    """
+    parts = _collect(tuple(_smallest_reading(event) for event in events))
+    if parts is None or not _is_finite(parts):
+        raise PrivacyConditionError(
+            "events: no finite epsilon with delta below 1 bounds them: add noise."
+        )
+    return parts
+
+
 def _pure_reading(event: Event) -> Event | None:
     if not isinstance(event, OneShotLaplace):
         return event

@@ -33,6 +33,14 @@ def renyi_divergence(parts: Parts, order: Array) -> Array:
     return total
 
 
+def renyi_epsilon(parts: Parts, order: Array, delta: float) -> Array:
+    """Return the epsilon that each order proves at this delta."""
+    # proof: step 13
+    divergence = renyi_divergence(parts, order)
+    slope = (_log_prefactor(order) - math.log(delta)) / (order - 1)
+    return np.asarray(divergence + slope + 8 * _MACHINE * (divergence + np.abs(slope)))
+
+
 def pure_divergence(epsilon: float, order: Array) -> Array:
     """Return the largest Renyi divergence of an (epsilon, 0)-DP mechanism."""
     # proof: step 11
@@ -69,9 +77,7 @@ class RenyiCurve:
             return math.inf
 
         def epsilon(order: Array) -> Array:
-            divergence = renyi_divergence(self._parts, order)
-            slope = (_log_prefactor(order) - math.log(delta)) / (order - 1)
-            return divergence + slope + 8 * _MACHINE * (divergence + np.abs(slope))
+            return renyi_epsilon(self._parts, order, delta)
 
         return max(0.0, _minimum(epsilon) * (1 + ROUNDING))
 

@@ -164,7 +164,8 @@ def _print_statement(out: Console, statement: Statement) -> None:
             ),
             ("promised", f"{_cost(budget.epsilon, budget.delta)}, on {_day(budget.time)}"),
             ("spent", _spent(statement, spent.epsilon, spent.delta, spent.method)),
-            ("left", _left(statement.remaining(), budget.delta)),
+            *_fixed_costs(statement),
+            ("left", _left(statement.remaining())),
         ),
     )
     if statement.receipts:
@@ -179,11 +180,27 @@ def _spent(statement: Statement, epsilon: float, delta: float, method: str) -> s
     return f"{_cost(epsilon, delta)}, by {n:,} release{'s' * (n > 1)} together (bound: {method})"
 
 
-def _left(left: Remaining, delta: float) -> str:
+def _fixed_costs(statement: Statement) -> list[tuple[str, str]]:
+    """What was promised of charges by an earlier version, which counted otherwise."""
+    early = statement.fixed_costs
+    if not early:
+        return []
+    last = early[-1]
+    return [
+        (
+            "of these",
+            f"the first {len(early):,}, up to no. {last.id}, by an earlier version: its total, "
+            f"{_cost(last.total.epsilon, last.total.delta)}, holds if costs were not chosen in the "
+            "light of results",
+        )
+    ]
+
+
+def _left(left: Remaining) -> str:
     choices = []
     if left.epsilon > 0:
         choices.append(
-            f"a Gaussian release of epsilon {number(left.epsilon)} at delta {number(delta)}"
+            f"a release of epsilon {number(left.epsilon)} at delta {number(left.delta)}"
         )
     if left.pure_epsilon > 0:
         choices.append(f"one of epsilon {number(left.pure_epsilon)} and delta 0")
@@ -232,5 +249,6 @@ def _as_json(statement: Statement) -> dict[str, object]:
         "promises": [asdict(each) for each in statement.promises],
         "spent": asdict(statement.spent()),
         "remaining": asdict(statement.remaining()),
+        "fixed_costs": len(statement.fixed_costs),
         "charges": [receipt.to_dict() for receipt in statement.receipts],
     }

@@ -13,11 +13,13 @@ from typing import Any, cast, get_args
 from hushcov._version import __version__
 from hushcov.accounting.composition import Bound
 from hushcov.accounting.events import Approximate, Event, Pure, TotalVariation
-from hushcov.accounting.guarantee import Guarantee
+from hushcov.accounting.guarantee import NOT_CERTIFIED, Guarantee
 from hushcov.accounting.ledger.store import Entry
-from hushcov.exceptions import LedgerError, ParameterError
+from hushcov.exceptions import LedgerError, ParameterError, PrivacyConditionError
 
 BUDGET, CHARGE = "budget", "charge"
+# How a charge was counted when it was accepted; entries of the first version do not say.
+_FILTER = "filter"
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
@@ -49,7 +51,9 @@ class Receipt:
 
     `id` counts the entries of the ledger. `total` is what all charges of the dataset, with this
     one, cost together. `private` is False where the noise of the release came from a seed.
-    `digest` seals the entry and all entries before.
+    `adaptive` says that the total holds although costs may have been chosen in the light of
+    results; earlier versions of hushcov wrote entries of which that is not true. `digest` seals
+    the entry and all entries before.
     """
 
     id: int
@@ -59,11 +63,13 @@ class Receipt:
     charge: Charge
     total: Bound
     versions: Mapping[str, str] = field(default_factory=dict)
+    adaptive: bool = True
     digest: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain, JSON-ready data."""
-        about = {name: getattr(self, name) for name in ("id", "dataset", "time", "digest")}
+        names = ("id", "dataset", "time", "adaptive", "digest")
+        about = {name: getattr(self, name) for name in names}
         return about | charge_body(self.label, self.charge, self.total, self.versions)
 
 
@@ -88,6 +94,11 @@ def _guarantee_charge(guarantee: Guarantee) -> Charge:
     `Pure` and `Approximate` events state a target. Those of the paper's theorem leave out what
     rounding the moments adds (docs/proofs/multiscale.md, step 8), which only the promise covers.
     """
+    if guarantee.method == NOT_CERTIFIED:
+        raise PrivacyConditionError(
+            "the guarantee must be certified to be charged, got one that no bound certifies: what "
+            "the release costs is not known. Use constants with a proof. Nothing was charged."
+        )
     epsilon, delta = guarantee.epsilon, guarantee.delta
     promise = Approximate(epsilon, delta) if delta else Pure(epsilon)
     events = guarantee.events
@@ -128,7 +139,7 @@ def charge_json(label: str, charge: Charge, total: Bound) -> str:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
     }
-    return _dump(charge_body(label, charge, total, versions))
+    return _dump(charge_body(label, charge, total, versions) | {"rule": _FILTER})
 
 
 def read_entry(entry: Entry) -> Budget | Receipt:
@@ -163,6 +174,7 @@ def _read_receipt(entry: Entry) -> Receipt:
         charge=charge,
         total=Bound(**body["total"]),
         versions=body["versions"],
+        adaptive=body.get("rule") == _FILTER,
         digest=entry.digest,
     )
 

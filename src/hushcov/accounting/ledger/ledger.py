@@ -53,7 +53,15 @@ class Statement:
 
     def spent(self) -> Bound:
         """Return what all charges cost together, at the budget's delta."""
-        return total(self.charges, self.budget.delta)
+        return total(self.charges, self.budget)
+
+    @property
+    def fixed_costs(self) -> tuple[Receipt, ...]:
+        """Charges that an earlier version accepted, by a total for costs fixed in advance.
+
+        The total of the last of them is what that version promised.
+        """
+        return tuple(receipt for receipt in self.receipts if not receipt.adaptive)
 
     def remaining(self) -> Remaining:
         """Return what still fits the budget."""
@@ -75,9 +83,9 @@ class Ledger:
     Charge before data is read and before noise is drawn. A charge is on the disk when `charge`
     returns, so a crash between charge and release loses budget, never privacy. All charges, by any
     number of processes and threads, compose to at most the dataset's (epsilon, delta) for
-    neighbours that replace one record, by the bounds of `docs/proofs/accounting.md`. These hold
-    for costs that do not depend on earlier outcomes; `docs/ledger.md` has what is known beyond,
-    and what a ledger cannot see.
+    neighbours that replace one record, also where what a release costs was chosen in the light
+    of earlier ones: `docs/proofs/accounting.md`, steps 22 to 28. `docs/ledger.md` has what a
+    ledger cannot see.
 
     Examples
     --------
@@ -130,9 +138,10 @@ class Ledger:
 
         A larger total weakens what people were told before: it is theirs to decide.
         """
+        # proof: step 28
         asked = _check_budget(name, epsilon, delta)
         with self._store.writing() as book:
-            spent = total(_known(book, name).charges, asked.delta)
+            spent = total(_known(book, name).charges, asked)
             if not within(spent, asked):
                 raise BudgetError(
                     f"epsilon of dataset {name!r} must be at least {spent.epsilon:.6g} at delta "
@@ -159,6 +168,8 @@ class Ledger:
         ------
         BudgetError
             If all charges together would pass the budget.
+        PrivacyConditionError
+            If the guarantee is not certified: what it would cost is not known.
         LedgerError
             If the file cannot be read or written. In both cases nothing is charged: do not release.
         """
@@ -166,7 +177,7 @@ class Ledger:
         _check_name("label", label)
         with self._store.writing() as book:
             statement = _known(book, dataset)
-            after = total((*statement.charges, new), statement.budget.delta)
+            after = total((*statement.charges, new), statement.budget)
             if within(after, statement.budget):
                 entry = book.append(CHARGE, dataset, charge_json(label, new, after))
                 return cast("Receipt", read_entry(entry))
@@ -229,17 +240,18 @@ def _refusal(statement: Statement, after: Bound) -> BudgetError:
     return BudgetError(
         f"dataset {budget.dataset!r} has a total budget of epsilon {budget.epsilon:g} and delta "
         f"{budget.delta:g}; it stands at epsilon {statement.spent().epsilon:.4g}, and this release "
-        f"would bring it to {after.epsilon:.4g}. {_advice(left, budget)} A larger total is a new "
+        f"would bring it to {after.epsilon:.4g}. {_advice(left)} A larger total is a new "
         "promise: change_budget, or 'hushcov ledger change'. Nothing was charged: do not release.",
         left.epsilon,
     )
 
 
-def _advice(left: Remaining, budget: Budget) -> str:
+def _advice(left: Remaining) -> str:
     gaussian, pure = _rounded_down(left.epsilon), _rounded_down(left.pure_epsilon)
     if gaussian > 0:
         return (
-            f"Lower epsilon to {gaussian:g} (at delta {budget.delta:g}), which fits what is left."
+            f"Lower epsilon to {gaussian:g} (at delta {_rounded_down(left.delta):g}), which fits "
+            "what is left."
         )
     if pure > 0:
         return f"No delta is left: only a release of delta 0 and epsilon up to {pure:g} fits."
