@@ -87,7 +87,7 @@ class Records(ABC):
 
 
 class PartitionedRecords(Records):
-    """Records that lie in partitions elsewhere and are summed over where they are."""
+    """Records that lie in partitions elsewhere and are summed over there, not here."""
 
     @abstractmethod
     def map_sum_through(
@@ -110,7 +110,7 @@ class PartitionedRecords(Records):
         return self.map_sum_through(_unchanged, 1, block_function, progress=progress)
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        raise NotImplementedError("rows of partitions stay where they are: use map_sum")
+        raise NotImplementedError("rows of partitions are not handed out: use map_sum")
 
 
 def _unchanged(records: Records) -> Records:
