@@ -63,13 +63,14 @@ def number(rng: random.Random) -> float:
     return float(f"{rng.choice('+-')}{DIGITS}{rng.randrange(1000):03}e{rng.randrange(-9, -3)}")
 
 
-def table(rng: random.Random, n_rows: int, n_columns: int, *, gaps: bool, integers: bool) -> Table:
-    """Usual records, some of which miss a value if they may."""
-    make = (lambda r: int(number(r) * 1e9)) if integers else number
+def table(rng: random.Random, n_rows: int, n_columns: int, *, how: int, gaps: bool) -> Table:
+    """Usual records, some of which miss a value if they may; `how` decides on all but values."""
+    chosen = random.Random(how)
+    make = (lambda r: int(number(r) * 1e9)) if chosen.random() < 0.2 else number
     rows: list[list[Any]] = [[make(rng) for _ in range(n_columns)] for _ in range(n_rows)]
-    for row in rows:
-        if gaps and rng.random() < 0.2:
-            row[rng.randrange(n_columns)] = None
+    if gaps:
+        for row in chosen.sample(rows, 2 + n_rows // 8):
+            row[chosen.randrange(n_columns)] = None
     values = [[np.nan if cell is None else float(cell) for cell in row] for row in rows]
     return Table(rows, np.array(values), list("abcdef")[:n_columns])
 
@@ -127,9 +128,8 @@ def _line(kind: str, how: random.Random, row: list[float]) -> tuple[bytes, Any]:
         "not UTF-8": b"\xff\xfe" + TEXT.encode() + rest,
         "NUL": b"\0" + first + rest,
     }
-    meant: dict[str, Any] = {"null word": [np.nan, *row[1:]], "spaces": row}
-    if len(row) == 1:
-        meant["blank line"] = [np.nan]  # of several columns it is a line with too few fields
+    missing = [np.nan] * len(row)
+    meant = {"blank line": missing, "null word": [*missing[:1], *row[1:]], "spaces": row}
     return lines[kind], meant.get(kind)
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -69,6 +70,7 @@ class Sums:
     gram: np.ndarray
     #: Number of complete records, sums of signs and counts of octaves; a site sends none.
     others: tuple[np.ndarray, ...] = ()
+    names: tuple[str, ...] | None = None
     #: Where records were cut before they were paired.
     parts: tuple[int, ...] = ()
 
@@ -93,12 +95,14 @@ def summed(records: Records, how: How) -> Sums:
             np.triu(sign_gram(complete)),
             log2_histogram(complete),
         ),
+        records.feature_names,
     )
 
 
-def opened(source: Any, how: How) -> Sums:
+def opened(source: Any, how: How, **options: Any) -> Sums:
     """Read what `open_records` opens."""
-    options: dict[str, Any] = {"drop_nulls": True} if how.drop_nulls else {}
+    if how.drop_nulls:
+        options["drop_nulls"] = True
     if not type(source).__module__.startswith("dask"):
         options["block_rows"] = how.block_rows
     return summed(open_records(source, **options), how)
@@ -118,7 +122,7 @@ class Way:
     @property
     def in_text(self) -> bool:
         """Whether all cells become text."""
-        return self.make in (_csv, _tsv, _csv_gz, _csv_of_others)
+        return self.make.__name__.startswith(("_csv", "_tsv"))
 
 
 # In memory
@@ -131,12 +135,6 @@ def _array(table: Table, rng: random.Random, _: Path) -> np.ndarray:
     found = np.empty((len(table.rows), len(table.names)), dtype=object)
     found[:] = table.rows
     return np.asfortranarray(found) if rng.random() < 0.5 else found
-
-
-def _masked(table: Table, *_: Any) -> np.ma.MaskedArray[Any, Any]:
-    missing = [[cell is None for cell in row] for row in table.rows]
-    filled = [[0.0 if cell is None else cell for cell in row] for row in table.rows]
-    return np.ma.array(np.asarray(filled), mask=missing)
 
 
 def _lists(table: Table, *_: Any) -> list[Any]:
@@ -160,7 +158,8 @@ def _pandas(table: Table, rng: random.Random, _: Path) -> pd.DataFrame:
 
 
 def _polars(table: Table, rng: random.Random, _: Path) -> pl.DataFrame:
-    return pl.DataFrame(_arrow_table(table, rng))
+    rows = pl.DataFrame(_arrow_table(table, rng))
+    return rows.cast({pl.Decimal: pl.Float64})  # decimals become objects of Python, not numbers
 
 
 def _tensor(table: Table, *_: Any) -> torch.Tensor:
@@ -226,13 +225,30 @@ def _csv_gz(table: Table, rng: random.Random, folder: Path) -> Path:
     return folder / "x.csv.gz"
 
 
-def _text(table: Table, rng: random.Random, separator: bytes) -> bytes:
+def _csv_without_names(table: Table, rng: random.Random, folder: Path) -> Path:
+    (folder / "x.csv").write_bytes(_text(table, rng, b";", header=False))
+    return folder / "x.csv"
+
+
+def _csv_in_blocks(table: Table, rng: random.Random, folder: Path) -> Path:
+    """So long that types of columns are settled before most lines are read."""
+    names = b",".join(name.encode() for name in table.names)
+    lines = _text(table, rng, b",", header=False).splitlines(keepends=True)
+    long = b"x" * (2**20 // 3) + b","
+    (folder / "x.csv").write_bytes(b"".join((b"note,", names, b"\n", *(long + x for x in lines))))
+    return folder / "x.csv"
+
+
+def _text(table: Table, rng: random.Random, separator: bytes, *, header: bool = True) -> bytes:
     """Lines of text, ended as on either system, with one word for all that is missing."""
     end = rng.choice((b"\n", b"\n", b"\r\n"))
     missing = rng.choice(NULL_WORDS).encode()
-    header = separator.join(name.encode() for name in table.names)
-    lines = [_text_line(row, missing, separator) for row in table.rows]
-    return b"".join(line + end for line in (header, *lines))
+    open_end = rng.random() < 0.3
+    names = [separator.join(name.encode() for name in table.names)] if header else []
+    lines = [*names, *(_text_line(row, missing, separator) for row in table.rows)]
+    text = b"".join(line + end for line in lines)
+    # A last line that may be blank is ended by whoever writes it.
+    return text.removesuffix(end) if open_end and len(table.names) > 1 and lines[-1] else text
 
 
 def _text_line(row: Any, missing: bytes, separator: bytes) -> bytes:
@@ -322,6 +338,7 @@ def _at_sites(source: Any, how: How) -> Sums:
         about.grid,
         about.norm_bound,
         np.asarray(merged.gram),
+        names=about.feature_names,
         parts=(cut,),
     )
 
@@ -363,7 +380,6 @@ _TEXTS = (*NUMBERS, *OBJECTS, *SHAPES, *LINES)
 
 WAYS: dict[str, Way] = {
     "array": Way(_array),
-    "masked array": Way(_masked, (*NUMBERS, "null", "all null")),
     "lists": Way(_lists, (*NUMBERS, *OBJECTS, *SHAPES)),
     "npy": Way(_npy),
     "pandas": Way(_pandas),
@@ -374,6 +390,15 @@ WAYS: dict[str, Way] = {
     "csv of one column": Way(_csv, _TEXTS, n_columns=1),
     "csv of others": Way(_csv_of_others),
     "csv of others, one column": Way(_csv_of_others, n_columns=1),
+    "csv without names": Way(
+        _csv_without_names, _TEXTS, read=partial(opened, header=False, delimiter=";")
+    ),
+    "csv in blocks": Way(
+        _csv_in_blocks,
+        tuple(kind for kind in _TEXTS if kind not in ("blank line", *SHAPES)),
+        read=partial(opened, columns=["a", "b"]),
+        n_columns=2,
+    ),
     "tsv": Way(_tsv, _TEXTS),
     "csv.gz": Way(_csv_gz, _TEXTS),
     "tensor": Way(_tensor, (*NUMBERS, "null", "all null", "complex")),
