@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
 from hushcov.records.files import FileRecords
 from hushcov.records.formats import FileSpan
+from hushcov.records.frames import check_frame
 from hushcov.records.source import (
     ArrayRecords,
     BlockFunction,
@@ -94,6 +95,7 @@ class DaskRecords(PartitionedRecords):
             )
 
     def _collection(self, data: Any) -> tuple[list[Piece], int]:
+        check_frame(data)
         if hasattr(data, "to_dask_array"):
             self.feature_names = tuple(str(name) for name in data.columns)
             data = _computed(partial(data.to_dask_array, lengths=True))

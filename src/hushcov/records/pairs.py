@@ -42,7 +42,7 @@ class PairDifferences(WrappedRecords):
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         waiting = None
         for block in self._records._blocks():
-            check_finite(block, gaps=self.gaps)
+            check_finite(block, gaps=self.gaps, names=self.feature_names)
             xp = namespace(block)
             # Nothing that large is left after clipping, and the differences stay finite.
             rows = xp.clip(block, -_LARGEST, _LARGEST)
