@@ -123,13 +123,14 @@ def _line(kind: str, how: random.Random, row: list[float]) -> tuple[bytes, Any]:
         "blank line": b"",
         "null word": how.choice(NULL_WORDS[1:]).encode() + rest,
         "spaces": b" " + first + b"\t" + rest,
-        "quote": b'"' + first + rest,
+        "quote": how.choice((b'"' + first + rest, *([first + b',"' + rest[1:]] if rest else []))),
         "line break": f'"{TEXT}\n'.encode() + first + b'"' + rest,
         "not UTF-8": b"\xff\xfe" + TEXT.encode() + rest,
         "NUL": b"\0" + first + rest,
     }
     missing = [np.nan] * len(row)
     meant = {"blank line": missing, "null word": [*missing[:1], *row[1:]], "spaces": row}
+    meant["quote"] = row  # of the last field of a file whose last line is open
     return lines[kind], meant.get(kind)
 
 

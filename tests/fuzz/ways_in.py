@@ -118,6 +118,8 @@ class Way:
     n_columns: int | None = None
     #: Whether records may miss values.
     gaps: bool = True
+    #: Whether a refusal must not depend on where the record is.
+    same_words: bool = True
 
     @property
     def in_text(self) -> bool:
@@ -234,7 +236,7 @@ def _csv_in_blocks(table: Table, rng: random.Random, folder: Path) -> Path:
     """So long that types of columns are settled before most lines are read."""
     names = b",".join(name.encode() for name in table.names)
     lines = _text(table, rng, b",", header=False).splitlines(keepends=True)
-    long = b"x" * (2**20 // 3) + b","
+    long = b"x" * (2**21 // len(lines)) + b","
     (folder / "x.csv").write_bytes(b"".join((b"note,", names, b"\n", *(long + x for x in lines))))
     return folder / "x.csv"
 
@@ -245,16 +247,20 @@ def _text(table: Table, rng: random.Random, separator: bytes, *, header: bool = 
     missing = rng.choice(NULL_WORDS).encode()
     open_end = rng.random() < 0.3
     names = [separator.join(name.encode() for name in table.names)] if header else []
-    lines = [*names, *(_text_line(row, missing, separator) for row in table.rows)]
+    quote = b'"' if rng.random() < 0.2 else b""
+    lines = [*names, *(_text_line(row, missing, separator, quote) for row in table.rows)]
     text = b"".join(line + end for line in lines)
     # A last line that may be blank is ended by whoever writes it.
     return text.removesuffix(end) if open_end and len(table.names) > 1 and lines[-1] else text
 
 
-def _text_line(row: Any, missing: bytes, separator: bytes) -> bytes:
+def _text_line(row: Any, missing: bytes, separator: bytes, quote: bytes) -> bytes:
     if isinstance(row, Line):
         return row.text.replace(b",", separator)
-    return separator.join(_field(cell, missing) for cell in row)
+    return separator.join(
+        field if field == b'""' else quote + field + quote
+        for field in (_field(cell, missing) for cell in row)
+    )
 
 
 def _field(cell: Any, missing: bytes) -> bytes:
@@ -391,13 +397,17 @@ WAYS: dict[str, Way] = {
     "csv of others": Way(_csv_of_others),
     "csv of others, one column": Way(_csv_of_others, n_columns=1),
     "csv without names": Way(
-        _csv_without_names, _TEXTS, read=partial(opened, header=False, delimiter=";")
+        _csv_without_names,
+        _TEXTS,
+        read=partial(opened, header=False, delimiter=";"),
+        same_words=False,  # the first line says how many columns there are
     ),
     "csv in blocks": Way(
         _csv_in_blocks,
         tuple(kind for kind in _TEXTS if kind not in ("blank line", *SHAPES)),
         read=partial(opened, columns=["a", "b"]),
         n_columns=2,
+        same_words=False,  # a text is a wrong type in the first block, and a wrong value after
     ),
     "tsv": Way(_tsv, _TEXTS),
     "csv.gz": Way(_csv_gz, _TEXTS),
