@@ -16,7 +16,7 @@ import torch
 from pyarrow import feather, parquet
 
 from hushcov.exceptions import DataError, DataTypeError, SeededNoiseWarning
-from hushcov.mechanisms.complete import CompleteParameters, release_complete_share
+from hushcov.mechanisms.complete import CompleteParameters, release_complete_count
 from hushcov.noise import entropy_source
 from hushcov.records import (
     ArrayRecords,
@@ -219,5 +219,5 @@ def test_the_share_of_a_tensor_is_released():
     records = open_records(torch.tensor(np.tile(ROWS, (1000, 1))), drop_nulls=True)
     with pytest.warns(SeededNoiseWarning):
         entropy = entropy_source(1)
-    share = release_complete_share(records, CompleteParameters(5000, 3), entropy)
-    assert share == pytest.approx(0.4, abs=0.01)
+    count = release_complete_count(records, CompleteParameters(5000, 3), entropy)
+    assert count.share == pytest.approx(0.4, abs=0.01)
