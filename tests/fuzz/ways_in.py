@@ -153,15 +153,26 @@ def _npy(table: Table, rng: random.Random, folder: Path) -> Path:
 
 def _pandas(table: Table, rng: random.Random, _: Path) -> pd.DataFrame:
     frame = pd.DataFrame({name: table.column(i) for i, name in enumerate(table.names)})
-    how = rng.choice(("as found", "objects", "nullable"))
-    if how == "objects":
-        return frame.astype(object)
+    how = rng.choice(("as found", "object", "category", "nullable"))
+    if how in ("object", "category"):
+        return frame.astype(how)
     return frame if how == "as found" else frame.convert_dtypes()
 
 
 def _polars(table: Table, rng: random.Random, _: Path) -> pl.DataFrame:
-    rows = pl.DataFrame(_arrow_table(table, rng))
-    return rows.cast({pl.Decimal: pl.Float64})  # decimals become objects of Python, not numbers
+    return pl.DataFrame(_without_decimals(_arrow_table(table, rng)))
+
+
+def _arrow_in_memory(table: Table, rng: random.Random, _: Path) -> pa.Table:
+    return _without_decimals(_arrow_table(table, rng))
+
+
+def _without_decimals(rows: pa.Table) -> pa.Table:
+    """Decimals become objects of Python, which are no numbers, unless they are in files."""
+    for i, kind in enumerate(rows.schema.types):
+        if pa.types.is_decimal(kind):
+            rows = rows.set_column(i, rows.column_names[i], rows.column(i).cast(pa.float64()))
+    return rows
 
 
 def _tensor(table: Table, *_: Any) -> torch.Tensor:
@@ -390,6 +401,7 @@ WAYS: dict[str, Way] = {
     "npy": Way(_npy),
     "pandas": Way(_pandas),
     "polars": Way(_polars),
+    "arrow in memory": Way(_arrow_in_memory),
     "parquet": Way(_parquet),
     "arrow": Way(_arrow),
     "csv": Way(_csv, _TEXTS),
