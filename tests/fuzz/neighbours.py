@@ -47,33 +47,40 @@ def run_case(way: Way, kind: str, seed: object, folder: Path) -> str:
         choices=rng.randrange(2**32),
     )
     n_rows, n_columns = rng.randrange(4, 24), way.n_columns or rng.randrange(1, 4)
-    ordinary = {"gaps": how.drop_nulls, "how": how.choices}
+    position = rng.randrange(n_rows)
+
+    def neighbours(place: int) -> tuple[Table, Table]:
+        before = table(rng, n_rows, n_columns, how=how.choices, gaps=how.drop_nulls)
+        return before, replaced(before, place, kind, how.choices, rng, in_text=way.in_text)
+
     with bounded(), quietly():
-        before = table(rng, n_rows, n_columns, **ordinary)
-        position = rng.randrange(n_rows)
-        odd = {"kind": kind, "how": how.choices, "rng": rng, "in_text": way.in_text}
-        after = replaced(before, position, **odd)
+        before, after = neighbours(position)
         expected = _read(way, before, how, folder)
         if isinstance(expected, str):
             raise Finding(f"usual records are refused: {expected}")
         _check(expected, before.values, how)
         found = _read(way, after, how, folder)
-        if isinstance(found, str):
-            if not way.same_words or kind == "quote":  # it swallows the lines that follow it
-                return "refused"
+        if isinstance(found, Sums):
+            _check_neighbours(expected, found)
+            return _accepted(found, before, after, position, how)
+        if way.same_words and kind != "quote":  # which swallows the lines that follow it
             # In the same half, which may be a file of its own, and names of files may be told.
             half = range(n_rows // 2) if position < n_rows // 2 else range(n_rows // 2, n_rows - 1)
-            other = replaced(table(rng, n_rows, n_columns, **ordinary), rng.choice(half), **odd)
-            _same_words(found, _read(way, other, how, folder))
-            return "refused"
-        _check_neighbours(expected, found)
-        if how.paired and position == n_rows // 2 * 2:
-            _check(found, before.values, how)  # the last record of an odd number is in no pair
-            return "not used"
-        if not _readable(after.values, how):
-            raise Finding("a record that means no numbers is accepted")
-        _check(found, after.values, how)
-        return "left out" if np.isnan(after.values[position]).any() else "accepted"
+            _same_words(found, _read(way, neighbours(rng.choice(half))[1], how, folder))
+        return "refused"
+
+
+def _accepted(found: Sums, before: Table, after: Table, position: int, how: How) -> str:
+    """Check what became of an odd record that was not refused."""
+    ends = [*found.parts, len(before.rows)]
+    odd = [end - 1 for start, end in zip([0, *ends], ends, strict=False) if (end - start) % 2]
+    if how.paired and position in odd:
+        _check(found, before.values, how)  # the last record of an odd number is in no pair
+        return "not used"
+    if not _readable(after.values, how):
+        raise Finding("a record that means no numbers is accepted")
+    _check(found, after.values, how)
+    return "left out" if np.isnan(after.values[position]).any() else "accepted"
 
 
 def _read(way: Way, rows: Table, how: How, folder: Path) -> Sums | str:
