@@ -1,7 +1,8 @@
-"""Below the estimators, records with gaps are refused: NaN would be some integer, marked private."""
+"""Below the estimators, records with gaps are refused: NaN would be some integer or other."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -25,13 +26,13 @@ from hushcov.mechanisms.coinpress.mechanism import transformed_gram
 from hushcov.mechanisms.complete import complete_parameters
 from hushcov.mechanisms.multiscale import grid_for
 from hushcov.mechanisms.scales import release_scales, scale_parameters
+from hushcov.mechanisms.screened import mechanism
 from hushcov.mechanisms.screened.mechanism import release_norm_bound, select_pairs
 from hushcov.noise import entropy_source
 from hushcov.records import (
     CompleteRecords,
     FeatureGrid,
     PairDifferences,
-    ProductMap,
     RecordMap,
     clipped_gram,
     log2_histogram,
@@ -82,9 +83,11 @@ def selected(records, entropy):
 
 
 def norm_bound(records, entropy):
-    pairs = np.array([[0], [1]])
-    products = ProductMap(GRID, pairs[0], pairs[1], ONES)
-    return release_norm_bound(records, products, parameters(ScreenedCovariance), entropy)
+    chosen = dataclasses.replace(parameters(ScreenedCovariance), norm_mu=0.1)
+    grid = FeatureGrid(ONES, mechanism.RADIUS, chosen.half_width)
+    pair = np.array([0]), np.array([1])
+    products = mechanism._product_map(grid, *pair, chosen, chosen.norm_bound)
+    return release_norm_bound(records, products, chosen, entropy)
 
 
 def step_of_coinpress(records, _):

@@ -20,7 +20,8 @@ class PairDifferences(WrappedRecords):
     """The records (x_1 - x_2)/sqrt(2), (x_3 - x_4)/sqrt(2), ...: mean zero, same covariance.
 
     The number of records halves, and an odd last one is left out. The rows should be in an order
-    that has nothing to do with their values.
+    that has nothing to do with their values; if they are sorted, shuffle them by fresh secret
+    randomness.
 
     Privacy
     -------
