@@ -75,6 +75,10 @@ def shuffled(name: str, columns: Any, records: Any, **more: Any) -> Dataset:
 
     Rows come sorted by time, and hushcov takes differences of successive rows: of a sorted table
     they would show what changes within the hour, not what varies over the year.
+
+    The seed is for tables that are public, like these. A sensitive table needs fresh secret
+    randomness (`np.random.default_rng()`, and nothing kept of it): whoever knows the permutation
+    knows the order. Nor may its rows be removed, as `dropna` does below: use `drop_nulls`.
     """
     rows = np.random.default_rng(0).permutation(np.asarray(records, dtype=np.float64))
     row_sparsity = max(4, rows.shape[1] // 3)

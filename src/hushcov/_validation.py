@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Integral, Real
 
@@ -11,6 +12,7 @@ import numpy as np
 from hushcov.exceptions import ParameterError
 
 _MOST_SHOWN = 10**100
+_MOST_LISTED = 10
 
 
 def check_real(
@@ -79,6 +81,13 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else value[:57] + "...")
     return "None" if value is None else f"a {type(value).__name__}"
+
+
+def listed(columns: Sequence[object]) -> str:
+    """Columns by name, the first few of many; their names are public."""
+    names = ", ".join(shown(str(name)) for name in columns[:_MOST_LISTED])
+    more = len(columns) - _MOST_LISTED
+    return f"column{'s' * (len(columns) > 1)} {names}" + (f" and {more} more" if more > 0 else "")
 
 
 def _interval(above: float, at_most: float) -> str:

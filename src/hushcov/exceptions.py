@@ -25,6 +25,14 @@ class DataTypeError(DataError, TypeError):
     """The records hold something that is not a number."""
 
 
+class RecordsFileError(DataError, OSError):
+    """A file of records is not there, or cannot be opened."""
+
+
+class TooFewCompleteError(DataError):
+    """Nearly all records miss a value: nothing useful can be released of the others."""
+
+
 class PrivacyConditionError(HushcovError, ValueError):
     """The condition under which the privacy guarantee is proved does not hold.
 

@@ -212,7 +212,7 @@ def test_json_is_alone_on_standard_output(run, data):
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "mechanism"),
         *("unit", "predicted_error", "typical_error", "detection_limit", "hopeless"),
         *("predicted_memory_bytes", "forecasts", "nonzero_pairs", "largest_pairs", "noise_sd"),
-        *("guarantee", "parameters", "peak_memory_bytes"),
+        *("guarantee", "parameters", "complete_records", "peak_memory_bytes"),
     ]
     written = _released()
     assert "What will be released" in result.stderr
@@ -361,12 +361,16 @@ def _save(path: Path, array) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "code", "message"),
     [
-        ("a.npy", None, 6, "a.npy: No such file or directory"),
+        ("a.npy", None, 6, "a.npy does not exist: check the path."),
         ("a.npy", b"not numpy", 3, "is not a .npy file of numbers"),
         ("a.txt", b"1,2", 3, "must be a folder, a pattern, or a file whose name ends in .npy"),
-        ("a.csv", b"1,2", 3, "a.csv cannot be read as csv"),
-        ("a.csv", None, 3, "a.csv does not exist"),
-        ("a.csv", b"1,2\n3,s3cret", 3, "must hold numbers, but column '2' has type string"),
+        ("a.csv", b"1,2", 3, "a.csv must hold at least one record, got none: it has no rows"),
+        ("a.csv", b"a,b\n1\n", 3, "a.csv cannot be read as csv: a line has too many or too few"),
+        ("a.csv", None, 6, "a.csv does not exist"),
+        ("a.parquet", None, 6, "a.parquet does not exist"),
+        ("*.csv", None, 6, "*.csv must lead to files"),
+        ("a.csv", b"1,2\n3,s3cret", 3, "some in its first line read as numbers, dates or nulls"),
+        ("a.csv", b"a,b\n3,s3cret", 3, "must hold numbers, but column 'b' has type string"),
         ("a.parquet", b"s3cret", 3, "a.parquet cannot be read as parquet"),
         ("a.npy", np.zeros(5), 3, "must have two dimensions, records by features, got shape (5,)"),
         ("a.npy", np.zeros((0, 5)), 3, "must have at least one record and one feature"),
@@ -399,7 +403,7 @@ def test_a_folder_is_not_a_file(run):
     Path("folder.npy").mkdir()
     result = run("fit", "folder.npy", *PUBLIC)
     assert result.exit_code == 6
-    assert "folder.npy: Is a directory" in result.stderr
+    assert "folder.npy must lead to files whose names end in .parquet" in result.stderr
 
 
 def test_required(refused, data):

@@ -67,8 +67,18 @@ def test_columns_and_nulls(run, visits, source):
     assert "complete records, estimated with 0.5 % of the budget" in words(result.stderr)
     assert "counted from 0" not in result.stderr
     assert "s3cret" not in result.output
+    complete = found["complete_records"]
+    assert complete == stored.release.parameters["complete_records"]
+    assert complete["of"] == 2_000
+    # A tenth of the records, each in a pair of its own; noise 5 deviations away once in 10^6.
+    assert abs(complete["released"] - 1_600) < 5 * complete["noise_sd"]
+    about = f"about {complete['released']:,} of 2,000 pairs of records are complete"
+    assert about in words(result.stderr)
     shown = run("show", "visits-release")
     assert "age, weight" in words(shown.stdout)
+    assert f"about {complete['released']:,} of 2,000 records (or pairs" in words(shown.stdout)
+    page = Path("visits-release/report.html").read_text()
+    assert f"about {complete['released']:,} of 2,000" in page
 
 
 def test_fewer_columns_without_nulls(run, visits):
@@ -85,13 +95,66 @@ def test_text_files(run, table):
     assert read_release("x-release").column_names == ("age", "pulse", "height")
 
 
+def test_arrays_with_missing_values(run):
+    rows = gaussian_records(TRUTH, 4_000)
+    rows[::10, 1] = np.nan
+    np.save("x.npy", rows)
+    line = run("fit", "x.npy", *PUBLIC).stderr
+    assert "--drop-nulls" in line
+    assert "Do not remove records" in line
+    result = run("fit", "x.npy", *PUBLIC, "--drop-nulls", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["n_records"] == 4_000
+    estimate = np.load("x-release/covariance.npy")
+    assert np.linalg.norm(estimate - TRUTH, 2) < 0.3 * np.linalg.norm(TRUTH, 2)
+
+
+def test_hardly_any_complete_record(run):
+    """It stops with a word, after the charge, and writes nothing."""
+    np.save("x.npy", np.full((4_000, 2), np.nan))
+    run("ledger", "init", "ledger.db", "--dataset", "people", "--epsilon", 4, "--delta", 1e-5)
+    charged = ("--ledger", "ledger.db", "--dataset", "people", "--drop-nulls")
+    result = run("fit", "x.npy", *PUBLIC, *charged)
+    assert result.exit_code == 3
+    assert "too few to release anything useful" in words(result.stderr)
+    assert "Dataset 'people' was charged epsilon 2 and delta 1e-06" in words(result.stderr)
+    assert not Path("x-release").exists()
+
+
+def test_text_files_of_many_kinds(run):
+    rows = gaussian_records(TRUTH, 500)
+    lines = "\n".join(";".join(map(str, row)) for row in rows) + "\n"
+    Path("x.csv").write_text(lines)
+    for options, message in (
+        ((), "use delimiter=';' (--delimiter)"),
+        (("--delimiter", ";"), "may be a record"),
+        (("--delimiter", ";", "--no-header", "--names", "a,b"), "for each of the 2 names, got 4"),
+    ):
+        result = run("fit", "x.csv", *PUBLIC, *options)
+        assert (result.exit_code, message in words(result.stderr)) == (3, True)
+        assert str(rows[0, 0])[:6] not in result.output
+    found = run("fit", "x.csv", *PUBLIC, "--delimiter", ";", "--no-header", "--json")
+    assert json.loads(found.stdout)["n_records"] == 500
+    assert read_release("x-release").column_names == tuple(f"column_{i}" for i in range(1, 5))
+    Path("y.csv").write_text(lines.replace(";", "\t"))
+    named = ("--delimiter", "tab", "--no-header", "--names", "a, b,c,d")
+    assert run("fit", "y.csv", *PUBLIC, *named).exit_code == 0
+    assert read_release("y-release").column_names == ("a", "b", "c", "d")
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
         ((), 3, "column 'name' has type string"),
         (("--columns", "age,weight"), 3, "column 'weight' has nulls"),
-        (("--columns", "age,size"), 3, "must have one column 'size', got 0"),
-        (("--columns", ""), 3, "must have one column '', got 0"),
+        (("--columns", "age,size"), 3, "must have column 'size', got none"),
+        (("--columns", ""), 3, "must have column '', got none"),
+        (
+            ("--columns", "age,wieght,hight"),
+            3,
+            "must have columns 'wieght', 'hight', got none of that name: did you mean 'weight', "
+            "'height'?",
+        ),
         (
             ("--columns", "age,weight", "--drop-nulls", "--mechanism", "theorem", "--scale", 2),
             2,
@@ -109,11 +172,18 @@ def test_refusals(run, visits, options, code, message):
 
 
 @pytest.mark.parametrize(
-    "options", [("--columns", "a"), ("--drop-nulls",), ("--scheduler", "tcp://localhost:1")]
+    "options",
+    [
+        ("--columns", "a"),
+        ("--names", "a,b"),
+        ("--no-header",),
+        ("--delimiter", ";"),
+        ("--scheduler", "tcp://localhost:1"),
+    ],
 )
 def test_options_for_columns_are_refused_for_arrays(refused, options):
     np.save("x.npy", np.ones((5, 2)))
-    assert "must be left out" in refused(2, "fit", "x.npy", *PUBLIC, *options)
+    assert f"{options[0]} must be left out" in refused(2, "fit", "x.npy", *PUBLIC, *options)
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere"])
@@ -179,11 +249,17 @@ def test_workers_read_the_files(run, visits, clients, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--columns", "age,weight"), "column 'weight' has nulls"),
+        (("--columns", "age,weight"), "some are NaN or infinite"),
         (("--columns", "age", "--records", 3), "--records must be what visits holds"),
     ],
 )
-def test_the_connection_ends_with_a_command_that_fails(run, visits, clients, options, message):
+def test_the_connection_ends_with_a_command_that_fails(
+    run, visits, clients, table, options, message
+):
+    """NaN is found by reading, where nulls are known of from the files' own counts."""
+    weights = table["weight"].fill_null(np.nan)
+    parquet.write_table(table.set_column(1, "weight", weights), visits / "1.parquet")
+    parquet.write_table(table.set_column(1, "weight", weights)[:0], visits / "2.parquet")
     result = run("fit", "visits", *PUBLIC, *options, "--scheduler", "tcp://there:8786")
     assert result.exit_code == 3
     assert message in words(result.stderr)

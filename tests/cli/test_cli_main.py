@@ -167,7 +167,7 @@ def test_the_program_answers_like_the_group(program):
     answer = program("fit", "nowhere.npy", *budget, "--row-sparsity", "2")
     assert answer.returncode == 6
     assert answer.stdout == ""
-    assert answer.stderr.startswith("hushcov: error: nowhere.npy: No such file")
+    assert answer.stderr.startswith("hushcov: error: nowhere.npy does not exist")
     assert answer.stderr.count("\n") == 1
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from sklearn.base import clone
 
 from estimators.settings import BUDGET, ESTIMATORS, TRUTH, D, fit, make
 from hushcov import GaussianCovariance, MultiscaleCovariance, ScreenedCovariance
 from hushcov.accounting import Gaussian
-from hushcov.exceptions import DataError, ParameterError
-from hushcov.mechanisms.complete import complete_parameters
+from hushcov.estimators import scaled
+from hushcov.exceptions import DataError, ParameterError, TooFewCompleteError
+from hushcov.mechanisms.complete import complete_parameters, release_complete_count
 from hushcov.postprocess import sampling_sd
-from hushcov.records import ArrayRecords, FileRecords
+from hushcov.records import ArrayRecords, FileRecords, count_complete, open_records
 from hushcov.simulate import gaussian_records
 
 N, MISSING = 20_000, 0.2
@@ -115,14 +119,78 @@ def test_files_with_nulls(tmp_path, rows):
     files = fit(make(GaussianCovariance, **options), records)
     np.testing.assert_array_equal(files.release_.integers, memory.release_.integers)
     assert files.release_.unit == memory.release_.unit
-    with pytest.raises(DataError, match="has nulls"):
+    with pytest.raises(DataError, match=r"columns 'x0', .* have nulls"):
         fit(make(GaussianCovariance, **options), tmp_path / "x.parquet")
 
 
-def test_no_complete_record_at_all():
-    """The share is at its least, and all there is is noise, at a hundredfold."""
-    fitted = fit(make(GaussianCovariance), with_gaps(np.full((4_000, 2), np.nan)), hopeless=True)
-    assert np.isfinite(fitted.covariance_).all()
+def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
+    """It stops after the charge: that there are too few is known from the released count alone."""
+    from hushcov.accounting.ledger import Ledger
+
+    ledger = Ledger(tmp_path / "ledger.json")
+    ledger.open_dataset("visits", 3.0, 1e-5)
+    estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", random_state=None)
+    with pytest.raises(TooFewCompleteError) as info:
+        estimator.fit(with_gaps(np.full((4_000, 2), np.nan)))
+    message = str(info.value)
+    assert re.match(
+        r"about \d+ of 2,000 pairs of records are complete, released with noise", message
+    )
+    budget = f"epsilon {BUDGET['epsilon']:g} and delta {BUDGET['delta']:g}"
+    assert f"Dataset 'visits' was charged {budget}." in message
+    assert len(ledger.history("visits")) == 1
+    assert not hasattr(estimator, "release_")
+    with pytest.raises(TooFewCompleteError, match="It spent at most epsilon"):
+        fit(make(GaussianCovariance), with_gaps(np.full((4_000, 2), np.nan)), hopeless=True)
+
+
+def test_too_few_records_for_a_count_are_refused_before_the_charge(tmp_path):
+    from hushcov.accounting.ledger import Ledger
+
+    ledger = Ledger(tmp_path / "ledger.json")
+    ledger.open_dataset("visits", 3.0, 1e-5)
+    estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", random_state=None)
+    with pytest.raises(TooFewCompleteError, match="Nothing was charged"):
+        estimator.fit(with_gaps(np.ones((50, 2))))
+    assert len(ledger.history("visits")) == 0
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_the_released_count_is_stored_and_no_other(cls, rows, monkeypatch):
+    """Two datasets whose noisy counts agree have one document: it holds nothing exact."""
+    estimator = make(cls, feature_scale=1.0)
+    counts = {}
+
+    def released(records, parameters, entropy):
+        found = release_complete_count(records, parameters, entropy)
+        counts["exact"] = count_complete(records)
+        return replace(found, noisy=counts["noisy"])
+
+    monkeypatch.setattr(scaled, "release_complete_count", released)
+    stored = []
+    for data, noisy in ((rows[1], 6_543), (rows[0], 6_543), (rows[1], 99_999)):
+        counts["noisy"] = noisy
+        release = fit(clone(estimator), with_gaps(data)).release_
+        assert counts["exact"] not in (6_543, 99_999)
+        stored.append((release.parameters["complete_records"], release.unit, release.noise_sd))
+    assert stored[0] == stored[1]
+    sigma = complete_parameters(estimator.public_inputs(N // 2, D)).sigma
+    assert stored[0][0] == {"released": 6_543, "of": N // 2, "noise_sd": sigma}
+    assert stored[2][0]["released"] == N // 2
+
+
+def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
+    """The same noise, so that what differs are the sums of one pair and the count."""
+    other = rows[0].copy()
+    other[3, 1] = np.nan
+    options = {"feature_scale": 1.0, "threshold": None, "row_sparsity": D}
+    fits = [
+        fit(make(GaussianCovariance, **options), open_records(X, drop_nulls=True))
+        for X in (rows[0], other)
+    ]
+    assert fits[0].n_records_ == fits[1].n_records_ == N // 2
+    difference = np.abs(fits[0].covariance_ - fits[1].covariance_).max()
+    assert 0 < difference < 0.01  # one pair of 10,000, of norm below 7
 
 
 def test_a_ledger_is_charged_for_the_count(tmp_path, rows):

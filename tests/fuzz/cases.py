@@ -132,7 +132,7 @@ def judged(work: Callable[[], Any]) -> str:
             work()
             outcome = "released"
         except HushcovError as error:
-            for text in _messages(error):
+            for text in messages(error):
                 quotes_nothing(text)
             outcome = type(error).__name__
         except Finding:
@@ -147,9 +147,11 @@ def judged(work: Callable[[], Any]) -> str:
     return outcome
 
 
-def _messages(error: BaseException | None) -> Iterator[str]:
+def messages(error: BaseException | None) -> Iterator[str]:
+    """All that an error says, and all that led to it."""
     while error is not None:
         yield str(error)
+        yield from map(str, [*error.args, *getattr(error, "__notes__", ())])
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 

@@ -6,8 +6,10 @@ import os
 import signal
 import threading
 import time
+import traceback
 from functools import partial
 
+import cloudpickle
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -15,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from dask.callbacks import Callback
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, ipc, parquet
@@ -218,15 +221,22 @@ def test_rows_of_files_are_read_in_one_go(sizes, rows_each):
     assert covered == list(range(sum(sizes)))
 
 
+def write_in_batches(path, rows, size):
+    """A file whose rows are read `size` at a time, where the format has such a notion."""
+    table = pa.table(dict(zip("abcd", rows.T, strict=True)))
+    if path.suffix == ".csv":
+        csv.write_csv(table, path)
+    elif path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=size)
+    else:
+        with ipc.new_file(path, table.schema) as sink:
+            sink.write_table(table, max_chunksize=size)
+
+
 @pytest.mark.parametrize("suffix", ["arrow", "csv"])
 def test_files_of_other_formats_read_by_workers(tmp_path, monkeypatch, suffix):
-    table = pa.table(dict(zip("abcd", X.T, strict=True)))
-    for name, part in (("1", table[:51]), ("2", table[51:])):
-        if suffix == "csv":
-            csv.write_csv(part, tmp_path / f"{name}.csv")
-        else:
-            with ipc.new_file(tmp_path / f"{name}.arrow", table.schema) as sink:
-                sink.write_table(part, max_chunksize=15)
+    for name, part in (("1", X[:51]), ("2", X[51:])):
+        write_in_batches(tmp_path / f"{name}.{suffix}", part, 15)
     monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", 20)
     records = DaskRecords(FileRecords(tmp_path, block_rows=10))
     assert len(records._pieces) == (2 if suffix == "csv" else 7)
@@ -341,6 +351,166 @@ def test_nobody_is_told_after_the_end():
     assert seen == [3]
 
 
+# What travels
+
+
+class Results(Callback):
+    """What every task answers, in the order of their ends."""
+
+    def __init__(self):
+        self.seen = []
+        super().__init__(posttask=lambda key, result, *_: self.seen.append(result))
+
+
+def travelled(records):
+    """All that tasks answer while statistics of pairs are summed."""
+    with dask.config.set(scheduler="synchronous"), Results() as results:
+        list(statistics(PairDifferences(records)))
+    return [each for each in results.seen if not isinstance(each, cluster._Work)]
+
+
+def only_sums(results):
+    return all(isinstance(each, np.ndarray) and each.dtype == np.int64 for each in results)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
+def test_nothing_but_sums_of_integers_travels_from_files(tmp_path, monkeypatch, suffix):
+    """Pieces are odd, so pairs lie across their edges: the worker that sums them reads them."""
+    write_in_batches(tmp_path / f"x.{suffix}", X[:98], 7)
+    write_in_batches(tmp_path / f"y.{suffix}", X[98:], 7)
+    monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", 7)
+    results = travelled(DaskRecords(FileRecords(tmp_path)))
+    assert len(results) > 20
+    assert only_sums(results)
+
+
+def test_rows_of_collections_do_travel():
+    """Why no such promise is made for them; and the test above can fail."""
+    assert not only_sums(travelled(DaskRecords(cut(X, (33, 33, 35)))))
+
+
+def test_what_is_sent_to_readers_of_files_holds_no_value(tmp_path, monkeypatch):
+    write_in_batches(tmp_path / "x.parquet", X, 7)
+    monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", 7)
+    sent = []
+
+    def watched(graph, keys, **options):
+        sent.append(cloudpickle.dumps(graph.__dask_graph__()))
+        return dask.get(graph, keys, **options)
+
+    with dask.config.set(scheduler=watched):
+        row_bounded_gram(
+            PairDifferences(DaskRecords(FileRecords(tmp_path))), FeatureGrid(SCALES, 4.0, 1000), 9
+        )
+        assert len(sent) == 1
+        assert not any(value.tobytes() in sent[0] for value in X.ravel())
+        sign_gram(DaskRecords(cut(X, (50, 51))))
+    assert all(value.tobytes() in sent[1] for value in X.ravel())
+
+
+# Errors of the user's own tasks
+
+SECRET = "7314-SSN"
+
+
+def to_numbers(block):
+    if len(block):  # dask tries functions on nothing
+        np.array([SECRET]).astype(float)
+    return block
+
+
+def refuses(block):
+    try:
+        to_numbers(block)
+    except ValueError as error:
+        raise DataError("a refusal of hushcov's own") from error
+    return block
+
+
+def interrupted(block):
+    if len(block):
+        raise KeyboardInterrupt
+    return block
+
+
+def too_large(block):
+    if len(block):
+        raise MemoryError("too large")
+    return block
+
+
+def made_by(function):
+    return cut(X, (50, 51)).map_blocks(function, meta=np.empty((0, 0)))
+
+
+def texts(values):
+    return dd.from_pandas(pd.DataFrame({"a": values}), npartitions=1)
+
+
+def counted_first():
+    """Rows that are left after a filter, which fails: their number is what is asked first."""
+    array = made_by(to_numbers)
+    return array[array[:, 0] > 0]
+
+
+FAILING = {
+    "array": lambda: made_by(to_numbers),
+    "frame": lambda: texts([SECRET, "1"]).astype(float),
+    "lengths of arrays": counted_first,
+    "lengths of frames": lambda: texts([SECRET, "1"]).map_partitions(to_numbers, meta={"a": float}),
+}
+
+
+@pytest.fixture(scope="module")
+def own_threads():
+    from distributed import Client
+
+    with Client(
+        processes=False,
+        n_workers=1,
+        threads_per_worker=2,
+        dashboard_address=":0",
+        silence_logs=60,
+        set_as_default=False,
+    ) as client:
+        yield client
+
+
+@pytest.fixture(params=["threads", "synchronous", "cluster"])
+def scheduler(request):
+    found = request.getfixturevalue("own_threads") if request.param == "cluster" else request.param
+    with dask.config.set(scheduler=found):
+        yield found
+
+
+@pytest.mark.parametrize("source", FAILING)
+def test_errors_of_the_users_tasks_are_not_quoted(scheduler, source):
+    data = FAILING[source]()
+    with pytest.raises(DataError, match="dask met a ValueError, whose message may quote") as info:
+        PairDifferences(open_records(data)).map_sum(length)
+    assert info.value.__cause__ is None
+    assert info.value.__context__ is None
+    assert SECRET not in "".join(traceback.format_exception(info.value))
+
+
+def test_errors_of_hushcov_come_as_they_are(scheduler):
+    with pytest.raises(DataError, match=r"^a refusal of hushcov's own$") as info:
+        open_records(made_by(refuses)).map_sum(length)
+    assert info.value.__cause__ is None
+    assert info.value.__context__ is None
+
+
+def test_memory_that_is_full_is_no_error_of_the_data(scheduler):
+    with pytest.raises(MemoryError):
+        open_records(made_by(too_large)).map_sum(length)
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"], indirect=True)
+def test_interrupts_come_as_they_are(scheduler):
+    with pytest.raises(KeyboardInterrupt):
+        open_records(made_by(interrupted)).map_sum(length)
+
+
 # A cluster of processes
 
 
@@ -362,7 +532,7 @@ def three_workers():
             n_workers=3,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=50,
         ) as local,
         Client(local) as client,

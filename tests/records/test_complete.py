@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.accounting import Gaussian, calibrate_zcdp
-from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
+from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, TooFewCompleteError
 from hushcov.mechanisms import complete
 from hushcov.mechanisms.complete import (
+    CompleteCount,
     CompleteParameters,
     complete_parameters,
-    release_complete_share,
+    complete_words,
+    release_complete_count,
 )
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import entropy_source
@@ -142,8 +144,12 @@ def test_the_share_is_the_noisy_count_over_all_within_limits(monkeypatch, noise,
         return np.array([noise])
 
     monkeypatch.setattr(complete, "rounded_normal", draw)
-    found = release_complete_share(with_gaps(ROWS), CompleteParameters(5, 17), seeded())
-    assert found == share
+    found = release_complete_count(with_gaps(ROWS), CompleteParameters(5, 17), seeded())
+    assert found.share == share
+    # Only what is released is stored, and it is a number of records.
+    noisy = 2 + noise
+    assert found.noisy == noisy
+    assert found.to_dict() == {"released": min(max(noisy, 0), 5), "of": 5, "noise_sd": 17}
     assert asked == [(17, 1)]
 
 
@@ -152,7 +158,7 @@ def test_the_law_of_the_share():
     X = np.zeros((2_000, 1))
     X[::4] = NAN
     records, parameters, entropy = with_gaps(X), CompleteParameters(2_000, 20), seeded(1)
-    shares = [release_complete_share(records, parameters, entropy) for _ in range(4_000)]
+    shares = [release_complete_count(records, parameters, entropy).share for _ in range(4_000)]
     noise = np.array(shares) * 2_000 - 1_500
 
     def deviations(sample):
@@ -172,4 +178,36 @@ def test_bad_parameters_and_entropy():
         with pytest.raises(ParameterError):
             CompleteParameters(*bad)
     with pytest.raises(ParameterError):
-        release_complete_share(with_gaps(ROWS), CompleteParameters(5, 3), np.random.default_rng())
+        release_complete_count(with_gaps(ROWS), CompleteParameters(5, 3), np.random.default_rng())
+
+
+@pytest.mark.parametrize(
+    ("noisy", "n", "sigma", "enough"),
+    [
+        (1001, 100_000, 5, True),
+        (1000, 100_000, 5, False),  # a share of 0.01
+        (131, 1_000, 65, True),
+        (130, 1_000, 65, False),  # twice the noise
+        (-70, 1_000, 65, False),
+    ],
+)
+def test_a_count_that_is_of_no_use(noisy, n, sigma, enough):
+    assert CompleteCount(noisy, CompleteParameters(n, sigma)).enough is enough
+
+
+def test_records_that_are_too_few_for_a_count_are_refused_from_public_numbers():
+    CompleteParameters(325, 65).check_possible()
+    with pytest.raises(TooFewCompleteError, match=r"at least 325 records .* Nothing was charged"):
+        CompleteParameters(324, 65).check_possible()
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        *(None, 5, {}, {"released": 5, "of": 9}, {"released": 5.0, "of": 9, "noise_sd": 1}),
+        {"released": 5, "of": 10**300, "noise_sd": 1},
+        {"released": True, "of": 9, "noise_sd": 1},
+    ],
+)
+def test_documents_may_say_anything(found):
+    assert complete_words(found) is None

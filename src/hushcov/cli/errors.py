@@ -14,6 +14,7 @@ from hushcov.exceptions import (
     MissingPackageError,
     ParameterError,
     PrivacyConditionError,
+    RecordsFileError,
     ReleaseError,
     StatisticsError,
 )
@@ -38,6 +39,7 @@ EXIT_CODES = {
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (click.ClickException, 2),
     (ParameterError, 2),
+    (RecordsFileError, 6),
     (DataError, 3),
     (BudgetError, 7),
     (PrivacyConditionError, 4),

@@ -63,7 +63,25 @@ _NOT_THEOREM = {
 @click.option(
     "--drop-nulls",
     is_flag=True,
-    help="Leave out records with nulls; about how many are complete is released with the rest.",
+    help="Leave out records with nulls or NaN; about how many are complete is released, too.",
+)
+@click.option(
+    "--no-header",
+    "header",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="The first line of CSV files is a record. Columns are column_1, column_2, ... or --names.",
+)
+@click.option(
+    "--names",
+    metavar="A,B,C",
+    help="Names for all columns of CSV files, in place of those in the first line.",
+)
+@click.option(
+    "--delimiter",
+    metavar="SIGN",
+    help="What separates the fields of CSV files.  [default: a comma; a tab in .tsv files]",
 )
 @click.option(
     "--scheduler",
@@ -146,6 +164,9 @@ def command(
     file: Path,
     columns: str | None,
     drop_nulls: bool,
+    header: bool,
+    names: str | None,
+    delimiter: str | None,
     scheduler: str | None,
     mechanism: str,
     known_mean: bool,
@@ -157,8 +178,9 @@ def command(
 ) -> None:
     """Release the covariance of the records in DATA under differential privacy.
 
-    DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file, a folder
-    with any number of them (folders in it included), or a pattern in quotes. Says first what will
+    DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file (.csv,
+    .tsv, .csv.gz), a folder with any number of them (folders in it included), or a pattern in
+    quotes. Says first what will
     be released, under which guarantee, from which public inputs and with which error to expect.
 
     \b
@@ -168,7 +190,8 @@ def command(
         --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
     """
     _check_options(mechanism, public | {"drop_nulls": drop_nulls})
-    found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler)
+    lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
+    found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
     records = click.get_current_context().with_resource(found)
     _check_size(file, records, n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
@@ -205,7 +228,9 @@ def _check_options(mechanism: str, public: dict[str, Any]) -> None:
 
 def _stem(file: Path) -> str:
     """A name for what is made of the file: that of the folder, for a pattern."""
-    return file.stem if not set(file.name) & set("*?[") else file.absolute().parent.name
+    if set(file.name) & set("*?["):
+        return file.absolute().parent.name
+    return Path(file.name.removesuffix(".gz")).stem
 
 
 def _check_size(

@@ -25,6 +25,7 @@ from hushcov.cli.output import (
 from hushcov.cli.pairs import STRONGEST, Pair, largest_pairs
 from hushcov.cli.words import privacy_promise
 from hushcov.mechanisms import Release
+from hushcov.mechanisms.complete import complete_words
 from hushcov.mechanisms.release_files import StoredRelease, read_release
 from hushcov.postprocess import released_correlations, upper_pairs, values_at
 
@@ -99,6 +100,11 @@ def _content(release: Release) -> list[tuple[str, str]]:
         ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} matrix of integers and a unit"),
         ("pairs", f"{_released_pairs(release):,} of {d * (d - 1) // 2:,} pairs were released"),
     ]
+    complete = complete_words(
+        release.parameters.get("complete_records"), "records (or pairs of records)"
+    )
+    if complete is not None:
+        rows.append(("complete", complete))
     if release.noise_sd is not None:
         pair, variance = (number(sd, 3) for sd in release.noise_sd)
         units = "" if release.feature_scale is None else ", in units of the features' scales"

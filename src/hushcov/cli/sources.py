@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.records import FileRecords, Records, open_records
@@ -12,22 +13,35 @@ from hushcov.records import FileRecords, Records, open_records
 
 @contextmanager
 def opened(
-    path: Path, *, columns: str | None, drop_nulls: bool, scheduler: str | None
+    path: Path,
+    *,
+    columns: str | None,
+    scheduler: str | None,
+    names: str | None = None,
+    delimiter: str | None = None,
+    **options: Any,
 ) -> Iterator[Records]:
     """Open what `path` names; headers and numbers of rows are read, and no record.
 
-    The connection to a scheduler, if there is one, ends with the context.
+    `options` are those of `open_records`. The connection to a scheduler, if there is one, ends
+    with the context.
     """
-    if path.suffix == ".npy":
-        with path.open("rb"):
-            pass  # a file that cannot be opened is an OSError, not unusable records
-    names = None if columns is None else [name.strip() for name in columns.split(",")]
-    records = open_records(path, columns=names, drop_nulls=drop_nulls)
+    records = open_records(
+        path,
+        columns=_split(columns),
+        names=_split(names),
+        delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
+        **options,
+    )
     if scheduler is None:
         yield records
         return
     with _on_cluster(path, records, scheduler) as elsewhere:
         yield elsewhere
+
+
+def _split(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 @contextmanager

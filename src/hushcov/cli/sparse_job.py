@@ -21,6 +21,7 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import AccuracyWarning
 from hushcov.mechanisms import Release
+from hushcov.mechanisms.complete import complete_words
 from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
 from hushcov.planning import Comparison, Forecast, fit_memory, forecast
 from hushcov.postprocess import Matrix
@@ -174,7 +175,10 @@ class SparseJob:
         selected = self.release.selected
         dropped = 0 if selected is None else selected.shape[1] - found
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
-        lines = [("pairs", f"{found:,} of {d * (d - 1) // 2:,} pairs are not zero{note}")]
+        counted = "records" if self.estimator.assume_centered else "pairs of records"
+        complete = complete_words(self.release.parameters.get("complete_records"), counted)
+        lines = [] if complete is None else [("complete", complete)]
+        lines += [("pairs", f"{found:,} of {d * (d - 1) // 2:,} pairs are not zero{note}")]
         if self.release.noise_sd is not None and (selected is None or selected.size):
             sd = float(self.release.noise_sd[0])
             lines.append(("noise", noise_level(sd, self.inputs.n_records)))
@@ -207,4 +211,5 @@ class SparseJob:
             "noise_sd": None if sd is None else [float(value) for value in sd],
             "guarantee": release.guarantee.to_dict(),
             "parameters": dict(release.parameters),
+            "complete_records": release.parameters.get("complete_records"),
         }

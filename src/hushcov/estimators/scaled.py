@@ -13,12 +13,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import calibrate_zcdp
+from hushcov.accounting import Guarantee, calibrate_zcdp
 from hushcov.estimators.base import FloatArray, PrivateCovariance
 from hushcov.estimators.runs import Run
-from hushcov.exceptions import AccuracyWarning, ParameterError
+from hushcov.exceptions import AccuracyWarning, ParameterError, TooFewCompleteError
 from hushcov.mechanisms import Release
-from hushcov.mechanisms.complete import complete_parameters, release_complete_share
+from hushcov.mechanisms.complete import (
+    CompleteCount,
+    complete_parameters,
+    complete_words,
+    release_complete_count,
+)
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.scales import (
     FeatureScales,
@@ -79,6 +84,7 @@ class ScaledCovariance(PrivateCovariance):
             inputs, scales = self._inputs(records.n_records, records.n_features)
             counted = complete_parameters(inputs) if records.gaps else None
             if counted is not None:
+                counted.check_possible()
                 inputs = replace(inputs, spent=(*inputs.spent, counted.event))
             scale = self._public_scale(records.n_features)
             run = self._planned(inputs)
@@ -89,18 +95,33 @@ class ScaledCovariance(PrivateCovariance):
             # Nothing has been read from the records and no noise has been drawn so far, and all
             # that follows is certified. Charge first, then release.
             self._charge(guarantee)
-            share = 1.0
+            count, share = None, 1.0
             if counted is not None:
-                share = release_complete_share(records, counted, entropy)
-                records = CompleteRecords(records)
+                count = release_complete_count(records, counted, entropy)
+                if not count.enough:
+                    raise self._too_few(count, guarantee)
+                records, share = CompleteRecords(records), count.share
             if scales is not None:
                 # The zeros of missing records made scales smaller than complete ones have.
                 scale = trusted_scale(release_scales(records, scales, entropy)) / math.sqrt(share)
-            release = _for_complete(run.release(records, scale, entropy), share)
+            release = _for_complete(run.release(records, scale, entropy), count)
             self.feature_scale_ = scale
             self.n_records_ = records.n_records
             self._n_complete = share * records.n_records
             return self._estimate(release, run.threshold(release))
+
+    def _too_few(self, count: CompleteCount, guarantee: Guarantee) -> TooFewCompleteError:
+        """That nearly all records miss a value, which was released, and what that has cost."""
+        budget = f"epsilon {guarantee.epsilon:g} and delta {guarantee.delta:g}"
+        paid = self.ledger is not None
+        charged = f"Dataset {self.dataset!r} was charged" if paid else "It spent at most"
+        counted = "records" if self.assume_centered else "pairs of records"
+        words = complete_words(count.to_dict(), counted)
+        return TooFewCompleteError(
+            f"{words}: too few to release anything useful. This count is a release by itself. "
+            f"{charged} {budget}. Use columns that have more values, or impute each value by a "
+            "rule that uses its own record alone."
+        )
 
     def _estimate(self, release: Release, threshold: float) -> Self:
         """Post-process and keep a release, in units of `feature_scale_`."""
@@ -306,14 +327,15 @@ def trusted_scale(scales: FeatureScales) -> FloatArray:
     return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
 
 
-def _for_complete(release: Release, share: float) -> Release:
+def _for_complete(release: Release, count: CompleteCount | None) -> Release:
     """The release of the complete records alone, where all others counted as zeros."""
-    if share == 1.0:
+    if count is None:
         return release
-    noise_sd = release.noise_sd
+    noise_sd, share = release.noise_sd, count.share
     if noise_sd is not None:
         noise_sd = (noise_sd[0] / share, noise_sd[1] / share)
-    return replace(release, unit=release.unit / share, noise_sd=noise_sd)
+    parameters = dict(release.parameters) | {"complete_records": count.to_dict()}
+    return replace(release, unit=release.unit / share, noise_sd=noise_sd, parameters=parameters)
 
 
 def _with_pairs(

@@ -76,8 +76,9 @@ class SummedCovariance(PrivateCovariance):
     def _map_for(self, records: Records, total: int) -> RecordMap:
         if records.gaps:
             raise ParameterError(
-                "drop_nulls must be left out with partial_fit: impute beforehand, or use fit of an "
-                "estimator that counts the complete records privately."
+                "drop_nulls must be left out with partial_fit: use fit of an estimator that counts "
+                "the complete records privately, or impute each value by a rule that uses its own "
+                "record alone."
             )
         n_records = total if self.assume_centered else total // 2
         names = getattr(self, "feature_names_in_", None)

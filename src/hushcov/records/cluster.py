@@ -1,7 +1,8 @@
-"""Records in the partitions of a Dask collection, summed over where they lie.
+"""Records that the workers of a Dask cluster sum over: in files they read, or in a collection.
 
-A partition never leaves its worker: what travels are the statistics, integers whose sums do not
-depend on the order in which they are added. Workers that are lost cost time, not a bit.
+Of files, tasks are told which rows to read and answer with sums of integers: no row travels. Of a
+collection, dask moves rows between workers as it sees fit: a cluster is one circle of trust. Sums
+do not depend on the order in which they are added, and workers that are lost cost time, not a bit.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov.exceptions import DataError, MissingPackageError
+from hushcov.exceptions import DataError, HushcovError, MissingPackageError
 from hushcov.records.files import FileRecords
 from hushcov.records.formats import FileSpan
+from hushcov.records.frames import check_frame
 from hushcov.records.source import (
     ArrayRecords,
     BlockFunction,
@@ -36,6 +39,7 @@ _ROWS_OF_REPORT = 2**16
 # Who listens in this process to which topic; a fork of this process is another one.
 _LISTENERS: dict[tuple[int, str], Progress] = {}
 _TELLING = threading.Lock()
+_Computed = TypeVar("_Computed")
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,11 @@ class DaskRecords(PartitionedRecords):
 
     Privacy
     -------
-    Nothing here is private by itself; see `Records`.
+    Nothing here is private by itself; see `Records`. What travels from workers that read files are
+    sums of integers and numbers of rows. Rows of a collection may travel: those at the edges of
+    partitions, where they are paired across them, and whole partitions, where dask moves work.
+    Errors of the collection's own tasks come as a `DataError` without their message, but workers
+    log them as they are.
     """
 
     def __init__(self, data: Any) -> None:
@@ -87,16 +95,17 @@ class DaskRecords(PartitionedRecords):
             )
 
     def _collection(self, data: Any) -> tuple[list[Piece], int]:
+        check_frame(data)
         if hasattr(data, "to_dask_array"):
             self.feature_names = tuple(str(name) for name in data.columns)
-            data = data.to_dask_array(lengths=True)
+            data = _computed(partial(data.to_dask_array, lengths=True))
         if getattr(data, "ndim", None) != 2:
             raise DataError(
                 "the dask collection must have two dimensions, records by features: pass an array "
                 "or a dataframe of such a shape."
             )
         if any(math.isnan(length) for length in data.shape):
-            data = data.copy().compute_chunk_sizes()  # which changes the array in place
+            data = _computed(data.copy().compute_chunk_sizes)  # which changes the array in place
         if data.numblocks[1] > 1:
             data = data.rechunk({1: -1})
         _check_kind(data.dtype)
@@ -131,12 +140,12 @@ class DaskRecords(PartitionedRecords):
                     delayed(_added)(*sums[start : start + _FAN_IN])
                     for start in range(0, len(sums), _FAN_IN)
                 ]
-            return np.asarray(sums[0].compute())
+            return np.asarray(_computed(sums[0].compute))
 
     def _groups(self, rows_each: int) -> Iterator[Group]:
         """Cut the rows so that no record is torn apart: a partition's own, and those at its edge.
 
-        Of the rows at an edge, fewer than `rows_each` travel to their neighbours.
+        Of the rows at an edge, fewer than `rows_each` are asked for beside their neighbours'.
         """
         edge: Group = []
         for piece in self._pieces:
@@ -172,6 +181,25 @@ class DaskRecords(PartitionedRecords):
                 group = [(piece, (first, piece.n_rows))] if first < piece.n_rows else []
         if group:
             yield group
+
+
+def _computed(compute: Callable[[], _Computed]) -> _Computed:
+    """What dask computes, or an error that quotes nothing: tasks of the user's own may quote rows.
+
+    The new error is raised after the old one was handled, so that no chain leads back to it.
+    """
+    try:
+        return compute()
+    except (HushcovError, MemoryError) as error:
+        error.__cause__ = error.__context__ = None
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    raise DataError(
+        f"tasks on the records must end without an error, but dask met a {kind}, whose message may "
+        "quote records and is left out: compute the collection by itself, where only those who may "
+        "see the records look on."
+    )
 
 
 def _rows_of(group: Group) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +31,13 @@ class CompleteRecords(WrappedRecords):
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         for block in self._records._blocks():
-            check_finite(block, gaps=True)
+            check_finite(block, gaps=True, names=self.feature_names)
             xp = namespace(block)
             yield xp.where(xp.isnan(block).any(1)[:, None], 0.0, block)
+
+    def with_gaps(self) -> Self:
+        """Themselves: nothing is missing here."""
+        return self
 
     def _view(self) -> View:
         return CompleteRecords
@@ -45,9 +50,14 @@ def count_complete(records: Records, *, progress: Progress | None = None) -> int
     -------
     Nothing here is private by itself. Replacing one record moves the count by at most 1.
     """
-    return int(records.map_sum(_count_complete, progress=progress)[0])
+    return int(records.map_sum(_CountComplete(), progress=progress)[0])
 
 
-def _count_complete(block: NDArray[np.float64]) -> NDArray[np.int64]:
-    complete = ~namespace(block).isnan(block).any(1)
-    return np.array([int(complete.sum())], dtype=np.int64)
+class _CountComplete:
+    """Complete records of a block; it travels to where the rows are."""
+
+    takes_gaps = True
+
+    def __call__(self, block: NDArray[np.float64]) -> NDArray[np.int64]:
+        complete = ~namespace(block).isnan(block).any(1)
+        return np.array([int(complete.sum())], dtype=np.int64)

@@ -16,7 +16,8 @@ import numpy as np
 from hushcov._validation import check_integer, shown
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.records.arrays import namespace
-from hushcov.records.source import Records, check_table
+from hushcov.records.source import Records
+from hushcov.records.tables import check_table
 from hushcov.records.wrapped import View, WrappedRecords
 
 # Blocks that keep an accelerator busy; a processor's blocks are far smaller.

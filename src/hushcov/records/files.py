@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,28 @@ from numpy.typing import NDArray
 
 from hushcov._compiled import threads
 from hushcov._validation import check_integer
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.records.columns import Columns
 from hushcov.records.formats import (
     FORMATS,
+    NO_RECORDS,
     FileSpan,
     arrow,
     count_rows,
     cut,
+    format_of,
     read_batches,
     schema_of,
 )
+from hushcov.records.schema import check_no_nulls, chosen_columns, refuse_nulls
 from hushcov.records.source import Records, default_block_rows
+from hushcov.records.text import (
+    TextOptions,
+    check_count,
+    check_header,
+    check_last_line,
+    generated_names,
+)
 
 Blocks = Generator[NDArray[np.float64], None, None]
 
@@ -46,9 +57,10 @@ class FileRecords(Records):
     ----------
     source : str, path-like or sequence of them
         A file, a folder, a pattern such as `data/*.parquet` or `data/**/*.parquet`, or several of
-        them. Parquet (.parquet), Arrow (.arrow, .feather, .ipc) and CSV (.csv). Of a folder all
-        files are read, in folders inside it too, except those whose names (or folders) begin with
-        `_` or `.`. Files of a folder or pattern are taken in the order of their paths.
+        them. Parquet (.parquet), Arrow (.arrow, .feather, .ipc) and CSV (.csv, .tsv, and .csv.gz,
+        .tsv.gz). Of a folder all files are read, in folders inside it too, except those whose
+        names (or folders) begin with `_` or `.`. Files of a folder or pattern are taken in the
+        order of their paths.
     columns : sequence of str, optional
         The features, by name and in this order; all columns of the first file if left out. They
         must be numbers or booleans. What names of folders say, such as `year=2024`, is no column
@@ -56,6 +68,15 @@ class FileRecords(Records):
     drop_nulls : bool, default=False
         Leave out records with a null or NaN, which otherwise are an error. They count as records
         still: `n_records` is public and does not depend on values.
+    header : bool, default=True
+        Whether the first line of CSV files has the names of the columns. Names that read as
+        numbers, dates or nulls are refused, since they may be a record. Without a header, columns
+        are called column_1, column_2 and so on.
+    names : sequence of str, optional
+        Names for the columns of CSV files, one for each, in place of those in the header if there
+        is one.
+    delimiter : str, optional
+        What is between two fields of CSV files; a comma if left out, or a tab in .tsv files.
     block_rows : int, optional
         Most rows in a block. It changes speed and memory, never a result.
 
@@ -69,7 +90,8 @@ class FileRecords(Records):
     Privacy
     -------
     Nothing here is private by itself. Names of files and columns, types and numbers of rows are
-    public. That a column has nulls is told by an error unless they are dropped.
+    public. That a column has nulls is told by an error unless they are dropped. A blank line of a
+    CSV file is a record of nulls, so that the number of records does not depend on what is in them.
     """
 
     #: Whether blocks are read while others are worked on.
@@ -81,6 +103,9 @@ class FileRecords(Records):
         *,
         columns: Sequence[str] | None = None,
         drop_nulls: bool = False,
+        header: bool = True,
+        names: Sequence[str] | None = None,
+        delimiter: str | None = None,
         block_rows: int | None = None,
     ) -> None:
         if not isinstance(drop_nulls, bool):
@@ -89,18 +114,29 @@ class FileRecords(Records):
             raise ParameterError(
                 "columns must be a sequence of names, got one string: pass a list, even of one."
             )
+        text = TextOptions.checked(delimiter, header, names)
         paths = _find(source)
-        file_format = FORMATS[Path(paths[0]).suffix]
-        self._names = self.feature_names = _feature_names(paths, file_format, columns)
-        self.n_features = len(self._names)
+        file_format = format_of(paths[0]) or ""
+        if file_format == "csv":
+            text = _known_names(paths, text)
+        elif text != TextOptions():
+            raise ParameterError(
+                f"header, names and delimiter must be left out for {paths[0]}, which is no CSV "
+                "file: leave them out."
+            )
         self._set_spans(
-            [FileSpan(path, file_format, 0, count_rows(path, file_format)) for path in paths]
+            [
+                FileSpan(path, file_format, 0, count_rows(path, file_format, text), text=text)
+                for path in paths
+            ]
         )
         if self.n_records == 0:
-            raise DataError(
-                f"{paths[0]} and its like must hold at least one record, got none: check how they "
-                "were written."
-            )
+            raise DataError(f"{paths[0]} {NO_RECORDS}")
+        schemas = [schema_of(path, file_format, text) for path in paths]
+        self._names = self.feature_names = chosen_columns(paths, schemas, columns)
+        self.n_features = len(self._names)
+        if not drop_nulls:
+            check_no_nulls(paths, file_format, self._names)
         self.gaps = drop_nulls
         if block_rows is None:
             block_rows = default_block_rows(self.n_features)
@@ -158,10 +194,18 @@ class FileRecords(Records):
             if position + batch.num_rows >= span.stop:
                 return
             del batch  # before the next one is made
+        raise DataError(
+            f"{span.path} must have the {span.stop:,} rows that it had when it was opened, got "
+            "fewer: leave files unchanged while they are in use."
+        )
 
     def _converted(self, batch: Any) -> Columns:
-        named = zip(self._names, batch.columns, strict=True)
-        return Columns([_to_numpy(name, column, self.gaps) for name, column in named])
+        if not self.gaps:
+            named = zip(self._names, batch.columns, strict=True)
+            bad = [name for name, column in named if column.null_count]
+            if bad:
+                refuse_nulls(bad)
+        return Columns([_to_numpy(column) for column in batch.columns])
 
 
 def is_file_source(source: object) -> bool:
@@ -173,7 +217,7 @@ def is_file_source(source: object) -> bool:
     path = Path(source)
     # Unlike Path.is_dir this has an answer for names that are too long.
     is_folder = os.path.isdir(path)
-    return path.suffix in FORMATS or is_folder or bool(_WILDCARDS & set(str(source)))
+    return bool(format_of(path.name) or is_folder or _WILDCARDS & set(str(source)))
 
 
 def _read_ahead(blocks: Blocks, count: int) -> Blocks:
@@ -208,11 +252,11 @@ def _find(source: Any) -> list[str]:
     several = isinstance(source, list | tuple)
     paths = [path for item in (source if several else [source]) for path in _expanded(str(item))]
     if not paths:
-        raise DataError(
+        raise RecordsFileError(
             f"{source} must lead to files whose names end in {', '.join(FORMATS)}, got none: check "
             "the path."
         )
-    found = {FORMATS.get(Path(path).suffix) for path in paths}
+    found = {format_of(path) for path in paths}
     if None in found or len(found) > 1:
         raise DataError(
             f"{source} must lead to files of one format, {', '.join(FORMATS)}, got several or "
@@ -220,7 +264,7 @@ def _find(source: Any) -> list[str]:
         )
     missing = [path for path in paths if not os.path.isfile(path)]
     if missing:
-        raise DataError(f"{missing[0]} does not exist: check the path.")
+        raise RecordsFileError(f"{missing[0]} does not exist: check the path.")
     return paths
 
 
@@ -236,47 +280,34 @@ def _expanded(path: str) -> list[str]:
 
 
 def _holds_records(path: Path) -> bool:
-    return path.suffix in FORMATS and not any(part.startswith(_NOT_RECORDS) for part in path.parts)
+    return bool(format_of(path.name)) and not any(
+        part.startswith(_NOT_RECORDS) for part in path.parts
+    )
 
 
-def _feature_names(
-    paths: Sequence[str], file_format: str, columns: Sequence[str] | None
-) -> tuple[str, ...]:
-    """The chosen columns, after checking that every file has them, and as numbers."""
-    schemas = [schema_of(path, file_format) for path in paths]
-    names = tuple(schemas[0].names if columns is None else columns)
-    if not names or len(set(names)) < len(names):
-        raise DataError(
-            f"columns must be names that all differ, at least one, got {len(names)} with "
-            f"{len(set(names))} different ones: choose columns, or rename them in {paths[0]}."
-        )
-    for path, schema in zip(paths, schemas, strict=True):
-        for name in names:
-            if schema.names.count(name) != 1:
-                raise DataError(
-                    f"{path} must have one column {name!r}, got {schema.names.count(name)}: "
-                    "choose columns that all files have (names of folders are no columns)."
-                )
-            _check_type(path, name, schema.field(name).type)
-    return names
+def _known_names(paths: Sequence[str], text: TextOptions) -> TextOptions:
+    """Check the first lines of text files; where they are no header, settle the names."""
+    if text.header and text.names is None:
+        counts = {path: _check_named(path, text) for path in paths}
+    else:
+        by_position = replace(text, header=False, names=None)
+        counts = {path: len(schema_of(path, "csv", by_position).names) for path in paths}
+        text = replace(text, names=text.names or generated_names(counts[paths[0]]))
+        for path, count in counts.items():
+            check_count(path, count, text.names or ())
+    for path, count in counts.items():
+        if count == 1:
+            check_last_line(path)
+    return text
 
 
-def _check_type(path: str, name: str, kind: Any) -> None:
-    types = arrow().types
-    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    if not any(is_kind(kind) for is_kind in numeric):
-        raise DataError(
-            f"{path} must hold numbers, but column {name!r} has type {kind}: encode it as numbers, "
-            "or choose columns without it."
-        )
+def _check_named(path: str, text: TextOptions) -> int:
+    names = schema_of(path, "csv", text).names
+    check_header(path, names, text)
+    return len(names)
 
 
-def _to_numpy(name: str, column: Any, gaps: bool) -> NDArray[np.float64]:
-    if column.null_count and not gaps:
-        raise DataError(
-            f"records must be complete, but column {name!r} has nulls: impute them beforehand, by "
-            "a rule that treats each record on its own, or leave such records out with drop_nulls."
-        )
+def _to_numpy(column: Any) -> NDArray[np.float64]:
     pa = arrow()
     if column.null_count or not (
         pa.types.is_integer(column.type) or pa.types.is_floating(column.type)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from hushcov.exceptions import DataError, MissingPackageError
+from hushcov.exceptions import DataError, HushcovError, MissingPackageError, RecordsFileError
+from hushcov.records.text import TextOptions, csv_format
 
 FORMATS = {
     ".parquet": "parquet",
@@ -17,10 +17,21 @@ FORMATS = {
     ".feather": "ipc",
     ".ipc": "ipc",
     ".csv": "csv",
+    ".tsv": "csv",
+    ".csv.gz": "csv",
+    ".tsv.gz": "csv",
 }
 # Without it pyarrow holds a group of rows whole, and the default of many writers is one group of a
 # million rows. Of each column it then holds a page, its dictionary if it has one, and this.
 _STREAM_BYTES = 2**14
+_DAMAGED = "it is damaged, of another format than its name says, or two columns share a name."
+# What pyarrow says of text without rows, also where a single line has no end.
+_NO_ROWS = ("Empty CSV file", "Could not skip initial")
+NO_RECORDS = "must hold at least one record, got none: it has no rows. Check how it was written."
+_WRONG_TEXT = (
+    "a line has too many or too few fields, a value in a column of numbers is none, "
+    "two columns share a name, or it is not in UTF-8."
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,7 @@ class FileSpan:
     stop: int
     batch: int = 0
     batch_start: int = 0
+    text: TextOptions = field(default_factory=TextOptions)
 
     @property
     def n_rows(self) -> int:
@@ -44,18 +56,49 @@ class FileSpan:
         return self.stop - self.start
 
 
-def schema_of(path: str, file_format: str) -> Any:
-    """Names and types of the columns."""
+def format_of(path: str) -> str | None:
+    """The format that the name of a file stands for, if it does."""
+    return next((kind for ending, kind in FORMATS.items() if path.endswith(ending)), None)
+
+
+def schema_of(path: str, file_format: str, text: TextOptions) -> Any:
+    """Names and types of the columns; those of text files are guessed from the first lines."""
     with _readable(path):
-        schema = _dataset().dataset(path, format=file_format).schema
+        schema = _opened(path, file_format, text).schema
         _ = schema.names  # decoding them may fail, so not later
         return schema
 
 
-def count_rows(path: str, file_format: str) -> int:
+def count_rows(path: str, file_format: str, text: TextOptions) -> int:
     """Number of rows, without reading them where the format counts them."""
     with _readable(path):
-        return int(_dataset().dataset(path, format=file_format).count_rows())
+        return int(_opened(path, file_format, text).count_rows())
+
+
+def columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> set[str]:
+    """The columns that a Parquet file says have nulls. Others do not say, and have none here."""
+    if file_format != "parquet":
+        return set()
+    with _readable(path), _open_parquet(path) as file:
+        metadata = file.metadata
+        chunks = (
+            metadata.row_group(group).column(i)
+            for group in range(metadata.num_row_groups)
+            for i in range(metadata.num_columns)
+        )
+        return {
+            chunk.path_in_schema
+            for chunk in chunks
+            if chunk.path_in_schema in names
+            and chunk.statistics is not None
+            and chunk.statistics.has_null_count
+            and chunk.statistics.null_count
+        }
+
+
+def _opened(path: str, file_format: str, text: TextOptions, types: Any = None) -> Any:
+    kind = csv_format(path, text, types) if file_format == "csv" else file_format
+    return _dataset().dataset(path, format=kind)
 
 
 def read_batches(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[tuple[int, Any]]:
@@ -87,7 +130,9 @@ def cut(span: FileSpan, name: str, rows: int) -> list[FileSpan]:
                 parts[-1] = replace(parts[-1], stop=stop)
             else:
                 place = (unit, unit_start) if span.format == "ipc" else (0, 0)
-                parts.append(FileSpan(span.path, span.format, start, stop, *place))
+                batch, batch_start = place
+                part = replace(span, start=start, stop=stop, batch=batch, batch_start=batch_start)
+                parts.append(part)
         unit_start += size
     return parts
 
@@ -136,18 +181,12 @@ def _arrow_batches(span: FileSpan, names: list[str], _: int) -> Iterator[tuple[i
 
 def _csv_batches(span: FileSpan, names: list[str], rows: int) -> Iterator[tuple[int, Any]]:
     """Columns as numbers whatever the first rows look like: integers may be followed by 0.5."""
-    import pyarrow.csv
-
-    types, schema = pyarrow.types, schema_of(span.path, "csv")
+    pa, schema = arrow(), schema_of(span.path, "csv", span.text)
     found = {name: schema.field(name).type for name in names}
     kinds = {
-        name: kind if types.is_boolean(kind) else pyarrow.float64() for name, kind in found.items()
+        name: kind if pa.types.is_boolean(kind) else pa.float64() for name, kind in found.items()
     }
-    options = pyarrow.csv.ConvertOptions(column_types=kinds)
-    dataset = _dataset().dataset(
-        span.path, format=_dataset().CsvFileFormat(convert_options=options)
-    )
-    batches = dataset.to_batches(
+    batches = _opened(span.path, "csv", span.text, kinds).to_batches(
         columns=names, batch_size=rows, batch_readahead=2, fragment_readahead=1
     )
     yield from _placed(batches, 0)
@@ -172,11 +211,18 @@ class _readable:
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
         pa = arrow()
-        if isinstance(error, pa.ArrowException | OSError | UnicodeError):
-            raise DataError(
-                f"{self._path} cannot be read as {FORMATS[Path(self._path).suffix]}: it is "
-                "damaged, of another format than its name says, or two columns share a name."
+        if isinstance(error, HushcovError):
+            return
+        if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError):
+            raise RecordsFileError(
+                f"{self._path} cannot be opened: check the path and its permissions."
             ) from None
+        if isinstance(error, pa.ArrowException | OSError | UnicodeError):
+            file_format = format_of(self._path) or ""
+            if any(words in str(error) for words in _NO_ROWS):
+                raise DataError(f"{self._path} {NO_RECORDS}") from None
+            reason = _WRONG_TEXT if file_format == "csv" else _DAMAGED
+            raise DataError(f"{self._path} cannot be read as {file_format}: {reason}") from None
 
 
 def arrow() -> Any:

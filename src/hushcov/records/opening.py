@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hushcov._validation import shown
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.records.arrays import is_tensor
 from hushcov.records.files import FileRecords, is_file_source
 from hushcov.records.formats import FORMATS
+from hushcov.records.frames import check_no_nulls
 from hushcov.records.source import ArrayRecords, NpyRecords, Records
+from hushcov.records.tables import MISSING_CURE
 
 
 def open_records(
@@ -20,6 +21,9 @@ def open_records(
     *,
     columns: Sequence[str] | None = None,
     drop_nulls: bool = False,
+    header: bool = True,
+    names: Sequence[str] | None = None,
+    delimiter: str | None = None,
     block_rows: int | None = None,
 ) -> Records:
     """Return `source` as Records.
@@ -27,24 +31,49 @@ def open_records(
     Parameters
     ----------
     source
-        Records themselves, an array-like, a PyTorch tensor, a dask array or dataframe, or a path:
-        a `.npy` file, or Parquet, Arrow or CSV files (see `FileRecords`).
-    columns, drop_nulls
-        Features to read, by name, and whether to leave out records with nulls; for files that
-        have names and nulls.
+        Records themselves, an array-like, a DataFrame, a PyTorch tensor, a dask array or
+        dataframe, or a path: a `.npy` file, or Parquet, Arrow or CSV files (see `FileRecords`).
+    columns
+        Features to read, by name; for files that have names.
+    drop_nulls
+        Whether to leave out records that miss a value (NaN, None, null), which otherwise are an
+        error. The number of records stays what it is; `fit` estimates privately how many are
+        complete.
+    header, names, delimiter
+        How CSV files are read; see `FileRecords`.
     block_rows
         Most rows in a block; it changes speed and memory, never a result.
     """
-    options: dict[str, Any] = {"columns": columns, "drop_nulls": drop_nulls or None}
+    if not isinstance(drop_nulls, bool):
+        raise ParameterError(
+            f"drop_nulls must be True or False, got {shown(drop_nulls)}: choose one."
+        )
     if is_file_source(source):
-        return FileRecords(source, columns=columns, drop_nulls=drop_nulls, block_rows=block_rows)
-    for name, value in options.items():
-        if value is not None:
+        return FileRecords(
+            source,
+            columns=columns,
+            drop_nulls=drop_nulls,
+            header=header,
+            names=names,
+            delimiter=delimiter,
+            block_rows=block_rows,
+        )
+    for_files = {"columns": columns, "header": header, "names": names, "delimiter": delimiter}
+    for name, value in for_files.items():
+        if value is not (True if name == "header" else None):
             raise ParameterError(
                 f"{name} must be left out unless the records are in files of columns "
                 f"({', '.join(FORMATS)}), got {shown(value)}: choose columns of an array by "
-                "indexing it, and impute beforehand."
+                "indexing it."
             )
+    if not drop_nulls:
+        check_no_nulls(source, MISSING_CURE)
+    records = _open(source, block_rows)
+    return records.with_gaps() if drop_nulls else records
+
+
+def _open(source: object, block_rows: int | None) -> Records:
+    """Open what is not a file of columns."""
     if isinstance(source, Records):
         if block_rows is not None:
             raise ParameterError(

@@ -20,7 +20,8 @@ class PairDifferences(WrappedRecords):
     """The records (x_1 - x_2)/sqrt(2), (x_3 - x_4)/sqrt(2), ...: mean zero, same covariance.
 
     The number of records halves, and an odd last one is left out. The rows should be in an order
-    that has nothing to do with their values.
+    that has nothing to do with their values; if they are sorted, shuffle them by fresh secret
+    randomness.
 
     Privacy
     -------
@@ -42,7 +43,7 @@ class PairDifferences(WrappedRecords):
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         waiting = None
         for block in self._records._blocks():
-            check_finite(block, gaps=self.gaps)
+            check_finite(block, gaps=self.gaps, names=self.feature_names)
             xp = namespace(block)
             # Nothing that large is left after clipping, and the differences stay finite.
             rows = xp.clip(block, -_LARGEST, _LARGEST)

@@ -31,7 +31,7 @@ class ScaledRecords(WrappedRecords):
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         divisor = np.where(self._scale > 0, self._scale, np.inf)
         for block in self._records._blocks():
-            check_finite(block, gaps=self.gaps)
+            check_finite(block, gaps=self.gaps, names=self.feature_names)
             xp = namespace(block)
             with np.errstate(over="ignore"):
                 # Nothing that large is left after clipping, and everything stays finite.

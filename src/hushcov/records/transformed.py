@@ -71,7 +71,7 @@ class TransformedRecords(WrappedRecords):
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         multipliers, half_width = self._grid.multipliers, float(self._grid.half_width)
         for block in self._records._blocks():
-            check_finite(block, gaps=self.gaps)
+            check_finite(block, gaps=self.gaps, names=self._records.feature_names)
             xp = namespace(block)
             with np.errstate(over="ignore"):  # what overflows is clipped
                 integers = xp.clip(block * like(multipliers, block), -half_width, half_width)

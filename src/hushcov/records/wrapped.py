@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,7 @@ class WrappedRecords(Records):
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> NDArray[np.int64]:
         """See `Records.map_sum`."""
+        self._check_gaps(block_function)
         views: list[View] = []
         watchers: list[WatchedRecords] = []
         source: Records = self
@@ -56,6 +59,13 @@ class WrappedRecords(Records):
             block_function,
             progress=_All(tuple(listeners)),
         )
+
+    def with_gaps(self) -> Self:
+        """See `Records.with_gaps`."""
+        other = copy.copy(self)
+        other._records = self._records.with_gaps()
+        other.gaps = other._records.gaps
+        return other
 
     @abstractmethod
     def _view(self) -> View:

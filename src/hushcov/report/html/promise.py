@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from hushcov.mechanisms.complete import complete_words
 from hushcov.report.html.markup import (
     Markup,
     count,
@@ -184,7 +185,7 @@ def _assumptions(subject: Subject) -> list[str]:
 def _mean(known: bool | None) -> str:
     order = (
         "The order of the rows must have nothing to do with their values: shuffle a table that is "
-        "sorted, by time for instance."
+        "sorted, by time for instance, by fresh secret randomness."
     )
     if known is None:
         return (
@@ -214,7 +215,11 @@ def _scales(subject: Subject) -> list[str]:
 def _complete(subject: Subject) -> list[str]:
     if not any(part.name == COMPLETE for part in spent_before(subject)):
         return []
+    counted = "records" if subject.known_mean else "records (or pairs of records)"
+    words = complete_words(subject.release.parameters.get("complete_records"), counted)
+    number_left = f": {words}" if words else ""
     return [
         "Records with missing values were left out, and about how many are complete was estimated "
-        "within the budget. Whether a value is missing must have nothing to do with the values."
+        f"within the budget{number_left}. Whether a value is missing must have nothing to do with "
+        "the values."
     ]

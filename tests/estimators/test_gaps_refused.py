@@ -1,0 +1,174 @@
+"""Below the estimators, records with gaps are refused: NaN would be some integer or other."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+
+import numpy as np
+import pytest
+
+from estimators.settings import BUDGET
+from hushcov import (
+    CoinPressCovariance,
+    EigenSamplingCovariance,
+    GaussianCovariance,
+    PrivateSparseCovariance,
+    RowTopKCovariance,
+    ScreenedCovariance,
+    SeparateCovariance,
+    mechanisms,
+)
+from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, UncertifiedWarning
+from hushcov.mechanisms.coinpress.mechanism import transformed_gram
+from hushcov.mechanisms.complete import complete_parameters
+from hushcov.mechanisms.multiscale import grid_for
+from hushcov.mechanisms.scales import release_scales, scale_parameters
+from hushcov.mechanisms.screened import mechanism
+from hushcov.mechanisms.screened.mechanism import release_norm_bound, select_pairs
+from hushcov.noise import entropy_source
+from hushcov.records import (
+    CompleteRecords,
+    FeatureGrid,
+    PairDifferences,
+    RecordMap,
+    clipped_gram,
+    log2_histogram,
+    open_records,
+    record_statistics,
+    row_bounded_gram,
+    second_moments,
+    sign_gram,
+)
+from hushcov.records.norms import norm_histogram
+
+N, D = 4_000, 3
+ROWS = np.random.default_rng(0).normal(size=(N, D))
+ROWS[7, 1] = np.nan
+ONES = np.ones(D)
+GRID = FeatureGrid(ONES, 4.0, 15)
+PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0}
+
+
+def planned(cls, **options):
+    """What this estimator would run on so many records, from public inputs alone."""
+    known = PURE if cls is EigenSamplingCovariance else BUDGET | {"feature_scale": 1.0}
+    estimator = cls(**known | options)
+    return estimator._planned(estimator.public_inputs(N, D))
+
+
+def parameters(cls, **options):
+    return planned(cls, **options).parameters
+
+
+def runs(cls, **options):
+    """The release of this estimator's mechanism, as the estimator calls it."""
+    return lambda records, entropy: planned(cls, **options).release(records, ONES, entropy)
+
+
+def printed(records, entropy):
+    with pytest.warns(UncertifiedWarning):
+        run = planned(RowTopKCovariance, constants="paper")
+    return run.release(records, ONES, entropy)
+
+
+def scales(records, entropy):
+    return release_scales(records, scale_parameters(N, D, 0.5), entropy)
+
+
+def selected(records, entropy):
+    return select_pairs(records, ONES, parameters(ScreenedCovariance), entropy)
+
+
+def norm_bound(records, entropy):
+    chosen = dataclasses.replace(parameters(ScreenedCovariance), norm_mu=0.1)
+    grid = FeatureGrid(ONES, mechanism.RADIUS, chosen.half_width)
+    pair = np.array([0]), np.array([1])
+    products = mechanism._product_map(grid, *pair, chosen, chosen.norm_bound)
+    return release_norm_bound(records, products, chosen, entropy)
+
+
+def step_of_coinpress(records, _):
+    return transformed_gram(records, ONES, parameters(CoinPressCovariance))(np.eye(D))
+
+
+def moments(records, _):
+    run = planned(PrivateSparseCovariance, mechanism="multiscale")
+    return second_moments(records, grid_for(run.parameters))
+
+
+FUNCTIONS = {
+    "release_gaussian": runs(GaussianCovariance),
+    "release_screened": runs(ScreenedCovariance),
+    "release_coinpress": runs(CoinPressCovariance),
+    "release_separate": runs(SeparateCovariance),
+    "release_row_top_k": runs(RowTopKCovariance),
+    "release_printed": printed,
+    "release_eigen_sampling": runs(EigenSamplingCovariance),
+    "multiscale": runs(PrivateSparseCovariance, mechanism="multiscale"),
+    "release_scales": scales,
+    "select_pairs": selected,
+    "release_norm_bound": norm_bound,
+    "transformed_gram": step_of_coinpress,
+    "second_moments": moments,
+    "record_statistics": lambda records, _: record_statistics(records, RecordMap(D, GRID)),
+    "row_bounded_gram": lambda records, _: row_bounded_gram(records, GRID, 20),
+    "clipped_gram": lambda records, _: clipped_gram(records, GRID),
+    "sign_gram": lambda records, _: sign_gram(records),
+    "log2_histogram": lambda records, _: log2_histogram(records),
+    "norm_histogram": lambda records, _: norm_histogram(records, GRID, (1,)),
+}
+
+
+@pytest.fixture
+def entropy():
+    with pytest.warns(SeededNoiseWarning):
+        return entropy_source(0)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gaps_are_refused_and_complete_records_are_not(name, entropy):
+    records = open_records(ROWS, drop_nulls=True)
+    with pytest.raises(DataError, match="records must be complete to be summed over"):
+        FUNCTIONS[name](records, entropy)
+    FUNCTIONS[name](CompleteRecords(records), entropy)
+
+
+@pytest.mark.parametrize("name", ["release_gaussian", "release_separate"])
+def test_gaps_in_pairs_are_gaps(name, entropy):
+    twice = np.concatenate([ROWS, ROWS])
+    with pytest.raises(DataError, match="records must be complete to be summed over"):
+        FUNCTIONS[name](PairDifferences(open_records(twice, drop_nulls=True)), entropy)
+
+
+def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
+    found = set()
+    for module in pkgutil.walk_packages(mechanisms.__path__, mechanisms.__name__ + "."):
+        for name, function in inspect.getmembers(
+            importlib.import_module(module.name), inspect.isfunction
+        ):
+            first = next(iter(inspect.signature(function).parameters.values()), None)
+            if first is not None and first.annotation == "Records" and name[0] != "_":
+                found.add(name)
+    assert "release_gaussian" in found
+    counts_them = {"release_complete_count", "count_complete"}
+    assert found - counts_them <= set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("centered", [True, False])
+def test_partial_fit_refuses_gaps(centered):
+    estimator = GaussianCovariance(**BUDGET, feature_scale=1.0, assume_centered=centered)
+    with pytest.raises(ParameterError, match="drop_nulls must be left out with partial_fit"):
+        estimator.partial_fit(open_records(ROWS, drop_nulls=True), total_records=N)
+    assert not hasattr(estimator, "statistics_")
+
+
+def test_a_count_needs_a_delta():
+    """Its noise is normal: no pure guarantee covers it."""
+    estimator = EigenSamplingCovariance(**PURE)
+    with pytest.raises(ParameterError, match="drop_nulls must be left out where delta is 0"):
+        estimator.fit(open_records(ROWS, drop_nulls=True))
+    with pytest.raises(ParameterError, match="drop_nulls"):
+        complete_parameters(estimator.public_inputs(N, D))

@@ -1,0 +1,178 @@
+"""A slice of the neighbouring datasets, on every way in; and faults that are found.
+
+`python -m tests.fuzz.neighbours --cases 20000` runs many more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hushcov.exceptions import DataError
+from hushcov.records import ArrayRecords, open_records
+
+from .cases import Finding
+from .neighbours import run_case
+from .odd_records import KINDS, quoted
+from .ways_in import WAYS, Way, opened, summed
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_one_record_moves_one_record(name, tmp_path):
+    """Every kind of odd record; and not all are refused, or all is well for the wrong reason."""
+    way, outcomes = WAYS[name], Counter()
+    for kind in way.kinds:
+        try:
+            outcomes[run_case(way, kind, "slice", tmp_path / "case")] += 1
+        except Finding as finding:
+            pytest.fail(f"{name}, {kind}: {finding}")
+    expected = {"accepted", "refused"} | ({"left out"} if way.gaps else set())
+    assert expected <= set(outcomes)
+
+
+def test_every_kind_of_record_is_tried_somewhere():
+    assert {kind for way in WAYS.values() for kind in way.kinds} == set(KINDS)
+
+
+def test_values_are_recognised_however_they_are_written():
+    for text in (
+        *("got 7314159.25", "[7.314159e+22]", "-73141.59", "7,314,159", "7_314_159", "731 4159"),
+        *("'SECRET-7f3a'", "b'secret'", "row of 2073-11-02"),
+    ):
+        assert quoted(text)
+    for text in ("records must be finite", "got shape (73, 14)", "1.0.0", "column 'a' has nulls"):
+        assert not quoted(text)
+
+
+# Faults, each of which some cases must find
+
+
+def table_of(table, *_):
+    return table
+
+
+def array_of(rows):
+    return np.array(rows, dtype=float)
+
+
+def complete_rows(table, how):
+    """What users do beforehand, and what changes n."""
+    rows = [row for row in table.rows if not np.isnan(row).any()]
+    return summed(ArrayRecords(array_of(rows)), how)
+
+
+def imputed(table, how):
+    """The mean of a column is one of all records."""
+    rows = array_of(table.rows)
+    return summed(ArrayRecords(np.where(np.isnan(rows), np.nanmean(rows, axis=0), rows)), how)
+
+
+def without_blank_lines(path, how):
+    lines = path.read_text().split("\n")[1:]
+    cells = [[float(cell or "nan") for cell in line.split(",")] for line in lines if line.strip()]
+    return summed(open_records(array_of(cells), drop_nulls=how.drop_nulls), how)
+
+
+def clipped_to_the_largest(table, how):
+    rows = array_of(table.rows)
+    return summed(ArrayRecords(rows / np.abs(rows).max() * 1e4), how)
+
+
+def zeros_for_text(table, how):
+    rows = [[0.0 if isinstance(cell, str) else cell for cell in row] for row in table.rows]
+    return summed(ArrayRecords(array_of(rows)), how)
+
+
+def refusal(error):
+    """Refuses all that is no table of finite numbers, with an error made from the bad cell."""
+
+    def read(table, how):
+        for position, row in enumerate(table.rows):
+            for cell in row:
+                if not isinstance(cell, float | int) or not np.isfinite(cell):
+                    error(position, cell)
+        return opened(array_of(table.rows), how)
+
+    return read
+
+
+def quoting(_, cell):
+    raise DataError(f"records must be numbers, got {cell!r}: encode them.")
+
+
+def pointing(position, _):
+    raise DataError(f"records must be numbers, but row {position} is not: encode it.")
+
+
+def chaining(_, cell):
+    try:
+        float(cell)
+    except ValueError as error:
+        raise DataError("records must be numbers: encode them.") from error
+
+
+def in_passing(_, cell):
+    try:
+        float(cell)
+    except ValueError:
+        raise DataError("records must be numbers: encode them.")  # noqa: B904
+
+
+def with_a_note(_, cell):
+    error = DataError("records must be numbers: encode them.")
+    error.add_note(f"the cell is {cell}")
+    raise error
+
+
+def of_another_type(*_):
+    raise ValueError("records must be numbers")
+
+
+FAULTS = {
+    "rows with NaN dropped": (Way(table_of, read=complete_rows, gaps=False), "NaN", "n changes"),
+    "gaps imputed": (Way(table_of, read=imputed), "ordinary", "another sum"),
+    "scaled by the data": (
+        Way(table_of, read=clipped_to_the_largest, gaps=False),
+        "ordinary",
+        "another sum",
+    ),
+    "blank lines ignored": (
+        replace(WAYS["csv of one column"], read=without_blank_lines, gaps=False),
+        "blank line",
+        "n changes",
+    ),
+    "text read as zero": (
+        Way(table_of, read=zeros_for_text, gaps=False),
+        "text",
+        "means no numbers",
+    ),
+    "value quoted": (Way(table_of, read=refusal(quoting), gaps=False), "text", "data is quoted"),
+    "row named": (Way(table_of, read=refusal(pointing), gaps=False), "text", "depends on values"),
+    "value in the cause": (Way(table_of, read=refusal(chaining), gaps=False), "text", "is quoted"),
+    "value in the context": (
+        Way(table_of, read=refusal(in_passing), gaps=False),
+        "text",
+        "is quoted",
+    ),
+    "value in a note": (Way(table_of, read=refusal(with_a_note), gaps=False), "text", "is quoted"),
+    "error of another type": (
+        Way(table_of, read=refusal(of_another_type), gaps=False),
+        "text",
+        "ValueError",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_found(fault, tmp_path):
+    way, kind, words = FAULTS[fault]
+    findings = []
+    for seed in range(10):
+        try:
+            run_case(way, kind, seed, tmp_path / "case")
+        except Finding as finding:
+            findings.append(str(finding))
+    assert any(words in finding for finding in findings)

@@ -1,0 +1,437 @@
+"""Every way in for records: how a table gets there, and the exact sums that come out."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import torch
+from click.testing import CliRunner
+from pyarrow import ipc, parquet
+
+import hushcov
+from hushcov.cli.main import cli
+from hushcov.exceptions import HushcovError
+from hushcov.records import (
+    CompleteRecords,
+    FeatureGrid,
+    FileRecords,
+    PairDifferences,
+    Records,
+    Statistics,
+    cluster,
+    count_complete,
+    log2_histogram,
+    open_records,
+    row_bounded_gram,
+    sign_gram,
+)
+
+from .odd_records import LINES, NULL_WORDS, NUMBERS, OBJECTS, SHAPES, Line, Table
+
+SCALE, RADIUS, HALF_WIDTH, NORM_BOUND = 1e3, 4.0, 1000, 1500
+
+
+@dataclass(frozen=True)
+class How:
+    """How a table is read; all of it is public."""
+
+    paired: bool
+    drop_nulls: bool
+    block_rows: int
+    #: Everything else that a way may choose: types of columns, partitions, who wrote a file.
+    choices: int
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a way in made of a table: everything that mechanisms see of it."""
+
+    n_records: int
+    n_features: int
+    grid: FeatureGrid
+    norm_bound: int | None
+    gram: np.ndarray
+    #: Number of complete records, sums of signs and counts of octaves; a site sends none.
+    others: tuple[np.ndarray, ...] = ()
+    names: tuple[str, ...] | None = None
+    #: Where records were cut before they were paired.
+    parts: tuple[int, ...] = ()
+
+
+Make = Callable[[Table, random.Random, Path], Any]
+Read = Callable[[Any, How], Sums]
+
+
+def summed(records: Records, how: How) -> Sums:
+    """All exact sums of records."""
+    rows = PairDifferences(records) if how.paired else records
+    complete = CompleteRecords(rows) if records.gaps else rows
+    grid = FeatureGrid(np.full(records.n_features, SCALE), RADIUS, HALF_WIDTH)
+    return Sums(
+        rows.n_records,
+        records.n_features,
+        grid,
+        NORM_BOUND,
+        row_bounded_gram(complete, grid, NORM_BOUND),
+        (
+            np.array(count_complete(rows)),
+            np.triu(sign_gram(complete)),
+            log2_histogram(complete),
+        ),
+        records.feature_names,
+    )
+
+
+def opened(source: Any, how: How, **options: Any) -> Sums:
+    """Read what `open_records` opens."""
+    if how.drop_nulls:
+        options["drop_nulls"] = True
+    if not type(source).__module__.startswith("dask"):
+        options["block_rows"] = how.block_rows
+    return summed(open_records(source, **options), how)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way in: what makes a source of a table, and what reads it."""
+
+    make: Make
+    kinds: tuple[str, ...] = (*NUMBERS, *OBJECTS)
+    read: Read = opened
+    n_columns: int | None = None
+    #: Whether records may miss values.
+    gaps: bool = True
+    #: Whether a refusal must not depend on where the record is.
+    same_words: bool = True
+
+    @property
+    def in_text(self) -> bool:
+        """Whether all cells become text."""
+        return self.make.__name__.startswith(("_csv", "_tsv"))
+
+
+# In memory
+
+
+def _array(table: Table, rng: random.Random, _: Path) -> np.ndarray:
+    cells = [cell for row in table.rows for cell in row]
+    if all(isinstance(cell, float | int) for cell in cells) and rng.random() < 0.8:
+        return np.asarray(table.rows)
+    found = np.empty((len(table.rows), len(table.names)), dtype=object)
+    found[:] = table.rows
+    return np.asfortranarray(found) if rng.random() < 0.5 else found
+
+
+def _lists(table: Table, *_: Any) -> list[Any]:
+    return [list(row) for row in table.rows]
+
+
+def _npy(table: Table, rng: random.Random, folder: Path) -> Path:
+    cells = [[np.nan if cell is None else cell for cell in row] for row in table.rows]
+    numeric = all(isinstance(cell, float | int) for row in cells for cell in row)
+    rows = np.asarray(cells) if numeric else _array(table, rng, folder)
+    np.save(folder / "x.npy", rows, allow_pickle=True)
+    return folder / "x.npy"
+
+
+def _pandas(table: Table, rng: random.Random, _: Path) -> pd.DataFrame:
+    frame = pd.DataFrame({name: table.column(i) for i, name in enumerate(table.names)})
+    how = rng.choice(("as found", "object", "category", "nullable"))
+    if how in ("object", "category"):
+        return frame.astype(how)
+    return frame if how == "as found" else frame.convert_dtypes()
+
+
+def _polars(table: Table, rng: random.Random, _: Path) -> pl.DataFrame:
+    return pl.DataFrame(_without_decimals(_arrow_table(table, rng)))
+
+
+def _arrow_in_memory(table: Table, rng: random.Random, _: Path) -> pa.Table:
+    return _without_decimals(_arrow_table(table, rng))
+
+
+def _without_decimals(rows: pa.Table) -> pa.Table:
+    """Decimals become objects of Python, which are no numbers, unless they are in files."""
+    for i, kind in enumerate(rows.schema.types):
+        if pa.types.is_decimal(kind):
+            rows = rows.set_column(i, rows.column_names[i], rows.column(i).cast(pa.float64()))
+    return rows
+
+
+def _tensor(table: Table, *_: Any) -> torch.Tensor:
+    rows = [[np.nan if cell is None else cell for cell in row] for row in table.rows]
+    if any(isinstance(cell, complex) for row in rows for cell in row):
+        return torch.tensor(rows, dtype=torch.complex128)
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+# In files
+
+
+def _arrow_table(table: Table, rng: random.Random) -> pa.Table:
+    columns = [_arrow_column(table.column(i), rng) for i in range(len(table.names))]
+    return pa.table(columns, names=table.names)
+
+
+def _arrow_column(cells: list[Any], rng: random.Random) -> pa.Array:
+    """One type for all cells: the one of the odd cell where it is no number."""
+    present = [cell for cell in cells if cell is not None]
+    if any(isinstance(cell, str | date | bytes | complex) for cell in present):
+        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+    if any(isinstance(cell, int) and abs(cell) > 10**300 for cell in present):
+        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+    if present and all(isinstance(cell, int) and abs(cell) < 2**63 for cell in present):
+        kind = pa.int64() if rng.random() < 0.7 else pa.decimal128(25, 2)
+        return pa.array([None if c is None else int(c) for c in cells], pa.int64()).cast(kind)
+    if any(isinstance(cell, Decimal) for cell in present) and rng.random() < 0.5:
+        return pa.array([None if c is None else Decimal(str(c)) for c in cells])
+    return pa.array([None if c is None else float(c) for c in cells], pa.float64())
+
+
+def _parquet(table: Table, rng: random.Random, folder: Path) -> Path:
+    rows, size = _arrow_table(table, rng), rng.randrange(1, 8)
+    if rng.random() < 0.5:
+        parquet.write_table(rows, folder / "x.parquet", row_group_size=size)
+        return folder / "x.parquet"
+    cut = len(table.rows) // 2
+    for name, part in (("1", rows[:cut]), ("2", rows[cut:])):
+        parquet.write_table(part, folder / f"{name}.parquet", row_group_size=size)
+    return folder
+
+
+def _arrow(table: Table, rng: random.Random, folder: Path) -> Path:
+    rows = _arrow_table(table, rng)
+    with ipc.new_file(folder / "x.arrow", rows.schema) as sink:
+        sink.write_table(rows, max_chunksize=rng.randrange(1, 8))
+    return folder / "x.arrow"
+
+
+def _csv(table: Table, rng: random.Random, folder: Path) -> Path:
+    (folder / "x.csv").write_bytes(_text(table, rng, b","))
+    return folder / "x.csv"
+
+
+def _tsv(table: Table, rng: random.Random, folder: Path) -> Path:
+    (folder / "x.tsv").write_bytes(_text(table, rng, b"\t"))
+    return folder / "x.tsv"
+
+
+def _csv_gz(table: Table, rng: random.Random, folder: Path) -> Path:
+    (folder / "x.csv.gz").write_bytes(gzip.compress(_text(table, rng, b","), 1))
+    return folder / "x.csv.gz"
+
+
+def _csv_without_names(table: Table, rng: random.Random, folder: Path) -> Path:
+    (folder / "x.csv").write_bytes(_text(table, rng, b";", header=False))
+    return folder / "x.csv"
+
+
+def _csv_in_blocks(table: Table, rng: random.Random, folder: Path) -> Path:
+    """So long that types of columns are settled before most lines are read."""
+    names = b",".join(name.encode() for name in table.names)
+    lines = _text(table, rng, b",", header=False).splitlines(keepends=True)
+    long = b"x" * (2**21 // len(lines)) + b","
+    (folder / "x.csv").write_bytes(b"".join((b"note,", names, b"\n", *(long + x for x in lines))))
+    return folder / "x.csv"
+
+
+def _text(table: Table, rng: random.Random, separator: bytes, *, header: bool = True) -> bytes:
+    """Lines of text, ended as on either system, with one word for all that is missing."""
+    end = rng.choice((b"\n", b"\n", b"\r\n"))
+    missing = rng.choice(NULL_WORDS).encode()
+    open_end = rng.random() < 0.3
+    names = [separator.join(name.encode() for name in table.names)] if header else []
+    quote = b'"' if rng.random() < 0.2 else b""
+    lines = [*names, *(_text_line(row, missing, separator, quote) for row in table.rows)]
+    text = b"".join(line + end for line in lines)
+    # A last line that may be blank is ended by whoever writes it.
+    return text.removesuffix(end) if open_end and len(table.names) > 1 and lines[-1] else text
+
+
+def _text_line(row: Any, missing: bytes, separator: bytes, quote: bytes) -> bytes:
+    if isinstance(row, Line):
+        return row.text.replace(b",", separator)
+    return separator.join(
+        field if field == b'""' else quote + field + quote
+        for field in (_field(cell, missing) for cell in row)
+    )
+
+
+def _field(cell: Any, missing: bytes) -> bytes:
+    if cell is None:
+        return missing
+    return cell if isinstance(cell, bytes) else str(cell).encode()
+
+
+def _csv_of_others(table: Table, rng: random.Random, folder: Path) -> Path:
+    """As other programs write it: they differ in what they write for a null."""
+    path, rows = folder / "x.csv", _arrow_table(table, rng)
+    writer = rng.choice(("pyarrow", "polars", "pandas"))
+    if writer == "pyarrow":
+        from pyarrow import csv
+
+        csv.write_csv(rows, path)
+    elif writer == "polars":
+        pl.DataFrame(rows).write_csv(path)
+    else:
+        rows.to_pandas().to_csv(path, index=False)
+    return path
+
+
+# On clusters
+
+
+def _sizes(n_rows: int, rng: random.Random) -> tuple[int, ...]:
+    cuts = sorted(rng.sample(range(1, n_rows), min(3, n_rows - 1)))
+    return tuple(np.diff([0, *cuts, n_rows]).tolist())
+
+
+def _dask_array(table: Table, rng: random.Random, folder: Path) -> Any:
+    rows = _array(table, rng, folder)
+    return da.from_array(rows, chunks=(_sizes(len(rows), rng), rows.shape[1]))
+
+
+def _dask_frame(table: Table, rng: random.Random, folder: Path) -> Any:
+    frame, n_parts = _pandas(table, rng, folder), rng.randrange(1, 5)
+    with dask.config.set({"dataframe.convert-string": False}):  # or all objects become text
+        return dd.from_pandas(frame, npartitions=n_parts)
+
+
+def _on_workers(source: Any, how: How) -> Sums:
+    """Files, read in pieces by tasks."""
+    records = FileRecords(source, drop_nulls=how.drop_nulls, block_rows=how.block_rows)
+    with mock.patch.object(cluster, "_ROWS_OF_PIECE", how.choices % 5 + 1):
+        return summed(cluster.DaskRecords(records), how)
+
+
+# At several sites
+
+
+def _sites(table: Table, rng: random.Random, folder: Path) -> Any:
+    """Two parts of the records, each in a form of its own."""
+    cut = len(table.rows) // 2
+    parts = (table.rows[:cut], table.rows[cut:])
+    alike = rng.choice(((_array, _lists), (_pandas, _parquet, _arrow)))  # or only one has names
+    makes = [rng.choice(alike) for _ in parts]
+    sources = []
+    for name, rows, make in zip("12", parts, makes, strict=True):
+        (folder / name).mkdir()
+        sources.append(make(Table(rows, None, table.names), rng, folder / name))
+    return folder, cut, sources
+
+
+def _at_sites(source: Any, how: How) -> Sums:
+    """Sum at each site, and merge what they send."""
+    folder, cut, parts = source
+    sent = []
+    for name, part in zip("12", parts, strict=True):
+        site = hushcov.GaussianCovariance(
+            epsilon=1.0, delta=1e-6, feature_scale=SCALE, assume_centered=not how.paired
+        )
+        site.partial_fit(part, total_records=100)
+        sent.append(site.statistics_.save(folder / f"{name}.sums"))
+    merged = Statistics.load(sent[0]).merge(Statistics.load(sent[1]))
+    about = merged.record_map
+    return Sums(
+        merged.n_records,
+        merged.n_features,
+        about.grid,
+        about.norm_bound,
+        np.asarray(merged.gram),
+        names=about.feature_names,
+        parts=(cut,),
+    )
+
+
+# By the command line
+
+
+class _Enough(HushcovError):
+    """The command has the records; what it does with them is for other tests."""
+
+
+def _by_command(source: Any, how: How) -> Sums:
+    """Run `hushcov fit` up to where it has its records, and sum over those."""
+    found: list[Sums] = []
+
+    def prepare(where: Any, *_: Any, **__: Any) -> None:
+        found.append(summed(where.records, how))
+        raise _Enough("enough")
+
+    arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1"]
+    arguments += ["--drop-nulls"] * how.drop_nulls + ["--known-mean"] * (not how.paired)
+    with mock.patch("hushcov.cli.fit.SparseJob.prepare", prepare):
+        result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    if not found:
+        raise HushcovError(result.output)
+    return found[0]
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Compute in this thread: small tables are quicker there, and threads print nothing."""
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+_TEXTS = (*NUMBERS, *OBJECTS, *SHAPES, *LINES)
+
+WAYS: dict[str, Way] = {
+    "array": Way(_array),
+    "lists": Way(_lists, (*NUMBERS, *OBJECTS, *SHAPES)),
+    "npy": Way(_npy),
+    "pandas": Way(_pandas),
+    "polars": Way(_polars),
+    "arrow in memory": Way(_arrow_in_memory),
+    "parquet": Way(_parquet),
+    "arrow": Way(_arrow),
+    "csv": Way(_csv, _TEXTS),
+    "csv of one column": Way(_csv, _TEXTS, n_columns=1),
+    "csv of others": Way(_csv_of_others),
+    "csv of others, one column": Way(_csv_of_others, n_columns=1),
+    "csv without names": Way(
+        _csv_without_names,
+        _TEXTS,
+        read=partial(opened, header=False, delimiter=";"),
+        same_words=False,  # the first line says how many columns there are
+    ),
+    "csv in blocks": Way(
+        _csv_in_blocks,
+        tuple(kind for kind in _TEXTS if kind not in ("blank line", *SHAPES)),
+        read=partial(opened, columns=["a", "b"]),
+        n_columns=2,
+        same_words=False,  # a text is a wrong type in the first block, and a wrong value after
+    ),
+    "tsv": Way(_tsv, _TEXTS),
+    "csv.gz": Way(_csv_gz, _TEXTS),
+    "tensor": Way(_tensor, (*NUMBERS, "null", "all null", "complex")),
+    "dask array": Way(_dask_array),
+    "dask dataframe": Way(_dask_frame),
+    "parquet on workers": Way(_parquet, read=_on_workers),
+    "arrow on workers": Way(_arrow, read=_on_workers),
+    "csv on workers": Way(_csv, _TEXTS, read=_on_workers),
+    "sites": Way(_sites, read=_at_sites, gaps=False),
+    "command, npy": Way(_npy, read=_by_command),
+    "command, parquet": Way(_parquet, read=_by_command),
+    "command, csv": Way(_csv, _TEXTS, read=_by_command),
+    "command, csv of one column": Way(_csv, _TEXTS, read=_by_command, n_columns=1),
+}
