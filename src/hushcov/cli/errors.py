@@ -15,6 +15,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
     ReleaseError,
+    SignatureError,
     StatisticsError,
 )
 
@@ -45,6 +46,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (MemoryError, 5),
     (LedgerError, 6),
     (DamagedReleaseError, CHECK_FAILED),
+    (SignatureError, CHECK_FAILED),
     (ReleaseError, 6),
     (StatisticsError, 6),
     (MissingPackageError, 6),

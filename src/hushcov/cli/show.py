@@ -1,4 +1,4 @@
-"""`hushcov show`: verify a release on disk, and say what it is and what it promises."""
+"""`hushcov show`: check a release on disk for damage, and say what it is and what it promises."""
 
 from __future__ import annotations
 
@@ -32,23 +32,37 @@ NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
     "knows it. With secret noise the same mechanism would promise what follows."
 )
+_SIGNATURE = {
+    "valid": "valid: made by the private half of the key given, for these files",
+    "not checked": "signed, not checked: pass --verify KEY.pub",
+    "none": "none: checksums do not say who wrote the files",
+}
 _SHOWN_PAIRS = 10
 
 
 @click.command(cls=Command, name="show")
 @click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
+@click.option(
+    "--verify",
+    type=click.Path(path_type=Path),
+    metavar="KEY.pub",
+    help="Public Ed25519 key (PEM): the release must be signed by its private half.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(folder: Path, as_json: bool) -> None:
-    """Verify the release in a folder, and print what it is and what it promises.
+def command(folder: Path, verify: Path | None, as_json: bool) -> None:
+    """Check the release in a folder for damage, and print what it is and what it promises.
 
-    Every file must be what was written, or the exit code is 1. No record is needed, and nothing
-    is spent.
+    Every file must match its checksum, or the exit code is 1. A checksum is no proof of origin:
+    whoever changes a file can change it, too. --verify asks for a signature, which only the
+    holder of the private key can make; without a valid one the exit code is 1. No record is
+    needed, and nothing is spent.
 
     \b
-    Example:
+    Examples:
       hushcov show patients-release
+      hushcov show patients-release --verify key.pub
     """
-    stored = read_release(folder)
+    stored = read_release(folder, verify=verify)
     pairs = _largest(stored.release)
     if as_json:
         click.echo(json.dumps(_as_json(folder, stored, pairs), indent=1, allow_nan=False))
@@ -64,10 +78,18 @@ def command(folder: Path, as_json: bool) -> None:
         paragraph(out, STRONGEST)
 
 
+def signature(stored: StoredRelease) -> str:
+    """Whether there is one, and whether it was checked."""
+    if stored.verified:
+        return "valid"
+    return "not checked" if stored.signed else "none"
+
+
 def _about(stored: StoredRelease) -> list[tuple[str, str]]:
     made_by = ", ".join(f"{name} {clean(version)}" for name, version in stored.versions.items())
     rows = [
-        ("verified", f"yes: {', '.join(map(clean, stored.files))} match their checksums"),
+        ("undamaged", f"yes: {', '.join(map(clean, stored.files))} match their checksums"),
+        ("signature", _SIGNATURE[signature(stored)]),
         ("written", f"{stored.written.replace('T', ' ').replace('+00:00', '')} UTC by {made_by}"),
     ]
     if stored.unlisted:
@@ -163,7 +185,8 @@ def _table(pairs: list[Pair], names: tuple[str, ...] | None) -> Table:
 def _as_json(folder: Path, stored: StoredRelease, pairs: list[Pair]) -> dict[str, object]:
     return {
         "folder": str(folder),
-        "verified": True,
+        "undamaged": True,
+        "signature": signature(stored),
         **stored.description,
         "released_pairs": _released_pairs(stored.release),
         "largest_pairs": [pair.to_dict() for pair in pairs],

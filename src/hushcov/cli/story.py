@@ -178,7 +178,7 @@ def tell_files(
             (f"{folder}/covariance.npy", "the estimate"),
             (f"{folder}/integers.npy", "what was released: integers"),
             (f"{folder}/release.json", "their unit, the guarantee and every public parameter"),
-            (f"{folder}/release.sha256", f"the seal, which 'hushcov show {folder}' verifies"),
+            (f"{folder}/release.sha256", "checksums, by which 'hushcov show' finds damage"),
         ),
     )
     paragraph(out, "\nNext: 'hushcov plan' for your sizes, 'hushcov fit' for your records.")
