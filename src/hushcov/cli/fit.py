@@ -292,7 +292,7 @@ def _write(source: Source, job: Job) -> list[tuple[str, str]]:
             sparse.save_npz(draft / SPARSE_COVARIANCE, job.covariance)
         else:
             np.save(draft / COVARIANCE, job.covariance)
-        correlations = released_correlations(job.covariance, job.scale)
+        correlations = released_correlations(job.covariance)
         try:
             write_release_heatmap(draft / "heatmap.png", correlations)
         except MissingFiguresError as error:

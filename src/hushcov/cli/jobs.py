@@ -76,10 +76,6 @@ class Job(Protocol):
     def covariance(self) -> Matrix:
         """The estimate; after `fit`."""
 
-    @property
-    def scale(self) -> FloatArray:
-        """Scales of the features, below which a released variance is noise; after `fit`."""
-
     def announcement(self) -> list[tuple[str, str]]:
         """What will happen, in labelled sentences."""
 

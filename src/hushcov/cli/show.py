@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 import numpy as np
-from rich.table import Table
 
 from hushcov.cli.options import Command
 from hushcov.cli.output import (
@@ -18,15 +17,13 @@ from hushcov.cli.output import (
     heading,
     number,
     paragraph,
-    plain_table,
-    short_name,
     show,
 )
-from hushcov.cli.pairs import STRONGEST, Pair, largest_pairs
+from hushcov.cli.pairs import Pair, largest_pairs, pair_remarks, pair_table, variance_remark
 from hushcov.cli.words import privacy_promise
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.release_files import StoredRelease, read_release
-from hushcov.postprocess import released_correlations, upper_pairs, values_at
+from hushcov.postprocess import upper_pairs, values_at
 
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
@@ -73,9 +70,10 @@ def command(folder: Path, verify: Path | None, as_json: bool) -> None:
         paragraph(out, NOT_PRIVATE, style="bold red")
     facts(out, [*_about(stored), *_promises(stored.release), *_content(stored.release)])
     if pairs:
-        heading(out, "Largest released correlations")
-        show(out, _table(pairs, stored.column_names))
-        paragraph(out, STRONGEST)
+        from_zero = ", features counted from 0" * (stored.column_names is None)
+        heading(out, "Largest released correlations" + from_zero)
+        show(out, pair_table(pairs, names=stored.column_names))
+        paragraph(out, pair_remarks(pairs))
 
 
 def signature(stored: StoredRelease) -> str:
@@ -120,6 +118,7 @@ def _content(release: Release) -> list[tuple[str, str]]:
         ("public inputs", _public(release)),
         ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} matrix of integers and a unit"),
         ("pairs", f"{_released_pairs(release):,} of {d * (d - 1) // 2:,} pairs were released"),
+        *variance_remark(release.integers),
     ]
     if release.noise_sd is not None:
         pair, variance = (number(sd, 3) for sd in release.noise_sd)
@@ -152,37 +151,16 @@ def _released_pairs(release: Release) -> int:
     return d * (d - 1) // 2 if release.selected is None else int(release.selected.shape[1])
 
 
-def _largest(release: Release) -> list[Pair]:
+def _largest(release: Release) -> tuple[Pair, ...]:
     """The largest released correlations; none where the numbers leave the range of doubles."""
-    scale = release.feature_scale
     with np.errstate(all="ignore"):
         covariance = release.covariance()
-        correlation = released_correlations(
-            covariance, np.zeros(release.n_features) if scale is None else scale
-        )
-    rows, columns, _ = upper_pairs(release.integers)
-    usable = np.ones(len(rows), dtype=bool)
-    for matrix in (covariance, correlation):
-        usable &= np.isfinite(values_at(matrix, rows, columns))
-    pairs = largest_pairs(covariance, correlation, (rows[usable], columns[usable]), _SHOWN_PAIRS)
-    return [
-        Pair(at, float(value), float(strength), None)
-        for at, value, strength in zip(*pairs, strict=True)
-    ]
+        rows, columns, _ = upper_pairs(release.integers)
+        usable = np.isfinite(values_at(covariance, rows, columns))
+        return largest_pairs(covariance, (rows[usable], columns[usable]), _SHOWN_PAIRS)
 
 
-def _table(pairs: list[Pair], names: tuple[str, ...] | None) -> Table:
-    table = plain_table()
-    table.add_column("features" if names else "features, from 0", overflow="fold")
-    for title in ("correlation", "covariance"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for pair in pairs:
-        shown = [str(i) if names is None else short_name(names[i]) for i in pair.features]
-        table.add_row(", ".join(shown), f"{pair.correlation:.3f}", number(pair.covariance, 3))
-    return table
-
-
-def _as_json(folder: Path, stored: StoredRelease, pairs: list[Pair]) -> dict[str, object]:
+def _as_json(folder: Path, stored: StoredRelease, pairs: tuple[Pair, ...]) -> dict[str, object]:
     return {
         "folder": str(folder),
         "undamaged": True,
