@@ -116,7 +116,7 @@ def test_json_is_alone_on_standard_output(run, plenty):
     assert "What will be released" in result.stderr
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "signed"),
-            "mechanism",
+        "mechanism",
         *("unit", "nonzero_pairs", "guarantee", "parameters", "peak_memory_bytes"),
     ]
     for key in ("unit", "guarantee", "parameters"):
