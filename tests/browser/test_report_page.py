@@ -130,6 +130,52 @@ def test_text_stands_out_from_what_is_behind_it(open_page, report, scheme):
     assert min(ratios) > 4.5
 
 
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory):
+    """A pair beyond 1, and a negative variance."""
+    variances = np.full(40, 1000)
+    variances[10] = -30
+    values = np.array([500, -1300, 200, 450, -250])
+    matrix = symmetric_sparse((PAIRS[0], PAIRS[1]), values, variances)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outlook, "forecast", quick_forecast)
+        path = tmp_path_factory.mktemp("noisy") / "report.html"
+        return write_report(path, release(integers=matrix), column_names=NAMES)
+
+
+def test_noise_is_said_and_grey_in_the_heat_map(open_page, noisy):
+    page = open_page(noisy)
+    style = "getComputedStyle(document.documentElement).getPropertyValue('--noise')"
+    grey = ",".join(map(str, bytes.fromhex(page.evaluate(style).strip().removeprefix("#"))))
+    for (row, column), said in (
+        ((2, 3), "correlation -1.3: beyond 1, where only noise puts it"),
+        ((10, 11), "no correlation: a variance is not positive, which is noise"),
+        ((10, 10), "variance -0.12: negative, which is noise"),
+    ):
+        page.mouse.move(*centre(page, row, column))
+        until(page, lambda words_of=said: words_of in words(page, "#heat-tip"))
+        if row != column:
+            x, y = centre(page, row, column)
+            assert pixel(page, x - 3, y - 3) == grey
+    page.mouse.move(*centre(page, 0, 1))
+    until(page, lambda: "correlation 0.5" in words(page, "#heat-tip"))
+    assert pixel(page, *(each - 3 for each in centre(page, 0, 1))) != grey
+
+
+def pixel(page, x: float, y: float) -> str:
+    """The colour of the map at a place of the screen."""
+    box = page.locator("#heat").bounding_box()
+    return page.evaluate(
+        """([x, y]) => {
+          const sharp = window.devicePixelRatio;
+          const canvas = document.getElementById("heat");
+          const found = canvas.getContext("2d").getImageData(x * sharp, y * sharp, 1, 1).data;
+          return Array.from(found.slice(0, 3)).join();
+        }""",
+        [x - box["x"], y - box["y"]],
+    )
+
+
 def test_the_mouse_shows_what_is_in_a_cell(open_page, report):
     page = open_page(report)
     tip = page.locator("#heat-tip")

@@ -70,7 +70,7 @@ def test_noise_is_shown_as_what_it_is():
     assert [each["correlation"] for each in found] == [pytest.approx(1.3), None, None]
     assert [each["noise"] for each in found] == [True, True, True]
     words = pair_remarks(pairs)
-    assert "A correlation beyond 1 is noise" in words
+    assert "Only noise puts a correlation beyond 1" in words
     assert "There is none where noise made a variance zero or negative." in words
     assert variance_remark(covariance) == [
         ("variances", "1 of 3 variances came out negative: noise")

@@ -93,7 +93,7 @@ def test_noise_is_said_to_be_noise(monkeypatch):
         "none: noise",
         "Grey cells with a question mark are noise, 2 pairs: a correlation beyond 1, or none",
         "A dotted grey line is noise",
-        "An empty dot is beyond 1, which is noise",
+        "An empty dot is beyond 1, where only noise puts it",
         "Noise is a correlation beyond 1",
     ):
         assert part in page, part

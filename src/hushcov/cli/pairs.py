@@ -155,7 +155,9 @@ def pair_remarks(pairs: Sequence[Pair], *, projected: bool = False) -> str:
     """What the marks in a table of these pairs mean."""
     words = []
     if any(pair.correlation is not None and pair.noise for pair in pairs):
-        words.append("A correlation beyond 1 is noise, as large as what it was added to.")
+        words.append(
+            "Only noise puts a correlation beyond 1: it is as large as what it was added to."
+        )
     if any(pair.correlation is None for pair in pairs):
         words.append("There is none where noise made a variance zero or negative.")
     if any(pair.outside for pair in pairs):

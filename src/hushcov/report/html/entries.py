@@ -163,7 +163,7 @@ def _forest(subject: Subject, findings: Findings) -> Markup:
     )
     drawn.append(text(4, 14, "pair of features", class_="label"))
     noise = findings.noise(findings.found.at(slice(0, shown))).any()
-    beyond = " An empty dot is beyond 1, which is noise." if noise else ""
+    beyond = " An empty dot is beyond 1, where only noise puts it." if noise else ""
     caption = (
         "What to see: the dot is the released correlation, the line its "
         f"{100 * LEVEL:g} % interval. A line that crosses zero says that even the sign is not "
@@ -199,7 +199,7 @@ def _whisker(
     parts = [text(_LEFT - 12, y + 4, label, anchor="end")]
     said = f"{names[0]} \N{MULTIPLICATION SIGN} {names[1]}: {correlation_text(value)}"
     if math.isnan(value):
-        parts.append(text(_LEFT, y + 4, "none: a variance is not positive, which is noise"))
+        parts.append(text(_LEFT, y + 4, "none: noise"))
         return tag("g", tag("title", said), *parts)
     ends = interval(findings, place)
     if ends is not None:

@@ -110,7 +110,7 @@ function hasCorrelation(i, j) {
 
 function correlationLine(i, j, value) {
   if (!hasCorrelation(i, j)) return "no correlation: a variance is not positive, which is noise";
-  if (isNoise(i, j, value)) return `correlation ${number(value)}: beyond 1, which is noise`;
+  if (isNoise(i, j, value)) return `correlation ${number(value)}: beyond 1, where only noise puts it`;
   return `correlation ${number(value)}`;
 }
 
