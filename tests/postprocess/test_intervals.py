@@ -110,7 +110,7 @@ def test_signs_scales_and_levels():
     assert (upper < normal_interval(estimate, np.ones(5), 0.95)[1]).all()
 
 
-@pytest.mark.parametrize("threshold", [1.5, 3.0, 4.5])
+@pytest.mark.parametrize("threshold", [3.0, 3.75, 4.5])
 def test_an_estimate_is_outside_its_interval_only_just_beyond_the_threshold(threshold):
     """Where 1/2 over the chance of passing is 0.975, if the truth is the estimate."""
     edge = special.ndtri(0.5 / 0.975)
