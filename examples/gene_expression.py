@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     # The one look at the records. Everything after it is post-processing, and free.
     est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=10).fit(rows)
-    released = released_correlations(est.covariance_, est.feature_scale_)
+    released = released_correlations(est.covariance_)
     print("One release:", str(est.release_.guarantee).splitlines()[0])
 
     edges, true_edges = (np.triu(matrix != 0, 1) for matrix in (released, truth))

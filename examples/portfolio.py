@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"   and with equal weights      {later.mean(axis=1).std():.2f}")
     risks = np.sqrt(weights @ released @ weights), np.sqrt(released.mean())
     print(f"2. As predicted by the release: {risks[0]:.2f}, and {risks[1]:.2f} with equal weights.")
-    correlation = released_correlations(released, est.feature_scale_)
+    correlation = released_correlations(released)
     n_groups, _ = connected_components(np.abs(correlation) > 0.2, directed=False)
     print(f"3. Sectors, as groups with correlations above 0.2: {n_groups} (there are {SECTORS}).")
     if options.figure:

@@ -76,8 +76,9 @@ def main(arguments: list[str] | None = None) -> None:
     print("One release:", str(est.release_.guarantee).splitlines()[0])
 
     # Everything from here on is post-processing, and free.
-    correlation = released_correlations(released, est.feature_scale_)
-    tree = hierarchy.linkage(squareform(1 - np.abs(correlation), checks=False), "average")
+    correlation = released_correlations(released)
+    distance = 1 - np.minimum(np.abs(correlation), 1)
+    tree = hierarchy.linkage(squareform(distance, checks=False), "average")
     cluster = hierarchy.fcluster(tree, APART, "distance")
     agreement = adjusted_rand_score(trait, cluster)
     print(f"1. Clusters of questions: {cluster.max()} ({len(SIZES)} are true).")

@@ -69,6 +69,10 @@ class DamagedReleaseError(ReleaseError):
     """The files of a release are not what was written: they must not be used."""
 
 
+class SignatureError(ReleaseError):
+    """A release has no signature, or not that of the key it was checked with."""
+
+
 class StatisticsError(HushcovError, OSError):
     """A file of statistics cannot be written or read, or is not what was written."""
 

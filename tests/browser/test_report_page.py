@@ -130,6 +130,55 @@ def test_text_stands_out_from_what_is_behind_it(open_page, report, scheme):
     assert min(ratios) > 4.5
 
 
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory):
+    """A pair beyond 1, and a negative variance."""
+    variances = np.full(40, 1000)
+    variances[10] = -30
+    values = np.array([500, -1300, 200, 450, -250])
+    matrix = symmetric_sparse((PAIRS[0], PAIRS[1]), values, variances)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outlook, "forecast", quick_forecast)
+        path = tmp_path_factory.mktemp("noisy") / "report.html"
+        return write_report(path, release(integers=matrix), column_names=NAMES)
+
+
+def test_noise_is_said_and_grey_in_the_heat_map(open_page, noisy):
+    page = open_page(noisy)
+    for (row, column), said in (
+        ((2, 3), "correlation -1.3: beyond 1, where only noise puts it"),
+        ((10, 11), "no correlation: a variance is not positive, which is noise"),
+        ((10, 10), "variance -0.12: negative, which is noise"),
+        ((0, 1), "correlation 0.5"),
+    ):
+        page.mouse.move(*centre(page, row, column))
+        until(page, lambda words_of=said: words_of in words(page, "#heat-tip"))
+    style = "getComputedStyle(document.documentElement).getPropertyValue('--noise')"
+    grey = list(bytes.fromhex(page.evaluate(style).strip().removeprefix("#")))
+    cells = [(2, 3), (10, 11), (0, 1), (0, 39)]
+    assert [colour == grey for colour in colours(page, cells)] == [True, True, False, False]
+
+
+def colours(page, cells: list[tuple[int, int]]) -> list[list[int]]:
+    """Colours of cells of the map, beside what is written in them; the canvas is read once."""
+    box = page.locator("#heat").bounding_box()
+    places = [centre(page, *cell) for cell in cells]
+    found = page.evaluate(
+        """(places) => {
+          const sharp = window.devicePixelRatio;
+          const canvas = document.getElementById("heat");
+          const context = canvas.getContext("2d");
+          const { data, width } = context.getImageData(0, 0, canvas.width, canvas.height);
+          return places.map(([x, y]) => {
+            const at = 4 * (Math.round(y * sharp) * width + Math.round(x * sharp));
+            return Array.from(data.slice(at, at + 3));
+          });
+        }""",
+        [[x - box["x"] - 5, y - box["y"] - 5] for x, y in places],
+    )
+    return found
+
+
 def test_the_mouse_shows_what_is_in_a_cell(open_page, report):
     page = open_page(report)
     tip = page.locator("#heat-tip")

@@ -42,9 +42,9 @@ def test_many_features_are_written_as_a_sparse_matrix(run, data, tmp_path, many)
     shown = estimate.toarray() != 0
     assert np.array_equal(estimate.toarray()[shown], release.covariance().toarray()[shown])
     assert "(0, 1)" in str(estimate) or estimate.nnz >= 6
-    verified = json.loads(run("show", "out", "--json").stdout)
-    assert verified["released_pairs"] == release.selected.shape[1]
-    assert verified["largest_pairs"]
+    shown = json.loads(run("show", "out", "--json").stdout)
+    assert shown["released_pairs"] == release.selected.shape[1]
+    assert shown["largest_pairs"]
     again = run("fit", data, *PUBLIC, "-o", "out")
     assert again.exit_code == 6
 

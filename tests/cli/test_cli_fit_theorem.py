@@ -115,7 +115,8 @@ def test_json_is_alone_on_standard_output(run, plenty):
     written = json.loads(Path("x-release/release.json").read_text())
     assert "What will be released" in result.stderr
     assert list(found) == [
-        *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "mechanism"),
+        *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "signed"),
+        "mechanism",
         *("unit", "nonzero_pairs", "guarantee", "parameters", "peak_memory_bytes"),
     ]
     for key in ("unit", "guarantee", "parameters"):

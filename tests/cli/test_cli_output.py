@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from hushcov.cli.output import count, counted, exact, number
-from hushcov.cli.pairs import Pair, pair_table
+from hushcov.cli.pairs import (
+    Pair,
+    largest_pairs,
+    pair_remarks,
+    pair_table,
+    variance_remark,
+)
 from hushcov.cli.words import detection, noise_level
 from hushcov.planning import Forecast
-from hushcov.postprocess import released_correlations
 
 
 @pytest.mark.parametrize(
@@ -36,22 +41,6 @@ def test_counts():
     assert counted(0, "pair") == "0 pairs"
 
 
-def test_correlations_use_released_variances_but_not_noise():
-    covariance = np.array([[4.0, 1.0, 0.5], [1.0, 1.0, 0.0], [0.5, 0.0, -2.0]])
-    found = released_correlations(covariance, np.array([1.0, 1.0, 8.0]))
-    assert found[0, 1] == 0.5
-    assert found[0, 2] == 0.5 / (2 * 2)  # a quarter of the scale of 8
-    assert list(np.diag(found)) == [1.0, 1.0, -0.5]
-    assert np.array_equal(found, found.T)
-
-
-def test_correlations_stay_within_one_and_constants_have_none():
-    covariance = np.array([[1.0, 5.0, 0.0], [5.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
-    found = released_correlations(covariance, np.array([1.0, 1.0, 0.0]))
-    assert found[0, 1] == 1.0
-    assert list(found[2]) == [0.0, 0.0, 0.0]
-
-
 def _cells(table) -> list[list[str]]:
     return [list(map(str, column.cells)) for column in table.columns]
 
@@ -70,6 +59,34 @@ def test_pairs_beside_the_truth():
     assert len(pair_table(pairs).columns) == 4
     alone = [Pair((0, 2), 1.25, 0.5, None)]
     assert len(pair_table(alone).columns) == 3
+
+
+def test_noise_is_shown_as_what_it_is():
+    covariance = np.array([[1.0, 1.3, 0.5], [1.3, 1.0, 0.2], [0.5, 0.2, -2.0]])
+    pairs = largest_pairs(covariance, (np.array([0, 0, 1]), np.array([1, 2, 2])), 10)
+    assert [pair.features for pair in pairs] == [(0, 1), (0, 2), (1, 2)]
+    assert _cells(pair_table(pairs))[1] == ["1.3: noise", "none: noise", "none: noise"]
+    found = [pair.to_dict() for pair in pairs]
+    assert [each["correlation"] for each in found] == [pytest.approx(1.3), None, None]
+    assert [each["noise"] for each in found] == [True, True, True]
+    words = pair_remarks(pairs)
+    assert "Only noise puts a correlation beyond 1" in words
+    assert "There is none where noise made a variance zero or negative." in words
+    assert variance_remark(covariance) == [
+        ("variances", "1 of 3 variances came out negative: noise")
+    ]
+    assert variance_remark(np.eye(3)) == []
+
+
+def test_an_estimate_outside_its_interval_is_explained():
+    inside, outside = Pair((0, 1), 1.25, 0.5, (1.0, 1.5)), Pair((0, 2), 0.3, 0.3, (-0.1, 0.2))
+    assert _cells(pair_table([inside, outside]))[3] == ["1 to 1.5", "-0.1 to 0.2*"]
+    assert [pair.to_dict()["outside_interval"] for pair in (inside, outside)] == [False, True]
+    assert "*" not in pair_remarks([inside])
+    words = pair_remarks([inside, outside])
+    assert "* outside its interval: the estimate barely passed the threshold" in words
+    assert "semidefinite" not in words
+    assert "semidefinite" in pair_remarks([outside], projected=True)
 
 
 def test_what_will_be_found_in_words():

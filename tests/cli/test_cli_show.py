@@ -49,7 +49,8 @@ def test_everything_is_said(run):
     text = _words(result.stdout)
     for part in (
         "Release in out/",
-        "verified yes: integers.npy match",
+        "undamaged yes: integers.npy match",
+        "signature none: checksums do not say who wrote the files",
         "UTC by hushcov 0.1.0, numpy 2",
         "private yes",
         "(1, 1e-6)-differential privacy: replacing any one record",
@@ -76,7 +77,8 @@ def test_not_private_is_said_loudly(run):
 def test_json(run):
     folder = write(column_names=["a", "b", "c"])
     found = json.loads(run("show", "out", "--json").stdout)
-    assert found["verified"] is True
+    assert (found["undamaged"], found["signature"]) == (True, "none")
+    assert "verified" not in found
     written = json.loads((folder / "release.json").read_text())
     assert {name: found[name] for name in written} == written
     assert found["released_pairs"] == 1
@@ -116,13 +118,13 @@ def test_extreme_numbers(run, changes):
     json.loads(run("show", "out", "--json").stdout)
 
 
-def test_what_fit_wrote_is_verified(run):
+def test_what_fit_wrote_is_undamaged(run):
     np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_001))
     options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
     assert run("fit", "x.npy", *options).exit_code == 0
     assert list(Path().glob(".hushcov-*")) == []
     text = _words(run("show", "x-release").stdout)
-    assert "verified yes: covariance.npy, heatmap.png, integers.npy, report.html match" in text
+    assert "undamaged yes: covariance.npy, heatmap.png, integers.npy, report.html match" in text
     assert "private yes" in text
     for name in ("covariance.npy", "heatmap.png", "integers.npy", "release.json"):
         path = Path("x-release") / name

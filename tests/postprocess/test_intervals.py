@@ -110,6 +110,17 @@ def test_signs_scales_and_levels():
     assert (upper < normal_interval(estimate, np.ones(5), 0.95)[1]).all()
 
 
+@pytest.mark.parametrize("threshold", [3.0, 3.75, 4.5])
+def test_an_estimate_is_outside_its_interval_only_just_beyond_the_threshold(threshold):
+    """Where 1/2 over the chance of passing is 0.975, if the truth is the estimate."""
+    edge = special.ndtri(0.5 / 0.975)
+    assert edge == pytest.approx(0.032, abs=5e-4)  # what docs/intervals.md says
+    estimate = threshold + np.array([0.1, 0.99, 1.01, 10, 100]) * edge
+    lower, upper = intervals(estimate, threshold, 0.95)
+    assert (lower < estimate).all()
+    assert list(upper < estimate) == [True, True, False, False, False]
+
+
 def test_no_entries_have_no_intervals():
     assert [end.shape for end in intervals(np.empty(0), 3.0, 0.95)] == [(0,), (0,)]
 

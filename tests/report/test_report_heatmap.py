@@ -58,6 +58,25 @@ def test_caption_says_what_to_see(correlation):
     assert "pale colours may be noise" in describe_release(np.full((3, 3), 0.1))
 
 
+def test_noise_is_grey_and_not_a_confident_one(correlation, tmp_path):
+    correlation[5, 9] = correlation[9, 5] = 1.7
+    correlation[6, 8] = correlation[8, 6] = correlation[6, 6] = np.nan
+    text = describe_release(correlation)
+    assert "4 of 435 pairs of features are coloured" in text
+    assert "Grey ones, 2, are noise: beyond 1, or without a positive variance." in text
+    figure = release_heatmap(correlation)
+    image = figure.axes[0].images[0]
+    assert image.get_clim()[1] == pytest.approx(0.6)  # the others keep their colours
+    missing = np.argwhere(np.ma.getmaskarray(image.get_array())).tolist()
+    assert missing == [[5, 9], [6, 6], [6, 8], [8, 6], [9, 5]]
+    pixels = imread(write_release_heatmap(tmp_path / "a.png", correlation))
+    grey = np.abs(pixels[100:800, 150:900, :3] - 0.55).max(axis=2) < 0.01
+    assert grey.any()
+    large = np.zeros((1003, 1003))
+    large[17, 900], large[17, 901], large[40, 40] = np.nan, 0.7, 3.0
+    assert np.isnan(heatmap._condensed(large)).sum() == 1
+
+
 def test_the_diagonal_does_not_pale_the_rest():
     assert colour_limit(np.eye(3)) == 1.0
     matrix = np.eye(3)

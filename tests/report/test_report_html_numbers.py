@@ -60,12 +60,68 @@ def test_pairs_and_intervals_are_the_estimators_own(mechanism):
 def test_correlations_are_those_of_the_command_line(mechanism):
     release = fitted(mechanism).release_
     covariance = fitted(mechanism).covariance_
-    scale = np.ones(6) if release.feature_scale is None else release.feature_scale
-    expected = released_correlations(covariance, scale)
-    found = find(subject_of(release), covariance).shown.pairs
-    correlation = np.clip(found.values, -1, 1)
+    expected = released_correlations(covariance)
+    findings = find(subject_of(release), covariance)
+    found = findings.shown.pairs
+    correlation = findings.correlations(found)
     np.testing.assert_allclose(correlation, expected[found.rows, found.columns])
     assert len(found) == np.count_nonzero(np.triu(expected, 1))
+
+
+#: Sound, beyond 1, and two pairs of features whose variances are noise.
+NOISY = np.array(
+    [
+        *([1000, 500, 0, 0, 0, 0], [500, 1000, 0, 0, 0, 0]),
+        *([0, 0, 1000, -1300, 0, 0], [0, 0, -1300, 1000, 0, 0]),
+        *([0, 0, 0, 0, -40, 300], [0, 0, 0, 0, 300, 1000]),
+    ]
+)
+
+
+def test_noise_is_said_to_be_noise(monkeypatch):
+    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
+    release = made(NOISY)
+    findings = find(subject_of(release))
+    assert findings.found.places == [(2, 3), (0, 1), (4, 5)]
+    np.testing.assert_array_equal(findings.correlation, [-1.3, 0.5, np.nan])
+    assert list(findings.noise(findings.found)) == [True, False, True]
+    assert list(findings.lost) == [False] * 4 + [True, False]
+    page = re.sub(r"<svg.*?</svg>", "", report_page(release), flags=re.DOTALL)
+    for part in (
+        "1 of 6 variances came out negative: noise",
+        "\N{MINUS SIGN}1.3: noise",
+        "none: noise",
+        "Grey cells with a question mark are noise, 2 pairs: a correlation beyond 1, or none",
+        "A dotted grey line is noise",
+        "An empty dot is beyond 1, where only noise puts it",
+        "Noise is a correlation beyond 1",
+    ):
+        assert part in page, part
+    data = json.loads(re.search(r'id="heat-data">(.*?)</script>', page, re.S)[1])
+    assert data["limit"] == 0.5
+    sound = np.clip(NOISY, -900, 900)
+    np.fill_diagonal(sound, 1000)
+    page = report_page(made(sound)).split("<script")[0]
+    for part in ("is noise", ": noise", "are noise", "negative: noise"):
+        assert part not in page, part
+
+
+def test_an_estimate_outside_its_interval_is_marked_and_explained(monkeypatch):
+    """A pair that barely passed its threshold: its interval allows for having been shown."""
+    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
+    matrix = 10**6 * np.eye(3, dtype=np.int64)
+    threshold = find(subject_of(made(matrix, unit=1e-6))).threshold
+    matrix[0, 1] = matrix[1, 0] = int(1e6 * threshold) + 2
+    matrix[0, 2] = matrix[2, 0] = 700_000
+    release = made(matrix, unit=1e-6)
+    findings = find(subject_of(release))
+    assert findings.found.places == [(0, 2), (0, 1)]
+    assert list(findings.outside) == [False, True]
+    page = report_page(release)
+    assert len(re.findall(r"to [\d.e-]+\*<", page)) == 1
+    assert "* An estimate outside its interval barely passed the threshold" in page
+    matrix[0, 1] = matrix[1, 0] = 0
+    assert "outside its interval" not in report_page(made(matrix, unit=1e-6))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     RecordsFileError,
     ReleaseError,
+    SignatureError,
     StatisticsError,
 )
 
@@ -47,6 +48,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (MemoryError, 5),
     (LedgerError, 6),
     (DamagedReleaseError, CHECK_FAILED),
+    (SignatureError, CHECK_FAILED),
     (ReleaseError, 6),
     (StatisticsError, 6),
     (MissingPackageError, 6),

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from hushcov.cli.folders import reserved
 from hushcov.cli.jobs import Job, Source
+from hushcov.cli.keys import PASSPHRASE, read_signing_key
 from hushcov.cli.options import INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
     console,
@@ -158,6 +159,13 @@ _NOT_THEOREM = {
     help="Where the release is written.  [default: FILE-release]",
 )
 @click.option(
+    "--sign",
+    type=click.Path(path_type=Path),
+    metavar="KEY",
+    help="Private Ed25519 key (PEM) to sign the release with; 'hushcov show --verify' checks it. "
+    f"The passphrase of an encrypted key is asked for, or taken from {PASSPHRASE}.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, the rest on standard error."
 )
 def command(
@@ -173,6 +181,7 @@ def command(
     n_records: int | None,
     n_features: int | None,
     output: Path | None,
+    sign: Path | None,
     as_json: bool,
     **public: Any,
 ) -> None:
@@ -190,12 +199,13 @@ def command(
         --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
     """
     _check_options(mechanism, public | {"drop_nulls": drop_nulls})
+    key = read_signing_key(sign)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
     found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
     records = click.get_current_context().with_resource(found)
     _check_size(file, records, n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
-    source = Source(file, folder, records, known_mean)
+    source = Source(file, folder, records, known_mean, key)
     public = {name: value for name, value in public.items() if value is not None}
     if mechanism == THEOREM:
         public.pop("psd")
@@ -280,7 +290,7 @@ def _run(out: Console, source: Source, job: Job, charged: list[tuple[str, str]])
     )
     job.details(out)
     name = SPARSE_COVARIANCE if is_sparse(job.covariance) else COVARIANCE
-    _files(out, source.folder, name, pictures)
+    _files(out, source, name, pictures)
 
 
 def _peak() -> list[tuple[str, str]]:
@@ -307,7 +317,7 @@ def _write(source: Source, job: Job) -> list[tuple[str, str]]:
             sparse.save_npz(draft / SPARSE_COVARIANCE, job.covariance)
         else:
             np.save(draft / COVARIANCE, job.covariance)
-        correlations = released_correlations(job.covariance, job.scale)
+        correlations = released_correlations(job.covariance)
         try:
             write_release_heatmap(draft / "heatmap.png", correlations)
         except MissingFiguresError as error:
@@ -315,19 +325,21 @@ def _write(source: Source, job: Job) -> list[tuple[str, str]]:
         notes[REPORT] = attach_report(draft / REPORT, source, job)
 
     names = source.records.feature_names
-    job.release.write(source.folder, column_names=names, attach=attach)
+    job.release.write(source.folder, column_names=names, attach=attach, sign=source.key)
     return list(notes.items())
 
 
-def _files(out: Console, folder: Path, covariance: str, pictures: list[tuple[str, str]]) -> None:
-    heading(out, f"Files in {folder}/")
+def _files(out: Console, source: Source, covariance: str, pictures: list[tuple[str, str]]) -> None:
+    signature = [] if source.key is None else [("release.sig", "the signature of all files")]
+    heading(out, f"Files in {source.folder}/")
     facts(
         out,
         (
             (covariance, "the estimate, in the unit of the data"),
             ("integers.npy", "what was released: integers"),
             ("release.json", "their unit, scales, guarantee and every public parameter"),
-            ("release.sha256", "the seal, which 'hushcov show' verifies"),
+            ("release.sha256", "checksums, by which 'hushcov show' finds damage"),
+            *signature,
             *pictures,
         ),
     )

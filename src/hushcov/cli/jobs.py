@@ -12,7 +12,7 @@ from rich.console import Console
 
 from hushcov.cli.output import counted
 from hushcov.exceptions import DataError
-from hushcov.mechanisms import Release
+from hushcov.mechanisms import Release, SigningKey
 from hushcov.postprocess import Matrix
 from hushcov.records import Records
 
@@ -27,6 +27,7 @@ class Source:
     folder: Path
     records: Records
     known_mean: bool
+    key: SigningKey | None = None  # to sign the release with
 
     def __post_init__(self) -> None:
         if self.n_averaged < 1:
@@ -56,6 +57,7 @@ class Source:
             "n_averaged": self.n_averaged,
             "known_mean": self.known_mean,
             "output": str(self.folder),
+            "signed": self.key is not None,
         }
 
 
@@ -73,10 +75,6 @@ class Job(Protocol):
     @property
     def covariance(self) -> Matrix:
         """The estimate; after `fit`."""
-
-    @property
-    def scale(self) -> FloatArray:
-        """Scales of the features, below which a released variance is noise; after `fit`."""
 
     def announcement(self) -> list[tuple[str, str]]:
         """What will happen, in labelled sentences."""

@@ -20,7 +20,7 @@ COMMANDS = {
     "demo": "See a private release of simulated records, in a few seconds.",
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in .npy, Parquet, Arrow or CSV files.",
-    "show": "Verify a release on disk, and say what it is and what it promises.",
+    "show": "Check a release on disk for damage, and say what it is and what it promises.",
     "report": "Write a release on disk up as one HTML page, for a browser.",
     "params": "Every public quantity of the paper's theorem, and how many records it needs.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",

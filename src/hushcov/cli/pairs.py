@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from hushcov.cli.output import number, plain_table, short_name
+from hushcov.cli.output import counted, number, plain_table, short_name
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.postprocess import (
     Matrix,
+    is_noise,
     is_sparse,
     released_correlations,
     upper_pairs,
@@ -24,16 +25,32 @@ IntArray = npt.NDArray[np.int64]
 
 LEVEL = 0.95
 STRONGEST = "The strongest of many estimates tend to be too strong."
+_OUTSIDE = "*"  # marks an estimate that lies outside its interval
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two features, by their columns counted from 0, with what was released about them."""
+    """Two features, by their columns counted from 0, with what was released about them.
+
+    A `correlation` may be beyond 1, which is noise; None says that a variance is not positive.
+    """
 
     features: tuple[int, int]
     covariance: float
-    correlation: float
+    correlation: float | None
     interval: tuple[float, float] | None  # for the covariance; None without a single noise level
+
+    @property
+    def noise(self) -> bool:
+        """Whether noise drowns the correlation."""
+        return self.correlation is None or bool(is_noise(np.array(self.correlation)))
+
+    @property
+    def outside(self) -> bool:
+        """Whether the estimate lies outside its own interval."""
+        return self.interval is not None and not (
+            self.interval[0] <= self.covariance <= self.interval[1]
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Return the pair as plain, JSON-ready data."""
@@ -41,7 +58,9 @@ class Pair:
             "features": list(self.features),
             "covariance": self.covariance,
             "correlation": self.correlation,
+            "noise": self.noise,
             "interval": None if self.interval is None else list(self.interval),
+            "outside_interval": self.outside,
         }
 
 
@@ -54,14 +73,22 @@ class Found:
 
 
 def largest_pairs(
-    covariance: Matrix, correlation: Matrix, pairs: tuple[IntArray, IntArray], at_most: int
-) -> tuple[list[tuple[int, int]], FloatArray, FloatArray]:
-    """The pairs with the largest correlations, these pairs' covariances, and their correlations."""
+    covariance: Matrix,
+    pairs: tuple[IntArray, IntArray],
+    at_most: int,
+    intervals: tuple[Matrix, Matrix] | None = None,
+) -> tuple[Pair, ...]:
+    """The pairs with the largest correlations; last, those that have none."""
     rows, columns = pairs
-    values = values_at(correlation, rows, columns)
+    values = values_at(released_correlations(covariance), rows, columns)
     order = np.argsort(-np.abs(values), kind="stable")[:at_most]
-    places = list(zip(rows[order].tolist(), columns[order].tolist(), strict=True))
-    return places, values_at(covariance, rows[order], columns[order]), values[order]
+    found = []
+    for i, j, value in zip(rows[order], columns[order], values[order], strict=True):
+        at = int(i), int(j)
+        ends = None if intervals is None else (float(intervals[0][at]), float(intervals[1][at]))
+        strength = float(value) if np.isfinite(value) else None
+        found.append(Pair(at, float(covariance[at]), strength, ends))
+    return tuple(found)
 
 
 def found_pairs(estimator: PrivateSparseCovariance, at_most: int) -> Found:
@@ -69,19 +96,14 @@ def found_pairs(estimator: PrivateSparseCovariance, at_most: int) -> Found:
 
     Without a threshold every released entry counts, and intervals would say nothing.
     """
-    covariance, intervals = estimator.covariance_, None
+    intervals = None
     if estimator.detection_limit_ is None:
         rows, columns, _ = upper_pairs(estimator.release_.integers)
     else:
         intervals = estimator.covariance_interval(LEVEL)
         rows, columns = _with_interval(intervals[0])
-    correlation = released_correlations(covariance, estimator.feature_scale_)
-    found = largest_pairs(covariance, correlation, (rows, columns), at_most)
-    pairs = []
-    for at, value, strength in zip(*found, strict=True):
-        ends = None if intervals is None else (float(intervals[0][at]), float(intervals[1][at]))
-        pairs.append(Pair(at, float(value), float(strength), ends))
-    return Found(len(rows), tuple(pairs))
+    pairs = largest_pairs(estimator.covariance_, (rows, columns), at_most, intervals)
+    return Found(len(rows), pairs)
 
 
 def _with_interval(ends: Matrix) -> tuple[IntArray, IntArray]:
@@ -109,12 +131,52 @@ def pair_table(
         table.add_column(title, justify="right", no_wrap=True)
     for pair in pairs:
         features = [str(i) if names is None else short_name(names[i]) for i in pair.features]
-        cells = [", ".join(features), f"{pair.correlation:.3f}", number(pair.covariance, 3)]
+        cells = [", ".join(features), correlation_text(pair), number(pair.covariance, 3)]
         if pair.interval is not None:
             low, high = pair.interval
-            cells.append(f"{number(low, 3)} to {number(high, 3)}")
+            cells.append(f"{number(low, 3)} to {number(high, 3)}" + _OUTSIDE * pair.outside)
             if truth is not None:
                 true = truth[pair.features]
                 cells += [number(true, 3), "yes" if low <= true <= high else "no"]
         table.add_row(*cells)
     return table
+
+
+def correlation_text(pair: Pair) -> str:
+    """A correlation, said to be noise where it is."""
+    if pair.correlation is None:
+        return "none: noise"
+    if not pair.noise:
+        return f"{pair.correlation:.3f}"
+    return f"{number(pair.correlation, 3)}: noise"
+
+
+def pair_remarks(pairs: Sequence[Pair], *, projected: bool = False) -> str:
+    """What the marks in a table of these pairs mean."""
+    words = []
+    if any(pair.correlation is not None and pair.noise for pair in pairs):
+        words.append(
+            "Only noise puts a correlation beyond 1: it is as large as what it was added to."
+        )
+    if any(pair.correlation is None for pair in pairs):
+        words.append("There is none where noise made a variance zero or negative.")
+    if any(pair.outside for pair in pairs):
+        reason = (
+            "the estimate was moved when the matrix was made positive semidefinite, or barely "
+            if projected
+            else "the estimate barely "
+        )
+        words.append(
+            f"{_OUTSIDE} outside its interval: {reason}passed the threshold, which favours those "
+            "that noise made larger. Believe the interval."
+        )
+    return " ".join([*words, STRONGEST])
+
+
+def variance_remark(covariance: Matrix) -> list[tuple[str, str]]:
+    """That some variances are noise, if there are such."""
+    negative = int(np.count_nonzero(covariance.diagonal() < 0))
+    if not negative:
+        return []
+    words = f"{negative:,} of {counted(covariance.shape[0], 'variance')} came out negative: noise"
+    return [("variances", words)]

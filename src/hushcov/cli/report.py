@@ -1,4 +1,4 @@
-"""`hushcov report`: verify a release on disk, and write it up as one HTML page."""
+"""`hushcov report`: check a release on disk, and write it up as one HTML page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command(folder: Path, output: Path | None, as_json: bool) -> None:
 
     The page explains the guarantee, what was assumed and where the budget went, and shows heat map,
     graph, intervals and the error to expect. It needs no network. Every file of the release must
-    be what was written, or the exit code is 1. No record is needed, and nothing is spent.
+    match its checksum, or the exit code is 1. No record is needed, and nothing is spent.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`hushcov show`: verify a release on disk, and say what it is and what it promises."""
+"""`hushcov show`: check a release on disk for damage, and say what it is and what it promises."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 import numpy as np
-from rich.table import Table
 
 from hushcov.cli.options import Command
 from hushcov.cli.output import (
@@ -18,38 +17,50 @@ from hushcov.cli.output import (
     heading,
     number,
     paragraph,
-    plain_table,
-    short_name,
     show,
 )
-from hushcov.cli.pairs import STRONGEST, Pair, largest_pairs
+from hushcov.cli.pairs import Pair, largest_pairs, pair_remarks, pair_table, variance_remark
 from hushcov.cli.words import privacy_promise
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.complete import complete_words
 from hushcov.mechanisms.release_files import StoredRelease, read_release
-from hushcov.postprocess import released_correlations, upper_pairs, values_at
+from hushcov.postprocess import upper_pairs, values_at
 
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
     "knows it. With secret noise the same mechanism would promise what follows."
 )
+_SIGNATURE = {
+    "valid": "valid: made by the private half of the key given, for these files",
+    "not checked": "signed, not checked: pass --verify KEY.pub",
+    "none": "none: checksums do not say who wrote the files",
+}
 _SHOWN_PAIRS = 10
 
 
 @click.command(cls=Command, name="show")
 @click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
+@click.option(
+    "--verify",
+    type=click.Path(path_type=Path),
+    metavar="KEY.pub",
+    help="Public Ed25519 key (PEM): the release must be signed by its private half.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(folder: Path, as_json: bool) -> None:
-    """Verify the release in a folder, and print what it is and what it promises.
+def command(folder: Path, verify: Path | None, as_json: bool) -> None:
+    """Check the release in a folder for damage, and print what it is and what it promises.
 
-    Every file must be what was written, or the exit code is 1. No record is needed, and nothing
-    is spent.
+    Every file must match its checksum, or the exit code is 1. A checksum is no proof of origin:
+    whoever changes a file can change it, too. --verify asks for a signature, which only the
+    holder of the private key can make; without a valid one the exit code is 1. No record is
+    needed, and nothing is spent.
 
     \b
-    Example:
+    Examples:
       hushcov show patients-release
+      hushcov show patients-release --verify key.pub
     """
-    stored = read_release(folder)
+    stored = read_release(folder, verify=verify)
     pairs = _largest(stored.release)
     if as_json:
         click.echo(json.dumps(_as_json(folder, stored, pairs), indent=1, allow_nan=False))
@@ -60,15 +71,24 @@ def command(folder: Path, as_json: bool) -> None:
         paragraph(out, NOT_PRIVATE, style="bold red")
     facts(out, [*_about(stored), *_promises(stored.release), *_content(stored.release)])
     if pairs:
-        heading(out, "Largest released correlations")
-        show(out, _table(pairs, stored.column_names))
-        paragraph(out, STRONGEST)
+        from_zero = ", features counted from 0" * (stored.column_names is None)
+        heading(out, "Largest released correlations" + from_zero)
+        show(out, pair_table(pairs, names=stored.column_names))
+        paragraph(out, pair_remarks(pairs))
+
+
+def signature(stored: StoredRelease) -> str:
+    """Whether there is one, and whether it was checked."""
+    if stored.verified:
+        return "valid"
+    return "not checked" if stored.signed else "none"
 
 
 def _about(stored: StoredRelease) -> list[tuple[str, str]]:
     made_by = ", ".join(f"{name} {clean(version)}" for name, version in stored.versions.items())
     rows = [
-        ("verified", f"yes: {', '.join(map(clean, stored.files))} match their checksums"),
+        ("undamaged", f"yes: {', '.join(map(clean, stored.files))} match their checksums"),
+        ("signature", _SIGNATURE[signature(stored)]),
         ("written", f"{stored.written.replace('T', ' ').replace('+00:00', '')} UTC by {made_by}"),
     ]
     if stored.unlisted:
@@ -99,6 +119,7 @@ def _content(release: Release) -> list[tuple[str, str]]:
         ("public inputs", _public(release)),
         ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} matrix of integers and a unit"),
         ("pairs", f"{_released_pairs(release):,} of {d * (d - 1) // 2:,} pairs were released"),
+        *variance_remark(release.integers),
     ]
     complete = complete_words(
         release.parameters.get("complete_records"), "records (or pairs of records)"
@@ -136,40 +157,20 @@ def _released_pairs(release: Release) -> int:
     return d * (d - 1) // 2 if release.selected is None else int(release.selected.shape[1])
 
 
-def _largest(release: Release) -> list[Pair]:
+def _largest(release: Release) -> tuple[Pair, ...]:
     """The largest released correlations; none where the numbers leave the range of doubles."""
-    scale = release.feature_scale
     with np.errstate(all="ignore"):
         covariance = release.covariance()
-        correlation = released_correlations(
-            covariance, np.zeros(release.n_features) if scale is None else scale
-        )
-    rows, columns, _ = upper_pairs(release.integers)
-    usable = np.ones(len(rows), dtype=bool)
-    for matrix in (covariance, correlation):
-        usable &= np.isfinite(values_at(matrix, rows, columns))
-    pairs = largest_pairs(covariance, correlation, (rows[usable], columns[usable]), _SHOWN_PAIRS)
-    return [
-        Pair(at, float(value), float(strength), None)
-        for at, value, strength in zip(*pairs, strict=True)
-    ]
+        rows, columns, _ = upper_pairs(release.integers)
+        usable = np.isfinite(values_at(covariance, rows, columns))
+        return largest_pairs(covariance, (rows[usable], columns[usable]), _SHOWN_PAIRS)
 
 
-def _table(pairs: list[Pair], names: tuple[str, ...] | None) -> Table:
-    table = plain_table()
-    table.add_column("features" if names else "features, from 0", overflow="fold")
-    for title in ("correlation", "covariance"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for pair in pairs:
-        shown = [str(i) if names is None else short_name(names[i]) for i in pair.features]
-        table.add_row(", ".join(shown), f"{pair.correlation:.3f}", number(pair.covariance, 3))
-    return table
-
-
-def _as_json(folder: Path, stored: StoredRelease, pairs: list[Pair]) -> dict[str, object]:
+def _as_json(folder: Path, stored: StoredRelease, pairs: tuple[Pair, ...]) -> dict[str, object]:
     return {
         "folder": str(folder),
-        "verified": True,
+        "undamaged": True,
+        "signature": signature(stored),
         **stored.description,
         "released_pairs": _released_pairs(stored.release),
         "largest_pairs": [pair.to_dict() for pair in pairs],

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from hushcov.accounting import calibrate_zcdp
 from hushcov.cli.forecasts import forecast_dict
-from hushcov.cli.jobs import FloatArray, Source
+from hushcov.cli.jobs import Source
 from hushcov.cli.output import counted, heading, memory, number, paragraph, show
-from hushcov.cli.pairs import STRONGEST, found_pairs, pair_table
+from hushcov.cli.pairs import found_pairs, pair_remarks, pair_table, variance_remark
 from hushcov.cli.progress import busy
 from hushcov.cli.words import detection, noise_level, privacy_promise, typical_error
 from hushcov.estimators import PrivateSparseCovariance
@@ -164,11 +163,6 @@ class SparseJob:
         """The estimate."""
         return self.estimator.covariance_
 
-    @property
-    def scale(self) -> FloatArray:
-        """The features' scales, given or released."""
-        return np.asarray(self.estimator.feature_scale_)
-
     def summary(self) -> list[tuple[str, str]]:
         """Pairs and noise."""
         d, found = self.inputs.n_features, found_pairs(self.estimator, 0).number
@@ -179,6 +173,7 @@ class SparseJob:
         complete = complete_words(self.release.parameters.get("complete_records"), counted)
         lines = [] if complete is None else [("complete", complete)]
         lines += [("pairs", f"{found:,} of {d * (d - 1) // 2:,} pairs are not zero{note}")]
+        lines += variance_remark(self.covariance)
         if self.release.noise_sd is not None and (selected is None or selected.size):
             sd = float(self.release.noise_sd[0])
             lines.append(("noise", noise_level(sd, self.inputs.n_records)))
@@ -191,7 +186,7 @@ class SparseJob:
             names = getattr(self.estimator, "feature_names_in_", None)
             heading(out, "Largest correlations" + ", features counted from 0" * (names is None))
             show(out, pair_table(pairs, names=names))
-            paragraph(out, STRONGEST)
+            paragraph(out, pair_remarks(pairs, projected=self.estimator.positive_semidefinite))
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from hushcov.cli.forecasts import Planner
 from hushcov.cli.output import facts, heading, number, paragraph, plain_table, show
-from hushcov.cli.pairs import LEVEL, STRONGEST, found_pairs, pair_table
+from hushcov.cli.pairs import LEVEL, found_pairs, pair_remarks, pair_table
 from hushcov.cli.progress import busy
 from hushcov.cli.tables import mechanism_table, remarks
 from hushcov.cli.words import privacy_promise
@@ -151,7 +151,8 @@ def tell_entries(out: Console, data: Simulated, estimator: PrivateSparseCovarian
     paragraph(
         out,
         f"\nOf all {found.number:,} intervals, {np.count_nonzero(inside & shown):,} hold the true "
-        f"covariance; {100 * LEVEL:g} % would be {LEVEL * found.number:,.0f}. {STRONGEST}",
+        f"covariance; {100 * LEVEL:g} % would be {LEVEL * found.number:,.0f}. "
+        f"{pair_remarks(found.strongest)}",
     )
 
 
@@ -178,7 +179,7 @@ def tell_files(
             (f"{folder}/covariance.npy", "the estimate"),
             (f"{folder}/integers.npy", "what was released: integers"),
             (f"{folder}/release.json", "their unit, the guarantee and every public parameter"),
-            (f"{folder}/release.sha256", f"the seal, which 'hushcov show {folder}' verifies"),
+            (f"{folder}/release.sha256", "checksums, by which 'hushcov show' finds damage"),
         ),
     )
     paragraph(out, "\nNext: 'hushcov plan' for your sizes, 'hushcov fit' for your records.")

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from hushcov.cli.jobs import FloatArray, Source
 from hushcov.cli.output import number
+from hushcov.cli.pairs import variance_remark
 from hushcov.cli.words import accuracy_verdict, privacy_promise, privacy_verdict
 from hushcov.estimators import MultiscaleCovariance
 from hushcov.exceptions import PrivacyConditionError
@@ -86,16 +87,11 @@ class TheoremJob:
         """The estimate."""
         return np.asarray(self.estimator.covariance_)
 
-    @property
-    def scale(self) -> FloatArray:
-        """The one scale that was given."""
-        inputs = self.parameters.inputs
-        return np.full(inputs.n_features, inputs.scale)
-
     def summary(self) -> list[tuple[str, str]]:
         """Pairs."""
         d = self.parameters.inputs.n_features
-        return [("pairs", f"{self._pairs():,} of {d * (d - 1) // 2:,} pairs are not zero")]
+        pairs = ("pairs", f"{self._pairs():,} of {d * (d - 1) // 2:,} pairs are not zero")
+        return [pairs, *variance_remark(self.covariance)]
 
     def details(self, out: Console) -> None:
         """Nothing: this mechanism has no single noise level, and so no intervals."""

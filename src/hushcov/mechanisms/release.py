@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.accounting import Guarantee
+from hushcov.mechanisms.release_signature import PublicKey, SigningKey
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
 
 
@@ -69,25 +70,33 @@ class Release:
         overwrite: bool = False,
         column_names: Sequence[str] | None = None,
         attach: Callable[[Path], object] | None = None,
+        sign: SigningKey | str | Path | None = None,
     ) -> Path:
         """Write the release into a new or empty `folder`, and return the folder.
 
         Whenever the program ends, the folder holds all of the release or nothing of it. A release
         that is there already is replaced only with `overwrite`, in one step. `attach` may write
-        further files into the folder it is called with, which become part of the release.
+        further files into the folder it is called with, which become part of the release. `sign`
+        is a private Ed25519 key (`SigningKey`, or its PEM file), with which all files are signed;
+        read the key before a fit, so that a wrong one does not cost a release.
         """
         from hushcov.mechanisms.release_files import write_release
 
         return write_release(
-            self, folder, overwrite=overwrite, column_names=column_names, attach=attach
+            self, folder, overwrite=overwrite, column_names=column_names, attach=attach, sign=sign
         )
 
     @classmethod
-    def read(cls, folder: str | Path) -> Release:
-        """Read a release that `write` wrote; anything that was changed since is an error."""
+    def read(cls, folder: str | Path, *, verify: PublicKey | str | Path | None = None) -> Release:
+        """Read a release that `write` wrote; files that do not match their checksums are an error.
+
+        Checksums show damage. They are no proof of origin: whoever changes a file can change its
+        checksum. `verify` is a public Ed25519 key (`PublicKey`, or its PEM file), and then a
+        release that its private half did not sign is an error, too.
+        """
         from hushcov.mechanisms.release_files import read_release
 
-        return read_release(folder).release
+        return read_release(folder, verify=verify).release
 
     def __eq__(self, other: object) -> bool:
         """Whether both say the same, bit for bit; lists and tuples in parameters are alike."""

@@ -1,9 +1,11 @@
-"""A release on disk: written whole or not at all, and verified when it is read.
+"""A release on disk: written whole or not at all, and checked when it is read.
 
 A release is a folder: `integers.npy` (a matrix, or for a sparse release the values of the selected
 pairs and then the diagonal), `release.json` with everything else and with the size and
 SHA-256 checksum of every file, and `release.sha256` with the checksum of `release.json`. It is
 made under another name next to its place, forced to the disk, and moved there in one step.
+Checksums show damage, and are no proof of origin: whoever changes the files can write new ones.
+With a key, `release.sig` holds a signature of `release.sha256`, and thereby of all files.
 """
 
 from __future__ import annotations
@@ -33,7 +35,13 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from hushcov._version import __version__
-from hushcov.exceptions import CapacityError, DamagedReleaseError, ParameterError, ReleaseError
+from hushcov.exceptions import (
+    CapacityError,
+    DamagedReleaseError,
+    ParameterError,
+    ReleaseError,
+    SignatureError,
+)
 from hushcov.mechanisms.release import Release
 from hushcov.mechanisms.release_schema import (
     FORMAT,
@@ -45,11 +53,20 @@ from hushcov.mechanisms.release_schema import (
     rebuild,
     stored_integers,
 )
+from hushcov.mechanisms.release_signature import (
+    SIGNATURE_BYTES,
+    KeyFile,
+    PublicKey,
+    SigningKey,
+    public_key,
+    signing_key,
+)
 
 INTEGERS, DESCRIPTION, SEAL = "integers.npy", "release.json", "release.sha256"
+SIGNATURE = "release.sig"
 #: Everything that hushcov itself puts into the folder of a release.
 RELEASE_FILES = (
-    *(INTEGERS, DESCRIPTION, SEAL, "covariance.npy", "covariance.npz", "heatmap.png"),
+    *(INTEGERS, DESCRIPTION, SEAL, SIGNATURE, "covariance.npy", "covariance.npz", "heatmap.png"),
     "report.html",
 )
 _MOST_DESCRIPTION = 2**30
@@ -62,9 +79,10 @@ Attach = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class StoredRelease:
-    """A verified release, with what its files say beside it.
+    """An undamaged release, with what its files say beside it.
 
-    `unlisted` names what lies in the folder without being part of the release.
+    `unlisted` names what lies in the folder without being part of the release. `signed` says that
+    there is a signature, and `verified` that it was checked, which is done with a key alone.
     """
 
     release: Release
@@ -74,6 +92,8 @@ class StoredRelease:
     files: tuple[str, ...]
     unlisted: tuple[str, ...]
     description: Mapping[str, Any]
+    signed: bool
+    verified: bool
 
 
 def write_release(
@@ -83,12 +103,15 @@ def write_release(
     overwrite: bool = False,
     column_names: Sequence[str] | None = None,
     attach: Attach | None = None,
+    sign: SigningKey | KeyFile | None = None,
 ) -> Path:
     """Write a release so that `folder` holds all of it or nothing, whenever the program ends.
 
     `attach` may write further files into the folder it is called with; they get checksums too.
+    `sign` is a private key, or its file; the signature covers all files.
     """
     path = _path(folder)
+    key = None if sign is None else signing_key(sign)
     description = _checked_description(release, column_names)
     with _written(path):
         place = Path(os.path.realpath(path))
@@ -96,18 +119,24 @@ def write_release(
         replaced = _check_place(path, place, overwrite=overwrite)
         draft = _sibling(place)
         try:
-            _fill(draft, release, description, attach)
+            _fill(draft, release, description, attach, key)
             _move(draft, place, replaced=replaced)
         finally:
             shutil.rmtree(draft, ignore_errors=True)  # what failed, or what was replaced
     return path
 
 
-def read_release(folder: Folder) -> StoredRelease:
-    """Read a release and verify every file of it, or say what is wrong."""
+def read_release(folder: Folder, *, verify: PublicKey | KeyFile | None = None) -> StoredRelease:
+    """Read a release and hold every file against its checksum, or say what is wrong.
+
+    `verify` is a public key, or its file: the release must be signed by its private half.
+    """
     path = _path(folder)
+    key = None if verify is None else public_key(verify)
     try:
-        return _read(path)
+        return _read(path, key)
+    except SignatureError as error:
+        raise SignatureError(f"{path} cannot be trusted: {error}.") from None
     except DamagedReleaseError as error:
         raise DamagedReleaseError(
             f"{path} holds no valid release: {error}. Restore it from a copy; do not use it."
@@ -220,7 +249,11 @@ def _sibling(place: Path) -> Path:
 
 
 def _fill(
-    draft: Path, release: Release, description: dict[str, Any], attach: Attach | None
+    draft: Path,
+    release: Release,
+    description: dict[str, Any],
+    attach: Attach | None,
+    key: SigningKey | None,
 ) -> None:
     with (draft / INTEGERS).open("wb") as file:
         integers = np.ascontiguousarray(stored_integers(release), dtype="<i8")
@@ -239,14 +272,17 @@ def _fill(
     }
     content = json.dumps(about | description | {"files": files}, indent=1, allow_nan=False) + "\n"
     (draft / DESCRIPTION).write_bytes(content.encode())
-    (draft / SEAL).write_bytes(_seal(content.encode()))
+    seal = _seal(content.encode())
+    (draft / SEAL).write_bytes(seal)
+    if key is not None:
+        (draft / SIGNATURE).write_bytes(key.sign(seal))
     for each in draft.iterdir():
         _to_disk(each)
     _to_disk(draft)
 
 
 def _seal(description: bytes | bytearray) -> bytes:
-    """The line by which `sha256sum --check` verifies `release.json`."""
+    """The line by which `sha256sum --check` checks `release.json`."""
     return f"{hashlib.sha256(description).hexdigest()}  {DESCRIPTION}\n".encode()
 
 
@@ -293,7 +329,7 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), str(other))
 
 
-def _read(path: Path) -> StoredRelease:
+def _read(path: Path, key: PublicKey | None) -> StoredRelease:
     if not path.is_dir() or not os.path.lexists(path / DESCRIPTION):
         raise ReleaseError(
             f"{path} must be the folder of a release, with {DESCRIPTION} in it: check the path."
@@ -302,16 +338,18 @@ def _read(path: Path) -> StoredRelease:
     content = _content(path, DESCRIPTION, _MOST_DESCRIPTION)
     if seal != _seal(content):
         raise DamagedReleaseError(f"{DESCRIPTION} does not match its checksum in {SEAL}")
+    if key is not None:
+        _check_signature(path, seal, key)
     description = parse(content)
     check_written(description)
     files = description["files"]
     check_files(files, INTEGERS)
     for name in files:
-        _verify(path, name, files[name])
+        _check(path, name, files[name])
     integers = _integers(_content(path, INTEGERS, files[INTEGERS]["bytes"]))
     release = rebuild(description, integers)
     names = description["column_names"]
-    own = {*files, DESCRIPTION, SEAL}
+    own = {*files, DESCRIPTION, SEAL, SIGNATURE}
     return StoredRelease(
         release=release,
         column_names=None if names is None else tuple(names),
@@ -320,10 +358,24 @@ def _read(path: Path) -> StoredRelease:
         files=tuple(files),
         unlisted=tuple(sorted(each.name for each in path.iterdir() if each.name not in own)),
         description=description,
+        signed=os.path.lexists(path / SIGNATURE),
+        verified=key is not None,
     )
 
 
-def _verify(path: Path, name: str, about: Mapping[str, Any]) -> None:
+def _check_signature(path: Path, seal: bytearray, key: PublicKey) -> None:
+    if not os.path.lexists(path / SIGNATURE):
+        raise SignatureError(
+            f"it is not signed, {SIGNATURE} is missing. Ask the sender for a signed release"
+        )
+    try:
+        signature = _content(path, SIGNATURE, SIGNATURE_BYTES)
+    except DamagedReleaseError as error:
+        raise SignatureError(f"its signature is damaged, {error}") from None
+    key.check(seal, signature)
+
+
+def _check(path: Path, name: str, about: Mapping[str, Any]) -> None:
     with _opened(path, name) as (descriptor, size):
         if size != about["bytes"]:
             raise DamagedReleaseError(f"{name} has {size:,} bytes instead of {about['bytes']:,}")

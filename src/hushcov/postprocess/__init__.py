@@ -1,7 +1,7 @@
 """What can be done with a release without touching records: nothing here costs privacy."""
 
 from hushcov.postprocess.components import sparse_components
-from hushcov.postprocess.correlations import released_correlations
+from hushcov.postprocess.correlations import is_noise, released_correlations
 from hushcov.postprocess.intervals import (
     detection_deviation,
     normal_interval,
@@ -29,6 +29,7 @@ __all__ = [
     "adaptive_lasso_threshold",
     "detection_deviation",
     "hard_threshold",
+    "is_noise",
     "is_sparse",
     "multiply_outer",
     "normal_interval",

@@ -40,7 +40,9 @@ def thresholded_interval(
 
     Showing only large estimates favours those that noise made larger. The interval is therefore
     the set of true values for which the estimate is not extreme among normal estimates beyond
-    the threshold: it covers with probability `level` given that the entry is shown.
+    the threshold: it covers with probability `level` given that the entry is shown. An estimate
+    within a few hundredths of a standard deviation of the threshold lies outside its interval,
+    which then is closer to zero.
     """
     size, sign = np.abs(estimate), np.sign(estimate)
     tail = (1 - level) / 2

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.exceptions import DataError
-from hushcov.postprocess import Matrix, is_sparse
+from hushcov.postprocess import Matrix, is_noise, is_sparse
 from hushcov.report.backend import caption, new_figure
 
 if TYPE_CHECKING:
@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 
 _COLOURS = "RdBu_r"  # white is zero; red and blue also differ for colour-blind readers
+_NOISE_COLOUR = "0.55"  # a grey
 _MOST_CELLS = 400  # cells a panel can show side by side
 _CAPTION_WIDTH = 90
 
 
 def release_heatmap(correlation: Matrix) -> Figure:
-    """Return a figure of released correlations, with a caption that says what to see."""
+    """Return a figure of released correlations, with a caption that says what to see.
+
+    Noise, which is a correlation beyond 1 or none at all (NaN), is grey.
+    """
     check_square(correlation)
     figure = new_figure(7, 7.4)
     axes = figure.subplots()
-    image = panel(axes, _condensed(correlation), colour_limit(correlation), "Released correlations")
+    cells = _condensed(correlation)
+    cells[is_noise(cells)] = np.nan
+    image = panel(axes, cells, min(1.0, colour_limit(correlation)), "Released correlations")
     d = correlation.shape[0]
     image.set_extent((-0.5, d - 0.5, d - 0.5, -0.5))  # features are counted from 0
     axes.set_xlabel("feature")
@@ -51,18 +57,26 @@ def write_release_heatmap(path: str | Path, correlation: Matrix) -> Path:
 def describe_release(correlation: Matrix) -> str:
     """Say what the figure of a release shows, from the matrix itself."""
     d = correlation.shape[0]
-    strips = _strips(correlation)
-    pairs = sum(int(np.count_nonzero(np.triu(strip, start + 1))) for start, strip in strips)
+    pairs = drowned = 0
+    for start, strip in _strips(correlation):
+        above = np.triu(strip, start + 1)
+        pairs += int(np.count_nonzero(above))
+        drowned += int(np.count_nonzero(is_noise(above)))
     candidates = d * (d - 1) // 2
     if pairs == 0:
         return "What to see: no pair of features is shown as related; the diagonal stands alone."
     width = _cell_width(d)
-    noise = " Nothing is zero, so that pale colours may be noise." if pairs == candidates else ""
+    pale = " Nothing is zero, so that pale colours may be noise." if pairs == candidates else ""
+    grey = (
+        f" Grey ones, {drowned:,}, are noise: beyond 1, or without a positive variance."
+        if drowned
+        else ""
+    )
     dots = f" A dot shows the largest of {width} x {width} entries." if width > 1 else ""
     return (
         f"What to see: {pairs:,} of {candidates:,} pairs of features are coloured. Red ones vary "
         "together, blue ones in opposite directions, the stronger the darker; white is exactly "
-        f"zero. The diagonal is each feature with itself.{noise}{dots}"
+        f"zero. The diagonal is each feature with itself.{pale}{grey}{dots}"
     )
 
 
@@ -71,11 +85,14 @@ def colour_limit(*correlations: Matrix) -> float:
 
     The diagonal may pass it: on a scale made for it, other correlations would all be pale.
     """
-    diagonal = max(float(np.abs(matrix.diagonal()).max(initial=0.0)) for matrix in correlations)
+    diagonal = 0.0
+    for matrix in correlations:
+        sizes = np.abs(matrix.diagonal())
+        diagonal = max(diagonal, float(sizes[np.isfinite(sizes)].max(initial=0.0)))
     apart = 0.0
     for matrix in correlations:
         for start, strip in _strips(matrix):
-            sizes = np.abs(strip)
+            sizes = np.where(is_noise(strip), 0.0, np.abs(strip))
             np.fill_diagonal(sizes[:, start:], 0.0)
             apart = max(apart, float(sizes.max()))
     largest = max(diagonal, apart)
@@ -83,7 +100,8 @@ def colour_limit(*correlations: Matrix) -> float:
 
 
 def panel(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImage:
-    """Draw a matrix; white is zero."""
+    """Draw a matrix; white is zero, and NaN is grey."""
+    axes.set_facecolor(_NOISE_COLOUR)  # seen where there is no value
     image = axes.imshow(matrix, cmap=_COLOURS, vmin=-limit, vmax=limit, interpolation="nearest")
     axes.set_title(title, fontsize=11)
     return image
@@ -92,7 +110,8 @@ def panel(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImage
 def colour_bar(image: AxesImage, axes: list[Axes], *, shrink: float) -> None:
     """Put a colour bar below `axes`; pointed ends say that some values pass the scale."""
     values, top = image.get_array(), image.get_clim()[1]
-    extend = "both" if values is not None and np.abs(values).max() > top else "neither"
+    largest = 0.0 if values is None else np.abs(np.ma.filled(values, 0.0)).max()
+    extend = "both" if largest > top else "neither"
     bar = axes[0].figure.colorbar(
         image,
         ax=axes,
@@ -134,6 +153,6 @@ def _condensed(matrix: Matrix) -> FloatArray:
         padded = np.zeros((width, cells * width))
         padded[: len(strip), :d] = strip
         squares = padded.reshape(width, cells, width).swapaxes(0, 1).reshape(cells, -1)
-        largest = np.abs(squares).argmax(axis=1)
+        largest = np.nan_to_num(np.abs(squares), nan=np.inf).argmax(axis=1)  # none counts as most
         condensed[start // width] = squares[np.arange(cells), largest]
     return condensed

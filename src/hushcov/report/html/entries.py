@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from hushcov.report.html.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, Findings
+from hushcov.postprocess import is_noise
+from hushcov.report.html.findings import (
+    BEYOND,
+    KEPT,
+    LEVEL,
+    NOISE,
+    SELECTED,
+    STRONGEST,
+    Findings,
+    correlation_text,
+)
 from hushcov.report.html.markup import Markup, counted, figure, join, number, short, table, tag
 from hushcov.report.html.parts import COMPLETE, spent_before
 from hushcov.report.html.plot import Axis, picture, text
@@ -13,6 +25,8 @@ from hushcov.report.html.subject import Subject
 _DRAWN, _LISTED, _MOST_LISTED = 15, 20, 200
 _WIDTH, _LEFT, _ROW, _TOP = 440, 176, 24, 30
 _SHORT = 12  # characters of a name in the picture
+_FARTHEST = 1.5  # correlation that the picture reaches where noise puts some beyond 1
+_OUTSIDE = "*"  # marks an estimate outside its interval
 
 
 def entries_section(subject: Subject, findings: Findings) -> Markup:
@@ -54,7 +68,10 @@ def found_words(subject: Subject, findings: Findings) -> str:
 
 
 def _remarks(subject: Subject, findings: Findings) -> str:
+    noise = findings.noise(findings.found.at(slice(0, _MOST_LISTED))).any()
+    drowned = f"Noise is {NOISE}: noise is as large there as what it was added to. "
     strongest = "The strongest of many estimates tend to be too strong."
+    strongest = drowned * bool(noise) + strongest
     if findings.intervals is None:
         return f"No intervals: this mechanism has no single noise level. {strongest}"
     passed = ", given that the pair passed the threshold" if findings.threshold > 0 else ""
@@ -69,8 +86,20 @@ def _remarks(subject: Subject, findings: Findings) -> str:
     return (
         f"An interval counts privacy noise and sampling error (as for normal records), and covers "
         f"the true covariance with probability {100 * LEVEL:g} %{passed}. What bounding the "
-        "records takes off large values is not counted; with few features and high correlations, "
-        f"coverage is a few percent lower.{complete} {strongest}"
+        "records takes off large values is not counted: with few features and high correlations, "
+        "coverage is a few percent lower, and for skewed columns or columns of mostly zeros it "
+        f"can be far lower.{complete}{_outside(findings)} {strongest}"
+    )
+
+
+def _outside(findings: Findings) -> str:
+    """Why some estimates lie outside their own intervals, if there are such."""
+    if not findings.outside.any():
+        return ""
+    return (
+        f" {_OUTSIDE} An estimate outside its interval barely passed the threshold, which favours "
+        "those that noise made larger, or was moved when the matrix was made positive "
+        "semidefinite. Believe the interval."
     )
 
 
@@ -85,10 +114,11 @@ def interval(findings: Findings, place: int) -> tuple[float, float] | None:
 def _table(subject: Subject, findings: Findings, places: range, caption: str) -> Markup:
     rows = []
     found, unit, scale = findings.found, findings.unit, findings.scale
+    correlation, outside = findings.correlation, findings.outside
     for place in places:
         i, j = int(found.rows[place]), int(found.columns[place])
         covariance = float(found.values[place]) * (unit[i] * unit[j])
-        row = [_link(subject, i, j), number(float(findings.correlation[place]))]
+        row = [_link(subject, i, j), correlation_text(float(correlation[place]))]
         row.append(number(covariance))
         if findings.intervals is not None:
             ends = interval(findings, place)
@@ -97,6 +127,7 @@ def _table(subject: Subject, findings: Findings, places: range, caption: str) ->
                 "\N{EN DASH}"
                 if ends is None
                 else f"{number(ends[0] * size)} to {number(ends[1] * size)}"
+                + _OUTSIDE * bool(outside[place])
             )
         rows.append(row)
     head = ["features", "correlation", "covariance"]
@@ -131,26 +162,30 @@ def _forest(subject: Subject, findings: Findings) -> Markup:
         text(middle, bottom + 34, "correlation (no unit)", anchor="middle", class_="label")
     )
     drawn.append(text(4, 14, "pair of features", class_="label"))
+    noise = findings.noise(findings.found.at(slice(0, shown))).any()
+    beyond = " An empty dot is beyond 1, where only noise puts it." if noise else ""
     caption = (
         "What to see: the dot is the released correlation, the line its "
         f"{100 * LEVEL:g} % interval. A line that crosses zero says that even the sign is not "
-        f"certain. Shown: the {counted(shown, 'strongest pair')}."
+        f"certain.{beyond} Shown: the {counted(shown, 'strongest pair')}."
     )
     label = "Correlations of the strongest pairs with their intervals"
     return figure(picture(_WIDTH, height, label, *drawn), caption)
 
 
 def _reach(findings: Findings, shown: int) -> Axis:
-    """An axis that holds zero and all that is drawn, within -1 and 1."""
+    """An axis that holds zero and all that is drawn, within -1 and 1 but for noise."""
     low, high = 0.0, 0.0
+    noise = findings.noise(findings.found.at(slice(0, shown))).any()
+    end = _FARTHEST if noise else 1.0
     for place in range(shown):
         i, j = int(findings.found.rows[place]), int(findings.found.columns[place])
         size = float(findings.deviation[i] * findings.deviation[j])
         ends = interval(findings, place) or (0.0, 0.0)
-        values = (float(findings.correlation[place]), ends[0] / size, ends[1] / size)
+        values = (float(findings.found.values[place]), ends[0] / size, ends[1] / size)
         low, high = min(low, *values), max(high, *values)
     room = 0.04 * (high - low)
-    return Axis(max(-1.0, low - room), min(1.0, high + room), _LEFT, _WIDTH - 14)
+    return Axis(max(-end, low - room), min(end, high + room), _LEFT, _WIDTH - 14)
 
 
 def _whisker(
@@ -162,7 +197,10 @@ def _whisker(
     names = [subject.names[each] for each in pair]
     label = " \N{MULTIPLICATION SIGN} ".join(short(name, _SHORT) for name in names)
     parts = [text(_LEFT - 12, y + 4, label, anchor="end")]
-    said = f"{names[0]} \N{MULTIPLICATION SIGN} {names[1]}: {number(value)}"
+    said = f"{names[0]} \N{MULTIPLICATION SIGN} {names[1]}: {correlation_text(value)}"
+    if math.isnan(value):
+        parts.append(text(_LEFT, y + 4, "none: noise"))
+        return tag("g", tag("title", said), *parts)
     ends = interval(findings, place)
     if ends is not None:
         size = float(findings.deviation[i] * findings.deviation[j])
@@ -170,5 +208,6 @@ def _whisker(
         ends_drawn = f"M{low:.1f} {y - 5}v10M{high:.1f} {y - 5}v10M{low:.1f} {y}H{high:.1f}"
         parts.append(tag("path", d=ends_drawn, class_="whisker"))
         said += f", from {number(ends[0] / size)} to {number(ends[1] / size)}"
-    parts.append(tag("circle", cx=x.at(value), cy=y, r=3.5, class_="dot"))
+    kind = "dot noise" if is_noise(np.array(value)) else "dot"
+    parts.append(tag("circle", cx=x.at(value), cy=y, r=3.5, class_=kind))
     return tag("g", tag("title", said), *parts)

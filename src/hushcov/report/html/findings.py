@@ -13,6 +13,7 @@ from hushcov.mechanisms import Release
 from hushcov.postprocess import (
     Matrix,
     detection_deviation,
+    is_noise,
     is_sparse,
     normal_interval,
     sampling_sd,
@@ -21,6 +22,7 @@ from hushcov.postprocess import (
     universal_threshold,
     values_at,
 )
+from hushcov.report.html.markup import number
 from hushcov.report.html.pairs import Pairs, Scan, ordered, pairs_at, scan
 from hushcov.report.html.subject import Subject, positive
 
@@ -31,11 +33,10 @@ LEVEL = 0.95
 MOST_PAIRS = 600_000  # in the heat map
 MOST_INTERVALS = 20_000
 _UNTHRESHOLDED = 2  # pairs for each feature taken for found where nothing says which are noise
-# No standard deviation is taken to be below this share of the feature's scale: a released variance
-# may be noise alone.
-_LEAST_DEVIATION = 0.25
 _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
 
+#: What makes a correlation noise.
+NOISE = "a correlation beyond 1, or none because a variance is not positive"
 #: How pairs came to count as found.
 KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
 
@@ -44,9 +45,10 @@ KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
 class Findings:
     """The estimate, and what stands out in it.
 
-    `unit` holds the standard deviation of each feature, as it was released. Values of `shown` and
-    of `found`, the strongest first, are entries over those of their features, and may pass 1 by
-    noise. The intervals are those of the first pairs in `found`, and of the variances, in units of
+    `unit` holds the standard deviation of each feature, as it was released; that of a feature in
+    `lost`, whose released variance is not positive, is its scale. Values of `shown` and of `found`,
+    the strongest first, are entries over those of their features; noise may put them beyond 1.
+    The intervals are those of the first pairs in `found`, and of the variances, in units of
     the scales; NaN where there is none. `threshold`, in the same units, is what a found pair had to
     exceed.
     """
@@ -54,6 +56,7 @@ class Findings:
     matrix: Matrix
     scale: FloatArray
     unit: FloatArray
+    lost: npt.NDArray[np.bool_]
     shown: Scan
     found: Pairs
     n_found: int
@@ -66,8 +69,28 @@ class Findings:
 
     @property
     def correlation(self) -> FloatArray:
-        """Correlations of the pairs found, cut at 1."""
-        return np.clip(self.found.values, -1.0, 1.0)
+        """Correlations of the pairs found; NaN for those that have none."""
+        return self.correlations(self.found)
+
+    def correlations(self, pairs: Pairs) -> FloatArray:
+        """Values of pairs, NaN where a variance is not positive."""
+        lost = self.lost[pairs.rows] | self.lost[pairs.columns]
+        return np.where(lost, np.nan, pairs.values)
+
+    def noise(self, pairs: Pairs) -> npt.NDArray[np.bool_]:
+        """Which of the pairs are noise: beyond 1, or without a correlation."""
+        return is_noise(self.correlations(pairs))
+
+    @property
+    def outside(self) -> npt.NDArray[np.bool_]:
+        """Which of the pairs that have an interval lie outside it."""
+        if self.intervals is None:
+            return np.zeros(len(self.found), dtype=bool)
+        found = self.found.at(slice(0, self.intervals.shape[1]))
+        values = found.values * (self.deviation[found.rows] * self.deviation[found.columns])
+        room = 1e-9 * np.abs(values)  # rounding
+        low, high = self.intervals
+        return np.asarray((values < low - room) | (values > high + room))
 
     @property
     def deviation(self) -> FloatArray:
@@ -78,6 +101,13 @@ class Findings:
     def factors(self) -> FloatArray:
         """What brings every feature to standard deviation 1; 0 for those that do not vary."""
         return ratio(np.ones_like(self.unit), self.unit)
+
+
+def correlation_text(value: float, digits: int = 3) -> str:
+    """A correlation, said to be noise if it is beyond 1, or if there is none."""
+    if np.isnan(value):
+        return "none: noise"
+    return number(value, digits) + (": noise" if is_noise(np.array(value)) else "")
 
 
 def ratio(values: FloatArray, by: FloatArray) -> FloatArray:
@@ -101,7 +131,8 @@ def find(
     scale = np.ones(release.n_features) if release.feature_scale is None else release.feature_scale
     rule, threshold = _rule(subject)
     matrix = _estimate(release, covariance, scale, threshold if rule == KEPT else 0.0)
-    unit = _unit(matrix.diagonal(), scale, subject)
+    variances = matrix.diagonal()
+    unit = _unit(variances, scale, subject)
     factors = ratio(np.ones_like(unit), unit)
     shown = scan(matrix, factors, most=MOST_PAIRS)
     found, n_found = _found(subject, matrix, factors, rule, threshold)
@@ -118,6 +149,7 @@ def find(
         matrix=matrix,
         scale=scale,
         unit=unit,
+        lost=(unit > 0) & ~(variances > 0),
         shown=shown,
         found=found,
         n_found=n_found,
@@ -172,10 +204,10 @@ def _estimate(
 
 
 def _unit(variances: FloatArray, scale: FloatArray, subject: Subject) -> FloatArray:
-    """Released standard deviations, none of them far below the scale of its feature."""
+    """Released standard deviations, and scales where noise left no positive variance."""
     known = subject.release.feature_scale is not None
-    usual = scale if known else np.full_like(scale, subject.real("scale") or 0.0)
-    return np.asarray(np.sqrt(np.maximum(variances, (_LEAST_DEVIATION * usual) ** 2)))
+    usual = scale if known else np.full_like(scale, subject.real("scale") or 1.0)
+    return np.where(variances > 0, np.sqrt(np.maximum(variances, 0.0)), usual)
 
 
 def _found(

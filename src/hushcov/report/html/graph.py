@@ -7,9 +7,10 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.report.html.findings import Findings
+from hushcov.postprocess import is_noise
+from hushcov.report.html.findings import NOISE, Findings, correlation_text
 from hushcov.report.html.layout import layout
-from hushcov.report.html.markup import Markup, counted, figure, join, number, short, tag
+from hushcov.report.html.markup import Markup, counted, figure, join, short, tag
 from hushcov.report.html.plot import picture, text
 from hushcov.report.html.subject import Subject
 
@@ -60,15 +61,16 @@ def _edge(
 ) -> Markup:
     (x1, y1), (x2, y2) = ends.tolist()
     names = " \N{MULTIPLICATION SIGN} ".join(subject.names[node] for node in pair)
+    noise = bool(is_noise(np.array(value)))
     return tag(
         "line",
-        tag("title", f"{names}: correlation {number(value)}"),
+        tag("title", f"{names}: correlation {correlation_text(value)}"),
         x1=x1,
         y1=y1,
         x2=x2,
         y2=y2,
-        stroke_width=1.0 + 5.0 * abs(value),
-        class_="edge " + ("negative" if value < 0 else "positive"),
+        stroke_width=2.0 if noise else 1.0 + 5.0 * abs(value),
+        class_="edge " + ("noise" if noise else "negative" if value < 0 else "positive"),
         data_ends=f"{pair[0]} {pair[1]}",
     )
 
@@ -93,12 +95,14 @@ def _caption(subject: Subject, findings: Findings, nodes: int, drawn: int) -> st
         if left_out
         else ""
     )
+    noise = findings.noise(findings.found.at(slice(0, drawn))).any()
+    drowned = f" A dotted grey line is noise: {NOISE}." if noise else ""
     alone = subject.n_features - len(set(findings.found.rows) | set(findings.found.columns))
     single = f" {counted(alone, 'feature')} without a pair: not drawn." if alone else ""
     return (
         f"What to see: {counted(nodes, 'feature')} and how they go together. A solid line joins "
         "two that vary together, a dashed one two that vary in opposite directions; the thicker, "
-        f"the stronger. Lengths mean nothing.{rest}{single}"
+        f"the stronger. Lengths mean nothing.{drowned}{rest}{single}"
     )
 
 
@@ -130,7 +134,7 @@ def _partners(subject: Subject, node: int, partners: list[tuple[int, float]]) ->
         parts += [
             ", " if place else " ",
             tag("bdi", subject.names[other]),
-            f" ({number(value, 2)})",
+            f" ({correlation_text(value, 2)})",
         ]
     more = len(partners) - len(shown)
     return tag(

@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from hushcov.report.html.entries import found_words
-from hushcov.report.html.findings import STRONGEST, Findings
-from hushcov.report.html.markup import Markup, data_block, figure, join, number, tag
+from hushcov.report.html.findings import NOISE, STRONGEST, Findings
+from hushcov.report.html.markup import Markup, counted, data_block, figure, join, number, tag
 from hushcov.report.html.subject import Subject
 
 _LARGEST_FLOAT = 1e30  # far from where floats of 32 bits end
@@ -89,14 +89,17 @@ def _caption(subject: Subject, findings: Findings) -> str:
         if shown.cutoff is not None
         else ""
     )
+    noise = int(np.count_nonzero(findings.noise(shown.pairs)))
+    drowned = f" Grey cells with a question mark are noise, {counted(noise, 'pair')}: {NOISE}."
     everywhere = shown.total > _MOST_MIXED * subject.candidates and findings.rule == STRONGEST
     pale = " Pale cells may be noise." if everywhere or not findings.thresholded else ""
-    counted = "" if subject.named else " Features are counted from 0."
+    from_zero = "" if subject.named else " Features are counted from 0."
     return (
         "What to see: each cell is a pair of features. Red (and +) ones vary together, blue (and "
         "\N{MINUS SIGN}) ones in opposite directions, the stronger the deeper; an empty cell is "
         "zero. The grey diagonal is each feature with itself. Seen from far, a cell shows the "
-        f"strongest of many pairs.{nothing}{left_out}{pale if len(shown.pairs) else ''}{counted}"
+        f"strongest of many pairs.{nothing}{left_out}{pale if len(shown.pairs) else ''}"
+        f"{drowned if noise else ''}{from_zero}"
     )
 
 
@@ -107,7 +110,7 @@ def heat_data(subject: Subject, findings: Findings, together: Array | None) -> d
     narrow = d <= 2**16
     starts = np.searchsorted(pairs.rows, np.arange(d + 1))
     noise = subject.release.noise_sd
-    strongest = np.abs(np.clip(pairs.values, -1, 1)).max(initial=0.0)
+    strongest = np.abs(pairs.values[~findings.noise(pairs)]).max(initial=0.0)
     return {
         "features": d,
         "names": list(subject.names) if subject.named else None,
@@ -115,7 +118,7 @@ def heat_data(subject: Subject, findings: Findings, together: Array | None) -> d
         "starts": _text(starts, "<u4"),
         "columns": _text(pairs.columns, "<u2" if narrow else "<u4"),
         "values": _text(_bounded(pairs.values), "<f4"),
-        "limit": float(strongest or 1.0),
+        "limit": min(1.0, float(strongest or 1.0)),
         "cutoff": findings.shown.cutoff,
         "units": _text(findings.unit, "<f8"),
         "scales": _text(findings.scale, "<f8"),

@@ -97,6 +97,23 @@ function name(position) {
   return data.names ? data.names[feature] : String(feature);
 }
 
+// A correlation beyond 1, or a variance that is not positive: noise drowns the truth there.
+const BEYOND = 1 + 1e-6; // values have 32 bits
+
+function isNoise(i, j, value) {
+  return Math.abs(value) > BEYOND || !hasCorrelation(i, j);
+}
+
+function hasCorrelation(i, j) {
+  return data.variances[i] > 0 && data.variances[j] > 0;
+}
+
+function correlationLine(i, j, value) {
+  if (!hasCorrelation(i, j)) return "no correlation: a variance is not positive, which is noise";
+  if (isNoise(i, j, value)) return `correlation ${number(value)}: beyond 1, where only noise puts it`;
+  return `correlation ${number(value)}`;
+}
+
 // What is known of a cell: a title, and lines of facts.
 function about(row, column) {
   const i = data.feature[row];
@@ -109,16 +126,18 @@ function about(row, column) {
     return [title, `not in this page: weaker than ${number(data.cutoff, 2)}, or zero`];
   }
   const unit = data.units[i] * data.units[j];
-  const correlation = Math.max(-1, Math.min(1, value));
-  const lines = [`correlation ${number(correlation)}`, `covariance ${number(value * unit)}`];
+  const lines = [correlationLine(i, j, value), `covariance ${number(value * unit)}`];
   const at = data.rank.get(pairKey(data, i, j));
-  if (at !== undefined && data.found.ends) lines.push(...interval(data.found.ends, at, unit));
+  if (at !== undefined && data.found.ends) {
+    lines.push(...interval(data.found.ends, at, unit, value));
+  }
   return [title, ...lines, ...noise(0, data.scales[i] * data.scales[j])];
 }
 
 function aboutVariance(row, feature) {
   const variance = data.variances[feature];
-  const lines = [`${name(row)} with itself`, `variance ${number(variance)}`];
+  const noisy = variance < 0 ? ": negative, which is noise" : "";
+  const lines = [`${name(row)} with itself`, `variance ${number(variance)}${noisy}`];
   if (variance > 0) lines.push(`standard deviation ${number(Math.sqrt(variance))}`);
   const unit = data.units[feature] ** 2;
   if (data.varianceEnds) lines.push(...interval(data.varianceEnds, feature, unit));
@@ -130,8 +149,10 @@ function noise(kind, unit) {
   return data.noise ? [`noise ${number(data.noise[kind] * unit, 2)} (standard deviation)`] : [];
 }
 
-function interval(ends, at, unit) {
+// An estimate may lie outside its own interval: the section on the largest ones says why.
+function interval(ends, at, unit, value) {
   const [low, high] = ends.map((end) => end[at]);
   if (Number.isNaN(low) || Number.isNaN(high)) return [];
-  return [`95 % interval ${number(low * unit)} to ${number(high * unit)}`];
+  const outside = value < low || value > high ? ", without the estimate" : "";
+  return [`95 % interval ${number(low * unit)} to ${number(high * unit)}${outside}`];
 }

@@ -25,6 +25,7 @@ function colours() {
     positive: parts("positive"),
     negative: parts("negative"),
     diagonal: parts("diagonal"),
+    noise: parts("noise"),
   };
 }
 
@@ -32,6 +33,10 @@ function mixed(palette, value) {
   const share = Math.min(1, Math.abs(value) / data.limit) ** FAINT;
   const end = value < 0 ? palette.negative : palette.positive;
   return palette.zero.map((from, channel) => Math.round(from + share * (end[channel] - from)));
+}
+
+function colourOf(palette, value, noise) {
+  return noise ? palette.noise : mixed(palette, value);
 }
 
 function draw() {
@@ -63,27 +68,31 @@ function bins() {
   return view.size * DOT <= plot.size ? view.size : Math.max(1, Math.floor(plot.size / DOT));
 }
 
+// The strongest value of each cell, and which of these are noise.
 function strongest(n) {
   const { starts, columns, values } = data.rows;
   const best = new Float32Array(n * n);
+  const noisy = new Uint8Array(n * n);
   for (let row = view.row; row < view.row + view.size; row += 1) {
     const y = Math.floor(((row - view.row) * n) / view.size);
     for (let at = starts[row]; at < starts[row + 1]; at += 1) {
       const offset = columns[at] - view.column;
       if (offset < 0 || offset >= view.size) continue;
       const cell = y * n + Math.floor((offset * n) / view.size);
-      if (Math.abs(values[at]) > Math.abs(best[cell])) best[cell] = values[at];
+      if (Math.abs(values[at]) <= Math.abs(best[cell])) continue;
+      best[cell] = values[at];
+      noisy[cell] = isNoise(data.feature[row], data.feature[columns[at]], values[at]);
     }
   }
-  return best;
+  return { best, noisy };
 }
 
 function drawCells(palette) {
   const n = bins();
-  const best = strongest(n);
+  const { best, noisy } = strongest(n);
   const image = new ImageData(n, n);
   for (let cell = 0; cell < n * n; cell += 1) {
-    const colour = best[cell] === 0 ? palette.zero : mixed(palette, best[cell]);
+    const colour = best[cell] === 0 ? palette.zero : colourOf(palette, best[cell], noisy[cell]);
     image.data.set([...colour, 255], 4 * cell);
   }
   for (let row = view.row; row < view.row + view.size; row += 1) {
@@ -100,21 +109,22 @@ function drawCells(palette) {
   context.drawImage(small, plot.left, plot.top, plot.size, plot.size);
   context.strokeStyle = palette.line;
   context.strokeRect(plot.left, plot.top, plot.size, plot.size);
-  if (n === view.size) drawValues(palette, best, n);
+  if (n === view.size) drawValues(palette, best, noisy, n);
 }
 
 // A sign in each cell, or its value: colour is not the only thing that tells.
-function drawValues(palette, best, n) {
+function drawValues(palette, best, noisy, n) {
   const side = plot.size / n;
   if (side < SIGNED) return;
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.font = side < WRITTEN ? `${Math.min(14, side)}px system-ui` : "12px system-ui";
   for (let cell = 0; cell < n * n; cell += 1) {
-    const value = Math.max(-1, Math.min(1, best[cell]));
+    const value = best[cell];
     if (value === 0) continue;
-    const text = side >= WRITTEN ? number(value, 2) : value < 0 ? "\u2212" : "+";
-    const [red, green, blue] = mixed(palette, value);
+    const written = side >= WRITTEN ? number(value, 2) : value < 0 ? "\u2212" : "+";
+    const text = noisy[cell] ? "?" : written;
+    const [red, green, blue] = colourOf(palette, value, noisy[cell]);
     context.fillStyle = 0.3 * red + 0.6 * green + 0.1 * blue > 140 ? "#111417" : "#ffffff";
     const [row, column] = [Math.floor(cell / n), cell % n];
     context.fillText(text, plot.left + (column + 0.5) * side, plot.top + (row + 0.5) * side);

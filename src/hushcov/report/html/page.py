@@ -194,6 +194,12 @@ def _summary(subject: Subject, findings: Findings, found: Outlook | None) -> Mar
         ),
         ("Found", _found(subject, findings)),
     ]
+    negative = int(np.count_nonzero(findings.matrix.diagonal() < 0))
+    if negative:
+        words = (
+            f"{negative:,} of {counted(subject.n_features, 'variance')} came out negative: noise"
+        )
+        rows.append(("Variances", words))
     noise, n = subject.release.noise_sd, subject.n_records
     if noise is not None and n is not None:
         rows.append(

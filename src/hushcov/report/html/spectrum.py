@@ -30,6 +30,7 @@ _LARGEST, _SMALLEST = 30, 10  # eigenvalues that are looked for where there are 
 _STEPS = 60
 _PRECISE = 0.001  # of an eigenvalue, as a share of the largest
 _LISTED = 10
+_LARGEST_FACTOR = 1e150  # of variances; products of two stay in the range of doubles
 _WIDTH, _HEIGHT = 420, 320
 _PLOT = (52, 400, 268, 34)  # left, right, bottom, top
 
@@ -51,7 +52,8 @@ class Spectrum:
 def spectrum(findings: Findings) -> Spectrum | None:
     """Eigenvalues of the estimate in units of released standard deviations; None if they fail."""
     d, matrix, factors = len(findings.scale), findings.matrix, findings.factors
-    if not np.isfinite(factors).all() or not _finite(matrix, factors):
+    # A variance of nearly nothing, which is noise, may leave the range of doubles.
+    if not (np.square(factors) < _LARGEST_FACTOR).all() or not _finite(matrix, factors):
         return None
     if not len(findings.shown.pairs):
         return Spectrum(np.sort(matrix.diagonal() * factors**2)[::-1], np.empty(0), d)

@@ -1,0 +1,91 @@
+"""`fit --sign` and `show --verify`: keys are checked first, and what is said of a signature."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from hushcov.cli.keys import PASSPHRASE
+
+BUDGET = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 1, "--mechanism", "gaussian")
+FIT = ("fit", "x.npy", *BUDGET, "--feature-scale", 1, "-o", "out")
+PEM = serialization.Encoding.PEM
+
+
+@pytest.fixture
+def keys(run):
+    """Files of keys in the empty folder where commands run."""
+    for name in ("key", "other"):
+        key = ed25519.Ed25519PrivateKey.generate()
+        for file, lock in (
+            (f"{name}.pem", serialization.NoEncryption()),
+            (f"{name}.locked", serialization.BestAvailableEncryption(b"a secret")),
+        ):
+            content = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, lock)
+            Path(file).write_bytes(content)
+        form = serialization.PublicFormat.SubjectPublicKeyInfo
+        Path(f"{name}.pub").write_bytes(key.public_key().public_bytes(PEM, form))
+    np.save("x.npy", np.random.default_rng(0).standard_normal((2_000, 2)))
+
+
+def said(result) -> str:
+    return " ".join(result.stdout.split())
+
+
+@pytest.mark.usefixtures("keys")
+def test_signed_and_checked(run, refused):
+    result = run(*FIT, "--sign", "key.pem")
+    assert result.exit_code == 0, result.output
+    assert "release.sig the signature of all files" in said(result)
+    text = said(run("show", "out"))
+    assert "signature signed, not checked: pass --verify KEY.pub" in text
+    assert "not part of it" not in text
+    text = said(run("show", "out", "--verify", "key.pub"))
+    assert "signature valid: made by the private half of the key given" in text
+    found = json.loads(run("show", "out", "--verify", "key.pub", "--json").stdout)
+    assert (found["undamaged"], found["signature"]) == (True, "valid")
+    assert json.loads(run("show", "out", "--json").stdout)["signature"] == "not checked"
+    words = refused(1, "show", "out", "--verify", "other.pub")
+    assert "out cannot be trusted: its signature was not made by this key" in words
+    Path("out/release.sig").unlink()
+    assert "it is not signed" in refused(1, "show", "out", "--verify", "key.pub")
+    refused(2, "show", "out", "--verify", "key.pem")
+    refused(2, "show", "out", "--verify", "nowhere")
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_key_that_cannot_sign_costs_nothing(run, refused, monkeypatch):
+    monkeypatch.delenv(PASSPHRASE, raising=False)
+    assert run("ledger", "init", "b.db", "--dataset", "x", "--epsilon", 1, "--delta", 1e-6)
+    charged = (*FIT, "--ledger", "b.db", "--dataset", "x", "--sign")
+    for key, words in (
+        ("key.pub", "must be the PEM file of a private key"),
+        ("nowhere", "No such file"),
+        ("key.locked", PASSPHRASE),
+    ):
+        assert words in refused(2, *charged, key)
+    monkeypatch.setenv(PASSPHRASE, "wrong")
+    assert "the passphrase is wrong" in refused(2, *charged, "key.locked")
+    assert not Path("out").exists()
+    # All of the budget is still there.
+    monkeypatch.setenv(PASSPHRASE, "a secret")
+    assert run(*charged, "key.locked").exit_code == 0
+    assert run("show", "out", "--verify", "key.pub").exit_code == 0
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_terminal_is_asked_for_the_passphrase(run, monkeypatch):
+    monkeypatch.delenv(PASSPHRASE, raising=False)
+    monkeypatch.setattr("hushcov.cli.keys.at_terminal", lambda: True)
+    asked = []
+    monkeypatch.setattr(
+        "hushcov.cli.keys.click.prompt", lambda *a, **k: asked.append((a, k)) or "a secret"
+    )
+    assert run(*FIT, "--sign", "key.locked").exit_code == 0
+    assert asked[0][1]["hide_input"]
+    assert run("show", "out", "--verify", "key.pub").exit_code == 0
