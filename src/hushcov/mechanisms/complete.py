@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hushcov._validation import check_integer
 from hushcov.accounting import Gaussian, calibrate_zcdp
+from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import Progress, Records, count_complete
@@ -35,6 +36,12 @@ class CompleteParameters:
 
 def complete_parameters(inputs: ReleaseInputs) -> CompleteParameters:
     """Noise for a small share of the budget."""
+    if inputs.delta == 0:
+        raise ParameterError(
+            "drop_nulls must be left out where delta is 0: counting the complete records privately "
+            "is not pure DP. Impute beforehand, by a rule that treats each record on its own, or "
+            "use an estimator with a delta."
+        )
     rho = _SHARE * calibrate_zcdp(inputs.epsilon, inputs.delta)
     return CompleteParameters(inputs.n_records, math.ceil(1 / math.sqrt(2 * rho)))
 
