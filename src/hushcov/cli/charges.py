@@ -1,4 +1,4 @@
-"""What a release would cost in the ledger, and what it did cost where something failed afterwards."""
+"""What a release would cost in the ledger, and what it did where something failed later."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
         features: correlations, about.
     positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
     on_hopeless, on_large_delta, drop_nulls
-        As in `ScreenedCovariance`. There is a prediction, and so a hopeless case, without `row_norm`
-        and with row clipping, for `threshold` None, 0 or "universal".
+        As in `ScreenedCovariance`. There is a prediction, and so a hopeless case, where rows are
+        clipped without `row_norm`, for `threshold` None, 0 or "universal".
 
     Attributes
     ----------

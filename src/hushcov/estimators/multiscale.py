@@ -236,17 +236,18 @@ class MultiscaleCovariance(SummedCovariance):
                     "use PrivateSparseCovariance, which counts the complete records privately."
                 )
             parameters = self.public_parameters(records.n_records, records.n_features)
-            self._heed(*self._cautions(parameters))
             guarantee = self._certified(parameters)
+            self._heed(*self._cautions(parameters))
             entropy = entropy_source(self.random_state)
             with self._charged(guarantee):
                 moments = second_moments(records, grid_for(parameters))
                 return self._release(moments, parameters, entropy)
 
-    def _cautions(self, parameters: Parameters) -> tuple[Caution, ...]:
+    def _cautions(self, parameters: Parameters, *, simulated: bool = False) -> tuple[Caution, ...]:
         """What people should know before anything is spent."""
         inputs = parameters.inputs
-        found = [self._large_delta(inputs.delta, inputs.n_records)]
+        # Simulated moments protect nobody, and their release says so.
+        found = [None if simulated else self._large_delta(inputs.delta, inputs.n_records)]
         if isinstance(parameters, CalibratedParameters):
             plan = self._plan(inputs.n_records, inputs.n_features)
             found.append(hopeless_because(plan.advice) if plan.hopeless else None)
@@ -281,7 +282,7 @@ class MultiscaleCovariance(SummedCovariance):
             private = entropy.private and not simulated
             guarantee = certify(parameters, private=private, exact_statistic=simulated)
             check_moments(moments, parameters)
-            self._heed(*self._cautions(parameters))
+            self._heed(*self._cautions(parameters, simulated=simulated))
             with self._charged(guarantee):
                 return self._release(moments, parameters, entropy)
 

@@ -14,6 +14,7 @@ from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.planning import (
     MECHANISMS,
     Comparison,
+    Forecast,
     check_memory,
     compare,
     forecast,

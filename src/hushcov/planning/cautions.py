@@ -29,8 +29,9 @@ _WARNED_SHARE = 0.1  # of 1 / n, above which delta is warned of
 class Caution:
     """Words for people, and what becomes of them.
 
-    `title` says what is wrong in a few words, whatever the numbers. `error` is what a careful caller gets unless the estimator's `option` is "warn"; None where
-    nothing is refused. `insist` says how to have it all the same.
+    `title` says what is wrong in a few words, whatever the numbers. `error` is what a careful
+    caller gets unless the estimator's `option` is "warn"; None where nothing is refused. `insist`
+    says how to have it all the same.
     """
 
     title: str

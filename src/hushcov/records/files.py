@@ -21,6 +21,7 @@ from hushcov.records.formats import (
     FORMATS,
     FileSpan,
     arrow,
+    columns_with_nulls,
     count_rows,
     cut,
     read_batches,
@@ -101,6 +102,10 @@ class FileRecords(Records):
                 f"{paths[0]} and its like must hold at least one record, got none: check how they "
                 "were written."
             )
+        if not drop_nulls:  # what the files themselves say of nulls is refused before any charge
+            for path in paths:
+                for name in columns_with_nulls(path, file_format, self._names):
+                    raise _incomplete(name)
         self.gaps = drop_nulls
         if block_rows is None:
             block_rows = default_block_rows(self.n_features)
@@ -271,12 +276,16 @@ def _check_type(path: str, name: str, kind: Any) -> None:
         )
 
 
+def _incomplete(name: str) -> DataError:
+    return DataError(
+        f"records must be complete, but column {name!r} has nulls: impute them beforehand, by "
+        "a rule that treats each record on its own, or leave such records out with drop_nulls."
+    )
+
+
 def _to_numpy(name: str, column: Any, gaps: bool) -> NDArray[np.float64]:
     if column.null_count and not gaps:
-        raise DataError(
-            f"records must be complete, but column {name!r} has nulls: impute them beforehand, by "
-            "a rule that treats each record on its own, or leave such records out with drop_nulls."
-        )
+        raise _incomplete(name)
     pa = arrow()
     if column.null_count or not (
         pa.types.is_integer(column.type) or pa.types.is_floating(column.type)

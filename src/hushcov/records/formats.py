@@ -58,6 +58,20 @@ def count_rows(path: str, file_format: str) -> int:
         return int(_dataset().dataset(path, format=file_format).count_rows())
 
 
+def columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> list[str]:
+    """Columns of which the file says that they have nulls; rows are not read. Parquet says so."""
+    if file_format != "parquet":
+        return []
+    found: set[str] = set()
+    with _readable(path), _open_parquet(path) as file:
+        groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+        for chunk in (group.column(i) for group in groups for i in range(group.num_columns)):
+            about = chunk.statistics
+            if about is not None and about.has_null_count and about.null_count:
+                found.add(chunk.path_in_schema)
+    return [name for name in names if name in found]
+
+
 def read_batches(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[tuple[int, Any]]:
     """Record batches with all rows of a span, in order and few at a time in memory.
 
