@@ -45,6 +45,10 @@ class PrivacyConditionError(HushcovError, ValueError):
         self.smallest_private_n = smallest_private_n
 
 
+class HopelessError(HushcovError, ValueError):
+    """Releasing nothing is expected to be as accurate: refused before anything is charged."""
+
+
 class BudgetError(PrivacyConditionError):
     """A dataset's total privacy budget does not allow the release: nothing was charged.
 
@@ -100,7 +104,11 @@ class SeededNoiseWarning(UserWarning):
 
 
 class AccuracyWarning(UserWarning):
-    """The release is private, but releasing nothing is expected to be as accurate."""
+    """The release is private, but what is known beforehand says that it will be of little use."""
+
+
+class PrivacyWarning(UserWarning):
+    """The release keeps its promise, but the promise is weaker than it may seem."""
 
 
 class UncertifiedWarning(UserWarning):

@@ -153,6 +153,7 @@ def test_positive_semidefinite_if_asked(run, data):
     np.save("noisy.npy", np.random.default_rng(0).normal(size=(200, 10)))
     # So few records do not find their scales, and noise is in units of the scales.
     noisy = (*BUDGET, "--row-sparsity", 3, "--mechanism", "gaussian", "--feature-scale", 1)
+    noisy = (*noisy, "--force")
     for folder, options in (("plain", ()), ("psd", ("--psd",))):
         assert run("fit", "noisy.npy", *noisy, "-o", folder, *options).exit_code == 0
     plain, psd = (
@@ -181,14 +182,14 @@ def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
 
 def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
     np.save("few.npy", np.ones((5, 20)))
-    result = run("fit", "few.npy", *PUBLIC, "--json")
+    result = run("fit", "few.npy", *PUBLIC, "--json", "--force")
     assert result.exit_code == 0
     found = json.loads(result.stdout)
     assert found["hopeless"] is True
     assert found["typical_error"] >= 1
     text = _words(result.stderr)
-    assert text.count("Hopeless: with so few records the estimate is expected to be no better") == 1
-    assert "warning" not in text
+    assert text.count("WARNING: 2 pairs of records of 20 features are too few at this budget") == 1
+    assert "hushcov: warning" not in text
 
 
 @pytest.mark.parametrize(("shape", "sparsity"), [((501, 1), 1), ((801, 8), 1), ((4_000, 3), 3)])
@@ -210,10 +211,10 @@ def test_json_is_alone_on_standard_output(run, data):
     found = json.loads(result.stdout)
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "signed"),
-        "mechanism",
-        *("unit", "predicted_error", "typical_error", "detection_limit", "hopeless"),
-        *("predicted_memory_bytes", "forecasts", "nonzero_pairs", "largest_pairs", "noise_sd"),
-        *("guarantee", "parameters", "complete_records", "peak_memory_bytes"),
+        *("mechanism", "predicted_error", "typical_error", "detection_limit", "hopeless"),
+        *("warnings", "predicted_memory_bytes", "forecasts", "unit", "nonzero_pairs"),
+        *("largest_pairs", "noise_sd", "guarantee", "parameters", "complete_records"),
+        "peak_memory_bytes",
     ]
     written = _released()
     assert "What will be released" in result.stderr

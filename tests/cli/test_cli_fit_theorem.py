@@ -15,6 +15,7 @@ THEOREM = (
     *("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2),
     *("--mechanism", "theorem", "--scale", 1),
 )
+INSIST = (*THEOREM, "--allow-large-delta")  # it is far above 1 / n where the theorem holds
 ENOUGH = 60_000_000_000  # records for the theorem at d = 20, k = 2
 
 
@@ -88,7 +89,7 @@ def test_options_reach_the_mechanism(run, data):
 
 
 def test_release(run, plenty):
-    result = run("fit", plenty, *THEOREM, "-o", "out")
+    result = run("fit", plenty, *INSIST, "-o", "out")
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     assert text.index("What will be released") < text.index("Released")
@@ -110,16 +111,16 @@ def test_release(run, plenty):
 
 
 def test_json_is_alone_on_standard_output(run, plenty):
-    result = run("fit", plenty, *THEOREM, "--json")
+    result = run("fit", plenty, *INSIST, "--json")
     found = json.loads(result.stdout)
     written = json.loads(Path("x-release/release.json").read_text())
     assert "What will be released" in result.stderr
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "signed"),
-        "mechanism",
-        *("unit", "nonzero_pairs", "guarantee", "parameters", "peak_memory_bytes"),
+        *("mechanism", "warnings", "unit", "nonzero_pairs", "guarantee", "parameters"),
+        "peak_memory_bytes",
     ]
-    for key in ("unit", "guarantee", "parameters"):
+    for key in ("unit", "guarantee", "parameters", "warnings"):
         assert found[key] == written[key]
     assert (found["n_records"], found["n_averaged"]) == (2 * ENOUGH, ENOUGH)
     assert (found["mechanism"], found["nonzero_pairs"]) == ("theorem", 0)
@@ -127,7 +128,7 @@ def test_json_is_alone_on_standard_output(run, plenty):
 
 def test_nothing_is_left_behind_when_the_records_are_bad(run, plenty, monkeypatch):
     monkeypatch.setattr(sources, "open_records", lambda file, **_: StandIn(value=np.nan))
-    result = run("fit", plenty, *THEOREM)
+    result = run("fit", plenty, *INSIST)
     assert result.exit_code == 3
     assert "records must be finite, but some are NaN or infinite" in result.stderr
     assert not Path("x-release").exists()

@@ -165,8 +165,13 @@ def test_a_rough_figure_is_never_the_best(planned, monkeypatch):
 
 
 def test_hopeless_is_said(planned):
-    assert "Hopeless: nothing is better than the zero matrix" in planned("--records", 100)
-    assert "Hopeless" not in planned("--records", 100, "--records", 20_000)
+    text = " ".join(planned("--records", 100).split())
+    assert "WARNING: 50 pairs of records of" in text
+    assert "no better than the zero matrix. Use more records" in text
+    text = " ".join(planned("--records", 100, "--records", 20_000).split())
+    short = "Hopeless, no better than the zero matrix, which 'hushcov fit' refuses"
+    assert f"WARNING: {short}: with 100 records." in text
+    assert "WARNING" not in planned("--records", 20_000)
 
 
 def test_without_records_the_table_goes_from_hopeless_to_accurate(planned):
@@ -248,7 +253,7 @@ def test_json_has_everything(planned):
     ]
     assert found["mechanisms"] == list(MECHANISMS)
     (each,) = found["plans"]
-    assert list(each) == ["n_records", "n_averaged", "best", "forecasts", "refusals"]
+    assert list(each) == ["n_records", "n_averaged", "best", "forecasts", "refusals", "warnings"]
     assert (each["n_records"], each["n_averaged"], each["best"]) == (20_000, 10_000, "screened")
     assert [forecast["mechanism"] for forecast in each["forecasts"]] == list(MECHANISMS)
     screened = each["forecasts"][0]

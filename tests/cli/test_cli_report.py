@@ -81,6 +81,7 @@ def test_json(run):
         "epsilon": 1.0,
         "delta": 1e-6,
         "mechanism": "gaussian",
+        "warnings": [],
         "n_features": 2,
     }
 

@@ -15,7 +15,7 @@ from hushcov import (
     ScreenedCovariance,
     SeparateCovariance,
 )
-from hushcov.exceptions import AccuracyWarning, SeededNoiseWarning
+from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.mechanisms.multiscale import calibrated_parameters
 from hushcov.planning import MultiscalePlan
 from hushcov.planning.multiscale import _predictions
@@ -53,9 +53,15 @@ def make(cls, **changes):
 
 
 def fit(estimator, X, seed=0, *, hopeless=False):
-    """Fit with this seed, and without the warnings that it or too few records call for."""
+    """Fit with this seed, and without the warning that it calls for.
+
+    `hopeless` insists on what is refused by default: too few records, or too large a delta.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeededNoiseWarning)
         if hopeless:
-            warnings.simplefilter("ignore", AccuracyWarning)
+            for category in (AccuracyWarning, PrivacyWarning):
+                warnings.simplefilter("ignore", category)
+            options = {"on_hopeless", "on_large_delta"} & set(estimator.get_params())
+            estimator.set_params(**dict.fromkeys(options, "warn"))
         return estimator.set_params(random_state=seed).fit(X)

@@ -24,6 +24,7 @@ from hushcov.exceptions import (
     LedgerError,
     ParameterError,
     PrivacyConditionError,
+    PrivacyWarning,
     SeededNoiseWarning,
 )
 from hushcov.mechanisms.multiscale.numerics import total_variation
@@ -172,9 +173,16 @@ def test_calibrated_fits_and_moments(ledger, monkeypatch):
 
 
 def test_the_theorem_is_charged_as_promised(ledger):
-    est = MultiscaleCovariance(**BUDGET, row_sparsity=2, scale=1.0, **charged(ledger)).fit(MANY)
+    est = MultiscaleCovariance(
+        **BUDGET, row_sparsity=2, scale=1.0, on_large_delta="warn", **charged(ledger)
+    )
+    with pytest.warns(PrivacyWarning):
+        est.fit(MANY)
     assert est.receipt_.charge.events == (Approximate(1.0, 1e-6),)
-    with pytest.raises(BudgetError, match="Nothing is left"):
+    with (
+        pytest.warns(PrivacyWarning),
+        pytest.raises(BudgetError, match="Nothing is left"),
+    ):
         est.fit(UntouchableRecords(MANY.n_records, MANY.n_features))
 
 

@@ -13,7 +13,13 @@ from sklearn.base import clone
 
 from hushcov import MultiscaleCovariance
 from hushcov.estimators import multiscale
-from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, SeededNoiseWarning
+from hushcov.exceptions import (
+    AccuracyWarning,
+    DataError,
+    HopelessError,
+    ParameterError,
+    SeededNoiseWarning,
+)
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 
@@ -53,8 +59,11 @@ def test_an_unknown_mean_is_removed_by_pairs():
 
 
 def test_too_few_records_are_said_to_be_too_few():
-    with pytest.warns(AccuracyWarning, match="too few"):
+    with pytest.raises(HopelessError, match=r"too few.*on_hopeless='warn'"):
         estimator().fit(RECORDS[:20])
+    with pytest.warns(AccuracyWarning, match="too few"):
+        fitted = estimator(on_hopeless="warn").fit(RECORDS[:20])
+    assert fitted.warnings_ == fitted.release_.warnings == (fitted.plan_.advice,)
 
 
 def test_a_pickled_fit_keeps_no_data():

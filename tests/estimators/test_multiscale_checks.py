@@ -67,6 +67,7 @@ def test_scikit_learn_checks_with_theorem_constants(estimator, check):
             scale=1.0,
             constants="calibrated",
             reconstruction="value",
+            on_hopeless="warn",
         )
     ],
     expected_failed_checks=lambda _: PARTIAL_FIT,

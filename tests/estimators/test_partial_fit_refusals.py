@@ -26,6 +26,7 @@ from hushcov import (
 from hushcov.exceptions import (
     CapacityError,
     DataError,
+    HopelessError,
     HushcovError,
     ParameterError,
     PrivacyConditionError,
@@ -93,7 +94,8 @@ def test_refused_records_leave_the_sums_alone(holding):
         (lambda: holding.partial_fit(SITES[1][0]), DataError),
         (lambda: holding.partial_fit(pd.DataFrame(SITES[1])[[0]]), DataError),
         (lambda: holding.partial_fit(SITES[1], total_records=7), ParameterError),
-        (lambda: holding.fit(bad), DataError),
+        (lambda: holding.fit(bad), HopelessError),
+        (lambda: holding.fit(np.tile(bad, (600, 1))), DataError),
     ]
     for attempt, kind in attempts:
         with pytest.raises(kind):

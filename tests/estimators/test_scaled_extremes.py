@@ -127,10 +127,10 @@ def test_too_few_records_are_said_to_be_too_few(cls):
         pytest.warns(AccuracyWarning, match="25 pairs of records are too few to find the scales"),
         pytest.warns(AccuracyWarning, match="25 pairs of records of 10 features are too few") as w,
     ):
-        make(cls, **changes).fit(RECORDS[:50])
+        make(cls, on_hopeless="warn", **changes).fit(RECORDS[:50])
     assert {warning.filename for warning in w} == {__file__}
     with pytest.warns(AccuracyWarning, match="20 records of 10 features"):
-        make(cls, **changes, **KNOWN).fit(RECORDS[:20])
+        make(cls, on_hopeless="warn", **changes, **KNOWN).fit(RECORDS[:20])
 
 
 # Constants and duplicates.

@@ -54,7 +54,12 @@ class Setting:
 
     def budget(self) -> dict[str, Any]:
         """The same with delta, for estimators that are not pure."""
-        return self.common() | {"delta": self.delta}
+        # It does not fall with the number of records, and nobody is to be protected.
+        return self.common() | {"delta": self.delta, "on_large_delta": "warn"}
+
+    def planned(self) -> dict[str, Any]:
+        """The same for estimators that know beforehand what is hopeless, and is measured here."""
+        return self.budget() | {"on_hopeless": "warn"}
 
 
 @dataclass(frozen=True)
@@ -99,26 +104,26 @@ class _ZeroMatrix:
 def _auto(setting: Setting) -> Estimator:
     from hushcov.estimators import PrivateSparseCovariance
 
-    return PrivateSparseCovariance(**setting.budget())
+    return PrivateSparseCovariance(**setting.planned())
 
 
 def _screened(setting: Setting) -> Estimator:
     from hushcov.estimators import ScreenedCovariance
 
-    return ScreenedCovariance(**setting.budget())
+    return ScreenedCovariance(**setting.planned())
 
 
 def _multiscale(setting: Setting) -> Estimator:
     from hushcov.estimators import PrivateSparseCovariance
 
-    return PrivateSparseCovariance(**setting.budget(), mechanism="multiscale")
+    return PrivateSparseCovariance(**setting.planned(), mechanism="multiscale")
 
 
 def _gaussian(threshold: str | None) -> Callable[[Setting], Estimator]:
     def build(setting: Setting) -> Estimator:
         from hushcov.estimators import GaussianCovariance
 
-        return GaussianCovariance(**setting.budget(), threshold=threshold)
+        return GaussianCovariance(**setting.planned(), threshold=threshold)
 
     return build
 

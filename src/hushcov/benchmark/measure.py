@@ -18,6 +18,7 @@ from hushcov.exceptions import (
     AccuracyWarning,
     HushcovError,
     PrivacyConditionError,
+    PrivacyWarning,
     SeededNoiseWarning,
 )
 from hushcov.mechanisms.inputs import ReleaseInputs
@@ -138,6 +139,7 @@ def _expected_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeededNoiseWarning)
         warnings.simplefilter("ignore", AccuracyWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
         yield
 
 

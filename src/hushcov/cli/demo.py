@@ -108,6 +108,8 @@ def command(
         row_sparsity=row_sparsity,
         store_precision=False,
         random_state=seeds[0],
+        on_hopeless="warn",  # the story says what to expect, and nobody is to be protected
+        on_large_delta="warn",
     )
     cure = "differences of pairs need two records."
     check_integer("n_records", n_records, at_least=2, cure=cure)

@@ -9,6 +9,7 @@ from hushcov.exceptions import (
     CapacityError,
     DamagedReleaseError,
     DataError,
+    HopelessError,
     HushcovError,
     LedgerError,
     MissingPackageError,
@@ -33,6 +34,7 @@ EXIT_CODES = {
     5: "valid, but larger than this program can represent or hold",
     6: "a file or a package is missing, or cannot be read or written",
     7: "the budget in the ledger does not allow it: nothing was charged or released",
+    8: "no better than the zero matrix is to be expected: nothing was charged or released",
     INTERRUPTED: "interrupted",
 }
 
@@ -42,6 +44,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (ParameterError, 2),
     (RecordsFileError, 6),
     (DataError, 3),
+    (HopelessError, 8),
     (BudgetError, 7),
     (PrivacyConditionError, 4),
     (CapacityError, 5),
@@ -68,7 +71,19 @@ def exit_code(error: BaseException) -> int:
 
 def one_line(error: BaseException) -> str:
     """Return what to tell the user, on one line."""
-    return "hushcov: error: " + " ".join(_message(error).split())
+    return "hushcov: error: " + " ".join(" ".join((_message(error), *_notes(error))).split())
+
+
+def interrupted_line(error: BaseException) -> str:
+    """Return what to tell somebody who ended the program, on one line."""
+    # click raises its own exception from that of the interpreter, which has the notes.
+    notes = " ".join((*_notes(error), *_notes(error.__cause__)))
+    return "hushcov: interrupted" + (f". {notes}" if notes else "")
+
+
+def _notes(error: BaseException | None) -> list[str]:
+    """What was added on the way, as what had been charged before the error."""
+    return getattr(error, "__notes__", [])
 
 
 def _message(error: BaseException) -> str:

@@ -12,7 +12,9 @@ import numpy as np
 from rich.console import Console
 from scipy import sparse
 
-from hushcov.cli.folders import reserved
+from hushcov.accounting import Guarantee
+from hushcov.cli.charges import quote_words, quoted, stated_charge
+from hushcov.cli.folders import refuse_taken, reserved
 from hushcov.cli.jobs import Job, Source
 from hushcov.cli.keys import PASSPHRASE, read_signing_key
 from hushcov.cli.options import INTEGER, NUMBER, SCALES, Command, public_inputs
@@ -50,6 +52,7 @@ _NOT_THEOREM = {
     "feature_scale": "the theorem has one bound for all directions, --scale.",
     "psd": "the theorem is about the estimate as it is.",
     "drop_nulls": "the theorem is about complete records.",
+    "force": "the theorem has no prediction that could be hopeless.",
 }
 
 
@@ -152,6 +155,24 @@ _NOT_THEOREM = {
 )
 @click.option("--dataset", metavar="NAME", help="Name of these records in the ledger.")
 @click.option(
+    "--force",
+    is_flag=True,
+    help="Release even if no better than the zero matrix is to be expected, which is refused "
+    "otherwise.",
+)
+@click.option(
+    "--allow-large-delta",
+    is_flag=True,
+    help="Accept a delta of 1 / records or more, which is refused otherwise: it would allow "
+    "publishing a record or more as they are.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say everything, and whether the ledger would allow it; read no record, charge and write "
+    "nothing.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -182,6 +203,9 @@ def command(
     n_features: int | None,
     output: Path | None,
     sign: Path | None,
+    force: bool,
+    allow_large_delta: bool,
+    dry_run: bool,
     as_json: bool,
     **public: Any,
 ) -> None:
@@ -198,7 +222,7 @@ def command(
       hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
         --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
     """
-    _check_options(mechanism, public | {"drop_nulls": drop_nulls})
+    _check_options(mechanism, public | {"drop_nulls": drop_nulls, "force": force})
     key = read_signing_key(sign)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
     found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
@@ -207,14 +231,21 @@ def command(
     folder = output if output is not None else Path(f"{_stem(file)}-release")
     source = Source(file, folder, records, known_mean, key)
     public = {name: value for name, value in public.items() if value is not None}
+    public |= {"on_hopeless": "warn"} if force else {}
+    public |= {"on_large_delta": "warn"} if allow_large_delta else {}
     if mechanism == THEOREM:
         public.pop("psd")
         job: Job = TheoremJob.prepare(source, **public)
     else:
         job = SparseJob.prepare(source, mechanism, **public)
-    _run(console(stderr=as_json), source, job, _charged(**public))
-    if as_json:
+    out = console(stderr=as_json)
+    guarantee = _announce(out, source, job, _charged(**public))
+    if dry_run:
+        result = source.to_dict() | _dry_run(out, source, job, guarantee)
+    else:
+        _run(out, source, job)
         result = source.to_dict() | job.to_dict() | {"peak_memory_bytes": peak_memory()}
+    if as_json:
         click.echo(json.dumps(result, indent=1, allow_nan=False))
 
 
@@ -258,16 +289,38 @@ def _check_size(
             )
 
 
-def _run(out: Console, source: Source, job: Job, charged: list[tuple[str, str]]) -> None:
-    """Announce, release, write and summarise."""
+def _announce(out: Console, source: Source, job: Job, charged: list[tuple[str, str]]) -> Guarantee:
+    """Say what will be released and what to heed of it, and refuse what is not to be released."""
     heading(out, "What will be released")
     into = ("into", f"{source.folder}/")
     facts(out, (("from", str(source)), *job.announcement(), *charged, into))
-    if job.warning:
-        paragraph(out, "\n" + job.warning, style="bold red")
-    job.certify()
+    refused = [each for each in job.cautions if each.refused_by(job.estimator)]
+    for caution in job.cautions:
+        if caution not in refused:
+            paragraph(out, f"\nWARNING: {caution.sentence}", style="bold red")
+    guarantee = job.certify()
+    if refused:
+        raise refused[0].refusal()
+    refuse_taken(source.folder)
+    return guarantee
+
+
+def _dry_run(out: Console, source: Source, job: Job, guarantee: Guarantee) -> dict[str, object]:
+    """Say whether the ledger would allow it, and return what is known."""
+    quote, estimator = None, job.estimator
+    heading(out, "Dry run")
+    if estimator.ledger is not None and estimator.dataset is not None:
+        quote = quoted(estimator.ledger, estimator.dataset, guarantee)
+        facts(out, (("ledger", quote_words(quote)),))
+    paragraph(out, "No record was read, and nothing was charged or written.")
+    known = {"guarantee": guarantee.to_dict(), "ledger": quote, "dry_run": True}
+    return job.expected() | known
+
+
+def _run(out: Console, source: Source, job: Job) -> None:
+    """Release, write and summarise."""
     started = time.perf_counter()
-    with reserved(source.folder):
+    with reserved(source.folder), stated_charge(job.estimator, source.folder):
         with watched(source.records) as rows:
             job.fit(rows)
         pictures = _write(source, job)

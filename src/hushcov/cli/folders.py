@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hushcov.mechanisms.release_files import DESCRIPTION, RELEASE_FILES, check_place
+from hushcov.mechanisms.release_files import DESCRIPTION, RELEASE_FILES, check_free, check_place
 from hushcov.report.backend import new_figure
 
 
@@ -20,11 +20,7 @@ def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]
     A release that is there already is not overwritten, unless it was simulated and
     `replace_simulated`. A folder made here is removed again if the release fails.
     """
-    if _holds_release(folder) and not (replace_simulated and _is_simulated(folder)):
-        raise FileExistsError(
-            f"{folder} already holds a release, which cost privacy budget: choose another folder "
-            "with --output, or move it away."
-        )
+    refuse_taken(folder, replace_simulated=replace_simulated)
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -34,6 +30,16 @@ def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]
         if made and not any(folder.iterdir()):
             folder.rmdir()
         raise
+
+
+def refuse_taken(folder: Path, *, replace_simulated: bool = False) -> None:
+    """Refuse a folder that holds a release, or anything else; nothing is written to find out."""
+    if holds_release(folder) and not (replace_simulated and _is_simulated(folder)):
+        raise FileExistsError(
+            f"{folder} already holds a release, which cost privacy budget: choose another folder "
+            "with --output, or move it away."
+        )
+    check_free(folder, overwrite=replace_simulated)
 
 
 def check_figure(path: Path) -> None:
@@ -48,7 +54,8 @@ def check_parent(path: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
 
 
-def _holds_release(folder: Path) -> bool:
+def holds_release(folder: Path) -> bool:
+    """Whether there is a release, or a part of one."""
     return any((folder / name).exists() for name in RELEASE_FILES)
 
 

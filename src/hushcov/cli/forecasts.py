@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushcov._validation import check_integer
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import HushcovError
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.planning import MECHANISMS, Forecast, fit_memory, forecast, smallest_n
+from hushcov.planning import MECHANISMS, Caution, Forecast, fit_memory, forecast, smallest_n
 
 MOST_RECORDS = 10**12  # where the search for the smallest number of records ends too
 _DEFAULT_RUNGS = 8
@@ -26,6 +26,7 @@ class Row:
     inputs: ReleaseInputs
     forecasts: tuple[Forecast, ...]
     refusals: dict[str, HushcovError]  # of mechanisms that cannot be planned here
+    cautions: tuple[Caution, ...] = ()
 
     @property
     def best(self) -> Forecast | None:
@@ -53,6 +54,7 @@ class Row:
                 for each in self.forecasts
             ],
             "refusals": {name: str(error) for name, error in self.refusals.items()},
+            "warnings": [caution.sentence for caution in self.cautions],
         }
 
 
@@ -94,7 +96,7 @@ class Planner:
                 forecasts.append(forecast(inputs, name, rough=self._rough(name)))
             except HushcovError as error:
                 refusals[name] = error
-        return Row(n_records, inputs, tuple(forecasts), refusals)
+        return self._heeded(Row(n_records, inputs, tuple(forecasts), refusals))
 
     def chosen(self, n_records: int) -> Row:
         """The same as the estimator sees it: searched where the rough figures do not decide."""
@@ -106,7 +108,12 @@ class Planner:
         except HushcovError:
             return self.row(n_records)
         in_order = sorted(forecasts, key=lambda each: self.mechanisms.index(each.mechanism))
-        return Row(n_records, inputs, tuple(in_order), {})
+        return self._heeded(Row(n_records, inputs, tuple(in_order), {}))
+
+    def _heeded(self, row: Row) -> Row:
+        """With what a fit by the best mechanism would warn of, or refuse."""
+        found = self.estimator.cautions(row.inputs.n_records, self.n_features, row.best)
+        return replace(row, cautions=found)
 
     def smallest(self, mechanism: str, model: str, target_error: float) -> int | None:
         """The fewest records that reach a target error on a model; None beyond 1e12."""

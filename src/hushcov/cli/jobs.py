@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+from hushcov.accounting import Guarantee
 from hushcov.cli.output import counted
+from hushcov.estimators.base import PrivateCovariance
 from hushcov.exceptions import DataError
 from hushcov.mechanisms import Release, SigningKey
+from hushcov.planning import Caution
 from hushcov.postprocess import Matrix
 from hushcov.records import Records
 
@@ -65,8 +68,12 @@ class Job(Protocol):
     """A release: everything public is settled when it is made; `fit` reads the records."""
 
     @property
-    def warning(self) -> str:
-        """What should stop a careful user; empty if nothing."""
+    def estimator(self) -> PrivateCovariance:
+        """What fits."""
+
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """What should stop a careful user, if anything."""
 
     @property
     def release(self) -> Release:
@@ -79,8 +86,8 @@ class Job(Protocol):
     def announcement(self) -> list[tuple[str, str]]:
         """What will happen, in labelled sentences."""
 
-    def certify(self) -> None:
-        """Refuse what is not private, before any record is read."""
+    def certify(self) -> Guarantee:
+        """What will be charged; what is not private is refused, before any record is read."""
 
     def fit(self, records: Records) -> None:
         """Run the mechanism."""
@@ -90,6 +97,9 @@ class Job(Protocol):
 
     def details(self, out: Console) -> None:
         """Print what else came out."""
+
+    def expected(self) -> dict[str, object]:
+        """Return what is known before any record is read, as plain, JSON-ready data."""
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""

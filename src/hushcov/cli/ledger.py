@@ -199,9 +199,7 @@ def _fixed_costs(statement: Statement) -> list[tuple[str, str]]:
 def _left(left: Remaining) -> str:
     choices = []
     if left.epsilon > 0:
-        choices.append(
-            f"a release of epsilon {number(left.epsilon)} at delta {number(left.delta)}"
-        )
+        choices.append(f"a release of epsilon {number(left.epsilon)} at delta {number(left.delta)}")
     if left.pure_epsilon > 0:
         choices.append(f"one of epsilon {number(left.pure_epsilon)} and delta 0")
     return ", or ".join(choices) or "nothing"

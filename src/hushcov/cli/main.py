@@ -13,7 +13,15 @@ import click
 from click.shell_completion import CompletionItem
 
 from hushcov._version import __version__
-from hushcov.cli.errors import ANSWERED, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, exit_code, one_line
+from hushcov.cli.errors import (
+    ANSWERED,
+    BROKEN_PIPE,
+    EXIT_CODES,
+    INTERRUPTED,
+    exit_code,
+    interrupted_line,
+    one_line,
+)
 
 # The help of the group is written here, so that showing it imports no command.
 COMMANDS = {
@@ -86,8 +94,8 @@ class CommandGroup(click.Group):
         """Run the command line and leave with its exit code."""
         try:
             code = super().main(args, prog_name, standalone_mode=False, **extra)
-        except (click.Abort, KeyboardInterrupt):
-            click.echo("hushcov: interrupted", err=True)
+        except (click.Abort, KeyboardInterrupt) as error:
+            click.echo(interrupted_line(error), err=True)
             code = INTERRUPTED
         except ANSWERED as error:
             click.echo(one_line(error), err=True)

@@ -25,6 +25,7 @@ from hushcov.cli.tables import (
     records_table,
     remarks,
     smallest_table,
+    warnings,
 )
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.planning import COMPARED_MODELS, MECHANISMS
@@ -237,6 +238,8 @@ def _print(
     show(out, mechanism_table(rows[0]) if one else records_table(rows, planner.mechanisms))
     for remark in remarks(rows):
         paragraph(out, remark)
+    for warning in warnings(rows):
+        paragraph(out, f"WARNING: {warning}", style="bold red")
     for name, design in designs.items():
         heading(out, f"The design of {name}, from public inputs alone")
         facts(out, design.facts)

@@ -60,6 +60,8 @@ def command(folder: Path, output: Path | None, as_json: bool) -> None:
     heading(out, f"Report of {clean(str(folder))}/")
     if not stored.release.guarantee.private:
         paragraph(out, NOT_PRIVATE, style="bold red")
+    for warning in stored.release.warnings:
+        paragraph(out, f"WARNING: {clean(warning)}", style="bold red")
     n_bytes = path.stat().st_size
     size = memory(n_bytes) if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
     shown = f"{counted(stored.release.n_features, 'feature')}, by {clean(stored.release.mechanism)}"
@@ -111,5 +113,6 @@ def _as_json(folder: Path, path: Path, stored: StoredRelease) -> dict[str, objec
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
         "mechanism": stored.release.mechanism,
+        "warnings": list(stored.release.warnings),
         "n_features": stored.release.n_features,
     }

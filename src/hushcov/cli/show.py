@@ -69,6 +69,8 @@ def command(folder: Path, verify: Path | None, as_json: bool) -> None:
     heading(out, f"Release in {clean(str(folder))}/")
     if not stored.release.guarantee.private:
         paragraph(out, NOT_PRIVATE, style="bold red")
+    for warning in stored.release.warnings:
+        paragraph(out, f"WARNING: {clean(warning)}", style="bold red")
     facts(out, [*_about(stored), *_promises(stored.release), *_content(stored.release)])
     if pairs:
         from_zero = ", features counted from 0" * (stored.column_names is None)

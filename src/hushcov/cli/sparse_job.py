@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from hushcov.accounting import calibrate_zcdp
+from hushcov.accounting import Guarantee, calibrate_zcdp
 from hushcov.cli.forecasts import forecast_dict
 from hushcov.cli.jobs import Source
 from hushcov.cli.output import counted, heading, memory, number, paragraph, show
@@ -17,12 +17,13 @@ from hushcov.cli.pairs import found_pairs, pair_remarks, pair_table, variance_re
 from hushcov.cli.progress import busy
 from hushcov.cli.words import detection, noise_level, privacy_promise, typical_error
 from hushcov.estimators import PrivateSparseCovariance
+from hushcov.estimators.base import Preview
 from hushcov.estimators.scaled import LARGEST_DENSE
-from hushcov.exceptions import AccuracyWarning
+from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.complete import complete_words
 from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
-from hushcov.planning import Comparison, Forecast, fit_memory, forecast
+from hushcov.planning import Caution, Comparison, Forecast, fit_memory, forecast
 from hushcov.postprocess import Matrix
 from hushcov.records import FileRecords, Records, check_feature_scale
 
@@ -37,6 +38,7 @@ class SparseJob:
     inputs: ReleaseInputs
     comparison: Comparison
     chosen: Forecast
+    preview: Preview
     gaps: bool
     files: bool
 
@@ -54,6 +56,8 @@ class SparseJob:
         device: str | None = None,
         ledger: Path | None = None,
         dataset: str | None = None,
+        on_hopeless: str = "raise",
+        on_large_delta: str = "raise",
     ) -> SparseJob:
         """Settle every public number of the release; no record is read."""
         n, d = source.n_averaged, source.records.n_features
@@ -71,25 +75,23 @@ class SparseJob:
             device=device,
             ledger=ledger,
             dataset=dataset,
+            on_hopeless=on_hopeless,
+            on_large_delta=on_large_delta,
         )
         inputs = estimator.public_inputs(n, d)
         with busy("comparing the mechanisms, from public inputs"):
             comparison = estimator.plan(n, d)
             # Not rough: it is to be run.
             chosen = forecast(inputs, estimator.chosen_mechanism(comparison))
+            preview = estimator.preview(n, d, gaps=source.records.gaps)
         records = source.records
         in_files = isinstance(records, FileRecords)
-        return cls(estimator, inputs, comparison, chosen, records.gaps, in_files)
+        return cls(estimator, inputs, comparison, chosen, preview, records.gaps, in_files)
 
     @property
-    def warning(self) -> str:
-        """That the zero matrix would do as well."""
-        if self.chosen.typical_error < 1:
-            return ""
-        return (
-            "Hopeless: with so few records the estimate is expected to be no better than the zero "
-            "matrix. Use more records, fewer features or a larger budget."
-        )
+    def cautions(self) -> tuple[Caution, ...]:
+        """What `fit` warns of, or refuses."""
+        return self.preview.cautions
 
     def announcement(self) -> list[tuple[str, str]]:
         """What will be released, how, and what to expect."""
@@ -143,13 +145,15 @@ class SparseJob:
         )
         return f"{self.chosen.mechanism}, predicted error {error}, {reason}; others: {others}"
 
-    def certify(self) -> None:
-        """Nothing to add: `fit` certifies before it reads, at any number of records."""
+    def certify(self) -> Guarantee:
+        """What `fit` will charge: it is private at any number of records."""
+        return self.preview.guarantee
 
     def fit(self, records: Records) -> None:
         """Run the mechanism; the announcement has said what to expect."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AccuracyWarning)
+            for category in (AccuracyWarning, PrivacyWarning):
+                warnings.simplefilter("ignore", category)
             self.estimator.fit(records)
 
     @property
@@ -188,19 +192,26 @@ class SparseJob:
             show(out, pair_table(pairs, names=names))
             paragraph(out, pair_remarks(pairs, projected=self.estimator.positive_semidefinite))
 
+    def expected(self) -> dict[str, object]:
+        """Return what is known before any record is read, as plain, JSON-ready data."""
+        return {
+            "mechanism": self.chosen.mechanism,
+            "predicted_error": dict(self.chosen.predicted_error),
+            "typical_error": self.chosen.typical_error,
+            "detection_limit": self.chosen.detection_limit,
+            "hopeless": self.chosen.hopeless,
+            "warnings": [caution.sentence for caution in self.cautions],
+            "predicted_memory_bytes": self.memory,
+            "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],
+        }
+
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
         found, release = found_pairs(self.estimator, _SHOWN_PAIRS), self.release
         sd = release.noise_sd
-        return {
-            "mechanism": self.chosen.mechanism,
+        return self.expected() | {
             "unit": release.unit,
-            "predicted_error": dict(self.chosen.predicted_error),
-            "typical_error": self.chosen.typical_error,
-            "detection_limit": self.chosen.detection_limit,
-            "hopeless": self.chosen.typical_error >= 1,
-            "predicted_memory_bytes": self.memory,
-            "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],
+            "warnings": list(release.warnings),
             "nonzero_pairs": found.number,
             "largest_pairs": [pair.to_dict() for pair in found.strongest],
             "noise_sd": None if sd is None else [float(value) for value in sd],

@@ -75,11 +75,6 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
         )
     if any(each.rough for row in rows for each in row.forecasts):
         yield "~ rough: its own search was not run ('hushcov plan --refine' runs it)."
-    if all(row.best is not None and row.best.typical_error >= 1 for row in rows):
-        yield (
-            "Hopeless: nothing is better than the zero matrix. Use more records, fewer features "
-            "or a larger budget."
-        )
     best = rows[-1].best
     if best is not None:
         needed = memory(rows[-1].memory(best.mechanism))
@@ -89,6 +84,21 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
         yield f"- {reason}"
 
 
+def warnings(rows: Sequence[Row]) -> Iterator[str]:
+    """What to heed: in full for one number of records, or in short with the numbers it is for."""
+    if len(rows) == 1:
+        for caution in rows[0].cautions:
+            yield caution.sentence
+        return
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for caution in row.cautions:
+            refused = ", which 'hushcov fit' refuses" if caution.error is not None else ""
+            found.setdefault(caution.title + refused, []).append(count(row.n_records))
+    for title, sizes in found.items():
+        yield f"{title}: with {', '.join(sizes)} records."
+
+
 def _error(value: float) -> str:
     return number(value, 2)
 
@@ -96,8 +106,7 @@ def _error(value: float) -> str:
 def _typical(row: Row, each: Forecast) -> Text:
     best = row.best is not None and each.mechanism == row.best.mechanism
     text = "*" * best + "~" * each.rough + _error(each.typical_error)
-    hopeless = each.typical_error >= 1
-    return Text(text, style="red" if hopeless else "bold green" if best else "")
+    return Text(text, style="red" if each.hopeless else "bold green" if best else "")
 
 
 def _finds(each: Forecast | None) -> bool:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
+from hushcov.accounting import Guarantee
 from hushcov.cli.jobs import FloatArray, Source
 from hushcov.cli.output import number
 from hushcov.cli.pairs import variance_remark
 from hushcov.cli.words import accuracy_verdict, privacy_promise, privacy_verdict
 from hushcov.estimators import MultiscaleCovariance
-from hushcov.exceptions import PrivacyConditionError
+from hushcov.exceptions import PrivacyConditionError, PrivacyWarning
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.multiscale import TheoremParameters, certify
+from hushcov.planning import Caution, large_delta
 from hushcov.records import Records
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
@@ -39,9 +42,12 @@ class TheoremJob:
         return cls(estimator, parameters)
 
     @property
-    def warning(self) -> str:
-        """None: what is not accurate is not proved to be, no more."""
-        return ""
+    def cautions(self) -> tuple[Caution, ...]:
+        """Of delta alone: what is not accurate is not proved to be, no more."""
+        inputs = self.parameters.inputs
+        rows = inputs.n_records * (1 if self.estimator.assume_centered else 2)
+        caution = large_delta(inputs.delta, rows)
+        return () if caution is None else (caution,)
 
     def announcement(self) -> list[tuple[str, str]]:
         """What will be released, how, and what is proved of it."""
@@ -57,10 +63,10 @@ class TheoremJob:
             ("public inputs", f"the size of the data, {listed}"),
         ]
 
-    def certify(self) -> None:
+    def certify(self) -> Guarantee:
         """Check the condition of the privacy proof, before any record is read."""
         try:
-            certify(self.parameters, private=True, exact_statistic=False)
+            return certify(self.parameters, private=True, exact_statistic=False)
         except PrivacyConditionError as error:
             pairs = (
                 ""
@@ -73,8 +79,10 @@ class TheoremJob:
             ) from None
 
     def fit(self, records: Records) -> None:
-        """Run the mechanism."""
-        self.estimator.fit(records)
+        """Run the mechanism; the announcement has said what to heed."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)
+            self.estimator.fit(records)
 
     @property
     def release(self) -> Release:
@@ -99,10 +107,16 @@ class TheoremJob:
     def _pairs(self) -> int:
         return int(np.count_nonzero(np.triu(self.release.integers, 1)))
 
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain, JSON-ready data."""
+    def expected(self) -> dict[str, object]:
+        """Return what is known before any record is read, as plain, JSON-ready data."""
         return {
             "mechanism": "theorem",
+            "warnings": [caution.sentence for caution in self.cautions],
+        }
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return self.expected() | {
             "unit": self.release.unit,
             "nonzero_pairs": self._pairs(),
             "guarantee": self.release.guarantee.to_dict(),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,10 +20,31 @@ from hushcov.accounting import Guarantee
 from hushcov.estimators.search_guard import not_of_held_out_rows, refuse_unpaid_search
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.mechanisms import Release
+from hushcov.planning import Caution, large_delta
 from hushcov.postprocess import Matrix, is_sparse
 from hushcov.records import ArrayRecords, DeviceRecords, PairDifferences, Records, open_records
 
 FloatArray = npt.NDArray[np.float64]
+REACTIONS = ("raise", "warn")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What is known of a fit before any record is read: what it would charge, and what to heed."""
+
+    guarantee: Guarantee
+    cautions: tuple[Caution, ...]
+
+
+def charge_words(ledger: object, receipt: Any) -> str:
+    """What was charged, for people whose fit failed after its charge."""
+    path = getattr(ledger, "path", ledger)
+    promise = receipt.charge.promise
+    cost = f"epsilon {promise.epsilon:g} and delta {getattr(promise, 'delta', 0.0):g}"
+    return (
+        f"Entry {receipt.id} of the ledger {path} stands: {cost} were charged to dataset "
+        f"{receipt.dataset!r} before any record was read."
+    )
 
 
 class PrivateCovariance(EmpiricalCovariance):
@@ -32,6 +55,7 @@ class PrivateCovariance(EmpiricalCovariance):
     device: str | None
     ledger: Any
     dataset: str | None
+    drop_nulls: bool = False  # where it is no option
 
     @not_of_held_out_rows
     def score(self, X_test: Any, y: Any = None) -> float:
@@ -105,6 +129,7 @@ class PrivateCovariance(EmpiricalCovariance):
         for name in earlier:
             if name.endswith("_"):
                 delattr(self, name)
+        self.warnings_: tuple[str, ...] = ()
         try:
             yield
         except BaseException:
@@ -113,15 +138,15 @@ class PrivateCovariance(EmpiricalCovariance):
 
     def _open(self, X: Any) -> Records:
         """Rows as Records. Shape and names are read; values are not, beyond conversion."""
-        self._check_flags("assume_centered")
-        records = open_named(self, X)
+        self._check_flags("assume_centered", "drop_nulls")
+        records = open_named(self, X, drop_nulls=self.drop_nulls)
         if self.device is not None:
             records = DeviceRecords(records, self.device)
         return records if self.assume_centered else PairDifferences(records)
 
     def _store(self, release: Release, covariance: Matrix) -> Self:
         """Keep the release and the estimate made from it."""
-        self.release_ = release
+        self.release_ = replace(release, warnings=self.warnings_)
         self.covariance_ = covariance
         self.support_ = covariance != 0
         self.location_ = np.zeros(covariance.shape[0])
@@ -141,6 +166,33 @@ class PrivateCovariance(EmpiricalCovariance):
                 f"of a ledger. Pass both to {type(self).__name__}, or neither."
             )
 
+    def _large_delta(self, delta: float, n_records: int) -> Caution | None:
+        """Whether delta is too large for the rows of which `n_records` are averaged."""
+        return large_delta(delta, n_records if self.assume_centered else 2 * n_records)
+
+    def _heed(self, *cautions: Caution | None) -> None:
+        """Refuse, or warn and keep the words for the release; before anything is charged."""
+        found = [caution for caution in cautions if caution is not None]
+        for caution in found:
+            if caution.refused_by(self):
+                raise caution.refusal()
+        for caution in found:
+            self.warnings_ = (*self.warnings_, caution.sentence)
+            warnings.warn(caution.sentence, caution.category, stacklevel=3)
+
+    @contextmanager
+    def _charged(self, guarantee: Guarantee) -> Iterator[None]:
+        """Charge, then release; whatever fails in between says what was charged."""
+        try:
+            self._charge(guarantee)
+            yield
+        except BaseException as error:
+            if hasattr(self, "receipt_"):
+                error.add_note(
+                    f"{charge_words(self.ledger, self.receipt_)} No estimate was released."
+                )
+            raise
+
     def _charge(self, guarantee: Guarantee) -> None:
         """Charge the release to the ledger, if there is one; before any record is read."""
         if self.ledger is None or self.dataset is None:
@@ -158,6 +210,12 @@ class PrivateCovariance(EmpiricalCovariance):
                     f"{name} must be True or False, got {shown(getattr(self, name))}: choose one."
                 )
 
+    def _check_reactions(self) -> None:
+        """Check what is to become of cautions, where it is an option."""
+        for name in ("on_hopeless", "on_large_delta"):
+            if hasattr(self, name):
+                check_choice(name, getattr(self, name), REACTIONS)
+
     def _check_given(self, *names: str) -> None:
         for name in names:
             if getattr(self, name) is None:
@@ -167,9 +225,16 @@ class PrivateCovariance(EmpiricalCovariance):
                 )
 
 
-def open_named(estimator: BaseEstimator, X: Any) -> Records:
+def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) -> Records:
     """Open rows, and keep their number and the names of their features as scikit-learn does."""
-    records = open_records(X)
+    if isinstance(X, Records):
+        if drop_nulls and not X.gaps:
+            raise ParameterError(
+                "drop_nulls must be False for a Records that was made without it, got True: pass "
+                "drop_nulls=True where the Records is made, as open_records(..., drop_nulls=True)."
+            )
+        drop_nulls = False  # done where it was made
+    records = open_records(X, drop_nulls=bool(drop_nulls))
     if not isinstance(records, ArrayRecords) or isinstance(X, Records):
         estimator.n_features_in_ = records.n_features
         if records.feature_names is not None:

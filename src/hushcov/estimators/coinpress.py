@@ -75,6 +75,7 @@ class CoinPressCovariance(ScaledCovariance):
         "sound" adds the least noise that the budget allows. "paper" adds that of the publication,
         sqrt(2) times as much off the diagonal, for comparisons; the guarantee is the same.
     positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
+    on_large_delta, drop_nulls
         As in `ScreenedCovariance`. The release has no negative eigenvalue but for rounding.
 
     Attributes
@@ -123,6 +124,8 @@ class CoinPressCovariance(ScaledCovariance):
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
+        on_large_delta: str = "raise",
+        drop_nulls: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -139,6 +142,8 @@ class CoinPressCovariance(ScaledCovariance):
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.on_large_delta = on_large_delta
+        self.drop_nulls = drop_nulls
 
     def _row_sparsity(self, n_features: int) -> int:
         return n_features if self.row_sparsity is None else self.row_sparsity

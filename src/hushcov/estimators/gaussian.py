@@ -21,7 +21,7 @@ from hushcov.mechanisms.gaussian import (
 )
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import entropy_source
-from hushcov.planning import check_memory
+from hushcov.planning import Forecast, check_memory, forecast
 from hushcov.postprocess import detection_deviation, universal_threshold
 from hushcov.records import FeatureGrid, RecordMap, Statistics
 
@@ -62,7 +62,9 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
         None and 0 keep every entry. Other numbers are thresholds in units of the scales of the two
         features: correlations, about.
     positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
-        As in `ScreenedCovariance`.
+    on_hopeless, on_large_delta, drop_nulls
+        As in `ScreenedCovariance`. There is a prediction, and so a hopeless case, where rows are
+        clipped without `row_norm`, for `threshold` None, 0 or "universal".
 
     Attributes
     ----------
@@ -114,6 +116,9 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
+        on_hopeless: str = "raise",
+        on_large_delta: str = "raise",
+        drop_nulls: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -130,6 +135,9 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.on_hopeless = on_hopeless
+        self.on_large_delta = on_large_delta
+        self.drop_nulls = drop_nulls
 
     def _row_sparsity(self, n_features: int) -> int:
         return min(_FEW, n_features) if self.row_sparsity is None else self.row_sparsity
@@ -152,6 +160,14 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
         deviation = detection_deviation(noise_sd, inputs.n_records)
         self.detection_limit_ = min(1.0, level + _NINE_OF_TEN * deviation) if level else None
         return GaussianRun(parameters, level)
+
+    def _forecast(self, inputs: ReleaseInputs) -> Forecast | None:
+        """None for what the planner has no prediction of: other bounds, thresholds of one's own."""
+        if self.clipping != "row" or self.row_norm is not None:
+            return None
+        if isinstance(self.threshold, str):
+            return forecast(inputs, "gaussian-threshold")
+        return None if self.threshold else forecast(inputs, "gaussian")
 
     def fit_statistics(self, statistics: Statistics | None = None) -> Self:
         """Release the covariance of records that were summed before, at one or more sites.
@@ -180,13 +196,14 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
             )
             self.feature_scale_ = self._scale_of(record_map)
             run = self._run(parameters)
+            self._heed(*self._cautions(inputs, None, self._forecast(inputs)))
             guarantee = run.certify(private=self.random_state is None)
             entropy = entropy_source(self.random_state)
-            self._charge(guarantee)
-            release = release_gaussian_sums(statistics, parameters, entropy)
-            self.n_records_ = n_records
-            self._n_complete = float(n_records)
-            return self._estimate(release, run.threshold(release))
+            with self._charged(guarantee):
+                release = release_gaussian_sums(statistics, parameters, entropy)
+                self.n_records_ = n_records
+                self._n_complete = float(n_records)
+                return self._estimate(release, run.threshold(release))
 
     def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
         scale = self._declared_scale(n_features)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 from hushcov._validation import check_choice, check_real
 from hushcov.accounting import Guarantee
 from hushcov.estimators.sites import SummedCovariance
-from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyConditionError
+from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.mechanisms.multiscale import (
     RECONSTRUCTIONS,
     CalibratedInputs,
@@ -23,7 +22,7 @@ from hushcov.mechanisms.multiscale import (
     theorem_parameters,
 )
 from hushcov.noise import Entropy, entropy_source
-from hushcov.planning import MultiscalePlan, plan_multiscale
+from hushcov.planning import Caution, MultiscalePlan, hopeless_because, plan_multiscale
 from hushcov.records import IntegerGrid, RecordMap, Statistics, second_moments
 from hushcov.simulate import SimulatedMoments
 
@@ -78,6 +77,11 @@ class MultiscaleCovariance(SummedCovariance):
     ledger, dataset : path or Ledger, and str; optional
         Where the release is charged before any record is read; see `ScreenedCovariance`. With
         the theorem's constants the whole (epsilon, delta) is charged.
+    on_hopeless : {"raise", "warn"}, default="raise"
+        As in `ScreenedCovariance`, with calibrated constants; the theorem has no prediction.
+    on_large_delta : {"raise", "warn"}, default="raise"
+        As in `ScreenedCovariance`. At the number of records that the theorem needs, delta must be
+        tiny.
 
     Attributes
     ----------
@@ -141,6 +145,8 @@ class MultiscaleCovariance(SummedCovariance):
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
+        on_hopeless: str = "raise",
+        on_large_delta: str = "raise",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -156,6 +162,8 @@ class MultiscaleCovariance(SummedCovariance):
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.on_hopeless = on_hopeless
+        self.on_large_delta = on_large_delta
 
     def public_parameters(self, n_records: int, n_features: int) -> Parameters:
         """Every quantity of the mechanism for this size, from public inputs alone.
@@ -165,6 +173,7 @@ class MultiscaleCovariance(SummedCovariance):
         check_choice("constants", self.constants, CONSTANTS)
         check_choice("reconstruction", self.reconstruction, RECONSTRUCTIONS)
         self._check_flags("store_precision", "assume_centered")
+        self._check_reactions()
         self._check_given("epsilon", "delta", "row_sparsity", "scale")
         if self.constants == "calibrated":
             # Not used, but a value that means nothing should not pass for one that does.
@@ -229,10 +238,21 @@ class MultiscaleCovariance(SummedCovariance):
                 )
             parameters = self.public_parameters(records.n_records, records.n_features)
             guarantee = self._certified(parameters)
+            self._heed(*self._cautions(parameters))
             entropy = entropy_source(self.random_state)
-            self._charge(guarantee)
-            moments = second_moments(records, grid_for(parameters))
-            return self._release(moments, parameters, entropy)
+            with self._charged(guarantee):
+                moments = second_moments(records, grid_for(parameters))
+                return self._release(moments, parameters, entropy)
+
+    def _cautions(self, parameters: Parameters, *, simulated: bool = False) -> tuple[Caution, ...]:
+        """What people should know before anything is spent."""
+        inputs = parameters.inputs
+        # Simulated moments protect nobody, and their release says so.
+        found = [None if simulated else self._large_delta(inputs.delta, inputs.n_records)]
+        if isinstance(parameters, CalibratedParameters):
+            plan = self._plan(inputs.n_records, inputs.n_features)
+            found.append(hopeless_because(plan.advice) if plan.hopeless else None)
+        return tuple(caution for caution in found if caution is not None)
 
     def fit_statistics(self, statistics: Moments | None = None) -> Self:
         """Release from second moments: sums of records, or simulated ones.
@@ -263,8 +283,9 @@ class MultiscaleCovariance(SummedCovariance):
             private = entropy.private and not simulated
             guarantee = certify(parameters, private=private, exact_statistic=simulated)
             check_moments(moments, parameters)
-            self._charge(guarantee)
-            return self._release(moments, parameters, entropy)
+            self._heed(*self._cautions(parameters, simulated=simulated))
+            with self._charged(guarantee):
+                return self._release(moments, parameters, entropy)
 
     def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
         parameters = self.public_parameters(n_records, n_features)
@@ -284,8 +305,6 @@ class MultiscaleCovariance(SummedCovariance):
     def _release(self, moments: Moments, parameters: Parameters, entropy: Entropy) -> Self:
         if isinstance(parameters, CalibratedParameters):
             self.plan_ = self._plan(moments.n_records, moments.n_features)
-            if self.plan_.hopeless:
-                warnings.warn(self.plan_.advice, AccuracyWarning, stacklevel=3)
         self.parameters_ = parameters
         release = release_multiscale(moments, parameters, entropy)
         return self._store(release, release.covariance())

@@ -85,6 +85,7 @@ class RowTopKCovariance(ScaledCovariance):
         Public bound on every coordinate in units of its scale. None balances noise and clipping
         bias for Gaussian records. The paper's constants have a radius of their own.
     positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
+    on_large_delta, drop_nulls
         As in `ScreenedCovariance`. A ledger charges what is certified, so it takes no release with
         the paper's constants.
 
@@ -140,6 +141,8 @@ class RowTopKCovariance(ScaledCovariance):
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
+        on_large_delta: str = "raise",
+        drop_nulls: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -155,6 +158,8 @@ class RowTopKCovariance(ScaledCovariance):
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.on_large_delta = on_large_delta
+        self.drop_nulls = drop_nulls
 
     @property
     def selected_(self) -> Any:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import Guarantee, calibrate_zcdp
-from hushcov.estimators.base import FloatArray, PrivateCovariance
+from hushcov.accounting import calibrate_zcdp
+from hushcov.estimators.base import FloatArray, Preview, PrivateCovariance
 from hushcov.estimators.runs import Run
-from hushcov.exceptions import AccuracyWarning, ParameterError, TooFewCompleteError
+from hushcov.exceptions import ParameterError, TooFewCompleteError
 from hushcov.mechanisms import Release
 from hushcov.mechanisms.complete import (
     CompleteCount,
+    CompleteParameters,
     complete_parameters,
     complete_words,
     release_complete_count,
@@ -31,8 +32,8 @@ from hushcov.mechanisms.scales import (
     release_scales,
     scale_parameters,
 )
-from hushcov.noise import entropy_source
-from hushcov.planning import Forecast
+from hushcov.noise import Entropy, entropy_source
+from hushcov.planning import Caution, Forecast, hopeless, noisy_scales
 from hushcov.postprocess import (
     Matrix,
     hard_threshold,
@@ -45,18 +46,25 @@ from hushcov.postprocess import (
     thresholded_interval,
     upper_pairs,
 )
-from hushcov.records import CompleteRecords, check_feature_scale
+from hushcov.records import CompleteRecords, Records, check_feature_scale
 
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
-# Noise of a count over the number of records, from which on scales are lost: their logarithm to the
-# base 2 is off by about 2.4 times as much, if all goes well.
-_LARGEST_COUNT_NOISE = 0.1
 _DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
 #: Features up to which an estimate is a dense matrix where nothing else is asked for.
 LARGEST_DENSE = 10_000
-_HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """Everything that is fixed before any record is read."""
+
+    run: Run
+    scale: FloatArray
+    scales: ScaleParameters | None
+    counted: CompleteParameters | None
+    cautions: tuple[Caution, ...]
 
 
 class ScaledCovariance(PrivateCovariance):
@@ -81,46 +89,85 @@ class ScaledCovariance(PrivateCovariance):
         with self._fresh():
             self._check_ledger()
             records = self._open(X)
-            inputs, scales = self._inputs(records.n_records, records.n_features)
-            counted = complete_parameters(inputs) if records.gaps else None
-            if counted is not None:
-                counted.check_possible()
-                inputs = replace(inputs, spent=(*inputs.spent, counted.event))
-            scale = self._public_scale(records.n_features)
-            run = self._planned(inputs)
-            if scales is not None:
-                self._warn_if_scales_are_noise(scales)
-            guarantee = run.certify(private=self.random_state is None)
+            settled = self._settled(records.n_records, records.n_features, records.gaps)
+            self._heed(*settled.cautions)
+            guarantee = settled.run.certify(private=self.random_state is None)
             entropy = entropy_source(self.random_state)
             # Nothing has been read from the records and no noise has been drawn so far, and all
             # that follows is certified. Charge first, then release.
-            self._charge(guarantee)
-            count, share = None, 1.0
-            if counted is not None:
-                count = release_complete_count(records, counted, entropy)
-                if not count.enough:
-                    raise self._too_few(count, guarantee)
-                records, share = CompleteRecords(records), count.share
-            if scales is not None:
-                # The zeros of missing records made scales smaller than complete ones have.
-                scale = trusted_scale(release_scales(records, scales, entropy)) / math.sqrt(share)
-            release = _for_complete(run.release(records, scale, entropy), count)
-            self.feature_scale_ = scale
-            self.n_records_ = records.n_records
-            self._n_complete = share * records.n_records
-            return self._estimate(release, run.threshold(release))
+            with self._charged(guarantee):
+                return self._released(records, settled, entropy)
 
-    def _too_few(self, count: CompleteCount, guarantee: Guarantee) -> TooFewCompleteError:
-        """That nearly all records miss a value, which was released, and what that has cost."""
-        budget = f"epsilon {guarantee.epsilon:g} and delta {guarantee.delta:g}"
-        paid = self.ledger is not None
-        charged = f"Dataset {self.dataset!r} was charged" if paid else "It spent at most"
+    def _released(self, records: Records, settled: _Settled, entropy: Entropy) -> Self:
+        """Read the records, and release."""
+        count, share, scale = None, 1.0, settled.scale
+        if settled.counted is not None:
+            count = release_complete_count(records, settled.counted, entropy)
+            if not count.enough:
+                raise self._too_few(count)
+            records, share = CompleteRecords(records), count.share
+        if settled.scales is not None:
+            released = release_scales(records, settled.scales, entropy)
+            # The zeros of missing records made scales smaller than complete ones have.
+            scale = trusted_scale(released) / math.sqrt(share)
+        release = _for_complete(settled.run.release(records, scale, entropy), count)
+        self.feature_scale_ = scale
+        self.n_records_ = records.n_records
+        self._n_complete = share * records.n_records
+        return self._estimate(release, settled.run.threshold(release))
+
+    def _settled(self, n_records: int, n_features: int, gaps: bool) -> _Settled:
+        """Plan from public inputs alone; what is to be known of the plan is stored."""
+        inputs, scales = self._inputs(n_records, n_features)
+        counted = complete_parameters(inputs) if gaps else None
+        if counted is not None:
+            counted.check_possible()
+            inputs = replace(inputs, spent=(*inputs.spent, counted.event))
+        scale = self._public_scale(n_features)
+        run = self._planned(inputs)
+        cautions = self._cautions(inputs, scales, self._forecast(inputs))
+        return _Settled(run, scale, scales, counted, cautions)
+
+    def preview(self, n_records: int, n_features: int, *, gaps: bool = False) -> Preview:
+        """What a fit of this size would charge, and what it would warn of or refuse.
+
+        All that `fit` checks before its charge is checked, from public inputs alone. `n_records`
+        counts what is averaged: half the rows if not `assume_centered`. `gaps`: records with nulls
+        are left out.
+        """
+        settled = clone(self)._settled(n_records, n_features, gaps)
+        guarantee = settled.run.certify(private=self.random_state is None)
+        return Preview(guarantee, settled.cautions)
+
+    def cautions(
+        self, n_records: int, n_features: int, expected: Forecast | None
+    ) -> tuple[Caution, ...]:
+        """What people should know of a fit of this size, with this error to expect."""
+        return self._cautions(*self._inputs(n_records, n_features), expected)
+
+    def _cautions(
+        self, inputs: ReleaseInputs, scales: ScaleParameters | None, expected: Forecast | None
+    ) -> tuple[Caution, ...]:
+        paired = not self.assume_centered
+        found = (
+            self._large_delta(inputs.delta, inputs.n_records),
+            None if scales is None else noisy_scales(scales, paired=paired),
+            None if expected is None else hopeless(inputs, expected, paired=paired),
+        )
+        return tuple(caution for caution in found if caution is not None)
+
+    def _forecast(self, inputs: ReleaseInputs) -> Forecast | None:
+        """The error to expect, where there is a prediction."""
+        return None
+
+    def _too_few(self, count: CompleteCount) -> TooFewCompleteError:
+        """That nearly all records miss a value, which is all that is released."""
         counted = "records" if self.assume_centered else "pairs of records"
         words = complete_words(count.to_dict(), counted)
         return TooFewCompleteError(
             f"{words}: too few to release anything useful. This count is a release by itself. "
-            f"{charged} {budget}. Use columns that have more values, or impute each value by a "
-            "rule that uses its own record alone."
+            "Use columns that have more values, or impute each value by a rule that uses its own "
+            "record alone."
         )
 
     def _estimate(self, release: Release, threshold: float) -> Self:
@@ -245,6 +292,7 @@ class ScaledCovariance(PrivateCovariance):
     ) -> tuple[ReleaseInputs, ScaleParameters | None]:
         """Every public input, and the parameters of private scales if there are to be any."""
         self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
+        self._check_reactions()
         self._check_given("epsilon", "delta")
         cure = "it is the number of columns."
         n_features = check_integer("n_features", n_features, at_least=1, at_most=10**9, cure=cure)
@@ -282,33 +330,6 @@ class ScaledCovariance(PrivateCovariance):
             return 0.0
         cure = f"None and 0 keep every entry, {word!r} {cure}"
         return check_real("threshold", value, above=0, at_most=at_most, cure=cure)
-
-    def _warn_if_hopeless(self, inputs: ReleaseInputs, forecast: Forecast) -> None:
-        """Say so before anything is spent on an estimate that is not expected to be of use."""
-        if forecast.typical_error < _HOPELESS:
-            return
-        counted = "records" if self.assume_centered else "pairs of records"
-        warnings.warn(
-            f"{inputs.n_records:,} {counted} of {inputs.n_features:,} features are too few at "
-            f"this budget: the predicted error of {forecast.mechanism} is "
-            f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero "
-            "matrix. Use more records, fewer features, or a larger budget.",
-            AccuracyWarning,
-            stacklevel=4,
-        )
-
-    def _warn_if_scales_are_noise(self, scales: ScaleParameters) -> None:
-        """Say so before anything is spent on scales that may be off by orders of magnitude."""
-        if scales.sigma <= _LARGEST_COUNT_NOISE * scales.n_records:
-            return
-        counted = "records" if self.assume_centered else "pairs of records"
-        warnings.warn(
-            f"{scales.n_records:,} {counted} are too few to find the scales of "
-            f"{scales.n_features:,} features at this budget: they may be off by orders of "
-            "magnitude, and the estimate with them. Pass feature_scale, or use more records.",
-            AccuracyWarning,
-            stacklevel=3,
-        )
 
     @abstractmethod
     def _row_sparsity(self, n_features: int) -> int:

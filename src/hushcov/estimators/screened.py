@@ -74,6 +74,15 @@ class ScreenedCovariance(ScaledCovariance):
         record is read, and refused if all releases of the dataset together would cost too much.
     dataset : str, optional
         The name of the dataset in the ledger. Give both or neither.
+    on_hopeless : {"raise", "warn"}, default="raise"
+        What to do where the predicted error is no better than that of the zero matrix: refuse
+        (`HopelessError`), or warn and release. Nothing is charged before.
+    on_large_delta : {"raise", "warn"}, default="raise"
+        What to do where delta is 1 / n or more, n being the number of rows: refuse
+        (`ParameterError`), or warn and release. Above 0.1 / n it warns in any case.
+    drop_nulls : bool, default=False
+        Leave out records with nulls, which otherwise are an error. About how many are complete is
+        released with the rest, from 0.5 % of the budget.
 
     Attributes
     ----------
@@ -100,12 +109,17 @@ class ScreenedCovariance(ScaledCovariance):
         Columns, and records averaged: half the rows if not `assume_centered`.
     feature_names_in_ : ndarray of str, when X has column names
     receipt_ : Receipt, when a ledger was charged
+    warnings_ : tuple of str
+        What was warned of before the release, which keeps it.
 
     Warns
     -----
     AccuracyWarning
-        Where the predicted error is no better than that of the zero matrix. Any number of records
-        is private, two for differences, but few make no estimate.
+        With `on_hopeless="warn"`, where the predicted error is no better than that of the zero
+        matrix; and where scales cannot be found. Any number of records is private, two for
+        differences, but few make no estimate.
+    PrivacyWarning
+        Where delta is above 0.1 / n.
     SeededNoiseWarning
         If `random_state` is given.
 
@@ -147,6 +161,9 @@ class ScreenedCovariance(ScaledCovariance):
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
+        on_hopeless: str = "raise",
+        on_large_delta: str = "raise",
+        drop_nulls: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -164,6 +181,9 @@ class ScreenedCovariance(ScaledCovariance):
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.on_hopeless = on_hopeless
+        self.on_large_delta = on_large_delta
+        self.drop_nulls = drop_nulls
 
     @property
     def selected_(self) -> Any:
@@ -194,11 +214,12 @@ class ScreenedCovariance(ScaledCovariance):
     def _planned(self, inputs: ReleaseInputs) -> ScreenedRun:
         self.plan_ = self._plan(inputs)
         self.detection_limit_ = self.plan_.detection_limit
-        forecast = Forecast("screened", self.plan_.predicted_error, self.detection_limit_)
-        self._warn_if_hopeless(inputs, forecast)
         sparse = self._sparse(inputs.n_features)
         check_memory("screened", inputs.n_records, inputs.n_features, sparse=sparse)
         return ScreenedRun(self.plan_.parameters, sparse)
+
+    def _forecast(self, inputs: ReleaseInputs) -> Forecast:
+        return Forecast("screened", self.plan_.predicted_error, self.detection_limit_)
 
     def _row_sparsity(self, n_features: int) -> int:
         self._check_given("row_sparsity")

@@ -76,6 +76,7 @@ class SeparateCovariance(ScaledCovariance):
         Project once more onto positive semidefinite matrices. Released eigenvalues are not
         negative, so that this only removes what rounding to integers did.
     store_precision, assume_centered, device, random_state, ledger, dataset
+    on_large_delta, drop_nulls
         As in `ScreenedCovariance`.
 
     Attributes
@@ -137,6 +138,8 @@ class SeparateCovariance(ScaledCovariance):
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
+        on_large_delta: str = "raise",
+        drop_nulls: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -153,6 +156,8 @@ class SeparateCovariance(ScaledCovariance):
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.on_large_delta = on_large_delta
+        self.drop_nulls = drop_nulls
 
     @property
     def method_(self) -> str:

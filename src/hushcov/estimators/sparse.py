@@ -14,6 +14,7 @@ from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.planning import (
     MECHANISMS,
     Comparison,
+    Forecast,
     check_memory,
     compare,
     forecast,
@@ -69,6 +70,15 @@ class PrivateSparseCovariance(ScaledCovariance):
         record is read, and refused if all releases of the dataset together would cost too much.
     dataset : str, optional
         The name of the dataset in the ledger. Give both or neither.
+    on_hopeless : {"raise", "warn"}, default="raise"
+        What to do where the predicted error is no better than that of the zero matrix: refuse
+        (`HopelessError`), or warn and release. Nothing is charged before.
+    on_large_delta : {"raise", "warn"}, default="raise"
+        What to do where delta is 1 / n or more, n being the number of rows: refuse
+        (`ParameterError`), or warn and release. Above 0.1 / n it warns in any case.
+    drop_nulls : bool, default=False
+        Leave out records with nulls, which otherwise are an error. About how many are complete is
+        released with the rest, from 0.5 % of the budget.
 
     Attributes
     ----------
@@ -85,12 +95,17 @@ class PrivateSparseCovariance(ScaledCovariance):
         Columns, and records averaged: half the rows if not `assume_centered`.
     feature_names_in_ : ndarray of str, when X has column names
     receipt_ : Receipt, when a ledger was charged
+    warnings_ : tuple of str
+        What was warned of before the release, which keeps it.
 
     Warns
     -----
     AccuracyWarning
-        Where the predicted error is no better than that of the zero matrix. Any number of records
-        is private, two for differences, but few make no estimate.
+        With `on_hopeless="warn"`, where the predicted error is no better than that of the zero
+        matrix; and where scales cannot be found. Any number of records is private, two for
+        differences, but few make no estimate.
+    PrivacyWarning
+        Where delta is above 0.1 / n.
     SeededNoiseWarning
         If `random_state` is given.
 
@@ -130,6 +145,9 @@ class PrivateSparseCovariance(ScaledCovariance):
         random_state: object = None,
         ledger: Any = None,
         dataset: str | None = None,
+        on_hopeless: str = "raise",
+        on_large_delta: str = "raise",
+        drop_nulls: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -145,6 +163,9 @@ class PrivateSparseCovariance(ScaledCovariance):
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
+        self.on_hopeless = on_hopeless
+        self.on_large_delta = on_large_delta
+        self.drop_nulls = drop_nulls
 
     def plan(self, n_records: int, n_features: int) -> Comparison:
         """Predicted errors of all mechanisms for this size, from public inputs alone.
@@ -174,12 +195,13 @@ class PrivateSparseCovariance(ScaledCovariance):
         sparse = self._sparse(inputs.n_features)
         self.plan_ = compare(inputs, refine=self.mechanism in ("auto", "multiscale"))
         self.mechanism_ = self.chosen_mechanism(self.plan_)
-        auto = self.mechanism_ == self.plan_.best.mechanism
-        chosen = self.plan_.best if auto else forecast(inputs, self.mechanism_)
-        self.detection_limit_ = chosen.detection_limit
+        self.detection_limit_ = self._forecast(inputs).detection_limit
         check_memory(self.mechanism_, inputs.n_records, inputs.n_features, sparse=sparse)
-        self._warn_if_hopeless(inputs, chosen)
         return _RUNS[self.mechanism_](inputs, sparse)
+
+    def _forecast(self, inputs: ReleaseInputs) -> Forecast:
+        auto = self.mechanism_ == self.plan_.best.mechanism
+        return self.plan_.best if auto else forecast(inputs, self.mechanism_)
 
 
 def _screened(inputs: ReleaseInputs, sparse: bool) -> Run:

@@ -23,6 +23,7 @@ class Release:
     a release is covered by its guarantee. `noise_sd` is the standard deviation of the noise of
     off-diagonal and of diagonal entries, in the unit of the data over the features' scales.
     `selected` has the rows and columns of the pairs that were released, None for all of them.
+    `warnings` has what people were told before it was made, from public inputs alone.
     With `selected`, `integers` may be a sparse array (`scipy.sparse.csr_array`) whose stored
     entries are the selected pairs and the diagonal; the other matrices are sparse then, too.
     """
@@ -35,6 +36,7 @@ class Release:
     feature_scale: npt.NDArray[np.float64] | None = None
     noise_sd: tuple[float, float] | None = None
     selected: npt.NDArray[np.int64] | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def n_features(self) -> int:
@@ -103,8 +105,8 @@ class Release:
         if not isinstance(other, Release):
             return NotImplemented
         return (
-            (self.mechanism, self.unit, self.guarantee, self.noise_sd)
-            == (other.mechanism, other.unit, other.guarantee, other.noise_sd)
+            (self.mechanism, self.unit, self.guarantee, self.noise_sd, self.warnings)
+            == (other.mechanism, other.unit, other.guarantee, other.noise_sd, other.warnings)
             and _same_matrix(self.integers, other.integers)
             and _same(self.feature_scale, other.feature_scale)
             and _same(self.selected, other.selected)

@@ -164,6 +164,13 @@ def check_place(folder: Folder, *, overwrite: bool = False) -> None:
             shutil.rmtree(trial, ignore_errors=True)
 
 
+def check_free(folder: Folder, *, overwrite: bool = False) -> None:
+    """Refuse a folder that holds anything but a release that may go; nothing is written."""
+    path = _path(folder)
+    with _written(path):
+        _check_place(path, Path(os.path.realpath(path)), overwrite=overwrite)
+
+
 def _path(folder: object) -> Path:
     if not isinstance(folder, str | os.PathLike) or not isinstance(os.fspath(folder), str):
         raise ParameterError(

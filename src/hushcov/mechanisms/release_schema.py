@@ -20,7 +20,7 @@ FORMAT = 1
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "noise_sd", "selected"),
-    *("column_names", "files"),
+    *("warnings", "column_names", "files"),
 )
 
 IntArray = npt.NDArray[np.int64]
@@ -39,6 +39,7 @@ def describe(release: Release, column_names: Sequence[str] | None = None) -> dic
         "feature_scale": None if scale is None else scale.tolist(),
         "noise_sd": None if noise_sd is None else list(noise_sd),
         "selected": None if selected is None else selected.tolist(),
+        "warnings": list(release.warnings),
         "column_names": None if column_names is None else list(column_names),
     }
 
@@ -102,6 +103,7 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
         feature_scale=scale,
         noise_sd=noise_sd,
         selected=selected,
+        warnings=_warnings(description["warnings"]),
     )
     if not is_sparse(matrix) and matrix[~release.released].any():
         _wrong("selected", "all pairs that have a value in integers.npy")
@@ -211,6 +213,12 @@ def _selected(pairs: object, d: int) -> IntArray | None:
     if len(unordered) < len(rows) or any(i == j for i, j in unordered):
         _wrong("selected", "pairs of two features, each pair once")
     return np.array([rows, columns], dtype=np.int64).reshape(2, -1)
+
+
+def _warnings(sentences: object) -> tuple[str, ...]:
+    if not isinstance(sentences, list) or not all(isinstance(each, str) for each in sentences):
+        _wrong("warnings", "a list of text")
+    return tuple(sentences)
 
 
 def _check_names(what: str, fields: Mapping[str, Any], expected: tuple[str, ...]) -> None:

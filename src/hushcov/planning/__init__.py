@@ -1,5 +1,12 @@
 """What error to expect, and which public numbers to run with, before any data is touched."""
 
+from hushcov.planning.cautions import (
+    Caution,
+    hopeless,
+    hopeless_because,
+    large_delta,
+    noisy_scales,
+)
 from hushcov.planning.comparison import (
     COMPARED_MODELS,
     MECHANISMS,
@@ -20,6 +27,7 @@ __all__ = [
     "COMPARED_MODELS",
     "MECHANISMS",
     "REFERENCE_MODELS",
+    "Caution",
     "Comparison",
     "Forecast",
     "MultiscalePlan",
@@ -29,7 +37,11 @@ __all__ = [
     "compare",
     "fit_memory",
     "forecast",
+    "hopeless",
+    "hopeless_because",
+    "large_delta",
     "multiscale_inputs",
+    "noisy_scales",
     "plan_multiscale",
     "plan_screened",
     "predict_gaussian",

@@ -20,6 +20,7 @@ from hushcov.postprocess import detection_deviation, universal_threshold
 MECHANISMS = ("screened", "gaussian-threshold", "gaussian", "multiscale")
 COMPARED_MODELS = ("block", "banded", "random")
 _ROUGH_MARGIN = 4.0  # the search improves on a rough prediction by less than this factor
+_HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 _NINE_OF_TEN = 1.2815515655446004  # normal quantile of 0.9
 _SMALLEST_N, _LARGEST_N = 10, 10**12
 _REFERENCE = 100  # features of the references for norms of correlation matrices
@@ -44,6 +45,11 @@ class Forecast:
         """Geometric mean over the block, banded and random models."""
         logs = (math.log(max(self.predicted_error[m], 1e-300)) for m in COMPARED_MODELS)
         return math.exp(statistics.fmean(logs))
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether releasing nothing, the zero matrix, is expected to do as well."""
+        return self.typical_error >= _HOPELESS
 
 
 @dataclass(frozen=True)

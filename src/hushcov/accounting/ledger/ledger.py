@@ -184,6 +184,15 @@ class Ledger:
         # Outside of the transaction: finding out what is left takes longer than others should wait.
         raise _refusal(statement, after)
 
+    def quote(self, dataset: str, cost: Guarantee | Event | Sequence[Event]) -> Remaining:
+        """Return what a charge would leave, or refuse it as `charge` does; nothing is charged."""
+        statement = self.statement(dataset)
+        charges = (*statement.charges, as_charge(cost))
+        after = total(charges, statement.budget)
+        if not within(after, statement.budget):
+            raise _refusal(statement, after)
+        return remaining(charges, statement.budget)
+
     def spent(self, dataset: str) -> Bound:
         """Return what all charges of a dataset cost together, at its delta."""
         return self.statement(dataset).spent()

@@ -130,7 +130,7 @@ def _expected(subject: Subject, found: Outlook) -> list[Markup]:
     )
     hopeless = (
         "No better than the zero matrix: with so few records, there is little to be had. "
-        if found.here.typical_error >= 0.99
+        if found.here.hopeless
         else ""
     )
     limit = found.here.detection_limit

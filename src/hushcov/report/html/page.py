@@ -32,7 +32,7 @@ from hushcov.report.html.markup import (
     tag,
 )
 from hushcov.report.html.outlook import Outlook, outlook, outlook_section
-from hushcov.report.html.promise import assumption_section, banner, promise_section
+from hushcov.report.html.promise import assumption_section, banners, promise_section
 from hushcov.report.html.spectrum import spectrum_section
 from hushcov.report.html.subject import Subject
 
@@ -146,7 +146,7 @@ def _document(subject: Subject, findings: Findings, found: Outlook | None) -> st
         tag(
             "header",
             tag("h1", title),
-            banner(subject),
+            banners(subject),
             _summary(subject, findings, found),
             tag("nav", tag("ol", *links), aria_label="Sections of this report"),
         ),

@@ -35,13 +35,17 @@ NOT_CERTIFIED = (
 )
 
 
-def banner(subject: Subject) -> Markup | None:
-    """A warning nobody can miss, where a release is not private."""
-    if subject.release.guarantee.private:
-        return None
-    said = NOT_PRIVATE if subject.certified else NOT_CERTIFIED
-    title = tag("strong", "NOT PRIVATE.")
-    return tag("p", title, " ", said, class_="banner", role="alert")
+def banners(subject: Subject) -> Markup:
+    """Warnings nobody can miss: that a release is not private, and what was said before it."""
+    said = [("WARNING.", printable(sentence)) for sentence in subject.release.warnings]
+    if not subject.release.guarantee.private:
+        said.insert(0, ("NOT PRIVATE.", NOT_PRIVATE if subject.certified else NOT_CERTIFIED))
+    return join(
+        *(
+            tag("p", tag("strong", title), " ", sentence, class_="banner", role="alert")
+            for title, sentence in said
+        )
+    )
 
 
 def promise_section(subject: Subject) -> Markup:

@@ -1,0 +1,117 @@
+"""What people should know of a release before it is made, from public inputs alone.
+
+Each caution is one sentence or two. Estimators warn of it, or refuse, before anything is charged;
+the same words stand in the announcement of `hushcov fit`, in `release.json` and on the report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hushcov.exceptions import (
+    AccuracyWarning,
+    HopelessError,
+    HushcovError,
+    ParameterError,
+    PrivacyWarning,
+)
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.scales import ScaleParameters
+from hushcov.planning.comparison import Forecast
+
+# Noise of a count over the number of records, from which on scales are lost: their logarithm to the
+# base 2 is off by about 2.4 times as much, if all goes well.
+_LARGEST_COUNT_NOISE = 0.1
+_WARNED_SHARE = 0.1  # of 1 / n, above which delta is warned of
+
+
+@dataclass(frozen=True)
+class Caution:
+    """Words for people, and what becomes of them.
+
+    `title` says what is wrong in a few words, whatever the numbers. `error` is what a careful
+    caller gets unless the estimator's `option` is "warn"; None where nothing is refused. `insist`
+    says how to have it all the same.
+    """
+
+    title: str
+    sentence: str
+    category: type[Warning]
+    error: type[HushcovError] | None = None
+    option: str = ""
+    insist: str = ""
+
+    def refused_by(self, estimator: object) -> bool:
+        """Whether the options of an estimator make an error of it."""
+        return self.error is not None and getattr(estimator, self.option) == "raise"
+
+    def refusal(self) -> HushcovError:
+        """The error: what is wrong, the cure, and how to insist."""
+        assert self.error is not None
+        return self.error(f"{self.sentence} {self.insist}")
+
+
+def hopeless(inputs: ReleaseInputs, forecast: Forecast, *, paired: bool) -> Caution | None:
+    """That the zero matrix is expected to do as well."""
+    if not forecast.hopeless:
+        return None
+    return hopeless_because(
+        f"{inputs.n_records:,} {_counted(paired)} of {inputs.n_features:,} features are too few at "
+        f"this budget: the predicted error of {forecast.mechanism} is "
+        f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero matrix. "
+        "Use more records, fewer features, or a larger budget."
+    )
+
+
+def hopeless_because(sentence: str) -> Caution:
+    """The same in other words."""
+    insist = (
+        "Nothing was read or charged. To release it all the same, pass on_hopeless='warn' "
+        "(--force on the command line)."
+    )
+    title = "Hopeless, no better than the zero matrix"
+    return Caution(title, sentence, AccuracyWarning, HopelessError, "on_hopeless", insist)
+
+
+def noisy_scales(scales: ScaleParameters, *, paired: bool) -> Caution | None:
+    """That private scales may be off by orders of magnitude."""
+    if scales.sigma <= _LARGEST_COUNT_NOISE * scales.n_records:
+        return None
+    return Caution(
+        "Too few to find the scales of the features",
+        f"{scales.n_records:,} {_counted(paired)} are too few to find the scales of "
+        f"{scales.n_features:,} features at this budget: they may be off by orders of "
+        "magnitude, and the estimate with them. Pass feature_scale, or use more records.",
+        AccuracyWarning,
+    )
+
+
+def large_delta(delta: float, n_rows: int) -> Caution | None:
+    """That delta allows what nobody would call private: some records published as they are.
+
+    Publishing each record with probability delta is (0, delta)-private, and publishes one of n
+    on average where delta is 1 / n.
+    """
+    if delta <= _WARNED_SHARE / n_rows:
+        return None
+    refused = delta >= 1 / n_rows
+    bound, compared = (
+        (1 / n_rows, "at least 1") if refused else (_WARNED_SHARE / n_rows, "above 0.1")
+    )
+    sentence = (
+        f"delta = {delta:g} is {compared} / n_records = {bound:.2g} ({n_rows:,} records): "
+        "publishing each record as it is with probability delta would keep the same promise. "
+        f"Choose delta well below {_WARNED_SHARE / n_rows:.2g}."
+    )
+    if not refused:
+        return Caution("delta is above 0.1 / n", sentence, PrivacyWarning)
+    insist = (
+        "Nothing was read or charged. To release it all the same, pass on_large_delta='warn' "
+        "(--allow-large-delta on the command line)."
+    )
+    title = "delta is 1 / n or more"
+    return Caution(title, sentence, PrivacyWarning, ParameterError, "on_large_delta", insist)
+
+
+def _counted(paired: bool) -> str:
+    return "pairs of records" if paired else "records"
