@@ -59,7 +59,7 @@ def test_an_unknown_mean_is_removed_by_pairs():
 
 
 def test_too_few_records_are_said_to_be_too_few():
-    with pytest.raises(HopelessError, match="too few.*on_hopeless='warn'"):
+    with pytest.raises(HopelessError, match=r"too few.*on_hopeless='warn'"):
         estimator().fit(RECORDS[:20])
     with pytest.warns(AccuracyWarning, match="too few"):
         fitted = estimator(on_hopeless="warn").fit(RECORDS[:20])
