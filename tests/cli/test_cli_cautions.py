@@ -1,0 +1,279 @@
+"""What `hushcov fit` warns of, refuses, charges and says; and where the words stay."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hushcov.accounting.ledger import Ledger
+from hushcov.cli import sources
+from hushcov.mechanisms import release_files
+from hushcov.planning import comparison
+from hushcov.records import Records
+
+PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
+LEDGER = ("--ledger", "budget.db", "--dataset", "people")
+HOPELESS = "2 pairs of records of 20 features are too few at this budget"
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch):
+    """The multiscale search takes seconds at each size, and any plan will do."""
+    monkeypatch.setattr(comparison, "_ROUGH_MARGIN", 0.0)
+
+
+@pytest.fixture
+def ledger(run, tmp_path):
+    book = Ledger(tmp_path / "budget.db")
+    book.open_dataset("people", epsilon=1.2, delta=1e-5)
+    return book
+
+
+@pytest.fixture
+def few(run):
+    np.save("few.npy", np.ones((5, 20)))
+    return "few.npy"
+
+
+@pytest.fixture
+def enough(run):
+    np.save("enough.npy", np.random.default_rng(0).normal(size=(4_000, 3)))
+    return "enough.npy"
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def names():
+    return sorted(path.name for path in Path().iterdir())
+
+
+class Unread(Records):
+    """Public sizes only; the exit code tells when a row is asked for."""
+
+    n_records, n_features = 4_000, 3
+
+    def _blocks(self):
+        raise KeyboardInterrupt
+
+
+def test_a_hopeless_fit_is_refused_before_its_charge(run, ledger, few):
+    result = run("fit", few, *PUBLIC, *LEDGER)
+    assert result.exit_code == 8
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"hushcov: error: {HOPELESS}")
+    assert "Nothing was read or charged." in line
+    assert "--force on the command line" in line
+    assert "expected error about" in words(result.stdout)  # the announcement came first
+    assert HOPELESS not in words(result.stdout)
+    assert ledger.history("people") == ()
+    assert names() == ["budget.db", "few.npy"]
+
+
+def test_insisting_keeps_the_words_everywhere(run, few):
+    result = run("fit", few, *PUBLIC, "--force", "-o", "out", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)["warnings"]
+    assert len(found) == 2  # of the scales, too
+    assert found[1].startswith(HOPELESS)
+    assert words(result.stderr).count(f"WARNING: {HOPELESS}") == 1
+    assert json.loads(Path("out/release.json").read_text())["warnings"] == found
+    assert f"WARNING: {HOPELESS}" in words(run("show", "out").stdout)
+    assert json.loads(run("show", "out", "--json").stdout)["warnings"] == found
+    shown = run("report", "out", "-o", "again.html")
+    assert f"WARNING: {HOPELESS}" in words(shown.stdout)
+    assert json.loads(run("report", "out", "--json").stdout)["warnings"] == found
+    for page in ("out/report.html", "again.html"):
+        banner = f"<strong>WARNING.</strong> {HOPELESS}"
+        assert Path(page).read_text().count(banner) == 1
+
+
+def test_plans_say_it_for_each_number_of_records(run):
+    options = ("plan", "--features", 20, *PUBLIC, "--records", 4)
+    assert f"WARNING: {HOPELESS}" in words(run(*options).stdout)
+    (plan,) = json.loads(run(*options, "--json").stdout)["plans"]
+    assert [each.startswith("2 pairs of records") for each in plan["warnings"]] == [True, True]
+    text = words(run(*options, "--records", 2_000_000).stdout)
+    assert "refuses: with 4 records." in text
+    assert "WARNING: delta is 1 / n or more, which 'hushcov fit' refuses: with 2,000,000" in text
+    assert "WARNING: Too few to find the scales of the features: with 4 records." in text
+
+
+def test_a_large_delta_is_refused_unless_it_is_allowed(run, ledger, enough):
+    options = ("fit", enough, *PUBLIC, "--delta", 1 / 4_000, "-o", "out")
+    result = run(*options, *LEDGER)
+    assert result.exit_code == 2
+    assert "--delta = 0.00025 is at least 1 / n_records = 0.00025 (4,000 records)" in result.stderr
+    assert "--allow-large-delta on the command line" in result.stderr
+    assert ledger.history("people") == ()
+    result = run(*options, "--allow-large-delta")
+    assert result.exit_code == 0
+    (sentence,) = json.loads(Path("out/release.json").read_text())["warnings"]
+    assert f"WARNING: {sentence}" in words(result.stdout)
+    assert f"WARNING: {sentence}" in words(run("show", "out").stdout)
+
+
+def test_the_theorem_takes_no_force(refused, few):
+    options = ("--mechanism", "theorem", "--scale", 1, "--force")
+    assert "the theorem has no prediction" in refused(2, "fit", few, *PUBLIC, *options)
+
+
+# Dry runs.
+
+
+@pytest.fixture
+def unread(monkeypatch, enough):
+    monkeypatch.setattr(sources, "open_records", lambda *_, **__: Unread())
+    return enough
+
+
+def test_a_dry_run_says_everything_and_does_nothing(run, ledger, unread):
+    before = names()
+    result = run("fit", unread, *PUBLIC, *LEDGER, "--dry-run")
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = words(result.stdout)
+    left = ledger.remaining("people").epsilon
+    for part in (
+        "What will be released from enough.npy: 4,000 records of 3 features",
+        "(1, 1e-6)-differential privacy",
+        "expected error about",
+        "into enough-release/",
+        "the charge would fit, and epsilon",
+        "No record was read, and nothing was charged or written.",
+    ):
+        assert part in text
+    assert ledger.history("people") == ()
+    assert names() == before
+    found = json.loads(run("fit", unread, *PUBLIC, *LEDGER, "--dry-run", "--json").stdout)
+    assert found["dry_run"] is True
+    assert found["warnings"] == []
+    assert found["guarantee"]["epsilon"] == 1
+    assert 0 <= found["ledger"]["epsilon_left"] < left
+    assert names() == before
+
+
+def test_a_dry_run_says_what_the_charge_leaves(run, ledger, enough):
+    options = ("fit", enough, *PUBLIC, "--epsilon", 0.5, *LEDGER)
+    quoted = json.loads(run(*options, "--dry-run", "--json").stdout)["ledger"]
+    assert run(*options).exit_code == 0
+    left = ledger.remaining("people")
+    assert (quoted["epsilon_left"], quoted["pure_epsilon_left"]) == (
+        pytest.approx(left.epsilon),
+        pytest.approx(left.pure_epsilon),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        (2, ("--delta", 0.01)),
+        (7, ("--epsilon", 9)),
+        (6, ("-o", "taken")),
+        (6, ("--ledger", "none.db")),
+        (3, ("--records", 7)),
+    ],
+)
+def test_a_dry_run_refuses_what_a_fit_refuses(run, ledger, unread, code, options):
+    Path("taken").mkdir()
+    Path("taken/notes.txt").write_text("mine")
+    line = {}
+    for mode in ((), ("--dry-run",)):
+        result = run("fit", unread, *PUBLIC, *LEDGER, *options, *mode)
+        assert result.exit_code == code, result.stderr
+        line[mode] = result.stderr
+    assert line[()] == line["--dry-run",]
+    assert ledger.history("people") == ()
+
+
+def test_a_hopeless_dry_run_has_its_exit_code(run, few):
+    assert run("fit", few, *PUBLIC, "--dry-run").exit_code == 8
+    assert HOPELESS in words(run("fit", few, *PUBLIC, "--dry-run", "--force").stdout)
+
+
+# Failures after the charge.
+
+
+def charged(receipt):
+    return (
+        f"Entry {receipt.id} of the ledger budget.db stands: epsilon 1 and delta 1e-06 were "
+        "charged to dataset 'people' before any record was read."
+    )
+
+
+def test_an_interrupted_fit_says_what_was_charged(run, ledger, unread):
+    result = run("fit", unread, *PUBLIC, *LEDGER)
+    assert result.exit_code == 130
+    (receipt,) = ledger.history("people")
+    last = result.stderr.splitlines()[-1]
+    assert last == f"hushcov: interrupted. {charged(receipt)} Nothing was released."
+    assert names() == ["budget.db", "enough.npy"]
+
+
+def test_bad_records_say_what_was_charged(run, ledger):
+    X = np.ones((4_000, 3))
+    X[17, 1] = np.nan
+    np.save("bad.npy", X)
+    result = run("fit", "bad.npy", *PUBLIC, *LEDGER)
+    assert result.exit_code == 3
+    (receipt,) = ledger.history("people")
+    assert result.stderr.endswith(f"{charged(receipt)} Nothing was released.\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_full_disk_says_what_was_charged_and_that_nothing_was_written(
+    run, ledger, enough, monkeypatch
+):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(release_files, "_fill", full)
+    result = run("fit", enough, *PUBLIC, *LEDGER)
+    assert result.exit_code == 6
+    (receipt,) = ledger.history("people")
+    assert "No space left on device" in result.stderr
+    assert result.stderr.endswith(f"{charged(receipt)} Nothing was written.\n")
+    assert names() == ["budget.db", "enough.npy"]
+
+
+def test_an_interrupt_after_the_files_are_there_says_so(run, ledger, enough, monkeypatch):
+    move = release_files._move
+
+    def interrupted(*args, **kwargs):
+        move(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(release_files, "_move", interrupted)
+    result = run("fit", enough, *PUBLIC, *LEDGER, "-o", "out")
+    assert result.exit_code == 130
+    (receipt,) = ledger.history("people")
+    assert f"{charged(receipt)} The release is in out/." in result.stderr
+    assert run("show", "out").exit_code == 0
+
+
+def test_without_a_ledger_nothing_is_said_of_one(run, unread):
+    result = run("fit", unread, *PUBLIC)
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "hushcov: interrupted"
+
+
+# Refused before the charge.
+
+
+def test_what_files_say_of_themselves_is_refused_before_the_charge(run, ledger):
+    text = pd.DataFrame({"age": [1.0, 2.0] * 500, "name": ["a", "b"] * 500})
+    text.to_parquet("text.parquet")
+    nulls = pd.DataFrame({"age": [1.0, None] * 500, "weight": [1.0, 2.0] * 500})
+    nulls.to_parquet("nulls.parquet")
+    for file, options in (
+        ("text.parquet", ()),
+        ("text.parquet", ("--columns", "age,height")),
+        ("nulls.parquet", ()),
+    ):
+        assert run("fit", file, *PUBLIC, *LEDGER, *options).exit_code == 3
+    assert ledger.history("people") == ()

@@ -1,0 +1,299 @@
+"""What is refused or warned of before a charge, and what is said when a fit fails after it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hushcov.estimators.multiscale
+from estimators.settings import D, make, plan_without_search
+from estimators.stand_ins import UntouchableRecords
+from hushcov import (
+    EigenSamplingCovariance,
+    GaussianCovariance,
+    MultiscaleCovariance,
+    PrivateSparseCovariance,
+    RowTopKCovariance,
+    ScreenedCovariance,
+    SeparateCovariance,
+)
+from hushcov.accounting.ledger import Ledger
+from hushcov.estimators import CoinPressCovariance
+from hushcov.exceptions import (
+    AccuracyWarning,
+    DataError,
+    HopelessError,
+    ParameterError,
+    PrivacyWarning,
+)
+from hushcov.mechanisms import Release
+from hushcov.planning import Caution, comparison, large_delta
+from hushcov.records import ArrayRecords, open_records
+from hushcov.simulate import wishart_moments
+
+PLANNED = {
+    "gaussian": (GaussianCovariance, {}),
+    "gaussian, thresholded": (GaussianCovariance, {"threshold": "universal"}),
+    "screened": (ScreenedCovariance, {}),
+    "sparse": (PrivateSparseCovariance, {}),
+    "multiscale": (MultiscaleCovariance, {"constants": "calibrated", "scale": 1.0}),
+}
+WITH_DELTA = (
+    *(GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance),
+    *(RowTopKCovariance, SeparateCovariance, CoinPressCovariance),
+)
+WITH_GAPS = WITH_DELTA
+KNOWN = {"feature_scale": 1.0, "assume_centered": True}
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch):
+    """The multiscale search takes seconds at each size, and any plan will do."""
+    monkeypatch.setattr(comparison, "_ROUGH_MARGIN", 0.0)
+    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = Ledger(tmp_path / "budget.db")
+    book.open_dataset("people", epsilon=1.5, delta=0.1)
+    return book
+
+
+def known(cls):
+    return {"assume_centered": True} if cls is MultiscaleCovariance else KNOWN
+
+
+# Hopeless designs.
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_a_hopeless_design_is_refused_before_it_is_charged_or_read(ledger, name):
+    cls, changes = PLANNED[name]
+    few = UntouchableRecords(10, D)
+    est = make(cls, **changes, **known(cls), ledger=ledger, dataset="people")
+    with pytest.raises(HopelessError, match=r"no better than the zero matrix.*on_hopeless='warn'"):
+        est.fit(few)
+    assert ledger.history("people") == ()
+    with (
+        pytest.warns(AccuracyWarning, match="no better than the zero matrix"),
+        pytest.raises(AssertionError, match="the records were read"),
+    ):
+        est.set_params(on_hopeless="warn").fit(few)
+    assert len(ledger.history("people")) == 1
+
+
+def test_the_words_are_kept_in_the_estimator_and_sealed_in_the_release(tmp_path):
+    est = make(GaussianCovariance, **KNOWN, on_hopeless="warn")
+    with pytest.warns(AccuracyWarning) as caught:
+        est.fit(np.ones((10, D)))
+    assert est.warnings_ == est.release_.warnings == (str(caught[0].message),)
+    assert caught[0].filename == __file__
+    folder = est.release_.write(tmp_path / "out")
+    assert Release.read(folder) == est.release_
+    assert Release.read(folder).warnings == est.warnings_
+    # Nothing of them remains after a fit that has none.
+    assert est.fit(np.random.default_rng(0).normal(size=(4_000, D))).warnings_ == ()
+    assert est.release_.warnings == ()
+
+
+def test_a_release_without_the_words_is_another_one(tmp_path):
+    """Equality sees them, or a writer that drops them would not be noticed."""
+    from dataclasses import replace
+
+    est = make(GaussianCovariance, **KNOWN).fit(np.random.default_rng(0).normal(size=(4_000, D)))
+    assert replace(est.release_, warnings=("careful",)) != est.release_
+
+
+def test_no_prediction_is_no_refusal():
+    """Bounds and thresholds of one's own are not what the planner predicts."""
+    for changes in ({"clipping": "coordinate"}, {"row_norm": 3.0}, {"threshold": 0.5}):
+        est = make(GaussianCovariance, **KNOWN, **changes).fit(np.ones((10, D)))
+        assert est.warnings_ == ()
+
+
+def test_sums_are_refused_at_their_release(ledger):
+    est = make(GaussianCovariance, **KNOWN, ledger=ledger, dataset="people")
+    est.partial_fit(np.ones((10, D)), total_records=10)
+    with pytest.raises(HopelessError):
+        est.fit_statistics()
+    assert est.statistics_.n_records == 10  # they are still there
+    est.set_params(on_hopeless="warn", delta=0.1)
+    with pytest.raises(ParameterError, match="on_large_delta"):
+        est.fit_statistics()
+    assert ledger.history("people") == ()
+
+
+@pytest.mark.parametrize("name", ["on_hopeless", "on_large_delta"])
+@pytest.mark.parametrize("cls", [GaussianCovariance, MultiscaleCovariance])
+def test_other_reactions_are_refused(cls, name):
+    changes = {"scale": 1.0} if cls is MultiscaleCovariance else {}
+    with pytest.raises(ParameterError, match=f"{name} must be one of"):
+        make(cls, **changes, **{name: "ignore"}).fit(UntouchableRecords(4_000, D))
+
+
+# Large deltas.
+
+
+@pytest.mark.parametrize(
+    ("delta", "n_rows", "kind"),
+    [
+        (1e-3, 1_000, ParameterError),
+        (0.99e-3, 1_000, None),
+        (1.01e-4, 1_000, None),
+        (1e-6, 100_000, False),
+        (0.0, 1_000, False),
+    ],
+)
+def test_where_delta_is_large(delta, n_rows, kind):
+    found = large_delta(delta, n_rows)
+    assert (found is None) if kind is False else (found.error is kind)
+    if found is not None:
+        assert f"{n_rows:,} records" in found.sentence
+        assert "Choose delta well below 0.0001." in found.sentence
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("cls", WITH_DELTA)
+def test_a_delta_of_one_in_n_rows_is_refused_before_it_is_charged_or_read(ledger, cls, paired):
+    """Rows count, not pairs: each of them is protected."""
+    rows = UntouchableRecords(4_000, D)
+    inputs = {"feature_scale": 1.0, "assume_centered": not paired}
+    est = make(cls, **inputs, delta=1 / 4_000, ledger=ledger, dataset="people")
+    with pytest.raises(ParameterError, match=r"at least 1 / n_records.*on_large_delta='warn'"):
+        est.fit(rows)
+    assert ledger.history("people") == ()
+    with (
+        pytest.warns(PrivacyWarning, match="at least 1 / n_records") as caught,
+        pytest.raises(AssertionError, match="the records were read"),
+    ):
+        est.set_params(on_large_delta="warn").fit(rows)
+    assert caught[0].filename == __file__
+    with (
+        pytest.warns(PrivacyWarning, match=r"above 0.1 / n_records"),
+        pytest.raises(AssertionError, match="the records were read"),
+    ):
+        est.set_params(on_large_delta="raise", delta=0.99 / 4_000, ledger=None, dataset=None).fit(
+            rows
+        )
+
+
+def test_the_theorem_insists_too_but_for_simulated_moments():
+    est = MultiscaleCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2, scale=1.0)
+    n = 60_000_000_000
+    with pytest.raises(ParameterError, match=r"60,000,000,000 records.*on_large_delta"):
+        est.fit(UntouchableRecords(n, 20))
+    assert est.fit_statistics(wishart_moments(np.eye(20), n)).warnings_ == ()
+
+
+def test_plans_are_made_at_any_delta():
+    est = make(PrivateSparseCovariance, delta=0.1)
+    assert est.plan(4_000, D).best.typical_error < 1
+    assert est.preview(4_000, D).cautions[0].category is PrivacyWarning
+
+
+def test_a_preview_is_what_a_fit_charges_and_heeds(ledger):
+    est = make(ScreenedCovariance, on_hopeless="warn", ledger=ledger, dataset="people")
+    before = est.preview(25, D)
+    assert [type(each) for each in before.cautions] == [Caution, Caution]
+    assert not [name for name in vars(est) if name.endswith("_")]
+    with pytest.warns(AccuracyWarning):
+        est.fit(np.ones((50, D)))
+    assert tuple(each.sentence for each in before.cautions) == est.warnings_
+    assert est.release_.guarantee == before.guarantee
+    gaps = est.preview(25, D, gaps=True).guarantee
+    assert len(gaps.events) == len(before.guarantee.events) + 1
+
+
+# Fits that fail after their charge.
+
+
+class Interrupted(ArrayRecords):
+    def _blocks(self):
+        raise KeyboardInterrupt
+
+
+def failures(ledger):
+    X = np.random.default_rng(0).normal(size=(4_000, D))
+    bad = X.copy()
+    bad[17, 3] = np.nan
+    yield bad, DataError
+    yield Interrupted(X), KeyboardInterrupt
+
+
+@pytest.mark.parametrize("cls", [PrivateSparseCovariance, MultiscaleCovariance])
+def test_what_fails_after_the_charge_says_what_was_charged(ledger, cls):
+    changes = {"constants": "calibrated", "scale": 1.0} if cls is MultiscaleCovariance else {}
+    for number, (X, kind) in enumerate(failures(ledger)):
+        est = make(cls, **changes, epsilon=0.5, ledger=ledger, dataset="people")
+        with pytest.raises(kind) as info:
+            est.fit(X)
+        (note,) = info.value.__notes__
+        receipt = ledger.history("people")[number]
+        assert note == (
+            f"Entry {receipt.id} of the ledger {ledger.path} stands: epsilon 0.5 and delta 1e-06 "
+            "were charged to dataset 'people' before any record was read. Nothing was released."
+        )
+        assert not hasattr(est, "receipt_")
+
+
+def test_what_fails_before_the_charge_says_nothing_of_one(ledger):
+    est = make(PrivateSparseCovariance, ledger=ledger, dataset="people", delta=1 / 4_000)
+    with pytest.raises(ParameterError) as info:
+        est.fit(UntouchableRecords(4_000, D))
+    assert not hasattr(info.value, "__notes__")
+    with pytest.raises(AssertionError) as info:  # no ledger, nothing to say
+        make(PrivateSparseCovariance).fit(UntouchableRecords(4_000, D))
+    assert not hasattr(info.value, "__notes__")
+
+
+def test_nulls_that_a_file_counts_are_refused_before_the_charge(ledger, tmp_path):
+    path = tmp_path / "visits.parquet"
+    table = pd.DataFrame({"age": [1.0, 2.0] * 2_000, "weight": [None, 3.0] * 2_000})
+    table.to_parquet(path)
+    est = make(GaussianCovariance, ledger=ledger, dataset="people")
+    with pytest.raises(DataError, match="column 'weight' has nulls"):
+        est.fit(path)
+    assert ledger.history("people") == ()
+    open_records(path, columns=["age"])  # nulls elsewhere are nobody's business
+
+
+# Nulls, left out by the estimator.
+
+
+@pytest.mark.parametrize("cls", WITH_GAPS)
+def test_drop_nulls_is_an_option_of_the_estimator(tmp_path, cls):
+    path = tmp_path / "visits.parquet"
+    X = np.random.default_rng(0).normal(size=(4_000, 3))
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    table.loc[::4, "b"] = None
+    table.to_parquet(path)
+    changes = {**KNOWN, "row_sparsity": 2}
+    with pytest.raises(DataError, match="has nulls"):
+        make(cls, **changes).fit(path)
+    one = make(cls, drop_nulls=True, **changes, random_state=0)
+    other = make(cls, **changes, random_state=0)
+    with pytest.warns(UserWarning, match="NOT private"):
+        one.fit(path)
+    with pytest.warns(UserWarning, match="NOT private"):
+        other.fit(open_records(path, drop_nulls=True))
+    assert one.release_ == other.release_
+    # Records that were made with it need it no more, and others cannot have it any more.
+    with pytest.warns(UserWarning, match="NOT private"):
+        one.fit(open_records(path, drop_nulls=True))
+    assert one.release_ == other.release_
+    with pytest.raises(ParameterError, match="where the Records is made"):
+        one.fit(ArrayRecords(X))
+
+
+def test_drop_nulls_is_a_flag_and_never_pure(tmp_path):
+    with pytest.raises(ParameterError, match="drop_nulls must be True or False"):
+        make(GaussianCovariance, drop_nulls="yes").fit(UntouchableRecords(4_000, D))
+    path = tmp_path / "visits.parquet"
+    pd.DataFrame(np.ones((100, 2)), columns=["a", "b"]).to_parquet(path)
+    pure = EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0)
+    with pytest.raises(ParameterError, match="not pure DP"):
+        pure.fit(open_records(path, drop_nulls=True))
+    assert "drop_nulls" not in pure.get_params()
+    assert "on_large_delta" not in pure.get_params()
