@@ -85,13 +85,15 @@ def test_events_are_what_the_proof_charges():
         assert isinstance(event, BoundedRange)
         assert event.count == level.quota
         expected = 2 * delta_s / level.threshold / level.selection_scale
-        assert event.eta == pytest.approx(expected, rel=1e-9)
+        assert event.eta == pytest.approx(expected, rel=1e-9, abs=0)
     budget = sum(lv.quota / lv.threshold**2 for lv in schedule.levels)
     assert isinstance(gaussian, Gaussian)
-    assert gaussian.mu == pytest.approx(delta_s * math.sqrt(budget) / schedule.gate_noise)
+    assert gaussian.mu == pytest.approx(
+        delta_s * math.sqrt(budget) / schedule.gate_noise, rel=1e-6, abs=0
+    )
     assert isinstance(slack, TotalVariation)
     beyond = math.erfc(0.25 / schedule.gate_noise / math.sqrt(2))
-    assert slack.distance == pytest.approx(beyond * schedule.total_quota)
+    assert slack.distance == pytest.approx(beyond * schedule.total_quota, rel=1e-6, abs=0)
 
 
 def test_the_accountant_beats_the_zcdp_draft_slightly():

@@ -215,5 +215,5 @@ def test_a_schedule_knows_its_totals():
     schedule = SCHEDULES["unclipped gates"]
     assert schedule.n_entries == 10
     assert schedule.base_threshold == 1.0
-    assert schedule.unit == pytest.approx(1 / 2.0)
+    assert schedule.unit == pytest.approx(1 / 2.0, rel=1e-6, abs=0)
     assert math.isinf(schedule.gate_clip)
