@@ -96,6 +96,23 @@ def test_events_are_what_the_proof_charges():
     assert slack.distance == pytest.approx(beyond * schedule.total_quota, rel=1e-6, abs=0)
 
 
+@pytest.mark.parametrize("base_tests", [0.25, 1, 2.5, 7.3])
+def test_as_many_tests_are_active_as_the_design_says(base_tests):
+    """The unit of gates and the inverse activation of values take this number for granted."""
+    design = dataclasses.replace(GATE, base_tests=base_tests)
+    for schedule in (
+        draft_schedule(INPUTS, design),
+        calibrated_parameters(INPUTS, design, "gate").schedule,
+        calibrated_parameters(INPUTS, design, "value").schedule,
+    ):
+        for ell, level in enumerate(schedule.levels):
+            tests = base_tests * 4**ell
+            assert level.repetitions == math.ceil(tests)
+            assert level.repetitions * level.activation == pytest.approx(tests)
+            assert level.activation + level.inactivation == pytest.approx(1)
+            assert tests == pytest.approx(schedule.test_rate * level.threshold**2)
+
+
 def test_the_accountant_beats_the_zcdp_draft_slightly():
     """The draft's noise is private by zCDP, so the certified one is no larger; nor much smaller."""
     for design in (VALUE, GATE):
