@@ -8,6 +8,11 @@ import os
 # Set before NumPy is loaded, here and in the processes that the suite starts.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import pytest
+
+import tolerances
 from chromium import browser, open_page
+
+pytest.approx = tolerances.approx
 
 __all__ = ["browser", "open_page"]

@@ -51,8 +51,8 @@ def test_theorem_profile_from_its_noise_scales():
         scale = 8 * g * math.sqrt(s * math.log(m / target[1])) / target[0]
         events.append(OneShotLaplace(g, scale, s, m, target[1]))
     bound = compose([*events, Approximate(epsilon / 4, delta / 8)])
-    assert bound.epsilon == pytest.approx(3 * epsilon / 8, rel=1e-14)
-    assert bound.delta == pytest.approx(5 * delta / 32, rel=1e-14)
+    assert bound.epsilon == pytest.approx(3 * epsilon / 8, rel=1e-14, abs=0)
+    assert bound.delta == pytest.approx(5 * delta / 32, rel=1e-14, abs=0)
 
 
 def test_one_shot_laplace_is_read_by_whichever_bound_is_better():
@@ -74,7 +74,7 @@ def test_basic_composition_takes_all_gaussians_as_one():
         b.method: b for b in all_bounds([Gaussian(0.3), Pure(0.2), Gaussian(0.4)], delta=1e-6)
     }
     assert bounds["basic"].epsilon == pytest.approx(
-        0.2 + compose([Gaussian(0.5)], delta=1e-6).epsilon, rel=1e-12
+        0.2 + compose([Gaussian(0.5)], delta=1e-6).epsilon, rel=1e-12, abs=0
     )
     assert set(bounds) == {"basic", "rdp", "pld"}
     assert compose([Gaussian(0.3), Pure(0.2)], delta=1e-6).method == "pld"
@@ -94,7 +94,7 @@ def test_discrete_gaussians_have_no_curve_but_zcdp():
     assert [b.method for b in bounds] == ["zcdp"]
     assert [b.method for b in all_bounds([DiscreteGaussian(0.3), Pure(0.4)], delta=1e-6)] == ["rdp"]
     continuous = {b.method: b.epsilon for b in all_bounds([Gaussian(0.5)], delta=1e-6)}
-    assert bounds[0].epsilon == pytest.approx(continuous["zcdp"], rel=1e-12)
+    assert bounds[0].epsilon == pytest.approx(continuous["zcdp"], rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("distance", [1e-12, 1e-8, 1e-7])
@@ -104,7 +104,7 @@ def test_slack_at_a_given_delta_is_charged_at_the_final_epsilon(distance):
     slack = (1 + math.exp(bound.epsilon)) * distance
     exact = compose([Gaussian(mu)], epsilon=bound.epsilon).delta
     assert exact + slack <= delta * (1 + 1e-14)
-    assert exact + slack == pytest.approx(delta, rel=1e-7)
+    assert exact + slack == pytest.approx(delta, rel=1e-7, abs=0)
     assert bound.epsilon > compose([Gaussian(mu)], delta=delta).epsilon
 
 
@@ -142,8 +142,8 @@ def test_the_grid_keeps_the_curve_of_a_bounded_range_step(eta, interval):
     cells = math.ceil(eta / interval)
     edges = interval * np.arange(-cells, cells + 1)
     law = _on_grid(_bounded_range_masses(eta, edges), edges)
-    assert law.sum() == pytest.approx(1, rel=1e-14)
-    assert law @ np.exp(-edges) == pytest.approx(1, rel=1e-14)
+    assert law.sum() == pytest.approx(1, rel=1e-14, abs=0)
+    assert law @ np.exp(-edges) == pytest.approx(1, rel=1e-14, abs=0)
     for epsilon in edges:
         claimed = law @ np.maximum(-np.expm1(epsilon - edges), 0)
         inside = min(max(epsilon, -eta), eta)

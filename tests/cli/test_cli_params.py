@@ -61,7 +61,7 @@ def test_json_has_the_papers_symbols_and_nothing_else(run):
 def test_json_agrees_with_independent_numbers(run):
     found = _json(run, records="53338474066", features=20, row_sparsity=2)
     for key, value in D20.items():
-        assert found[key] == pytest.approx(value, rel=1e-9), key
+        assert found[key] == pytest.approx(value, rel=1e-9, abs=0), key
     assert found["b"] == [None] * 12
     assert found["m"][:4] == [5, 19, 73, 292]
     assert (found["private"], found["accurate"]) == (True, True)
@@ -83,15 +83,15 @@ def test_json_agrees_with_every_golden_case(run):
         found = _json(run, **{names[key]: value for key, value in case.pop("inputs").items()})
         private = case.pop("smallest_n_where_privacy_condition_holds")
         accurate = case.pop("smallest_n_where_r_and_b_conditions_hold")
-        assert found["smallest_private_n"] == pytest.approx(private, rel=1e-8)
-        assert found["smallest_accurate_n"] == pytest.approx(accurate, rel=1e-8)
+        assert found["smallest_private_n"] == pytest.approx(private, rel=1e-8, abs=0)
+        assert found["smallest_accurate_n"] == pytest.approx(accurate, rel=1e-8, abs=0)
         b = case.pop("b")
         assert [scale is None for scale in found["b"]] == [scale is None for scale in b]
         assert [scale or 0 for scale in found["b"]] == pytest.approx(
-            [scale or 0 for scale in b], rel=1e-9
+            [scale or 0 for scale in b], rel=1e-9, abs=0
         )
         for key, value in case.items():
-            assert found[key] == pytest.approx(value, rel=1e-9), key
+            assert found[key] == pytest.approx(value, rel=1e-9, abs=0), key
 
 
 def test_json_is_the_library_object_with_exact_integers(run):

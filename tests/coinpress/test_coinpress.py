@@ -69,8 +69,8 @@ def test_no_pair_of_small_rows_exceeds_the_sensitivity_and_axes_attain_it(d, nor
         largest = largest_change(d, norm_bound, sigma, diagonal_sigma)
         assert largest <= mu**2
         if d > 1 and diagonal_sigma**2 <= 2 * sigma**2:
-            assert largest == pytest.approx(mu**2, rel=1e-9)
-            assert largest == pytest.approx(2 * norm_bound**4 / diagonal_sigma**2, rel=1e-9)
+            assert largest == pytest.approx(mu**2, rel=1e-9, abs=0)
+            assert largest == pytest.approx(2 * norm_bound**4 / diagonal_sigma**2, rel=1e-9, abs=0)
 
 
 @st.composite
@@ -128,7 +128,7 @@ def test_parameters_spend_the_budget_and_no_more(d, n_steps, epsilon, delta, con
     # The published noise allows for entries off the diagonal also where there are none.
     least = 0.5 if constants == "paper" and d == 1 else 1 - 1e-6
     assert epsilon * least < spent <= epsilon * (1 + 1e-9)
-    assert guarantee.transcript_epsilon == pytest.approx(spent, rel=1e-8)
+    assert guarantee.transcript_epsilon == pytest.approx(spent, rel=1e-8, abs=0)
     assert guarantee.events == tuple(map(Gaussian, p.mus))
     assert len(p.mus) == n_steps
     assert guarantee.private
@@ -141,7 +141,7 @@ def test_shares_are_the_published_ones():
     assert budget_shares(5) == (1 / 16, 1 / 16, 1 / 16, 1 / 16, 3 / 4)
     p = coinpress_parameters(inputs_for())
     total = sum(mu**2 for mu in p.mus)
-    assert [mu**2 / total for mu in p.mus] == pytest.approx([1 / 8, 1 / 8, 3 / 4], rel=1e-6)
+    assert [mu**2 / total for mu in p.mus] == pytest.approx([1 / 8, 1 / 8, 3 / 4], rel=1e-6, abs=0)
 
 
 def test_published_noise_and_the_sound_one():
@@ -149,15 +149,15 @@ def test_published_noise_and_the_sound_one():
     paper, sound = (coinpress_parameters(inputs_for(), constants=c) for c in ("paper", "sound"))
     for sd, mu in zip(paper.noise_sds, paper.mus, strict=True):
         rho = mu**2 / 2
-        assert sd == pytest.approx(row_norm(6) ** 2 / (10_000 * math.sqrt(rho)), rel=1e-6)
+        assert sd == pytest.approx(row_norm(6) ** 2 / (10_000 * math.sqrt(rho)), rel=1e-6, abs=0)
     assert paper.sigmas == paper.diagonal_sigmas
     for one, other in zip(sound.sigmas, paper.sigmas, strict=True):
-        assert one * math.sqrt(2) == pytest.approx(other, rel=1e-6)
+        assert one * math.sqrt(2) == pytest.approx(other, rel=1e-6, abs=0)
     for one, other in zip(sound.diagonal_sigmas, paper.sigmas, strict=True):
-        assert one == pytest.approx(other, rel=1e-6)
+        assert one == pytest.approx(other, rel=1e-6, abs=0)
     # 10 + 2 sqrt(23.02585) + 4.60517 = 24.20222
     assert row_norm(10) ** 2 == pytest.approx(24.20222, abs=1e-5)
-    assert sound.slack == pytest.approx(math.sqrt(6e-4) + 3e-4)
+    assert sound.slack == pytest.approx(math.sqrt(6e-4) + 3e-4, rel=1e-6, abs=0)
 
 
 def test_bounds_come_from_the_row_sparsity():

@@ -83,9 +83,9 @@ def test_no_pair_of_small_rows_exceeds_the_sensitivities(d, norm_bound):
     for x in outer:
         largest_score = max(largest_score, np.abs(np.linalg.eigvalsh(outer - x)).max())
     exact = norm_bound**2 * (1 if d == 1 else 2)
-    assert largest == pytest.approx(exact, rel=1e-9)
+    assert largest == pytest.approx(exact, rel=1e-9, abs=0)
     assert largest <= eigenvalue_sensitivity(10, d, norm_bound) + 1e-9
-    assert largest_score == pytest.approx(norm_bound**2, rel=1e-9)
+    assert largest_score == pytest.approx(norm_bound**2, rel=1e-9, abs=0)
     assert largest_score < score_sensitivity(10, d, norm_bound)
 
 
@@ -209,19 +209,19 @@ def test_parameters_spend_the_budget_and_no_more(d, n_records, epsilon):
     assert guarantee.private
     published = eigen_sampling_parameters(inputs, constants="paper")
     share = 1.0 if d == 1 else 0.75
-    assert published.epsilon == pytest.approx(share * epsilon, rel=1e-6)
+    assert published.epsilon == pytest.approx(share * epsilon, rel=1e-6, abs=0)
 
 
 def test_rates_are_those_of_the_proof():
     p = eigen_sampling_parameters(inputs_for(1_000, 5, epsilon=2.0), row_norm=2.0)
     square = p.norm_bound**2
-    assert p.norm_bound * p.step == pytest.approx(2.0, rel=1e-3)
-    assert p.eigenvalue_scale == pytest.approx(2 * square / 1.0, rel=1e-6)
-    assert p.direction_rate * square == pytest.approx(1.0 / 2, rel=1e-6)
+    assert p.norm_bound * p.step == pytest.approx(2.0, rel=1e-3, abs=0)
+    assert p.eigenvalue_scale == pytest.approx(2 * square / 1.0, rel=1e-6, abs=0)
+    assert p.direction_rate * square == pytest.approx(1.0 / 2, rel=1e-6, abs=0)
     published = eigen_sampling_parameters(
         inputs_for(1_000, 5, epsilon=2.0), row_norm=2.0, constants="paper"
     )
-    assert published.direction_rate * square == pytest.approx(1.0 / 4, rel=1e-6)
+    assert published.direction_rate * square == pytest.approx(1.0 / 4, rel=1e-6, abs=0)
     assert published.eigenvalue_scale == p.eigenvalue_scale
 
 
@@ -515,7 +515,9 @@ def test_directions_are_drawn_from_what_is_left(laws, allocation):
             np.linalg.eigvalsh(left.T @ gram @ left),
             rtol=1e-6,
         )
-        assert rate == pytest.approx(shares(eigenvalues, p)[place] / SHARES * p.direction_rate)
+        assert rate == pytest.approx(
+            shares(eigenvalues, p)[place] / SHARES * p.direction_rate, rel=1e-6, abs=0
+        )
 
 
 def test_it_is_accurate_where_it_should_be():

@@ -96,17 +96,45 @@ def test_intervals_count_complete_records_alone(rows):
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
 @pytest.mark.parametrize("scale", [1.0, None])
-def test_the_count_is_part_of_the_guarantee(cls, scale, rows):
+def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     estimator = make(cls, feature_scale=scale)
     plain = fit(estimator, rows[0]).release_.guarantee
+    runs, planned = [], cls._planned
+    monkeypatch.setattr(cls, "_planned", lambda *a: runs.append(planned(*a)) or runs[-1])
     guarantee = fit(make(cls, feature_scale=scale), with_gaps(rows[0])).release_.guarantee
     inputs = estimator.public_inputs(N // 2, D)
     event = complete_parameters(inputs).event
     assert isinstance(event, Gaussian)
-    assert event in guarantee.events
+    # All of it: what was spent on scales, then the count, then the mechanism's own events.
+    spent = len(inputs.spent)
+    assert spent == (scale is None)
+    assert plain.events[:spent] == inputs.spent
+    assert guarantee.events[: spent + 1] == (*inputs.spent, event)
+    (run,) = runs
+    assert run.parameters.inputs.spent == (*inputs.spent, event)
+    assert guarantee.events == run.parameters.events
     assert event not in plain.events
     assert guarantee.transcript_epsilon <= guarantee.epsilon == BUDGET["epsilon"]
     assert guarantee.delta == BUDGET["delta"]
+
+
+@pytest.mark.parametrize("scale", [1.0, None])
+def test_noise_counts_for_complete_records_alone(scale, rows):
+    """Off the diagonal and on it: the release is divided by the share of complete records."""
+    fitted = fit(make(GaussianCovariance, feature_scale=scale), with_gaps(rows[1]))
+    parameters, release = fitted.parameters_, fitted.release_
+    share = parameters.unit / release.unit
+    assert share == pytest.approx((1 - MISSING) ** 2, abs=0.02)
+    whole = (parameters.noise_sd, parameters.diagonal_noise_sd)
+    assert release.noise_sd == pytest.approx([sd / share for sd in whole], rel=1e-12, abs=0)
+
+
+def test_noise_of_screened_pairs_keeps_its_ratio_to_the_diagonal(rows):
+    ratios = [
+        fit(make(ScreenedCovariance), data).release_.noise_sd
+        for data in (*rows[:1], with_gaps(rows[1]))
+    ]
+    assert [pair / diagonal for pair, diagonal in ratios] == pytest.approx([0.75] * 2)
 
 
 def test_files_with_nulls(tmp_path, rows):

@@ -174,7 +174,7 @@ def test_parameters_spend_the_budget_and_no_more(d, n_records, clipping, epsilon
     spent = dp_accounting.get_epsilon_gaussian(1 / parameters.mu, delta)
     assert epsilon * (1 - 1e-6) < spent <= epsilon * (1 + 1e-9)
     guarantee = certify_gaussian(parameters, private=True)
-    assert guarantee.transcript_epsilon == pytest.approx(spent, rel=1e-8)
+    assert guarantee.transcript_epsilon == pytest.approx(spent, rel=1e-8, abs=0)
     assert guarantee.events == (Gaussian(parameters.mu),)
     assert guarantee.private
     assert guarantee.numerical_delta == 0
@@ -216,7 +216,7 @@ def test_the_row_norm_balances_noise_and_bias():
         balanced_row_norm(inputs_for(n_records=n, n_features=200), 0.2) for n in (10, 10**4, 10**8)
     ]
     assert norms == sorted(norms)
-    assert norms[0] == pytest.approx(math.sqrt(200), rel=0.02)
+    assert norms[0] == pytest.approx(math.sqrt(200), rel=0.02, abs=0)
     assert 1.2 < (norms[2] / norms[0]) ** 2 < 2
     for d in (1, 2, 5):
         p = gaussian_parameters(inputs_for(n_records=10**12, n_features=d, row_sparsity=1))
@@ -228,7 +228,7 @@ def test_the_row_norm_balances_noise_and_bias():
 )
 def test_the_diagonal_gets_its_natural_ratio_where_that_pays(d, ratio):
     p = gaussian_parameters(inputs_for(n_features=d, row_sparsity=1))
-    assert p.diagonal_sigma / p.sigma == pytest.approx(ratio, rel=1e-6)
+    assert p.diagonal_sigma / p.sigma == pytest.approx(ratio, rel=1e-6, abs=0)
 
 
 def test_row_clipping_needs_less_noise_than_coordinate_clipping():
@@ -236,14 +236,16 @@ def test_row_clipping_needs_less_noise_than_coordinate_clipping():
         inputs = inputs_for(n_features=d, row_sparsity=2)
         row, coordinate = (gaussian_parameters(inputs, clipping=c) for c in ("row", "coordinate"))
         assert row.noise_sd < coordinate.noise_sd
-        assert coordinate.noise_sd == pytest.approx(d * 36 / 10_000 / coordinate.mu, rel=1e-6)
+        assert coordinate.noise_sd == pytest.approx(
+            d * 36 / 10_000 / coordinate.mu, rel=1e-6, abs=0
+        )
 
 
 def test_chosen_bounds_are_used():
     p = gaussian_parameters(inputs_for(), radius=5.0, row_norm=3.0)
     assert p.radius == 5.0
-    assert p.norm_bound * p.step == pytest.approx(3.0, rel=1e-3)
-    assert p.noise_sd == pytest.approx(9 / 10_000 / p.mu, rel=1e-3)
+    assert p.norm_bound * p.step == pytest.approx(3.0, rel=1e-3, abs=0)
+    assert p.noise_sd == pytest.approx(9 / 10_000 / p.mu, rel=1e-3, abs=0)
     json.dumps(p.to_dict())
 
 

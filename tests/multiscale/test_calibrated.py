@@ -85,13 +85,32 @@ def test_events_are_what_the_proof_charges():
         assert isinstance(event, BoundedRange)
         assert event.count == level.quota
         expected = 2 * delta_s / level.threshold / level.selection_scale
-        assert event.eta == pytest.approx(expected, rel=1e-9)
+        assert event.eta == pytest.approx(expected, rel=1e-9, abs=0)
     budget = sum(lv.quota / lv.threshold**2 for lv in schedule.levels)
     assert isinstance(gaussian, Gaussian)
-    assert gaussian.mu == pytest.approx(delta_s * math.sqrt(budget) / schedule.gate_noise)
+    assert gaussian.mu == pytest.approx(
+        delta_s * math.sqrt(budget) / schedule.gate_noise, rel=1e-6, abs=0
+    )
     assert isinstance(slack, TotalVariation)
     beyond = math.erfc(0.25 / schedule.gate_noise / math.sqrt(2))
-    assert slack.distance == pytest.approx(beyond * schedule.total_quota)
+    assert slack.distance == pytest.approx(beyond * schedule.total_quota, rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize("base_tests", [0.25, 1, 2.5, 7.3])
+def test_as_many_tests_are_active_as_the_design_says(base_tests):
+    """The unit of gates and the inverse activation of values take this number for granted."""
+    design = dataclasses.replace(GATE, base_tests=base_tests)
+    for schedule in (
+        draft_schedule(INPUTS, design),
+        calibrated_parameters(INPUTS, design, "gate").schedule,
+        calibrated_parameters(INPUTS, design, "value").schedule,
+    ):
+        for ell, level in enumerate(schedule.levels):
+            tests = base_tests * 4**ell
+            assert level.repetitions == math.ceil(tests)
+            assert level.repetitions * level.activation == pytest.approx(tests)
+            assert level.activation + level.inactivation == pytest.approx(1)
+            assert tests == pytest.approx(schedule.test_rate * level.threshold**2)
 
 
 def test_the_accountant_beats_the_zcdp_draft_slightly():

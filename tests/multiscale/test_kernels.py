@@ -12,7 +12,6 @@ import pytest
 from scipy import integrate
 
 from hushcov.mechanisms.multiscale import gate_correction, kernels, numerics
-from hushcov.noise import order_statistics
 from multiscale import reference
 
 INF = math.inf
@@ -275,7 +274,3 @@ def test_truncated_gumbel_inverts_its_distribution(high, width):
             excess = -mp.log1p(uniform * mp.expm1(-(lower - upper)))
             exact = -mp.log(upper + excess) - exact_low
         assert offset == pytest.approx(float(exact), rel=1e-9, abs=1e-9 * min(width, 1.0))
-
-
-def test_points_drawn_singly_are_as_many_as_charged():
-    assert order_statistics._FEW == numerics._SINGLE_TESTS

@@ -102,8 +102,12 @@ def test_the_guarantee_has_the_numbers_of_the_paper(changes):
     # One event a level for the selections, and one for all gates.
     *selections, gates = guarantee.events
     assert len(selections) == parameters.n_levels
-    assert sum(event.epsilon for event in selections) == pytest.approx(inputs.epsilon / 8)
-    assert sum(event.delta for event in selections) == pytest.approx(inputs.delta / 32)
+    assert sum(event.epsilon for event in selections) == pytest.approx(
+        inputs.epsilon / 8, rel=1e-6, abs=0
+    )
+    assert sum(event.delta for event in selections) == pytest.approx(
+        inputs.delta / 32, rel=1e-6, abs=0
+    )
     assert (gates.epsilon, gates.delta) == (inputs.epsilon / 4, inputs.delta / 8)
 
 
@@ -188,7 +192,9 @@ def test_the_release_is_a_symmetric_integer_matrix_times_one_public_number():
     schedule = parameters.schedule
     assert release.unit == schedule.unit
     assert release.unit == pytest.approx(
-        1 / (parameters.gate_correction * parameters.test_rate * parameters.thresholds[-2])
+        1 / (parameters.gate_correction * parameters.test_rate * parameters.thresholds[-2]),
+        rel=1e-6,
+        abs=0,
     )
     np.testing.assert_array_equal(release.covariance(), release.integers * release.unit)
 

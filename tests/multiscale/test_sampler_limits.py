@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.mechanisms.multiscale import Level, Schedule, sample_exact, sample_literal
-from hushcov.noise import order_statistics
+from hushcov.mechanisms.multiscale import (
+    Level,
+    Schedule,
+    numerics,
+    sample_exact,
+    sample_literal,
+    sample_transcript,
+)
+from hushcov.mechanisms.multiscale.numerics import total_variation
+from hushcov.mechanisms.multiscale.selection import NoisyScores
 from multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
 from statistics_helpers import FALSE_ALARM, binomial_p_value
 
@@ -141,12 +149,53 @@ def test_schedules_beyond_the_integers_are_refused_before_any_draw():
         sample_literal(STATISTIC, huge_schedule(2_000_001), Refusing())
 
 
-def test_ties_that_doubles_cannot_break_are_refused(monkeypatch):
+@pytest.mark.parametrize("sampler", [sample_exact, sample_transcript])
+def test_ties_that_doubles_cannot_break_are_refused(sampler):
     """Selection noise of 1e-17 around the score -1 of the inactive tests is below its last bit."""
-    monkeypatch.setattr(order_statistics, "_MANY", 1_000)
-    schedule = huge_schedule(10_000, activation=0.1, quota=50_000, scale=1e-17)
-    with pytest.raises(CapacityError, match="tied in double precision"):
-        sample_exact(np.zeros(10), schedule, np.random.default_rng(10))
+    schedule = huge_schedule(10_000, activation=1e-9, quota=50, scale=1e-17)
+    with pytest.raises(CapacityError, match=r"more than 4,441 tests are tied in double precision"):
+        sampler(np.full(10, 1e-9), schedule, np.random.default_rng(10))
+
+
+# A level with few candidates draws all of them; one with a large quota draws its edge.
+DRAWN_SINGLY = {
+    "few candidates, one kept": huge_schedule(20, quota=1, scale=0.1),
+    "many candidates": huge_schedule(100_000, quota=200_000, scale=0.1),
+    "tied": huge_schedule(10_000, activation=0.1, quota=50_000, scale=1e-17),
+    **SCHEDULES,
+}
+
+
+@pytest.mark.parametrize("sampler", [sample_exact, sample_transcript])
+@pytest.mark.parametrize("name", DRAWN_SINGLY)
+def test_no_more_tests_are_drawn_one_by_one_than_are_charged(sampler, name, monkeypatch):
+    """Those of an edge that were not kept in the end are charged as well."""
+    schedule, drawn = DRAWN_SINGLY[name], []
+    draw = NoisyScores.draw
+
+    def counted(self, generator, groups, lo, hi):
+        drawn.append(len(groups))
+        return draw(self, generator, groups, lo, hi)
+
+    monkeypatch.setattr(NoisyScores, "draw", counted)
+    for seed in range(5):
+        drawn.clear()
+        sampler(STATISTIC, schedule, np.random.default_rng(seed))
+        whole = sampler is sample_transcript
+        with_singles = total_variation(schedule, all_tests_drawn=whole)
+        monkeypatch.setattr(numerics, "SINGLE_TEST", 0.0)
+        without = total_variation(schedule, all_tests_drawn=whole)
+        monkeypatch.setattr(numerics, "SINGLE_TEST", 2.0**-46)
+        assert 0 < sum(drawn) <= round((with_singles - without) * 2**46)
+
+
+def test_what_is_charged_for_single_tests_follows_from_public_numbers():
+    """256 a level, and more only where doubles cannot tell the tests at its edge apart."""
+    level = SCHEDULES["nearly noiseless"].levels[1]
+    assert level.most_single == 256
+    assert replace(level, selection_scale=1e-17).most_single == math.ceil(1200 * 1e17 / 2**50)
+    assert replace(level, selection_scale=1e-30).most_single == 5_000_000
+    assert SCHEDULES["unclipped gates"].levels[1].most_single == 0
 
 
 @pytest.mark.parametrize(("quota", "scale"), [(0, 1.0), (11, None), (-3, 1.0)])
@@ -166,5 +215,5 @@ def test_a_schedule_knows_its_totals():
     schedule = SCHEDULES["unclipped gates"]
     assert schedule.n_entries == 10
     assert schedule.base_threshold == 1.0
-    assert schedule.unit == pytest.approx(1 / 2.0)
+    assert schedule.unit == pytest.approx(1 / 2.0, rel=1e-6, abs=0)
     assert math.isinf(schedule.gate_clip)

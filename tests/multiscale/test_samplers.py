@@ -20,14 +20,14 @@ from statistics_helpers import disagreements
 
 MAIN = "selection around a full level"
 RUNS = 700
-DEFAULT = order_statistics._FEW
+DEFAULT = order_statistics.FEW_POINTS
 
 
 @functools.cache
 def exact_draws(name, few):
     """`few` undecided points are drawn one by one; small values force bands and splits."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order_statistics, "_FEW", few)
+        patch.setattr(order_statistics, "FEW_POINTS", few)
         return sample(sample_exact, SCHEDULES[name], RUNS, seed=1)
 
 
@@ -63,7 +63,7 @@ def test_small_sizes_really_use_bands_and_splits(monkeypatch):
         seen.append((len(bands), len(single_groups)))
         return selection(bands, single_groups, single_details)
 
-    monkeypatch.setattr(order_statistics, "_FEW", 4)
+    monkeypatch.setattr(order_statistics, "FEW_POINTS", 4)
     monkeypatch.setattr(order_statistics, "Selection", spy)
     sample(sample_exact, SCHEDULES[MAIN], 50, seed=3)
     bands, singles = np.array(seen).T

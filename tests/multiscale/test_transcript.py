@@ -11,6 +11,7 @@ import pytest
 
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale import sample_exact, sample_literal, sample_transcript
+from hushcov.mechanisms.multiscale import schedule as schedules
 from hushcov.mechanisms.multiscale.reconstruction import value_integers, value_step
 from hushcov.mechanisms.multiscale.transcript import Transcript
 from hushcov.noise import order_statistics
@@ -20,6 +21,12 @@ from statistics_helpers import disagreements, normal_p_value
 RUNS = 600
 GUMBEL = {name: replace(schedule, gumbel=True) for name, schedule in SCHEDULES.items()}
 MAIN = "selection around a full level"
+
+
+def draw_singly(monkeypatch, few):
+    """Let `few` tests be drawn one by one, and be charged."""
+    monkeypatch.setattr(order_statistics, "FEW_POINTS", few)
+    monkeypatch.setattr(schedules, "FEW_POINTS", few)
 
 
 @functools.cache
@@ -37,13 +44,13 @@ def gates_of_transcript(statistic, schedule, generator):
 )
 def test_gumbel_samplers_have_the_literal_law(sampler, name, few, monkeypatch):
     """False-alarm rate 1e-6 for each of the tests in `disagreements`."""
-    monkeypatch.setattr(order_statistics, "_FEW", few)
+    draw_singly(monkeypatch, few)
     drawn = sample(sampler, GUMBEL[name], RUNS, seed=11)
     assert disagreements(drawn, literal_draws(name)) == []
 
 
 def test_transcript_with_laplace_noise_has_the_literal_law(monkeypatch):
-    monkeypatch.setattr(order_statistics, "_FEW", 16)
+    monkeypatch.setattr(order_statistics, "FEW_POINTS", 16)
     drawn = sample(gates_of_transcript, SCHEDULES[MAIN], RUNS, seed=13)
     literal = sample(sample_literal, SCHEDULES[MAIN], 2 * RUNS, seed=14)
     assert disagreements(drawn, literal) == []
@@ -64,7 +71,7 @@ def test_the_comparison_rejects_thresholds_that_ignore_the_selection(monkeypatch
         query = statistic[right.entry] / tau + schedule.draw_gate_noise(generator, len(tau))
         return Transcript(right.level, right.entry, tau, query).gate_counts(schedule)
 
-    monkeypatch.setattr(order_statistics, "_FEW", 16)
+    monkeypatch.setattr(order_statistics, "FEW_POINTS", 16)
     wrong = sample(forgetful, GUMBEL[MAIN], RUNS, seed=17)
     assert disagreements(wrong, literal_draws(MAIN)) != []
 
@@ -84,7 +91,7 @@ def test_scores_far_apart_in_units_of_the_noise(sampler, reach, monkeypatch):
     )
     generator = np.random.default_rng(19)
     for few in (4, 10_000):
-        monkeypatch.setattr(order_statistics, "_FEW", few)
+        draw_singly(monkeypatch, few)
         for _ in range(20):
             gates = sampler(statistic, schedule, generator)[0]
             np.testing.assert_array_equal(np.abs(gates), 30 * (np.abs(statistic) > 1))

@@ -96,7 +96,7 @@ def by_splitting(name, few):
     counts = np.array(counts)
     generator = np.random.default_rng(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order_statistics, "_FEW", few)
+        patch.setattr(order_statistics, "FEW_POINTS", few)
         selections = (select_largest(generator, counts, quota, family) for _ in range(RUNS))
         return np.stack([counts_of(selection, len(counts)) for selection in selections])
 
@@ -108,7 +108,7 @@ def by_sorting(family, counts, quota):
     return np.stack([np.sum(best == group, axis=1) for group in range(len(counts))], axis=1)
 
 
-@pytest.mark.parametrize("few", [4, order_statistics._FEW])
+@pytest.mark.parametrize("few", [4, order_statistics.FEW_POINTS])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_has_the_law_of_sorting(name, few):
     """Jointly over groups; few = 4 forces real splits. False-alarm rate 1e-6 per test."""
@@ -137,7 +137,7 @@ def test_groups_drawn_independently_are_noticed():
 
 
 def test_bands_lie_above_each_other_and_above_the_single_points(monkeypatch):
-    monkeypatch.setattr(order_statistics, "_FEW", 8)
+    monkeypatch.setattr(order_statistics, "FEW_POINTS", 8)
     family, counts, _ = SETTINGS["exponential"]
     counts, quota = 1_000 * np.array(counts), 40_000
     for seed in range(30):
@@ -190,9 +190,9 @@ def test_huge_counts_fill_the_quota_exactly_and_have_the_right_means():
     assert normal_p_value((drawn.mean(axis=0) * (1 + 1e-6) - mean) / deviation) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("few", [1, order_statistics._FEW])
+@pytest.mark.parametrize("few", [1, order_statistics.FEW_POINTS])
 def test_quota_at_its_ends(few, monkeypatch):
-    monkeypatch.setattr(order_statistics, "_FEW", few)
+    monkeypatch.setattr(order_statistics, "FEW_POINTS", few)
     family, counts, _ = SETTINGS["exponential"]
     counts = np.array(counts)
     nothing = select_largest(np.random.default_rng(0), counts, 0, family)
@@ -201,12 +201,13 @@ def test_quota_at_its_ends(few, monkeypatch):
     assert counts_of(everything, 4).tolist() == counts.tolist()
 
 
-def test_points_that_doubles_cannot_separate_are_drawn_or_refused(monkeypatch):
+def test_points_that_doubles_cannot_separate_are_drawn_or_refused():
     """Two neighbouring doubles hold all points: no split exists between them."""
     family = Uniforms(np.array([1.0]), width=2.0**-52)
     counts = np.array([5_000])
-    selection = select_largest(np.random.default_rng(0), counts, 2_000, family)
+    generator = np.random.default_rng(0)
+    selection = select_largest(generator, counts, 2_000, family, most_single=5_000)
     assert counts_of(selection, 1)[0] == 2_000
-    monkeypatch.setattr(order_statistics, "_MANY", 100)
-    with pytest.raises(CapacityError, match=r"more than 100 tests are tied"):
-        select_largest(np.random.default_rng(0), counts, 2_000, family)
+    for most, told in (({"most_single": 4_999}, "4,999"), ({}, "256")):
+        with pytest.raises(CapacityError, match=rf"more than {told} tests are tied"):
+            select_largest(generator, counts, 2_000, family, **most)

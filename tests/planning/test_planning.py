@@ -45,8 +45,8 @@ def test_scale_changes_units_only():
     plain = plan_multiscale(CalibratedInputs(50_000, 20, 3, 1.0, 1e-6, 1.0), "value")
     scaled = plan_multiscale(CalibratedInputs(50_000, 20, 3, 1.0, 1e-6, 8.0), "value")
     assert plain.parameters.design == scaled.parameters.design
-    assert scaled.predicted_error == pytest.approx(plain.predicted_error, rel=1e-6)
-    assert scaled.parameters.unit == pytest.approx(64 * plain.parameters.unit, rel=1e-9)
+    assert scaled.predicted_error == pytest.approx(plain.predicted_error, rel=1e-6, abs=0)
+    assert scaled.parameters.unit == pytest.approx(64 * plain.parameters.unit, rel=1e-9, abs=0)
 
 
 def test_more_records_help_and_few_are_said_to_be_hopeless():
@@ -85,6 +85,6 @@ def test_a_reference_stands_for_the_full_size():
     """Counts are those of the large matrix although a small one is drawn."""
     small = reference("block", 1000, 5, 100)
     assert len(small.matrix) == 100
-    assert small.counts.sum() == pytest.approx(1000 * (1 + 2))
-    assert small.n_zeros == pytest.approx(1000 * 1001 / 2 - 3000)
+    assert small.counts.sum() == pytest.approx(1000 * (1 + 2), rel=1e-6, abs=0)
+    assert small.n_zeros == pytest.approx(1000 * 1001 / 2 - 3000, rel=1e-6, abs=0)
     np.testing.assert_allclose(small.sizes[small.size_index], np.abs(small.values))

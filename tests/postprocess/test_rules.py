@@ -74,7 +74,7 @@ def test_values_by_hand_at_threshold_one(size, soft, scad, adaptive_lasso):
             (adaptive_lasso_threshold, adaptive_lasso),
         ):
             found = rule(matrix, 1.0)
-            assert found[0, 1] == pytest.approx(sign * expected, rel=1e-14)
+            assert found[0, 1] == pytest.approx(sign * expected, rel=1e-14, abs=0)
             assert found.diagonal().tolist() == [0.2, -0.3]
 
 

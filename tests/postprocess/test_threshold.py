@@ -62,7 +62,7 @@ def test_refusals(matrix, threshold, error):
 
 def test_the_universal_threshold_is_its_formula():
     expected = math.sqrt(0.03**2 + 1 / 400) * math.sqrt(2 * math.log(100 * 99 / 2))
-    assert universal_threshold(0.03, 400, 100) == pytest.approx(expected, rel=1e-15)
+    assert universal_threshold(0.03, 400, 100) == pytest.approx(expected, rel=1e-15, abs=0)
     assert universal_threshold(0, 400, 100) < expected
 
 

@@ -34,6 +34,7 @@ from hushcov.records import (
     tensor_kernels,
 )
 from hushcov.records.device import DeviceRecords, TensorRecords
+from hushcov.records.norms import norm_histogram
 
 D = 3
 # Zeros of both signs, the smallest and largest numbers, and halves between points of the grids.
@@ -162,6 +163,50 @@ def test_shrunk_rows_have_the_same_bits():
     found = tensor_kernels.bound_rows(torch.from_numpy(integers), bound, rows._INSIDE)
     np.testing.assert_array_equal(found.numpy(), expected)
     assert (expected != integers).sum() > 1_000
+
+
+# Norms that are exactly at a bound or an edge: nothing is shrunk, and the bin is the lower one.
+
+
+@pytest.mark.parametrize("bound", [4, 5, 6, 13])
+def test_rows_exactly_as_long_as_the_bound(bound):
+    """(3, 4, 0) has norm 5 and (3, 4, 12) has norm 13."""
+    X = np.array([[3.0, 4.0, 0.0], [0.0, -5.0, 0.0], [3.0, 4.0, 12.0], [-6.0, 0.0, 0.0]])
+    grid = FeatureGrid(np.ones(D), 16.0, 16)
+    for row in X:
+        square = int(row @ row)
+        for records in (ArrayRecords(row[None]), TensorRecords(torch.from_numpy(row[None]))):
+            gram = row_bounded_gram(records, grid, bound)
+            unchanged = np.outer(row, row).astype(np.int64)
+            assert np.array_equal(gram, unchanged) == (square <= bound**2)
+
+
+def test_products_exactly_as_long_as_the_bound():
+    """One feature y steps from zero contributes z = 3 (y^2 - 64), unless it is longer than 51."""
+    products = ProductMap(
+        grid=FeatureGrid(np.ones(1), 8.0, 64),
+        rows=np.array([], dtype=np.int64),
+        columns=np.array([], dtype=np.int64),
+        pair_weight=4,
+        diagonal_weight=3,
+        centre=64,
+        norm_bound=51,
+        factor_range=250,
+        size_range=200,
+        size_cap=777,
+    )
+    for y, z in ((9, 51), (7, -45), (10, 108)):
+        X = np.array([[y / 8]])
+        for records in (ArrayRecords(X), TensorRecords(torch.from_numpy(X))):
+            value, factor, _ = products.sum(records)
+            assert ((value, factor) == (z, 250)) == (abs(z) <= 51)
+
+
+def test_norms_exactly_at_an_edge():
+    X = np.array([[3.0, 4.0, 0.0], [3.0, 4.0, 1.0], [0.0, 0.0, 0.0]])
+    grid = FeatureGrid(np.ones(D), 16.0, 16)
+    for records in (ArrayRecords(X), TensorRecords(torch.from_numpy(X))):
+        assert norm_histogram(records, grid, (0, 25, 26)).tolist() == [1, 1, 1, 0]
 
 
 # Where tensors come from

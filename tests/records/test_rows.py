@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.records import FeatureGrid, open_records, row_bounded_gram
+from hushcov.records import FeatureGrid, open_records, row_bounded_gram, rows
 
 coordinates = st.floats(-10, 10) | st.floats(allow_nan=False, allow_infinity=False)
 tables = st.tuples(st.integers(1, 6), st.integers(1, 6)).flatmap(
@@ -70,6 +70,24 @@ def test_no_norm_exceeds_the_bound(X, half_width, norm_bound):
             assert bounded == free
         else:  # and no shorter than rounding each coordinate towards zero makes it
             assert math.sqrt(sum(bounded)) >= norm_bound * (1 - 2**-39) - math.sqrt(len(record))
+
+
+@pytest.mark.parametrize("n_rows", range(1, 14))
+@pytest.mark.parametrize("exact_rows", [1, 3, 4])
+def test_every_row_of_a_block_is_summed(n_rows, exact_rows, monkeypatch):
+    """Also the last one, however many rows fit into one exact product."""
+    grid = grid_for(3, half_width=9)
+    monkeypatch.setattr(rows, "_LARGEST_EXACT_FLOAT", exact_rows * 9**2)
+    X = np.random.default_rng(n_rows).uniform(-8, 8, (n_rows, 3))
+    assert gram_of(X, grid, None, block_rows=100).tolist() == gram_in_python(X, grid, None)
+
+
+def test_a_block_one_row_longer_than_an_exact_product():
+    half_width = 2**20
+    n_rows = 2**53 // half_width**2 + 1
+    grid = FeatureGrid(np.ones(1), float(1), half_width)
+    X = np.ones((n_rows, 1))
+    assert gram_of(X, grid, None, block_rows=2 * n_rows).tolist() == [[n_rows * half_width**2]]
 
 
 @pytest.fixture(scope="module")

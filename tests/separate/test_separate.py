@@ -62,7 +62,7 @@ def test_no_pair_of_small_rows_moves_eigenvalues_further(d, h, norm_bound):
         assert (distance <= frobenius * (1 + 1e-12) + 1e-9).all()  # Hoffman and Wielandt
         largest = max(largest, distance.max())
     exact = math.sqrt(2 if d > 1 else 1) * norm_bound**2  # one feature: B^2 against 0
-    assert largest == pytest.approx(exact)
+    assert largest == pytest.approx(exact, rel=1e-6, abs=0)
     assert largest <= eigenvalue_sensitivity(5, d, norm_bound)
 
 
@@ -177,7 +177,7 @@ def test_every_choice_costs_what_is_charged_and_no_more(d, method, constants):
             spent += values
             if bound > 1000:
                 share = 1 / 2 if constants == "paper" else 1 / 8
-                assert float(values / charged) == pytest.approx(share, rel=1e-3)
+                assert float(values / charged) == pytest.approx(share, rel=1e-3, abs=0)
         else:
             assert noise.eigenvalue_sigma is None
         assert spent <= charged
@@ -189,11 +189,11 @@ def test_noise_levels_of_the_paper():
     p = separate_parameters(inputs_for(), method="gauss", constants="paper", row_norm=2.0)
     expected = math.sqrt(2) * p.row_norm**2 / (10_000 * p.release_mu)
     noise = matrix_noise(p, "gauss", p.norm_bound)
-    assert noise.sigma * p.unit == pytest.approx(expected, rel=1e-6)
+    assert noise.sigma * p.unit == pytest.approx(expected, rel=1e-6, abs=0)
     p = separate_parameters(inputs_for(), method="separate", constants="paper", row_norm=2.0)
     noise = matrix_noise(p, "separate", p.norm_bound)
     for sigma in (noise.sigma, noise.diagonal_sigma, noise.eigenvalue_sigma):
-        assert sigma * p.unit == pytest.approx(expected * math.sqrt(2), rel=1e-5)
+        assert sigma * p.unit == pytest.approx(expected * math.sqrt(2), rel=1e-5, abs=0)
 
 
 def test_noise_of_a_bound_that_was_not_declared_is_refused():
@@ -220,7 +220,9 @@ def test_parameters_spend_the_budget_and_no_more(d, n_records, method, epsilon, 
     spent = dp_accounting.get_epsilon_gaussian(1 / mu, delta)
     assert epsilon * (1 - 1e-6) < spent <= epsilon * (1 + 1e-9)
     assert len(p.events) == 1 + (method == "adaptive")
-    assert certify_separate(p, private=True).transcript_epsilon == pytest.approx(spent, rel=1e-8)
+    assert certify_separate(p, private=True).transcript_epsilon == pytest.approx(
+        spent, rel=1e-8, abs=0
+    )
     assert p.half_width >= 2 or n_records == 10**12
     for chosen in ("gauss", "separate"):
         noise = matrix_noise(p, chosen, p.norm_bound)
@@ -347,7 +349,7 @@ def test_records_of_one_norm_are_bounded_there(octave):
     p = separate_parameters(inputs_for(n_features=50), row_norm=1.0)
     choice = choose(p, counts_for(p, np.full(10_000, 2.0**-octave)))
     margin = 1 + (2**-11 if octave else 0)
-    assert choice.norm_bound * p.step == pytest.approx(2.0**-octave * margin, rel=1e-4)
+    assert choice.norm_bound * p.step == pytest.approx(2.0**-octave * margin, rel=1e-4, abs=0)
 
 
 def test_the_method_follows_the_signal():

@@ -103,10 +103,14 @@ def repeating(
     statistic: np.ndarray, schedule: Schedule, generator: np.random.Generator
 ) -> np.ndarray:
     """A sampler with the right mean whose tests come in pairs: the variance is doubled."""
-    levels = tuple(
-        replace(level, repetitions=max(1, level.repetitions // 2)) for level in schedule.levels
-    )
-    return 2 * sample_exact(statistic, replace(schedule, levels=levels), generator)
+    levels = []
+    for level in schedule.levels:
+        half = max(1, level.repetitions // 2)
+        tests = half * schedule.n_entries
+        assert level.selection_scale is None  # every test is kept
+        levels.append(replace(level, repetitions=half, candidates=tests, quota=tests))
+    schedule = replace(schedule, levels=tuple(levels))
+    return 2 * sample_exact(statistic, schedule, generator)
 
 
 # Claim, what is wrong, and the check that must notice.

@@ -3,10 +3,11 @@
 from hushcov.noise.binomial import binomial
 from hushcov.noise.entropy import Entropy, check_entropy, entropy_source
 from hushcov.noise.gumbel_top import TAKEN, gumbel_top
-from hushcov.noise.order_statistics import Band, PointFamily, Selection, select_largest
+from hushcov.noise.order_statistics import FEW_POINTS, Band, PointFamily, Selection, select_largest
 from hushcov.noise.rounded_normal import rounded_normal
 
 __all__ = [
+    "FEW_POINTS",
     "TAKEN",
     "Band",
     "Entropy",

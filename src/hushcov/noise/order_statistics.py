@@ -24,8 +24,7 @@ from hushcov.noise.binomial import binomial
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-_FEW = 256  # undecided points that are drawn one by one
-_MANY = 5_000_000  # most that can be, when doubles cannot split their interval any further
+FEW_POINTS = 256  # undecided points that are drawn one by one
 _BINS = 512  # representatives on which a split point is searched
 
 
@@ -67,9 +66,18 @@ class Selection:
 
 
 def select_largest(
-    generator: np.random.Generator, counts: IntArray, quota: int, family: PointFamily
+    generator: np.random.Generator,
+    counts: IntArray,
+    quota: int,
+    family: PointFamily,
+    *,
+    most_single: int = FEW_POINTS,
 ) -> Selection:
-    """Draw which points are the `quota` largest of sum(counts), group by group."""
+    """Draw which points are the `quota` largest of sum(counts), group by group.
+
+    No more than `most_single` points are drawn one by one. Where doubles cannot tell so many apart
+    at the edge, nothing is drawn of them and `CapacityError` is raised.
+    """
     groups = np.flatnonzero(counts)
     counts = counts[groups]
     lo, hi = -math.inf, math.inf
@@ -83,9 +91,10 @@ def select_largest(
             bands.append(Band(lo, hi, groups, counts))
             return Selection(tuple(bands), np.empty(0, np.int64), np.empty(0))
         cut = None
-        if undecided > _FEW:
+        if undecided > FEW_POINTS:
             cut = _cut(groups, counts, quota, side, lo, hi, family)
         if cut is None:
+            _check_few(undecided, most_single)
             points, details = _finish(generator, groups, counts, quota, lo, hi, family)
             return Selection(tuple(bands), points, details)
         split = cut.split
@@ -173,6 +182,15 @@ def _share(above: FloatArray, below: FloatArray) -> FloatArray:
     return np.divide(above, total, out=np.full_like(above, 0.5), where=total > 0)
 
 
+def _check_few(undecided: int, most_single: int) -> None:
+    """Refuse to draw more points one by one than the caller accounts for."""
+    if undecided > most_single:
+        raise CapacityError(
+            f"more than {most_single:,} tests are tied in double precision at the selection edge: "
+            "the selection noise is too small to be resolved. Use a larger target_error."
+        )
+
+
 def _finish(
     generator: np.random.Generator,
     groups: IntArray,
@@ -183,11 +201,6 @@ def _finish(
     family: PointFamily,
 ) -> tuple[IntArray, FloatArray]:
     """Draw the undecided points themselves and keep the `quota` largest."""
-    if int(counts.sum()) > _MANY:
-        raise CapacityError(
-            f"more than {_MANY:,} tests are tied in double precision at the selection edge: the "
-            "selection noise is too small to be resolved. Use a larger target_error."
-        )
     points = np.repeat(groups, counts)
     low, high = family.support
     keys, details = family.draw(generator, points, max(lo, low), min(hi, high))

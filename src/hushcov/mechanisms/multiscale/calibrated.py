@@ -21,7 +21,7 @@ from hushcov.accounting import (
     calibrate,
     calibrate_zcdp,
 )
-from hushcov.exceptions import PrivacyConditionError
+from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.mechanisms.inputs import CalibratedInputs, spent_rho
 from hushcov.mechanisms.multiscale.numerics import (
     numerical_delta,
@@ -59,17 +59,52 @@ class Design:
 
 @dataclass(frozen=True)
 class CalibratedParameters:
-    """A certified schedule with everything needed to run and to explain it."""
+    """A schedule with everything needed to run and to explain it.
+
+    What it costs follows from these numbers, which are the ones that run.
+    """
 
     inputs: CalibratedInputs
     design: Design
     reconstruction: str
-    clip_radius: float
-    entry_sensitivity: float
     schedule: Schedule
-    events: tuple[Event, ...]
-    numerical_delta: float
-    step: float | None  # to which values are rounded, in units of t_0; None for gates
+
+    def __post_init__(self) -> None:
+        check_choice("reconstruction", self.reconstruction, RECONSTRUCTIONS)
+        if not self.schedule.gumbel or self.schedule.n_features != self.inputs.n_features:
+            raise ParameterError(
+                f"schedule must select with Gumbel noise among {self.inputs.n_features} features, "
+                f"got gumbel={self.schedule.gumbel} and {self.schedule.n_features}: use "
+                "calibrated_parameters."
+            )
+
+    @property
+    def clip_radius(self) -> float:
+        """R, the bound on every coordinate."""
+        return self.design.clip_radius * self.inputs.scale
+
+    @property
+    def entry_sensitivity(self) -> float:
+        """Delta, the most that replacing one clipped record moves an entry of S."""
+        return 2 * self.clip_radius**2 / self.inputs.n_records
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is charged: the events spent before, and those of the schedule."""
+        inflation = query_inflation if self.reconstruction == "value" else rounding_inflation
+        inflated = self.entry_sensitivity * (1 + inflation(self.inputs.n_records))
+        return (*self.inputs.spent, *schedule_events(self.schedule, inflated))
+
+    @property
+    def numerical_delta(self) -> float:
+        """What finite precision adds to delta."""
+        drawn = self.reconstruction == "value"
+        return numerical_delta(self.schedule, self.inputs.epsilon, all_tests_drawn=drawn)
+
+    @property
+    def step(self) -> float | None:
+        """To which values are rounded, in units of t_0; None for gates."""
+        return value_step(self.schedule) if self.reconstruction == "value" else None
 
     @property
     def unit(self) -> float:
@@ -107,34 +142,16 @@ def calibrated_parameters(
     (epsilon, delta - numerical_delta) by the accountant, which re-checks its own answer;
     `docs/proofs/multiscale.md`, steps 10 and 11.
     """
-    check_choice("reconstruction", reconstruction, RECONSTRUCTIONS)
-    radius = design.clip_radius * inputs.scale
-    sensitivity = 2 * radius**2 / inputs.n_records
     draft = draft_schedule(inputs, design)
-    values = reconstruction == "value"
-    numerical = numerical_delta(draft, inputs.epsilon, all_tests_drawn=values)
-    delta = composition_delta(inputs.delta, numerical)
-    inflation = query_inflation if values else rounding_inflation
-    inflated = sensitivity * (1 + inflation(inputs.n_records))
 
-    def family(noise: float) -> tuple[Event, ...]:
-        return (*inputs.spent, *schedule_events(_with_noise(draft, noise, design), inflated))
+    def scaled(factor: float) -> CalibratedParameters:
+        """The draft with noise `factor` times as large."""
+        schedule = _with_noise(draft, factor * draft.gate_noise, design)
+        return CalibratedParameters(inputs, design, reconstruction, schedule)
 
-    multiplier = calibrate(
-        lambda factor: family(factor * draft.gate_noise), inputs.epsilon, delta, _BRACKET
-    )
-    schedule = _with_noise(draft, multiplier * draft.gate_noise, design)
-    return CalibratedParameters(
-        inputs=inputs,
-        design=design,
-        reconstruction=reconstruction,
-        clip_radius=radius,
-        entry_sensitivity=sensitivity,
-        schedule=schedule,
-        events=(*inputs.spent, *schedule_events(schedule, inflated)),
-        numerical_delta=numerical,
-        step=value_step(schedule) if values else None,
-    )
+    # Of all noise in the bracket the least costs the most precision.
+    delta = composition_delta(inputs.delta, scaled(_BRACKET[0]).numerical_delta)
+    return scaled(calibrate(lambda factor: scaled(factor).events, inputs.epsilon, delta, _BRACKET))
 
 
 def composition_delta(delta: float, numerical: float) -> float:

@@ -39,9 +39,11 @@ def certify(parameters: Parameters, *, private: bool, exact_statistic: bool) -> 
 
     `exact_statistic` says that S is given as it is (a simulation), not rounded from integers.
     """
-    check_capacity(parameters.schedule)
     if isinstance(parameters, TheoremParameters):
+        parameters.require_unaltered()
+        check_capacity(parameters.schedule)
         return certify_theorem(parameters, private=private, exact_statistic=exact_statistic)
+    check_capacity(parameters.schedule)
     return certify_calibrated(parameters, private=private)
 
 

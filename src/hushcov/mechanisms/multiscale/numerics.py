@@ -20,18 +20,18 @@ LOG_ODDS_ERROR = 4e-15
 _SPLITS = 1.5
 # A test drawn by itself is wrong by a few uniforms of 53 bits and leaves out e^-60 of a tail.
 SINGLE_TEST = 2.0**-46
-_SINGLE_TESTS = 256  # of a level that selects, at most; `order_statistics._FEW`
 
 
 def total_variation(schedule: Schedule, *, all_tests_drawn: bool = False) -> float:
     """Bound on the distance between the sampler's law and Algorithm 1's, for every dataset.
 
-    `all_tests_drawn` is for transcripts, where every selected test is drawn by itself.
+    `all_tests_drawn` is for transcripts, where every selected test is drawn by itself, too.
     """
     selecting = [lv.candidates for lv in schedule.levels if lv.selection_scale is not None]
     gates = 0.5 if math.isinf(schedule.gate_clip) else 0.25
     variance = (_SPLITS + gates) * sum(selecting) + gates * _undecided(schedule)
-    singles = schedule.total_quota if all_tests_drawn else _SINGLE_TESTS * len(selecting)
+    singles = sum(level.most_single for level in schedule.levels)
+    singles += schedule.total_quota if all_tests_drawn else 0
     return LOG_ODDS_ERROR * math.sqrt(variance) / 2 + singles * SINGLE_TEST
 
 

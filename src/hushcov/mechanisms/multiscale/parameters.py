@@ -14,6 +14,7 @@ from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 
+from hushcov._validation import shown
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.mechanisms.inputs import LARGEST_N, PublicInputs
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
@@ -50,8 +51,18 @@ class TheoremParameters:
 
     @property
     def private(self) -> bool:
-        """Whether the condition of the privacy proof holds at this n."""
-        return _is_private(self, self.inputs.n_records)
+        """Whether the privacy proof covers this n and the very numbers that will be used."""
+        return not self.altered and _is_private(self, self.inputs.n_records)
+
+    @property
+    def altered(self) -> tuple[str, ...]:
+        """Fields that are not what Section 3 says for the inputs: the proof is not about them."""
+        proved = theorem_parameters(self.inputs)
+        return tuple(
+            field.name
+            for field in fields(self)
+            if getattr(self, field.name) != getattr(proved, field.name)
+        )
 
     @property
     def accurate(self) -> bool:
@@ -92,7 +103,8 @@ class TheoremParameters:
 
     def require_private(self) -> None:
         """Raise `PrivacyConditionError` unless the privacy proof covers this n."""
-        if self.private:  # proof: step 5
+        self.require_unaltered()
+        if _is_private(self, self.inputs.n_records):  # proof: step 5
             return
         n = self.inputs.n_records
         needed = self.smallest_private_n
@@ -103,6 +115,15 @@ class TheoremParameters:
             "or a larger epsilon, delta or target_error.",
             smallest_private_n=needed,
         )
+
+    def require_unaltered(self) -> None:
+        """Raise `PrivacyConditionError` unless every number is the one of the proof."""
+        for name in self.altered:  # proof: step 5
+            raise PrivacyConditionError(
+                f"{name} must be what Section 3 of the paper says for these inputs, got "
+                f"{shown(getattr(self, name))}: the privacy proof is about no other numbers. Use "
+                "theorem_parameters."
+            )
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs, quantities under the paper's symbols, and the two conditions."""
@@ -166,7 +187,7 @@ def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
                 / (Decimal(inputs.failure_probability) * Decimal(inputs.delta))
             ).ln()
         )
-    thresholds = tuple(float(value) for value in t)
+    thresholds = tuple(math.ldexp(float(t[0]), level) for level in range(n_levels + 1))
     if not math.isfinite(float(test_rate)):
         raise CapacityError(
             f"target_error must be large enough for the test rate to fit a double, got "

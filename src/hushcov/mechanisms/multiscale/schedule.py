@@ -13,10 +13,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
+from hushcov.noise import FEW_POINTS
 
 FloatArray = npt.NDArray[np.float64]
 
+_CURE = "use theorem_parameters or calibrated_parameters."
+# Tests at the edge of a selection that doubles may not tell apart: the noise has a density of at
+# most 1 / b beyond its quota, and neighbouring doubles are 2^-52 apart. Four times as many.
+_TIED = 2.0**-50
+_LARGEST_TIED = 5_000_000  # what memory holds
 _TAIL = 12.0  # standard deviations beyond which Gaussian mass (4e-33) is left out
 
 
@@ -33,6 +40,13 @@ class Level:
     selection_scale: float | None  # b_ell; None where every candidate is kept
 
     def __post_init__(self) -> None:
+        check_real("threshold", self.threshold, above=0, cure=_CURE)
+        check_integer("repetitions", self.repetitions, at_least=1, cure=_CURE)
+        check_real("activation", self.activation, above=0, at_most=1, cure=_CURE)
+        if not 0 <= self.inactivation <= 1:
+            raise ParameterError(
+                f"inactivation must be from 0 to 1, got {self.inactivation!r}: {_CURE}"
+            )
         if not 0 < self.quota <= self.candidates:
             raise ParameterError(
                 f"quota must be at least 1 and at most the {self.candidates} candidates of its "
@@ -43,6 +57,16 @@ class Level:
                 "selection_scale must be given exactly where quota < candidates: a level that "
                 "selects needs noise, and one that keeps every candidate has none."
             )
+        if self.selection_scale is not None:
+            check_real("selection_scale", self.selection_scale, above=0, cure=_CURE)
+
+    @property
+    def most_single(self) -> int:
+        """Most tests that a selection draws one by one: these are charged, more are refused."""
+        if self.selection_scale is None:
+            return 0
+        tied = min(self.quota / self.selection_scale * _TIED, _LARGEST_TIED)
+        return max(FEW_POINTS, math.ceil(tied))  # proof: step 8
 
 
 @dataclass(frozen=True)
@@ -56,6 +80,24 @@ class Schedule:
     gate_clip: float  # the gate noise is clipped to [-gate_clip, gate_clip]; inf for none
     gate_correction: float  # kappa
     gumbel: bool = False  # selection noise: Gumbel, or the paper's Laplace
+
+    def __post_init__(self) -> None:
+        for name in ("test_rate", "gate_noise", "gate_correction"):
+            check_real(name, getattr(self, name), above=0, cure=_CURE)
+        if not self.gate_clip > 0:
+            raise ParameterError(f"gate_clip must be above 0, got {self.gate_clip!r}: {_CURE}")
+        # What the samplers run: thresholds that double, and every test of every entry.
+        for ell, level in enumerate(self.levels):
+            if level.threshold != math.ldexp(self.base_threshold, ell):
+                raise ParameterError(
+                    f"threshold must double from level to level, got {level.threshold!r} at level "
+                    f"{ell} above {self.base_threshold!r}: {_CURE}"
+                )
+            if level.candidates != self.n_entries * level.repetitions:
+                raise ParameterError(
+                    f"candidates must be repetitions times the {self.n_entries:,} entries, got "
+                    f"{level.candidates:,} with {level.repetitions:,} repetitions: {_CURE}"
+                )
 
     @property
     def n_entries(self) -> int:

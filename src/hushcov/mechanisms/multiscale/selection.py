@@ -27,7 +27,11 @@ def select_tests(
     active = active_tests(len(alpha), level, generator)
     inactive = level.candidates - int(active.sum())
     return select_largest(
-        generator, np.append(active, inactive), level.quota, noisy_scores(alpha, level, gumbel)
+        generator,
+        np.append(active, inactive),
+        level.quota,
+        noisy_scores(alpha, level, gumbel),
+        most_single=level.most_single,  # proof: step 8
     )
 
 

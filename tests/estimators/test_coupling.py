@@ -1,0 +1,217 @@
+"""Whatever is released is a function of noisy numbers: documents of two datasets are equal.
+
+See `coupling` for how noise is chosen. Each mechanism goes through its estimator, so that scales,
+counts of complete records and everything that an estimator keeps are compared as well.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import hushcov.estimators.multiscale
+from coupling import coupled
+from estimators.peers import SETTINGS, peer
+from estimators.settings import RECORDS, D, make, plan_without_search
+from estimators.site_settings import BILLION, BLOCK, multiscale, summed
+from estimators.stand_ins import RepeatedRecords
+from hushcov import (
+    GaussianCovariance,
+    MultiscaleCovariance,
+    PrivateSparseCovariance,
+    RowTopKCovariance,
+    ScreenedCovariance,
+)
+from hushcov.estimators import runs
+from hushcov.exceptions import AccuracyWarning, UncertifiedWarning
+from hushcov.mechanisms import Release, row_top_k
+from hushcov.mechanisms.screened import mechanism as screened
+from hushcov.mechanisms.screened import screened_parameters
+from hushcov.noise import entropy_source
+from hushcov.records import ArrayRecords
+from screened.settings import DESIGN
+
+# Other scales, other correlations, heavy tails, and one feature that hardly varies.
+OTHER = RECORDS[::-1] ** 3 @ np.linspace(-1.0, 1.0, D * D).reshape(D, D)
+OTHER[:, 3] *= 1e-9
+OTHER.setflags(write=False)
+
+
+def with_gaps(X, every):
+    records = ArrayRecords(np.where(np.arange(X.size).reshape(X.shape) % every == 0, np.nan, X))
+    records.gaps = True
+    return records
+
+
+def fitted(make_estimator):
+    def fit(X):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            warnings.simplefilter("ignore", UncertifiedWarning)
+            return make_estimator().fit(X)
+
+    return fit
+
+
+def calibrated(reconstruction):
+    def make_estimator():
+        return MultiscaleCovariance(
+            epsilon=1.0,
+            delta=1e-6,
+            row_sparsity=2,
+            scale=1.0,
+            constants="calibrated",
+            reconstruction=reconstruction,
+        )
+
+    return make_estimator
+
+
+def of_statistics(make_estimator, total):
+    def release(X):
+        return make_estimator().fit_statistics(summed(make_estimator(), X, total=total))
+
+    return release
+
+
+RECORDS_WITH_GAPS = with_gaps(RECORDS, 301), with_gaps(OTHER, 97)
+CASES = {
+    **{name: (fitted(lambda name=name: peer(name)), RECORDS, OTHER) for name in SETTINGS},
+    **{
+        f"{name}, scales known": (
+            fitted(lambda name=name: peer(name, feature_scale=1.0)),
+            RECORDS,
+            OTHER,
+        )
+        for name in SETTINGS
+    },
+    **{
+        f"{cls.__name__}, {what}": (
+            fitted(lambda cls=cls, changes=changes: make(cls, **changes)),
+            *data,
+        )
+        for cls in (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
+        for what, changes, data in (
+            ("scales", {}, (RECORDS, OTHER)),
+            ("scales known", {"feature_scale": 1.0}, (RECORDS, OTHER)),
+            ("gaps", {}, RECORDS_WITH_GAPS),
+            ("gaps, scales known", {"feature_scale": 1.0}, RECORDS_WITH_GAPS),
+        )
+    },
+    "row top-k, printed": (
+        fitted(lambda: make(RowTopKCovariance, constants="paper")),
+        RECORDS,
+        OTHER,
+    ),
+    "multiscale, gates": (fitted(calibrated("gate")), RECORDS, OTHER),
+    "multiscale, values": (fitted(calibrated("value")), RECORDS, OTHER),
+    "multiscale, theorem": (
+        fitted(multiscale),
+        RepeatedRecords(BLOCK, 10**6),
+        RepeatedRecords(BLOCK[::-1] ** 3, 10**6),
+    ),
+    "gaussian, sums": (
+        of_statistics(lambda: make(GaussianCovariance, feature_scale=1.0), len(RECORDS)),
+        RECORDS,
+        OTHER,
+    ),
+    "multiscale, sums": (
+        of_statistics(multiscale, BILLION),
+        RepeatedRecords(BLOCK, 10**6),
+        RepeatedRecords(BLOCK[::-1] ** 3, 10**6),
+    ),
+}
+
+
+def same(one, other):
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(
+            one, other, equal_nan=one.dtype != object
+        )
+    if sparse.issparse(one):
+        return same(one.toarray(), other.toarray())
+    return one == other
+
+
+def document(release, folder):
+    """Every byte that is written, but for when."""
+    release.write(folder)
+    description = json.loads((folder / "release.json").read_text())
+    del description["written"]
+    return description, (folder / "integers.npy").read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def quick_plans(monkeypatch):
+    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
+    monkeypatch.setattr(runs, "plan_multiscale", plan_without_search)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equal_noisy_numbers_give_equal_documents(name, tmp_path):
+    release, first, second = CASES[name]
+    one, other = coupled(release, first, second)
+    assert one.release_ == other.release_
+    assert document(one.release_, tmp_path / "1") == document(other.release_, tmp_path / "2")
+    assert vars(one).keys() == vars(other).keys()
+    for attribute, value in vars(one).items():
+        assert same(value, vars(other)[attribute]), attribute
+
+
+@pytest.mark.parametrize("screen", ["sign", "clipped"])
+@pytest.mark.parametrize("norm", ["public", "quantile"])
+def test_every_kind_of_screened_release(screen, norm, tmp_path):
+    """Those that no estimator uses, too."""
+    inputs = make(ScreenedCovariance, feature_scale=1.0).public_inputs(len(RECORDS), D)
+    parameters = screened_parameters(inputs, DESIGN, screen=screen, norm=norm)
+
+    def release(X):
+        return screened.release_screened(ArrayRecords(X), np.ones(D), parameters, entropy_source())
+
+    one, other = coupled(release, RECORDS, OTHER)
+    assert document(one, tmp_path / "1") == document(other, tmp_path / "2")
+
+
+def trace_leaked(monkeypatch):
+    """Row top-k whose document has the exact trace."""
+    gram_of, seen = row_top_k.mechanism.row_bounded_gram, {}
+
+    def watched(*rest, **options):
+        gram = gram_of(*rest, **options)
+        seen["trace"] = int(np.trace(gram))
+        return gram
+
+    def document_with_it(**fields):
+        return Release(**fields | {"parameters": fields["parameters"] | seen})
+
+    monkeypatch.setattr(row_top_k.mechanism, "row_bounded_gram", watched)
+    monkeypatch.setattr(row_top_k.mechanism, "Release", document_with_it)
+
+
+def size_leaked(monkeypatch):
+    """A screened release whose document has the exact sum of sizes."""
+    total, seen = screened.ProductMap.sum, {}
+
+    def watched(self, *rest, **options):
+        sums = total(self, *rest, **options)
+        seen["size"] = int(sums[-1])
+        return sums
+
+    def document_with_it(**fields):
+        return Release(**fields | {"parameters": fields["parameters"] | seen})
+
+    monkeypatch.setattr(screened.ProductMap, "sum", watched)
+    monkeypatch.setattr(screened, "Release", document_with_it)
+
+
+@pytest.mark.parametrize(
+    ("name", "leak"), [("row_top_k", trace_leaked), ("ScreenedCovariance, scales", size_leaked)]
+)
+def test_an_exact_number_in_the_document_is_noticed(name, leak, monkeypatch):
+    leak(monkeypatch)
+    one, other = coupled(*CASES[name])
+    assert one.release_ != other.release_

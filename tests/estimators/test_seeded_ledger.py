@@ -1,0 +1,102 @@
+"""A seed takes privacy away, whichever way a release is made: receipt and release both say so."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import hushcov.estimators.multiscale
+from estimators.peers import SETTINGS, peer
+from estimators.settings import ESTIMATORS, RECORDS, make, plan_without_search
+from estimators.site_settings import BILLION, BLOCK, multiscale, summed
+from estimators.stand_ins import RepeatedRecords
+from hushcov import GaussianCovariance, Ledger, MultiscaleCovariance
+from hushcov.accounting.ledger.charges import as_charge
+from hushcov.estimators import runs
+from hushcov.exceptions import AccuracyWarning, SeededNoiseWarning
+from hushcov.simulate import SimulatedMoments
+
+MANY = RepeatedRecords(BLOCK, 10**6)
+CALIBRATED = {"constants": "calibrated", "epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
+
+
+def fitting(make_estimator, X=RECORDS):
+    return lambda **options: make_estimator(**options).fit(X)
+
+
+def releasing(make_estimator, X, total):
+    """From sums that were taken by an estimator of the same kind, without a ledger."""
+
+    def release(**options):
+        sums = summed(make_estimator(), X, total=total)
+        return make_estimator(**options).fit_statistics(sums)
+
+    return release
+
+
+def gaussian(**options):
+    return make(GaussianCovariance, feature_scale=1.0, **options)
+
+
+def calibrated(**options):
+    return MultiscaleCovariance(scale=1.0, **CALIBRATED, **options)
+
+
+WAYS = {
+    **{f"{cls.__name__}.fit": fitting(lambda cls=cls, **o: make(cls, **o)) for cls in ESTIMATORS},
+    **{f"{name}.fit": fitting(lambda name=name, **o: peer(name, **o)) for name in SETTINGS},
+    "multiscale.fit, calibrated": fitting(calibrated),
+    "multiscale.fit, theorem": fitting(multiscale, MANY),
+    "gaussian.fit_statistics": releasing(gaussian, RECORDS, len(RECORDS)),
+    "multiscale.fit_statistics, calibrated": releasing(calibrated, RECORDS, len(RECORDS)),
+    "multiscale.fit_statistics, theorem": releasing(multiscale, MANY, BILLION),
+}
+SEEDS = {
+    "none": lambda: None,
+    "integer": lambda: 3,
+    "generator": lambda: np.random.default_rng(3),
+    "state": lambda: np.random.RandomState(3),
+}
+
+
+@pytest.fixture
+def options(tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", epsilon=3.0, delta=0.1)
+    return {"ledger": ledger, "dataset": "people"}
+
+
+@pytest.fixture(autouse=True)
+def quick_plans(monkeypatch):
+    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
+    monkeypatch.setattr(runs, "plan_multiscale", plan_without_search)
+
+
+def quietly(release, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        warnings.simplefilter("ignore", AccuracyWarning)
+        return release(**options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("way", WAYS)
+def test_receipt_and_release_agree_on_what_is_private(way, seed, options):
+    estimator = quietly(WAYS[way], random_state=SEEDS[seed](), **options)
+    (receipt,) = options["ledger"].history("people")
+    private = seed == "none"
+    assert estimator.release_.guarantee.private is private
+    assert estimator.receipt_.charge.private is private
+    assert receipt.charge.private is private
+    assert receipt.charge == as_charge(estimator.release_.guarantee)
+
+
+@pytest.mark.parametrize("seed", ["none", "integer"])
+def test_simulated_moments_are_private_in_no_case(seed, options):
+    moments = SimulatedMoments(np.eye(2), BILLION)
+    estimator = multiscale(random_state=SEEDS[seed](), **options)
+    quietly(lambda: estimator.fit_statistics(moments))
+    assert not estimator.release_.guarantee.private
+    assert not estimator.receipt_.charge.private
