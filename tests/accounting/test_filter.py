@@ -15,9 +15,11 @@ import pytest
 
 from hushcov.accounting import (
     Approximate,
+    Bound,
     BoundedRange,
     DiscreteGaussian,
     Gaussian,
+    OneShotLaplace,
     Pure,
     TotalVariation,
     calibrate_gaussian,
@@ -160,6 +162,18 @@ def test_no_tree_of_a_search_passes_the_budget():
     assert max(ratios) > DELTA / 4  # otherwise the filter, or the search, is good for nothing
 
 
+def test_reserves_on_top_of_a_tree_do_not_pass_the_budget():
+    """Every path also spends what is set aside for promises and for finite precision."""
+    flags = Approximate(1e-12, PROMISED * DELTA)
+    slack = TotalVariation(SLACK * DELTA / (1 + math.e) * (1 - 1e-9))
+
+    def rule(events, epsilon):
+        return by_filter((*events, flags, slack), epsilon)
+
+    tree = max(two_steps(Gaussian(mu), rule, 1.0) for mu in (0.12, 0.2))
+    assert DELTA / 4 < tree + (PROMISED + SLACK) * DELTA < DELTA
+
+
 def test_the_search_finds_what_composition_bounds_get_wrong():
     ratios = [two_steps(one, by_composition, epsilon) / DELTA for epsilon, one, _ in trees(0, 6)]
     assert max(ratios) > 1.3
@@ -229,6 +243,25 @@ def exit_times(rng, count):
 
 
 # Limit cases.
+
+
+def test_nothing_on_the_clock():
+    for event in (TotalVariation(1e-12), Gaussian(5e-324)):
+        assert spent_adaptively([event], 1.0, DELTA).epsilon < 1e-6
+
+
+def test_a_selection_is_read_without_its_delta_where_that_is_too_large():
+    selection = OneShotLaplace(1.0, 1e5, 1000, 2000, DELTA)
+    assert spent_adaptively([selection], 1.0, DELTA) == Bound(0.02, 0.0, "basic")
+    assert spent_adaptively([selection], 1.0, DELTA / PROMISED).delta > 0
+
+
+def test_larger_totals_hold_nearly_all_that_smaller_ones_do():
+    """Orders jump from total to total: a part in a thousand, no more."""
+    mixed = [DiscreteGaussian(0.01), Pure(0.557)]
+    enough = spent_adaptively(mixed, 1.01, DELTA).epsilon
+    for factor in (1.001, 1.005, 1.02, 1.1):
+        assert by_filter(mixed, enough * factor)
 
 
 def test_gaussians_alone_cost_their_curve_at_the_clock_s_share():

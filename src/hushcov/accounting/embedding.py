@@ -29,7 +29,7 @@ _ANGLES = np.geomspace(1e-6, 1.5, 512)
 CLOCK_ROUNDING = 1e-12
 # Smaller angles and mu might underflow. Larger ones are valid, since the bounds increase in them.
 _SMALLEST_ANGLE = 1e-150
-_SMALLEST_MU = 1e-300
+SMALLEST_MU = 1e-300
 
 
 def embedding_applies(parts: Parts) -> bool:
@@ -66,7 +66,7 @@ class EmbeddedCurve:
     def _mu(self, late: float) -> float:
         """The Gaussian that bounds all, but for a probability of `late`, rounded up."""
         mu = math.hypot(self._gaussian, self._time.root_exceeded_with(late))
-        return max(mu * (1 + CLOCK_ROUNDING), _SMALLEST_MU)
+        return max(mu * (1 + CLOCK_ROUNDING), SMALLEST_MU)
 
 
 class StoppingTime:

@@ -56,7 +56,7 @@ class BoundedRange:
     def __post_init__(self) -> None:
         # proof: step 1
         _set_positive(self, "eta", cure="it is 2 * l_inf sensitivity / Gumbel scale.")
-        _set_count(self, "count", cure="it is the number of labels selected.")
+        _set_count(self, "count", at_most=10**100, cure="it is the number of labels selected.")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hushcov.accounting.composition import Bound
-from hushcov.accounting.embedding import CLOCK_ROUNDING, log_exit_moment
+from hushcov.accounting.embedding import CLOCK_ROUNDING, SMALLEST_MU, log_exit_moment
 from hushcov.accounting.events import Event
 from hushcov.accounting.gaussian import ROUNDING, gaussian_epsilon
 from hushcov.accounting.parts import Parts, fixed_reading
@@ -36,12 +36,14 @@ RENYI = 24 / 64  # account that adds up Renyi divergences
 _RATES = 4.0 ** np.arange(-3, 21)
 _WIDEST_ANGLE = 1.5  # below pi/2, where the moment of a step is infinite
 # Renyi orders, of which the budget picks one before anything is charged.
-_ORDERS = 1 + np.geomspace(1e-3, 1e8, 2048)
+_ORDERS = 1 + np.geomspace(1e-3, 1e8, 16_384)
 _HALVINGS = 50
+# What plain sums may pass a budget by (`ledger.balance`) is far below this; divergences may not.
+_REFUSED = 1 + 2.0**-40
 
 
 def spent_adaptively(events: Sequence[Event], epsilon: float, delta: float) -> Bound:
-    """Return the smallest total epsilon at which all these events would have been accepted.
+    """Return about the smallest total epsilon at which all these events would have been accepted.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def spent_adaptively(events: Sequence[Event], epsilon: float, delta: float) -> B
         All that was charged, in any order. Each may have been chosen in the light of the results
         of the others.
     epsilon, delta : float
-        The total budget. What is accepted costs at most `epsilon`.
+        The total budget. Events are accepted if and only if the answer is at most `epsilon`.
 
     Returns
     -------
@@ -58,7 +60,7 @@ def spent_adaptively(events: Sequence[Event], epsilon: float, delta: float) -> B
     """
     nothing = Bound(math.inf, delta, "none")
     try:
-        parts = fixed_reading(events)
+        parts = fixed_reading(events, PROMISED * delta)
     except PrivacyConditionError:
         return nothing
     if not _reserves_hold(parts, epsilon, delta):
@@ -88,7 +90,7 @@ def _clock(parts: Parts, delta: float) -> Bound:
     if parts.discrete_gaussian or delta == 0:
         return Bound(math.inf, delta, "clock")
     mu = math.hypot(parts.gaussian, _root_of_time(steps, delta)) * (1 + CLOCK_ROUNDING)
-    return Bound(gaussian_epsilon(mu, CLOCK * delta), delta, "clock")
+    return Bound(gaussian_epsilon(max(mu, SMALLEST_MU), CLOCK * delta), delta, "clock")
 
 
 def _root_of_time(steps: tuple[tuple[float, int], ...], delta: float) -> float:
@@ -117,8 +119,10 @@ def _renyi(parts: Parts, epsilon: float, delta: float) -> Bound:
         order = int(np.argmax((total - at_rest) / _ORDERS))  # most room for Gaussian noise
         return bool(spent[order] <= total)
 
-    # Accepted at the budget or not is what counts; how much less would do is for people.
-    low, high = (0.0, epsilon) if accepted(epsilon) else (epsilon, 2.0 * epsilon)
+    # Accepted at the budget or not is what counts; how much less or more would do is for people.
+    low, high = (0.0, epsilon)
+    if not accepted(epsilon):
+        low, high = epsilon * _REFUSED, 2.0 * epsilon
     while not accepted(high):
         low, high = high, 2.0 * high
         if not math.isfinite(high):

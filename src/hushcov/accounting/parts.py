@@ -88,17 +88,24 @@ def readings(events: Sequence[Event]) -> tuple[Parts, ...]:
     return found
 
 
-def fixed_reading(events: Sequence[Event]) -> Parts:
-    """Return the events sorted, each read by itself; the readings of `readings` compare all.
+def fixed_reading(events: Sequence[Event], most_delta: float) -> Parts:
+    """Return the events sorted, each read by itself; `readings` compares readings of all.
 
-    Where costs are chosen one after the other, how one is read must not depend on later ones.
+    Where costs are chosen one after the other, how one is read must not depend on later ones. A
+    one-shot Laplace selection is read with its delta where that is at most `most_delta`.
     """
-    parts = _collect(tuple(_smallest_reading(event) for event in events))
+    parts = _collect(tuple(_own_reading(event, most_delta) for event in events))
     if parts is None or not _is_finite(parts):
         raise PrivacyConditionError(
             "events: no finite epsilon with delta below 1 bounds them: add noise."
         )
     return parts
+
+
+def _own_reading(event: Event, most_delta: float) -> Event | None:
+    read = _smallest_reading(event)
+    too_much = isinstance(read, Approximate) and read.delta > most_delta
+    return _pure_reading(event) if too_much else read
 
 
 def _pure_reading(event: Event) -> Event | None:

@@ -19,7 +19,7 @@ from hushcov.exceptions import LedgerError, ParameterError, PrivacyConditionErro
 
 BUDGET, CHARGE = "budget", "charge"
 # How a charge was counted when it was accepted; entries of the first version do not say.
-_FILTER = "filter"
+_FILTER = "filter-1"
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
@@ -51,9 +51,9 @@ class Receipt:
 
     `id` counts the entries of the ledger. `total` is what all charges of the dataset, with this
     one, cost together. `private` is False where the noise of the release came from a seed.
-    `adaptive` says that the total holds although costs may have been chosen in the light of
-    results; earlier versions of hushcov wrote entries of which that is not true. `digest` seals
-    the entry and all entries before.
+    `adaptive` says that the charge was accepted by the rule for costs chosen in the light of
+    results; earlier versions of hushcov had another one. `digest` seals the entry and all entries
+    before.
     """
 
     id: int

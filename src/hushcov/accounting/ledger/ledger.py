@@ -29,6 +29,7 @@ from hushcov.exceptions import BudgetError, ParameterError
 
 _LONGEST_NAME = 200
 _LARGEST_DELTA = 0.1
+_SMALLEST_DELTA = 1e-300  # of which doubles hold every share
 
 
 @dataclass(frozen=True)
@@ -278,7 +279,7 @@ def _check_budget(name: str, epsilon: float, delta: float) -> Budget:
     epsilon = check_real("epsilon", epsilon, above=0, cure="it is the total budget, a real number.")
     if isinstance(delta, bool) or delta != 0:
         cure = "choose it well below 1 / records; 0 is allowed where every release is pure."
-        delta = check_real("delta", delta, above=0, at_most=_LARGEST_DELTA, cure=cure)
+        delta = check_real("delta", delta, above=_SMALLEST_DELTA, at_most=_LARGEST_DELTA, cure=cure)
     return Budget(name, epsilon, float(delta))
 
 
