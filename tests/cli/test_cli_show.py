@@ -86,6 +86,21 @@ def test_json(run):
     assert found["not_part_of_it"] == []
 
 
+def test_noise_is_not_shown_as_a_correlation_of_one(run):
+    """A pair beyond 1, a negative variance with a pair, and nothing cut to 1.000."""
+    matrix = np.array([[4, -9, 2], [-9, 4, 0], [2, 0, -1]])
+    write(integers=matrix, selected=None, feature_scale=np.ones(3))
+    text = _words(run("show", "out").stdout)
+    assert "0, 1 -2.25: noise -4.5" in text
+    assert "0, 2 none: noise 1" in text
+    assert "variances 1 of 3 variances came out negative: noise" in text
+    assert "Only noise puts a correlation beyond 1" in text
+    assert "1.000" not in text
+    first, second = json.loads(run("show", "out", "--json").stdout)["largest_pairs"]
+    assert (first["correlation"], first["noise"]) == (pytest.approx(-2.25), True)
+    assert (second["correlation"], second["noise"]) == (None, True)
+
+
 def test_columns_have_names_and_terminals_are_safe(run):
     write(column_names=["age", "\x1b[31mred\n", "x" * 80], mechanism="m\x1b]0;t\x07")
     Path("out/\x1b[2Jnotes").touch()
