@@ -24,7 +24,7 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
-from hushcov.exceptions import AccuracyWarning
+from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import MECHANISMS, forecast
 from hushcov.postprocess import hard_threshold
@@ -69,6 +69,8 @@ def estimator(mechanism: str, row_sparsity: int, scale: np.ndarray | None, seed:
     return PrivateSparseCovariance(
         epsilon=EPSILON,
         delta=DELTA,
+        on_hopeless="warn",
+        on_large_delta="warn",
         row_sparsity=row_sparsity,
         mechanism=mechanism,
         feature_scale=scale,
@@ -98,6 +100,8 @@ def oracle_error(X: np.ndarray, truth: np.ndarray, k: int, seed: int) -> float:
     fitted = GaussianCovariance(
         epsilon=EPSILON,
         delta=DELTA,
+        on_hopeless="warn",
+        on_large_delta="warn",
         row_sparsity=k,
         feature_scale=np.sqrt(np.diag(truth)),
         assume_centered=True,
@@ -134,7 +138,8 @@ def measure(cell, seed: int, mechanisms) -> dict[str, float]:
 
 
 def quiet() -> None:
-    warnings.simplefilter("ignore", AccuracyWarning)
+    for category in (AccuracyWarning, PrivacyWarning):
+        warnings.simplefilter("ignore", category)
     warnings.filterwarnings("ignore", message="random_state was given")
 
 

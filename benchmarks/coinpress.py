@@ -55,6 +55,7 @@ def estimator(n_steps: int, constants: str) -> CoinPressCovariance:
     return CoinPressCovariance(
         epsilon=EPSILON,
         delta=DELTA,
+        on_large_delta="warn",
         feature_scale=1.0,
         n_steps=n_steps,
         eigenvalue_bounds=(1.0, HIGH),

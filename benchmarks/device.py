@@ -128,6 +128,8 @@ def identical_fits(device: str) -> dict[str, bool]:
                 PrivateSparseCovariance(
                     epsilon=1.0,
                     delta=1e-6,
+                    on_hopeless="warn",
+                    on_large_delta="warn",
                     row_sparsity=3,
                     mechanism=mechanism,
                     device=where,
@@ -186,6 +188,8 @@ def many_features(device: str, n_records: int, n_features: int) -> dict[str, obj
     estimator = PrivateSparseCovariance(
         epsilon=1.0,
         delta=1e-6,
+        on_hopeless="warn",
+        on_large_delta="warn",
         row_sparsity=GROUP,
         feature_scale=30.0,
         sparse_output=True,

@@ -270,6 +270,7 @@ def fitted(X: np.ndarray, rho: float, row_norm: float, seed: int, **how: str) ->
     return SeparateCovariance(
         epsilon=gaussian_epsilon(math.sqrt(2 * rho), DELTA),
         delta=DELTA,
+        on_large_delta="warn",
         feature_scale=1.0,
         row_norm=row_norm,
         assume_centered=True,

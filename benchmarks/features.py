@@ -25,7 +25,7 @@ from rich.progress import track
 
 from hushcov import PrivateSparseCovariance
 from hushcov.cli.output import peak_memory
-from hushcov.exceptions import AccuracyWarning
+from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.planning import fit_memory
 
 # Mechanism, features, records.
@@ -69,10 +69,13 @@ def measure(mechanism: str, n_features: int, n_records: int) -> dict[str, object
 
 
 def fit(path: str, mechanism: str, n_features: int) -> dict[str, object]:
-    warnings.simplefilter("ignore", AccuracyWarning)
+    for category in (AccuracyWarning, PrivacyWarning):
+        warnings.simplefilter("ignore", category)
     estimator = PrivateSparseCovariance(
         epsilon=1.0,
         delta=1e-6,
+        on_hopeless="warn",
+        on_large_delta="warn",
         row_sparsity=GROUP,
         feature_scale=float(LEVELS_PER_DEVIATION),
         mechanism=mechanism,

@@ -32,6 +32,8 @@ def main() -> None:
                 estimator = PrivateSparseCovariance(
                     epsilon=1.0,
                     delta=1e-6,
+                    on_hopeless="warn",
+                    on_large_delta="warn",
                     row_sparsity=k,
                     mechanism="screened",
                     store_precision=False,

@@ -85,6 +85,8 @@ def relative_error(estimate: FloatArray, covariance: FloatArray, unit: FloatArra
 def fit(estimator: Any, records: FloatArray, seed: int) -> bool:
     """Fit with seeded noise; whether hushcov warned that the error would be no better than 1."""
     estimator.set_params(random_state=np.random.default_rng([3, seed]))
+    if "on_hopeless" in estimator.get_params():
+        estimator.set_params(on_hopeless="warn")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", SeededNoiseWarning)

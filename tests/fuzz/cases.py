@@ -75,8 +75,10 @@ USUAL: dict[str, tuple[object, ...]] = {
     "random_state": (None, 0),
     "ledger": (None, "ledger.db"),
     "dataset": (None, "patients"),
+    "on_hopeless": ("raise", "warn"),
+    "on_large_delta": ("raise", "warn"),
 }
-FLAGS = ("positive_semidefinite", "store_precision", "assume_centered")
+FLAGS = ("positive_semidefinite", "store_precision", "assume_centered", "drop_nulls")
 # What is tried with wild arrays; comparing all mechanisms would take longer.
 _BOTH = {"constants": ("sound", "paper"), "assume_centered": (True, False)}
 OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
@@ -106,6 +108,7 @@ OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
     },
 }
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "scale": 10.0}
+BUDGET |= {"on_hopeless": "warn", "on_large_delta": "warn"}  # the rows are few, and are to be read
 ROWS = np.array([[1234.56789, -0.00765432109, 1.0], [0.5, 1234567.89012, 2.0]] * 10)
 LIMIT_S = 300  # no case is near it: whatever runs into it would run for ever
 

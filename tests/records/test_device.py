@@ -334,7 +334,12 @@ def test_estimators_send_records_to_their_device(mechanism):
     fits = []
     for where, table in ((None, X), ("cpu", X), ("cpu", torch.from_numpy(X))):
         estimator = PrivateSparseCovariance(
-            epsilon=1.0, delta=1e-6, row_sparsity=2, mechanism=mechanism, device=where
+            epsilon=1.0,
+            delta=1e-6,
+            row_sparsity=2,
+            mechanism=mechanism,
+            device=where,
+            on_hopeless="warn",
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

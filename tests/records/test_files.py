@@ -553,7 +553,7 @@ def test_a_fit_from_files_is_the_fit_from_memory(tmp_path, suffix, centred):
 
     def fitted(data):
         estimator = GaussianCovariance(
-            epsilon=5.0, delta=1e-3, assume_centered=centred, random_state=7
+            epsilon=5.0, delta=1e-4, assume_centered=centred, random_state=7
         )
         with pytest.warns(SeededNoiseWarning):
             return estimator.fit(data)

@@ -191,6 +191,6 @@ class RowTopKCovariance(ScaledCovariance):
             "constants='paper' was given: the published privacy argument has gaps, so this "
             "release is NOT certified to be private. Use constants='sound' for sensitive records.",
             UncertifiedWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return RowTopKRun(self.parameters_)
