@@ -197,8 +197,8 @@ def _computed(compute: Callable[[], _Computed]) -> _Computed:
         kind = type(error).__name__
     raise DataError(
         f"tasks on the records must end without an error, but dask met a {kind}, whose message may "
-        "quote records and is left out: compute the collection by itself, where only those who may "
-        "see the records look on."
+        "quote records and is left out: look into the logs of the workers, or compute the "
+        "collection by itself, where only those who may see the records look on."
     )
 
 
