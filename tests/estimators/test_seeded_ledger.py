@@ -81,8 +81,15 @@ def quietly(release, **options):
         return release(**options)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("way", WAYS)
+# Every way in with and without a seed; all kinds of seeds where a fit takes milliseconds.
+PAIRS = [
+    *((way, seed) for way in WAYS for seed in ("none", "integer")),
+    *(("GaussianCovariance.fit", seed) for seed in ("generator", "state")),
+    *(("gaussian.fit_statistics", seed) for seed in ("generator", "state")),
+]
+
+
+@pytest.mark.parametrize(("way", "seed"), PAIRS)
 def test_receipt_and_release_agree_on_what_is_private(way, seed, options):
     estimator = quietly(WAYS[way], random_state=SEEDS[seed](), **options)
     (receipt,) = options["ledger"].history("people")
