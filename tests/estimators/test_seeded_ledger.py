@@ -15,7 +15,7 @@ from estimators.stand_ins import RepeatedRecords
 from hushcov import GaussianCovariance, Ledger, MultiscaleCovariance
 from hushcov.accounting.ledger.charges import as_charge
 from hushcov.estimators import runs
-from hushcov.exceptions import AccuracyWarning, SeededNoiseWarning
+from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.simulate import SimulatedMoments
 
 MANY = RepeatedRecords(BLOCK, 10**6)
@@ -78,6 +78,7 @@ def quietly(release, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeededNoiseWarning)
         warnings.simplefilter("ignore", AccuracyWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)  # the budget of a theorem at a billion
         return release(**options)
 
 
