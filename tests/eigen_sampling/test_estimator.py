@@ -11,11 +11,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimators.stand_ins import UntouchableRecords
 from hushcov.accounting.ledger import Ledger
-from hushcov.audit import check_path, run_attack
-from hushcov.audit.peers import eigen_sampling as peer
-from hushcov.audit.peers.eigen_sampling import BUILDERS, EigenSamplingTarget
 from hushcov.estimators.eigen_sampling import EigenSamplingCovariance
 from hushcov.exceptions import BudgetError, CapacityError, ParameterError, SeededNoiseWarning
+from hushcov.lab.audit import check_path, run_attack
+from hushcov.lab.audit.attacks import eigen_sampling as peer
+from hushcov.lab.audit.attacks.eigen_sampling import BUILDERS, EigenSamplingTarget
 from hushcov.mechanisms import eigen_sampling as mechanism
 from statistics_helpers import FALSE_ALARM
 

@@ -9,9 +9,9 @@ import re
 
 import pytest
 
-from hushcov.benchmark.pool import Task
 from hushcov.cli import forecasts, plan_page
 from hushcov.cli.output import memory, number
+from hushcov.cli.workers import Task
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.inputs import LARGEST_EPSILON
 from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast, forecast

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from sklearn.base import clone
 
-from hushcov.benchmark.pool import Task, run_tasks
 from hushcov.cli.forecasts import MOST_RECORDS, Planner, Row
 from hushcov.cli.output import counted, memory, number
 from hushcov.cli.progress import steps
+from hushcov.cli.workers import Task, run_tasks
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.planning import COMPARED_MODELS, Forecast
 from hushcov.report.planner import (
