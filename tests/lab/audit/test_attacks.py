@@ -10,8 +10,8 @@ import pytest
 from hushcov.accounting import Gaussian
 from hushcov.exceptions import ParameterError
 from hushcov.lab.audit import MECHANISMS, attacks_on, check_path
+from hushcov.lab.audit.attack import along_change, linear_discriminant, trace, weighted_sums
 from hushcov.lab.audit.neighbours import Pair, changing_pairs, edge_of_selection
-from hushcov.lab.audit.statistics import along_change, linear_discriminant, trace, weighted_sums
 from hushcov.mechanisms import gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.parameters import RADIUS, sum_sigma

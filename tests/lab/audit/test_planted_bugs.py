@@ -12,8 +12,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-import hushcov.lab.audit.attacks.screened
-import hushcov.lab.audit.targets
+import hushcov.lab.audit.attacks.gaussian
+import hushcov.lab.audit.attacks.selection
 import hushcov.mechanisms.scales
 from hushcov.lab.audit import attacks_on, run_attack
 from hushcov.mechanisms import gaussian
@@ -28,8 +28,8 @@ MODULES_WITH_NOISE = (
     gaussian,
     hushcov.mechanisms.scales,
     screened,
-    hushcov.lab.audit.targets,
-    hushcov.lab.audit.attacks.screened,
+    hushcov.lab.audit.attacks.gaussian,
+    hushcov.lab.audit.attacks.selection,
 )
 
 
@@ -96,7 +96,7 @@ def test_norm_clipping_skipped_by_the_gaussian(monkeypatch):
     def unclipped(records, grid, norm_bound, *, progress=None):
         return row_bounded_gram(records, grid, None, progress=progress)
 
-    for module in (gaussian, hushcov.lab.audit.targets):
+    for module in (gaussian, hushcov.lab.audit.attacks.gaussian):
         monkeypatch.setattr(module, "row_bounded_gram", unclipped)
     assert is_caught("gaussian-row", "sign flips", 400)
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.lab.audit import check_path, run_attack
-from hushcov.lab.audit.attacks.row_top_k import BUILDERS
+from hushcov.lab.audit import attacks_on, check_path, run_attack
 from hushcov.mechanisms.row_top_k import mechanism, sensitivity
 from hushcov.noise import rounded_normal
 from hushcov.records import ArrayRecords, FeatureGrid, row_bounded_gram
@@ -17,7 +16,7 @@ FALSE_ALARM = 1e-6
 
 
 def attacks():
-    return {attack.name: attack for name in BUILDERS for attack in BUILDERS[name](name)}
+    return {attack.name: attack for attack in attacks_on("row-top-k")}
 
 
 ATTACKS = attacks()

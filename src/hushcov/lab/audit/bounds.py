@@ -17,8 +17,7 @@ import numpy.typing as npt
 from scipy import special
 
 from hushcov.accounting.gaussian import gaussian_epsilon
-
-FloatArray = npt.NDArray[np.float64]
+from hushcov.lab.arrays import FloatArray
 
 _THRESHOLDS = 200  # tried on either side of the median; more would gain nothing
 

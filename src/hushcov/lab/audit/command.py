@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import time
 from pathlib import Path
 
@@ -27,8 +25,8 @@ from hushcov.lab.audit import (
     attacks_on,
     audit,
 )
-from hushcov.lab.audit.figure import write_audit_figure
-from hushcov.report.backend import new_figure
+from hushcov.lab.audit.figure import audit_figure
+from hushcov.lab.drawing import check_paths, write_png
 
 
 @click.command(cls=Command, name="audit")
@@ -69,9 +67,9 @@ def command(
 
     \b
     Mechanisms: multiscale-theorem, multiscale-gate, multiscale-value, screened,
-    screened-clipped, screened-quantile, gaussian-row, gaussian-coordinate, scales,
-    row-top-k, separate-gauss, separate-eigen, separate-paper, separate-adaptive,
-    coinpress, coinpress-paper, eigen-sampling.
+    screened-clipped, screened-quantile, row-top-k, gaussian-row, gaussian-coordinate,
+    scales, coinpress, coinpress-paper, separate-gauss, separate-eigen, separate-paper,
+    separate-adaptive, eigen-sampling.
 
     \b
     Examples:
@@ -80,14 +78,14 @@ def command(
     """
     if quick and runs is not None:
         raise ParameterError("quick cannot be given together with --runs: leave one of them out.")
-    _check_figure(figure)
+    check_paths(figure)
     runs = runs if runs is not None else QUICK_RUNS if quick else DEFAULT_RUNS
     started = time.perf_counter()
     results = _attack(MECHANISMS if mechanism == "all" else (mechanism,), runs, seed)
     seconds = time.perf_counter() - started
     survive = all(result.survives for result in results)
     if figure is not None:
-        write_audit_figure(figure, results)
+        write_png(figure, audit_figure(results))
     if as_json:
         summary = {"survive": survive, "seed": seed, "alarm_rate": ALARM_RATE}
         found = {"seconds": round(seconds, 2), "attacks": [item.to_dict() for item in results]}
@@ -95,15 +93,6 @@ def command(
     else:
         _print(results, seconds, figure)
     ctx.exit(0 if survive else CHECK_FAILED)
-
-
-def _check_figure(figure: Path | None) -> None:
-    """Find out now, not after the work, that the figure cannot be drawn."""
-    if figure is None:
-        return
-    if not figure.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(figure.parent))
-    new_figure(1, 1)
 
 
 def _attack(mechanisms: tuple[str, ...], runs: int, seed: int) -> list[AuditResult]:

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushcov.lab.audit import AuditResult
-from hushcov.report.backend import new_figure
+from hushcov.lab.drawing import BLUE, ORANGE, VERMILION, tidy
+from hushcov.report.backend import caption, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-_CURVE, _RATES, _BROKEN = "#0072B2", "#E69F00", "#D55E00"
+_CURVE, _RATES, _BROKEN = BLUE, ORANGE, VERMILION
 _CAPTION_WIDTH = 125
 _SPREAD = 0.12  # between attacks on one mechanism, in units of the distance between mechanisms
 
 
 def audit_figure(results: Sequence[AuditResult]) -> Figure:
-    """Return a figure of claimed and measured epsilons, with a caption that says what to see.
-
-    Parameters
-    ----------
-    results : sequence of AuditResult
-        All attacks; those on one mechanism share a row.
-    """
+    """Return claimed and measured epsilons with a caption; attacks on one mechanism share a row."""
     rows = _by_mechanism(results)
     figure = new_figure(9.5, 2.0 + 0.6 * len(rows))
     axes = figure.subplots()
@@ -37,20 +29,11 @@ def audit_figure(results: Sequence[AuditResult]) -> Figure:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
     axes.set_xlabel("epsilon (at the claimed delta)")
-    axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color="0.92")
-    axes.set_axisbelow(True)
+    tidy(axes, "x")
     _legend(axes, results)
-    caption = textwrap.fill(describe(results), _CAPTION_WIDTH)
-    figure.supxlabel(caption, x=0.01, ha="left", fontsize=9.5, color="0.25")
+    caption(figure, describe(results), width=_CAPTION_WIDTH)
     return figure
-
-
-def write_audit_figure(path: str | Path, results: Sequence[AuditResult]) -> Path:
-    """Write `audit_figure` as a PNG file, and return its path."""
-    audit_figure(results).savefig(path, format="png", dpi=150)
-    return Path(path)
 
 
 def describe(results: Sequence[AuditResult]) -> str:

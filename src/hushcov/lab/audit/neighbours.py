@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from hushcov.exceptions import ParameterError
+from hushcov.lab.arrays import FloatArray
 from hushcov.simulate import gaussian_records, sparse_covariance
-
-FloatArray = npt.NDArray[np.float64]
 
 HUGE = 1e9  # beyond every clipping radius
 

@@ -7,16 +7,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from hushcov._validation import check_integer
-from hushcov.lab.audit.attack import Attack
+from hushcov.lab.arrays import FloatArray
+from hushcov.lab.audit.attack import Attack, Draw, weighted_sums
 from hushcov.lab.audit.attacks import MECHANISMS, attacks_on
 from hushcov.lab.audit.bounds import best_rule, measured_epsilon
-from hushcov.lab.audit.statistics import weighted_sums
-from hushcov.lab.audit.targets import Draw
 
-FloatArray = npt.NDArray[np.float64]
 #: Told, before each batch of runs, what is being attacked.
 Progress = Callable[[str], object]
 
