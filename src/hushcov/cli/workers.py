@@ -65,6 +65,11 @@ def run_tasks(
             connection.close()
 
 
+def usable_cores() -> int:
+    """The cores this program may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _start() -> tuple[Connection, BaseProcess]:
     # A fork would share the parent's threads and compiled code; spawn starts from nothing.
     context = multiprocessing.get_context("spawn")

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from hushcov.lab.benchmark.design import AXES, PRESETS, Ladder
-from hushcov.lab.benchmark.measure import measure, measure_cost, predict
-from hushcov.lab.benchmark.work import Benchmark, missing_work
+from hushcov.lab.benchmark.work import Benchmark, measure, measure_cost, missing_work, predict
 
 from .settings import CHEAP, TINY, finished
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushcov.lab.benchmark import bench_cost, bench_rates
-from hushcov.lab.benchmark import crossover as bench_crossover
-from hushcov.lab.benchmark import figures as bench_error
-from hushcov.lab.benchmark.bench import FIGURES, write_figures
-from hushcov.lab.benchmark.bench_look import LOOKS, short
-from hushcov.lab.benchmark.cells import Cost, Fit
+from hushcov.lab.benchmark import crossover, figures
 from hushcov.lab.benchmark.contenders import CONTENDERS
-from hushcov.lab.benchmark.rates import predicted_rates
-from hushcov.lab.benchmark.results import Results
+from hushcov.lab.benchmark.figures import FIGURES, write_figures
+from hushcov.lab.benchmark.journal import Cost, Fit
+from hushcov.lab.benchmark.results import Results, predicted_rates
+from hushcov.lab.drawing import short
 
 from .settings import TINY, finished, made_up_error
 
@@ -24,7 +21,7 @@ def results():
 
 
 def test_error_has_four_panels_with_every_contender(results):
-    figure = bench_error.error_figure(results, "random")
+    figure = figures.error_figure(results, "random")
     assert [axes.get_xlabel() for axes in figure.axes] == [
         "number of records n",
         "number of features d",
@@ -45,26 +42,26 @@ def test_error_has_four_panels_with_every_contender(results):
 
 
 def test_error_says_who_is_ahead_and_what_is_missing(results):
-    title = bench_error.headline(results, "random")
+    title = figures.error_headline(results, "random")
     assert title.startswith("Model random: screened (0.27) has the smallest error")
     assert "1.5 times smaller than Gaussian + threshold (0.4)" in title
-    text = bench_error.describe(results, "random")
+    text = figures.describe_error(results, "random")
     assert "Not everywhere: eigen-sampling, too many features." in text
     assert "n = 400, d = 6, k = 2, epsilon = 1" in text
     assert "medians of 2 seeds" in text
-    assert "Not everywhere" not in bench_error.describe(finished(("gaussian",)), "random")
+    assert "Not everywhere" not in figures.describe_error(finished(("gaussian",)), "random")
 
 
 def test_error_titles_of_few_contenders():
-    alone = bench_error.headline(finished(("gaussian", "zero")), "block")
+    alone = figures.error_headline(finished(("gaussian", "zero")), "block")
     assert alone == "Model block: Gaussian (0.54) has the smallest error at the base point"
     none = "Model block: no private estimator beats the zero matrix at the base point"
-    assert bench_error.headline(finished(("zero", "empirical")), "block") == none
-    assert bench_error.headline(finished(("coinpress",)), "block") == none
+    assert figures.error_headline(finished(("zero", "empirical")), "block") == none
+    assert figures.error_headline(finished(("coinpress",)), "block") == none
 
 
 def test_crossover_shows_regions_and_winners(results):
-    figure = bench_crossover.crossover_figure(results)
+    figure = crossover.crossover_figure(results)
     (axes,) = figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == (
         "number of features d",
@@ -77,8 +74,8 @@ def test_crossover_shows_regions_and_winners(results):
     ]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["predicted: screened", "measured: screened"]
-    assert "holds at 3 of 3 sizes" in bench_crossover.headline(results)
-    assert "screened 3. It is the predicted one at 3 of 3 sizes. Model" in bench_crossover.describe(
+    assert "holds at 3 of 3 sizes" in crossover.headline(results)
+    assert "screened 3. It is the predicted one at 3 of 3 sizes. Model" in crossover.describe(
         results
     )
 
@@ -88,19 +85,19 @@ def test_crossover_rings_where_the_prediction_fails(results):
     changed = Results(
         results.benchmark, [*results.cells, Fit(point, 0, "screened", 0.99, 1.0, 1.0, 0.1)]
     )
-    text = bench_crossover.describe(changed)
+    text = crossover.describe(changed)
     assert "screened 2, gaussian-threshold 1" in text
     assert "In white rings (1) the predicted one is over 10 % worse." in text
-    assert len(bench_crossover.crossover_figure(changed).axes[0].lines) == 4
+    assert len(crossover.crossover_figure(changed).axes[0].lines) == 4
 
 
 def test_map_edges_lie_between_sizes():
-    assert bench_crossover._edges([10, 40, 160]) == pytest.approx([5, 20, 80, 320])
+    assert crossover._edges([10, 40, 160]) == pytest.approx([5, 20, 80, 320])
 
 
 def test_cost_has_a_bar_for_each_contender(results):
     few = Results(results.benchmark, [*results.cells, Cost(TINY.base, "zero", 1e-5, None)])
-    figure = bench_cost.cost_figure(few)
+    figure = figures.cost_figure(few)
     left, right = figure.axes
     labels = [label.get_text() for label in left.get_yticklabels()]
     assert labels == [contender.title for contender in CONTENDERS.values()]
@@ -112,12 +109,12 @@ def test_cost_has_a_bar_for_each_contender(results):
     assert "MB" in right.get_xlabel()
     assert "takes longest: 1.5 s" in figure.get_suptitle()
     skipped = [Cost(TINY.base, name, skipped="no") for name in CONTENDERS]
-    assert bench_cost.headline(skipped) == "No contender ran at the base point"
+    assert figures.cost_headline(skipped) == "No contender ran at the base point"
 
 
 def test_rates_show_their_slopes():
     rates = predicted_rates()
-    figure = bench_rates.rates_figure(rates)
+    figure = figures.rates_figure(rates)
     for axes, curve in zip(
         figure.axes, (rates.against_sparsity, rates.against_features), strict=True
     ):
@@ -136,4 +133,4 @@ def test_few_contenders_draw(tmp_path):
 
 def test_short_numbers():
     assert [short(value) for value in (1e-6, 0.25, 4.0)] == ["1e-6", "0.25", "4"]
-    assert LOOKS["zero"].plot()["marker"] == ""
+    assert CONTENDERS["zero"].look.plot()["marker"] == ""

@@ -10,10 +10,9 @@ from dataclasses import replace
 import pytest
 
 from hushcov import __version__
-from hushcov.lab.benchmark.cells import Fit, Prediction
 from hushcov.lab.benchmark.contenders import CONTENDERS
-from hushcov.lab.benchmark.rates import EXPONENTS, predicted_rates
-from hushcov.lab.benchmark.results import Results
+from hushcov.lab.benchmark.journal import Fit, Prediction
+from hushcov.lab.benchmark.results import EXPONENTS, Results, predicted_rates
 from hushcov.lab.benchmark.work import Benchmark
 
 from .settings import CHEAP, TINY, finished, made_up_error

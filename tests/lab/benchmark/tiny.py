@@ -12,8 +12,7 @@ import time
 from hushcov.cli.main import main
 from hushcov.lab.benchmark import command as bench
 from hushcov.lab.benchmark import design
-from hushcov.lab.benchmark.cells import Cell
-from hushcov.lab.benchmark.journal import Journal
+from hushcov.lab.benchmark.journal import Cell, Journal
 
 from .settings import TINY
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +17,11 @@ from hushcov._validation import check_integer
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, counted, heading, number, paragraph, plain_table, show
 from hushcov.cli.progress import steps
-from hushcov.lab.benchmark.bench import FIGURES, write_figures
-from hushcov.lab.benchmark.cells import Cell
+from hushcov.cli.workers import usable_cores
 from hushcov.lab.benchmark.contenders import CONTENDERS, check_contenders
 from hushcov.lab.benchmark.design import DELTA, PRESETS
-from hushcov.lab.benchmark.journal import CELLS, Journal
+from hushcov.lab.benchmark.figures import FIGURES, write_figures
+from hushcov.lab.benchmark.journal import CELLS, Cell, Journal
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark, missing_work
 from hushcov.report.backend import MissingFiguresError
@@ -74,7 +73,7 @@ def command(
       hushcov bench --preset full --workers 14
     """
     cure = "each is a process with a core of its own, at best."
-    workers = _cores() if workers is None else workers
+    workers = usable_cores() if workers is None else workers
     check_integer("workers", workers, at_least=1, at_most=_MOST_WORKERS, cure=cure)
     names = tuple(CONTENDERS) if contenders is None else _named(contenders)
     benchmark = Benchmark(PRESETS[preset], names)
@@ -101,11 +100,6 @@ def command(
 
 def _named(contenders: str) -> tuple[str, ...]:
     return check_contenders([name.strip() for name in contenders.split(",")])
-
-
-def _cores() -> int:
-    """The cores this program may use, which can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check_folder(folder: Path) -> None:

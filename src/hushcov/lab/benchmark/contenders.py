@@ -1,4 +1,4 @@
-"""Every estimator of the benchmark: how it is built, what it promises, and what it cannot do."""
+"""Every estimator of the benchmark: how it is built, drawn, what it promises and cannot do."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
+import hushcov
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
-
-FloatArray = npt.NDArray[np.float64]
+from hushcov.lab.arrays import FloatArray
+from hushcov.lab.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 ZERO = "zero"  # the contender that needs no data
 NOT_PRIVATE = "not private"
@@ -63,6 +63,26 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Look:
+    """Colour, marker and line of one contender."""
+
+    colour: str
+    marker: str
+    line: str | tuple[int, tuple[int, ...]] = "solid"
+    width: float = 1.4
+
+    def plot(self) -> dict[str, Any]:
+        """Keyword arguments for `Axes.plot`."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.line,
+            "linewidth": self.width,
+            "markersize": 5,
+        }
+
+
+@dataclass(frozen=True)
 class Contender:
     """One line of every figure and table.
 
@@ -72,8 +92,9 @@ class Contender:
 
     name: str
     title: str
-    privacy: str
     build: Callable[[Setting], Estimator]
+    look: Look = Look("black", "")
+    privacy: str = APPROXIMATE
     chooses: bool = False
     most_features: int | None = None
     limit: str = ""
@@ -101,66 +122,26 @@ class _ZeroMatrix:
         return self
 
 
-def _auto(setting: Setting) -> Estimator:
-    from hushcov.estimators import PrivateSparseCovariance
+def _private(
+    name: str, told: Callable[[Setting], dict[str, Any]], **options: Any
+) -> Callable[[Setting], Estimator]:
+    """A class of `hushcov`, with what it is told; it is imported when it is built."""
 
-    return PrivateSparseCovariance(**setting.planned())
-
-
-def _screened(setting: Setting) -> Estimator:
-    from hushcov.estimators import ScreenedCovariance
-
-    return ScreenedCovariance(**setting.planned())
-
-
-def _multiscale(setting: Setting) -> Estimator:
-    from hushcov.estimators import PrivateSparseCovariance
-
-    return PrivateSparseCovariance(**setting.planned(), mechanism="multiscale")
-
-
-def _gaussian(threshold: str | None) -> Callable[[Setting], Estimator]:
     def build(setting: Setting) -> Estimator:
-        from hushcov.estimators import GaussianCovariance
-
-        return GaussianCovariance(**setting.planned(), threshold=threshold)
+        estimator: Estimator = getattr(hushcov, name)(**told(setting), **options)
+        return estimator
 
     return build
-
-
-def _row_top_k(setting: Setting) -> Estimator:
-    from hushcov.estimators.row_top_k import RowTopKCovariance
-
-    return RowTopKCovariance(**setting.budget())
-
-
-def _separate(method: str) -> Callable[[Setting], Estimator]:
-    def build(setting: Setting) -> Estimator:
-        from hushcov.estimators.separate import SeparateCovariance
-
-        return SeparateCovariance(**setting.budget(), method=method)
-
-    return build
-
-
-def _coinpress(setting: Setting) -> Estimator:
-    from hushcov.estimators.coinpress import CoinPressCovariance
-
-    return CoinPressCovariance(**setting.budget())
-
-
-def _eigen_sampling(setting: Setting) -> Estimator:
-    from hushcov.estimators.eigen_sampling import EigenSamplingCovariance
-
-    return EigenSamplingCovariance(**setting.common())
 
 
 def _thresholded(setting: Setting) -> Estimator:
-    from hushcov.estimators.thresholded import ThresholdedCovariance
-
-    return ThresholdedCovariance(
+    return hushcov.ThresholdedCovariance(
         rule="hard", threshold="adaptive", assume_centered=True, store_precision=False
     )
+
+
+def _zero(setting: Setting) -> Estimator:
+    return _ZeroMatrix()
 
 
 def _empirical(setting: Setting) -> Estimator:
@@ -170,27 +151,42 @@ def _empirical(setting: Setting) -> Estimator:
     return estimator
 
 
+_auto = _private("PrivateSparseCovariance", Setting.planned)
+_screened = _private("ScreenedCovariance", Setting.planned)
+_gaussian_cut = _private("GaussianCovariance", Setting.planned, threshold="universal")
+_gaussian = _private("GaussianCovariance", Setting.planned, threshold=None)
+_multiscale = _private("PrivateSparseCovariance", Setting.planned, mechanism="multiscale")
+_row_top_k = _private("RowTopKCovariance", Setting.budget)
+_separate = _private("SeparateCovariance", Setting.budget, method="separate")
+_adaptive = _private("SeparateCovariance", Setting.budget, method="adaptive")
+_coinpress = _private("CoinPressCovariance", Setting.budget)
+_eigen_sampling = _private("EigenSamplingCovariance", Setting.common)
+
+_GREY, _PALE_GREY = Look("0.35", ".", "dotted"), Look("0.6", ".", "dotted")
+# Colours of Okabe and Ito and of Tol, which colour-blind readers can tell apart; markers differ
+# too. Grey is not private.
 _ALL = (
-    Contender("auto", "hushcov, automatic choice", APPROXIMATE, _auto, chooses=True),
-    Contender("screened", "screened", APPROXIMATE, _screened),
-    Contender("gaussian-threshold", "Gaussian + threshold", APPROXIMATE, _gaussian("universal")),
-    Contender("gaussian", "Gaussian", APPROXIMATE, _gaussian(None)),
-    Contender("multiscale", "multiscale", APPROXIMATE, _multiscale),
-    Contender("row-top-k", "row top-k (Kumar et al.)", APPROXIMATE, _row_top_k),
-    Contender("separate", "SeparateCov (Dong et al.)", APPROXIMATE, _separate("separate")),
-    Contender("adaptive", "AdaptiveCov (Dong et al.)", APPROXIMATE, _separate("adaptive")),
-    Contender("coinpress", "CoinPress", APPROXIMATE, _coinpress),
+    Contender("auto", "hushcov, automatic choice", _auto, Look(BLUE, "o", width=2.6), chooses=True),
+    Contender("screened", "screened", _screened, Look(SKY, "*", (0, (4, 2)), 1.6)),
+    Contender("gaussian-threshold", "Gaussian + threshold", _gaussian_cut, Look(VERMILION, "s")),
+    Contender("gaussian", "Gaussian", _gaussian, Look(ORANGE, "^")),
+    Contender("multiscale", "multiscale", _multiscale, Look(PURPLE, "D")),
+    Contender("row-top-k", "row top-k (Kumar et al.)", _row_top_k, Look(GREEN, "v")),
+    Contender("separate", "SeparateCov (Dong et al.)", _separate, Look("#882255", "<")),
+    Contender("adaptive", "AdaptiveCov (Dong et al.)", _adaptive, Look("#AA4499", ">", "dashed")),
+    Contender("coinpress", "CoinPress", _coinpress, Look("#999933", "P")),
     Contender(
         "eigen-sampling",
         "eigenvector sampling (Amin et al.)",
-        PURE,
         _eigen_sampling,
+        Look("#332288", "X"),
+        PURE,
         most_features=200,
         limit="its time grows with the fourth power of their number, to minutes at 1,000.",
     ),
-    Contender("thresholded", "not private, thresholded", NOT_PRIVATE, _thresholded),
-    Contender("empirical", "not private, empirical", NOT_PRIVATE, _empirical),
-    Contender(ZERO, "zero matrix", NOT_PRIVATE, lambda setting: _ZeroMatrix()),
+    Contender("thresholded", "not private, thresholded", _thresholded, _GREY, NOT_PRIVATE),
+    Contender("empirical", "not private, empirical", _empirical, _PALE_GREY, NOT_PRIVATE),
+    Contender(ZERO, "zero matrix", _zero, Look("black", "", (0, (6, 3)), 1.0), NOT_PRIVATE),
 )
 
 #: Every contender by name, in the order of tables and legends.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushcov.lab.benchmark.bench_look import LOOKS, log_ticks, short
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO
 from hushcov.lab.benchmark.design import DELTA
 from hushcov.lab.benchmark.results import Results, Size
+from hushcov.lab.drawing import log_ticks, short
 from hushcov.planning import MECHANISMS
 from hushcov.report.backend import caption, new_figure
 
@@ -55,7 +55,7 @@ def describe(results: Results) -> str:
     """Say what the figure shows, and how it was measured."""
     preset, sizes = results.benchmark.preset, _sizes(results)
     same = sum(size.predicted == size.measured for size in sizes)
-    wins = {name: sum(size.measured == name for size in sizes) for name in LOOKS}
+    wins = {name: sum(size.measured == name for size in sizes) for name in CONTENDERS}
     tally = ", ".join(f"{name} {count}" for name, count in wins.items() if count)
     ringed = sum(not size.agrees for size in sizes)
     rings = f" In white rings ({ringed}) the predicted one is over 10 % worse." if ringed else ""
@@ -103,7 +103,7 @@ def _edges(values: Sequence[int]) -> list[float]:
 def _region_colour(name: str) -> tuple[float, float, float]:
     from matplotlib.colors import to_rgb
 
-    red, green, blue = to_rgb("0.5" if name == ZERO else LOOKS[name].colour)
+    red, green, blue = to_rgb("0.5" if name == ZERO else CONTENDERS[name].look.colour)
     return (1 - _PALE * (1 - red), 1 - _PALE * (1 - green), 1 - _PALE * (1 - blue))
 
 
@@ -123,7 +123,7 @@ def _winners(axes: Axes, sizes: Sequence[Size]) -> None:
 
 
 def _marker(name: str) -> dict[str, Any]:
-    look = LOOKS[name]
+    look = CONTENDERS[name].look
     return {
         "linestyle": "none",
         "marker": look.marker or "o",
@@ -149,7 +149,7 @@ def _legend(figure: Figure, results: Results) -> None:
     ]
     handles += [
         Line2D([], [], label=f"measured: {_title(name)}", **_marker(name))
-        for name in LOOKS
+        for name in CONTENDERS
         if name in measured
     ]
     figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=10)

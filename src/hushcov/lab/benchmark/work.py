@@ -1,19 +1,40 @@
-"""From a preset to tasks: what is still to be done, and in which order."""
+"""From a preset to tasks, and what workers do: fit contenders, weigh them, predict mechanisms."""
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from hushcov._version import __version__
 from hushcov.cli.workers import Task, run_tasks
-from hushcov.lab.benchmark.cells import Cell, Cost, Fit, Prediction
-from hushcov.lab.benchmark.design import Point, Preset
-from hushcov.lab.benchmark.measure import measure, measure_cost, predict
+from hushcov.exceptions import (
+    AccuracyWarning,
+    HushcovError,
+    PrivacyConditionError,
+    PrivacyWarning,
+    SeededNoiseWarning,
+)
+from hushcov.lab.arrays import FloatArray
+from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
+from hushcov.lab.benchmark.design import DELTA, Point, Preset
+from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
+from hushcov.planning import MECHANISMS, forecast
+from hushcov.simulate import gaussian_records, sparse_covariance
 
+_PROCESS = Path("/proc/self")  # Linux tells memory here
+_FEW_RECORDS, _FEW_FEATURES, _FEW_NONZEROS = 500, 20, 2
 _SEED_BY_SEED = 5e9  # from this much work on the seeds of a point are tasks of their own
 # Processes whose time is taken run two at a time at most: more would wait for one memory.
 _MOST_TIMED = 2
@@ -107,3 +128,130 @@ def _predictions(preset: Preset, done: Collection[tuple[object, ...]]) -> list[T
 
 def _columns(point: Point) -> tuple[int, int]:
     return (point.row_sparsity, point.n_features)
+
+
+def measure(point: Point, wanted: Sequence[tuple[int, tuple[str, ...]]]) -> Iterator[Fit]:
+    """Fit contenders on the same records: for each seed those that are named with it.
+
+    The plan of a mechanism is kept in memory, so that `seconds` holds it for the first seed only.
+    """
+    truth = _truth(point)
+    for seed, names in wanted:
+        X = gaussian_records(truth, point.n_records, random_state=seed)
+        for name in names:
+            yield _fit(point, seed, name, X, truth)
+
+
+def measure_cost(point: Point, name: str) -> Iterator[Cost]:
+    """Time and peak memory of one fit with its plan; to be run in a process of its own.
+
+    A small fit comes first, so that code is loaded and compiled. Then the records are drawn, and
+    memory is counted from there.
+    """
+    contender = CONTENDERS[name]
+    refusal = contender.refusal(point.n_features)
+    if refusal is not None:
+        yield Cost(point, name, skipped=refusal)
+        return
+    try:
+        small = Point(point.model, _FEW_RECORDS, _FEW_FEATURES, _FEW_NONZEROS, point.epsilon)
+        _timed(_built(name, small, 0, _truth(small)), _draw(small, 0))
+        X = _draw(point, 0)
+        estimator = _built(name, point, 0, _truth(point))
+        gc.collect()
+        before = _reset_peak_memory()
+        seconds = _timed(estimator, X)
+        peak = None if before is None else (_memory("VmHWM") - before) / 1024
+    except HushcovError as error:
+        yield Cost(point, name, skipped=str(error))
+        return
+    yield Cost(point, name, seconds, peak)
+
+
+def predict(points: Sequence[Point]) -> Iterator[Prediction]:
+    """Predicted errors of every mechanism, roughly for the multiscale one; no data is drawn."""
+    for point in points:
+        inputs = ReleaseInputs(
+            n_records=point.n_records,
+            n_features=point.n_features,
+            row_sparsity=point.row_sparsity,
+            epsilon=point.epsilon,
+            delta=DELTA,
+        )
+        errors = {}
+        for name in MECHANISMS:
+            try:
+                found = forecast(inputs, name, rough=name == "multiscale")
+            except PrivacyConditionError:
+                continue
+            errors[name] = found.predicted_error[point.model]
+        yield Prediction(point, errors)
+
+
+def _fit(point: Point, seed: int, name: str, X: FloatArray, truth: FloatArray) -> Fit:
+    refusal = CONTENDERS[name].refusal(point.n_features)
+    if refusal is not None:
+        return Fit(point, seed, name, skipped=refusal)
+    estimator = _built(name, point, seed, truth)
+    try:
+        seconds = _timed(estimator, X)
+    except HushcovError as refused:
+        return Fit(point, seed, name, skipped=str(refused))
+    estimate = estimator.covariance_
+    if not np.isfinite(estimate).all():
+        raise ArithmeticError(f"{name} returned an estimate that is not finite at {point}")
+    error = operator_norm_error(estimate, truth) / operator_norm(truth)
+    recall, precision = support_recovery(estimate, truth)
+    return Fit(point, seed, name, error, recall, precision, seconds)
+
+
+def _truth(point: Point) -> FloatArray:
+    return sparse_covariance(point.model, point.n_features, point.row_sparsity)
+
+
+def _draw(point: Point, seed: int) -> FloatArray:
+    return gaussian_records(_truth(point), point.n_records, random_state=seed)
+
+
+def _built(name: str, point: Point, seed: int, truth: FloatArray) -> Estimator:
+    setting = Setting(
+        n_records=point.n_records,
+        n_features=point.n_features,
+        row_sparsity=point.row_sparsity,
+        epsilon=point.epsilon,
+        delta=DELTA,
+        feature_scale=np.sqrt(np.diag(truth)),
+        seed=seed,
+    )
+    return CONTENDERS[name].build(setting)
+
+
+def _timed(estimator: Estimator, X: FloatArray) -> float:
+    with _expected_warnings():
+        start = time.perf_counter()
+        estimator.fit(X)
+        return time.perf_counter() - start
+
+
+@contextmanager
+def _expected_warnings() -> Iterator[None]:
+    """A benchmark seeds its noise, and goes where nothing can be estimated, on purpose."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        warnings.simplefilter("ignore", AccuracyWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
+        yield
+
+
+def _reset_peak_memory() -> int | None:
+    """Let the peak start anew, and return what is resident now, in KiB; None if not on Linux."""
+    try:
+        (_PROCESS / "clear_refs").write_text("5")
+    except OSError:
+        return None
+    return _memory("VmRSS")
+
+
+def _memory(field: str) -> int:
+    lines = (_PROCESS / "status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
