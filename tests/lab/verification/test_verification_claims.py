@@ -10,26 +10,25 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hushcov.lab.verification import (
-    N_CLAIMS,
-    Claim,
+from hushcov.lab.verification import covariance, privacy, selection, theorem
+from hushcov.lab.verification import ideal as ideals
+from hushcov.lab.verification.claim import Claim
+from hushcov.lab.verification.simulation import (
+    IdealSample,
     Run,
     Setting,
-    Verification,
-    concentration,
-    covariance,
+    draw_ideal,
+    estimate,
     make_setting,
-    privacy,
-    reconstruction,
-    selection,
-    sensitivity,
     simulate_runs,
-    theorem,
+)
+from hushcov.lab.verification.theorem import (
+    N_CLAIMS,
+    Verification,
     to_dict,
     verify,
     verify_setting,
 )
-from hushcov.lab.verification.simulation import IdealSample, draw_ideal, estimate
 from hushcov.mechanisms.multiscale import Schedule, release_multiscale, sample_exact
 from hushcov.noise import Entropy
 from hushcov.simulate import wishart_moments
@@ -125,47 +124,43 @@ FAILURES: dict[str, Callable[[], Claim]] = {
     "covariance event: S far from Sigma": lambda: covariance.covariance_event(
         too_few_records(), runs(too_few_records())
     ),
-    "gate correction: kappa too large": lambda: reconstruction.gate_correction(
+    "gate correction: kappa too large": lambda: ideals.gate_correction(
         times(small(), "gate_correction", 1.001)
     ),
-    "gate correction: kappa below one": lambda: reconstruction.gate_correction(
+    "gate correction: kappa below one": lambda: ideals.gate_correction(
         broken(small(), gate_correction=0.999)
     ),
-    "scalar identity: kappa wrong": lambda: reconstruction.scalar_identity(
+    "scalar identity: kappa wrong": lambda: ideals.scalar_identity(
         times(small(), "gate_correction", 1.000001)
     ),
-    "conditional mean: sampler fires 1 % too seldom": lambda: reconstruction.conditional_mean(
+    "conditional mean: sampler fires 1 % too seldom": lambda: ideals.conditional_mean(
         small(), draw_ideal(small(), sampler=shrinking(0.99))
     ),
-    "bias: kappa too small for the bias": lambda: reconstruction.bias(
+    "bias: kappa too small for the bias": lambda: ideals.bias(
         broken(small(), gate_correction=0.99), runs(small()), ideal(small())
     ),
-    "bias: bias of a run too large": lambda: reconstruction.bias(
+    "bias: bias of a run too large": lambda: ideals.bias(
         small(), changed_runs(bias=1.1 * small().base_threshold), ideal(small())
     ),
-    "top threshold: thresholds end too low": lambda: reconstruction.top_threshold(
+    "top threshold: thresholds end too low": lambda: ideals.top_threshold(
         broken(small(), thresholds=small().parameters.thresholds[:-1]), runs(small())
     ),
-    "off the support: output off the support": lambda: reconstruction.off_support(
+    "off the support: output off the support": lambda: ideals.off_support(
         small(), changed_runs(false_entries=1)
     ),
-    "off the support: loud entry off the support": lambda: reconstruction.off_support(
+    "off the support: loud entry off the support": lambda: ideals.off_support(
         small(), changed_runs(quiet_entry=0.1 * small().base_threshold)
     ),
-    "error of the mean: mean far from Sigma": lambda: reconstruction.mean_error(
+    "error of the mean: mean far from Sigma": lambda: ideals.mean_error(
         small(), changed_runs(mean_error=2.2 * small().base_threshold)
     ),
-    "matrix variance: tests in pairs": lambda: concentration.matrix_variance(
+    "matrix variance: tests in pairs": lambda: ideals.matrix_variance(
         small(), draw_ideal(small(), sampler=repeating)
     ),
-    "matrix concentration: fluctuation above the radius": lambda: (
-        concentration.matrix_concentration(
-            small(), changed_runs(fluctuation=0.03 * small().target), ideal(small())
-        )
+    "matrix concentration: fluctuation above the radius": lambda: ideals.matrix_concentration(
+        small(), changed_runs(fluctuation=0.03 * small().target), ideal(small())
     ),
-    "radius: too few tests": lambda: concentration.concentration_radius(
-        times(small(), "test_rate", 1e-3)
-    ),
+    "radius: too few tests": lambda: ideals.concentration_radius(times(small(), "test_rate", 1e-3)),
     "quota use: quotas cut": lambda: selection.quota_use(thriftier(selecting(), 1000)),
     "quota event: quotas cut, tail": lambda: selection.quota_event(thriftier(selecting(), 1000)),
     "selection noise: selection noise doubled": lambda: selection.selection_noise(
@@ -181,16 +176,16 @@ FAILURES: dict[str, Callable[[], Claim]] = {
     "coupling in law: sampler drops 1 % of the gates": lambda: selection.coupling_in_law(
         selecting(), sampler=shrinking(0.99)
     ),
-    "entry sensitivity: sensitivity halved": lambda: sensitivity.entry_sensitivity(
+    "entry sensitivity: sensitivity halved": lambda: privacy.entry_sensitivity(
         times(small(), "entry_sensitivity", 0.5)
     ),
-    "query sensitivity: query budget too small": lambda: sensitivity.query_sensitivity(
+    "query sensitivity: query budget too small": lambda: privacy.query_sensitivity(
         times(small(), "query_budget", 0.99)
     ),
-    "query sensitivity: quotas other than the paper's": lambda: sensitivity.query_sensitivity(
+    "query sensitivity: quotas other than the paper's": lambda: privacy.query_sensitivity(
         broken(small(), quotas=tuple(s - 1 for s in small().parameters.quotas))
     ),
-    "query budget: query budget too large": lambda: sensitivity.budget_size(
+    "query budget: query budget too large": lambda: privacy.budget_size(
         times(small(), "query_budget", 100)
     ),
     "selection range: too few levels": lambda: privacy.selection_range(

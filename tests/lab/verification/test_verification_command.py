@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hushcov.cli.main import cli
-from hushcov.lab.verification import N_CLAIMS
+from hushcov.lab.verification.theorem import N_CLAIMS
 from hushcov.report import backend
 
 KEYS = {
@@ -105,7 +105,7 @@ def test_without_matplotlib_the_extra_is_named_before_any_work(
     with pytest.raises(backend.MissingFiguresError, match=r"hushcov\[figures\]"):
         backend.new_figure(1, 1)
     monkeypatch.undo()
-    monkeypatch.setattr("hushcov.lab.verification.command.new_figure", _no_matplotlib)
+    monkeypatch.setattr("hushcov.lab.drawing.new_figure", _no_matplotlib)
     result = run("--figure", str(tmp_path / "verify.png"))
     assert result.exit_code == 6
     assert "hushcov[figures]" in result.stderr

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from hushcov.lab.verification import make_setting, tails
+from hushcov.lab.verification import numerics
 from hushcov.lab.verification.claim import at_most
-from hushcov.lab.verification.integrals import (
+from hushcov.lab.verification.numerics import (
     correction_by_moments,
     fired_length,
     fired_length_by_thresholds,
@@ -19,7 +19,7 @@ from hushcov.lab.verification.integrals import (
     mean_formula,
 )
 from hushcov.lab.verification.second_reading import read_again
-from hushcov.lab.verification.simulation import draw_ideal
+from hushcov.lab.verification.simulation import draw_ideal, make_setting
 from hushcov.mechanisms.multiscale import gate_correction, theorem_parameters
 
 
@@ -69,25 +69,25 @@ def test_exact_variance_is_the_variance_of_draws() -> None:
 @pytest.mark.parametrize(("count", "p", "limit"), [(50, 0.3, 20), (1000, 0.9, 950), (40, 0.5, 39)])
 def test_binomial_tail(count: int, p: float, limit: int) -> None:
     exact = stats.binom.logsf(limit, count, p)
-    bound = tails.log_binomial_above(limit, count, p, 1 - p)
+    bound = numerics.log_binomial_above(limit, count, p, 1 - p)
     assert exact <= bound <= exact + 0.5
 
 
 def test_binomial_tail_at_its_ends() -> None:
-    assert tails.log_binomial_above(10, 10, 0.5, 0.5) == -math.inf
-    assert tails.log_binomial_above(4, 10, 0.5, 0.5) == 0.0
+    assert numerics.log_binomial_above(10, 10, 0.5, 0.5) == -math.inf
+    assert numerics.log_binomial_above(4, 10, 0.5, 0.5) == 0.0
 
 
 @pytest.mark.parametrize("x", [1.0, 8.0, 40.0, 3e4])
 def test_gaussian_tail_two_ways(x: float) -> None:
-    direct, integrated = tails.log_two_sided(x), tails.log_two_sided_by_quadrature(x)
+    direct, integrated = numerics.log_two_sided(x), numerics.log_two_sided_by_quadrature(x)
     assert math.isclose(direct, integrated, rel_tol=1e-9)
 
 
 def test_any_of_many() -> None:
-    assert math.isclose(tails.log_any(math.log(0.1), 3), math.log(1 - 0.9**3))
-    assert math.isclose(tails.log_any(-200, 1e10), math.log(1e10) - 200)
-    assert math.isclose(tails.log_any(-31, 1e20), 0.0, abs_tol=1e-9)
+    assert math.isclose(numerics.log_any(math.log(0.1), 3), math.log(1 - 0.9**3))
+    assert math.isclose(numerics.log_any(-200, 1e10), math.log(1e10) - 200)
+    assert math.isclose(numerics.log_any(-31, 1e20), 0.0, abs_tol=1e-9)
 
 
 @pytest.mark.parametrize("correlation", [-0.6, 0.0, 0.5])
@@ -98,8 +98,8 @@ def test_product_deviation_bounds_the_tail(correlation: float) -> None:
     y = correlation * x + math.sqrt(1 - correlation**2) * z
     hits = np.sum(np.abs(np.mean(x * y, axis=1) - correlation) > tau)
     law = np.array([correlation]), np.ones(1), tau, n
-    assert hits / draws <= math.exp(tails.log_product_deviation(*law)[0])
-    sharp = math.exp(tails.log_product_deviation(*law, sharp=True)[0])
+    assert hits / draws <= math.exp(numerics.log_product_deviation(*law)[0])
+    sharp = math.exp(numerics.log_product_deviation(*law, sharp=True)[0])
     # Five standard errors (false alarm 6e-7), and 1 % for the approximation at n = 40.
     assert abs(hits - draws * sharp) <= 5 * math.sqrt(draws * sharp) + 0.01 * draws * sharp
 
@@ -107,16 +107,16 @@ def test_product_deviation_bounds_the_tail(correlation: float) -> None:
 def test_product_deviation_of_a_square_is_chi_square() -> None:
     n, tau = 10**6, 0.005
     exact = stats.chi2.sf(n * (1 + tau), n) + stats.chi2.cdf(n * (1 - tau), n)
-    bound = tails.log_product_deviation(np.ones(1), np.ones(1), tau, n)[0]
+    bound = numerics.log_product_deviation(np.ones(1), np.ones(1), tau, n)[0]
     assert exact <= math.exp(bound) <= 30 * exact
-    sharp = tails.log_product_deviation(np.ones(1), np.ones(1), tau, n, sharp=True)[0]
+    sharp = numerics.log_product_deviation(np.ones(1), np.ones(1), tau, n, sharp=True)[0]
     assert math.isclose(math.exp(sharp), exact, rel_tol=1e-4)
 
 
 def test_clopper_pearson() -> None:
-    assert math.isclose(tails.clopper_pearson(30, 30), 0.05 ** (1 / 30))
-    assert tails.clopper_pearson(0, 30) == 0.0
-    assert tails.clopper_pearson(29, 30) < tails.clopper_pearson(30, 30)
+    assert math.isclose(numerics.clopper_pearson(30, 30), 0.05 ** (1 / 30))
+    assert numerics.clopper_pearson(0, 30) == 0.0
+    assert numerics.clopper_pearson(29, 30) < numerics.clopper_pearson(30, 30)
 
 
 @pytest.mark.parametrize(

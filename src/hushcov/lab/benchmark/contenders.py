@@ -12,6 +12,7 @@ import hushcov
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
 from hushcov.lab.arrays import FloatArray
+from hushcov.lab.benchmark.design import DELTA, Point
 from hushcov.lab.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 ZERO = "zero"  # the contender that needs no data
@@ -33,19 +34,15 @@ class Estimator(Protocol):
 class Setting:
     """What every contender is told: the public inputs, and a seed for its noise."""
 
-    n_records: int
-    n_features: int
-    row_sparsity: int
-    epsilon: float
-    delta: float
+    point: Point
     feature_scale: FloatArray
     seed: int
 
     def common(self) -> dict[str, Any]:
         """Keyword arguments that all private estimators share."""
         return {
-            "epsilon": self.epsilon,
-            "row_sparsity": self.row_sparsity,
+            "epsilon": self.point.epsilon,
+            "row_sparsity": self.point.row_sparsity,
             "feature_scale": self.feature_scale,
             "assume_centered": True,
             "store_precision": False,
@@ -55,7 +52,7 @@ class Setting:
     def budget(self) -> dict[str, Any]:
         """The same with delta, for estimators that are not pure."""
         # It does not fall with the number of records, and nobody is to be protected.
-        return self.common() | {"delta": self.delta, "on_large_delta": "warn"}
+        return self.common() | {"delta": DELTA, "on_large_delta": "warn"}
 
     def planned(self) -> dict[str, Any]:
         """The same for estimators that know beforehand what is hopeless, and is measured here."""

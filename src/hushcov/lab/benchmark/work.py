@@ -171,13 +171,8 @@ def measure_cost(point: Point, name: str) -> Iterator[Cost]:
 def predict(points: Sequence[Point]) -> Iterator[Prediction]:
     """Predicted errors of every mechanism, roughly for the multiscale one; no data is drawn."""
     for point in points:
-        inputs = ReleaseInputs(
-            n_records=point.n_records,
-            n_features=point.n_features,
-            row_sparsity=point.row_sparsity,
-            epsilon=point.epsilon,
-            delta=DELTA,
-        )
+        size = point.n_records, point.n_features, point.row_sparsity
+        inputs = ReleaseInputs(*size, point.epsilon, DELTA)
         errors = {}
         for name in MECHANISMS:
             try:
@@ -214,16 +209,7 @@ def _draw(point: Point, seed: int) -> FloatArray:
 
 
 def _built(name: str, point: Point, seed: int, truth: FloatArray) -> Estimator:
-    setting = Setting(
-        n_records=point.n_records,
-        n_features=point.n_features,
-        row_sparsity=point.row_sparsity,
-        epsilon=point.epsilon,
-        delta=DELTA,
-        feature_scale=np.sqrt(np.diag(truth)),
-        seed=seed,
-    )
-    return CONTENDERS[name].build(setting)
+    return CONTENDERS[name].build(Setting(point, np.sqrt(np.diag(truth)), seed))
 
 
 def _timed(estimator: Estimator, X: FloatArray) -> float:

@@ -62,18 +62,8 @@ def at_most(
     slack = ROUNDING * max(1.0, abs(bound)) if logarithmic else ROUNDING * abs(bound)
     # A NaN compares false, so a computation that broke down never passes.
     holds = measured <= bound + slack and second <= bound + slack and also
-    return Claim(
-        name=name,
-        source=source,
-        statement=statement,
-        bound=float(bound),
-        measured=float(measured),
-        second=float(second),
-        holds=bool(holds),
-        detail=detail,
-        logarithmic=logarithmic,
-        vacuous=vacuous,
-    )
+    numbers = float(bound), float(measured), float(second)
+    return Claim(name, source, statement, *numbers, bool(holds), detail, logarithmic, vacuous)
 
 
 def agree(first: float, second: float, tolerance: float = 1e-9) -> bool:

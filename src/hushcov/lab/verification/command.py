@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -31,24 +25,26 @@ from hushcov.cli.output import (
     plain_table,
     show,
 )
+from hushcov.cli.progress import steps
 from hushcov.exceptions import ParameterError
-from hushcov.lab.verification import (
-    DEFAULT_RUNS,
-    N_CLAIMS,
+from hushcov.lab.drawing import check_paths, write_png
+from hushcov.lab.verification.claim import Claim
+from hushcov.lab.verification.figure import verification_figure
+from hushcov.lab.verification.simulation import (
     SWEEP_RUNS,
-    Claim,
-    Progress,
     Setting,
     Sweep,
-    Verification,
     error_against_records,
     make_setting,
     records_sweep,
+)
+from hushcov.lab.verification.theorem import (
+    DEFAULT_RUNS,
+    N_CLAIMS,
+    Verification,
     to_dict,
     verify_setting,
 )
-from hushcov.lab.verification.figure import write_verification_figure
-from hushcov.report.backend import new_figure
 from hushcov.simulate import MODELS
 
 DEFAULT_FEATURES = (20, 100, 400)
@@ -153,7 +149,7 @@ def command(
     """
     check_integer("runs", runs, at_least=1, cure="30 runs show a frequency of 0.9.")
     check_integer("seed", seed, at_least=0, cure="leave it out for the default.")
-    _check_paths(figure, output)
+    check_paths(figure, output)
     pairs = _sizes(sum(n_features, ()), sum(row_sparsity, ()))
     settings = [make_setting(n_features=d, row_sparsity=k, **inputs) for d, k in pairs]
     started = time.perf_counter()
@@ -165,21 +161,12 @@ def command(
     if output is not None:
         output.write_text(result + "\n")
     if figure is not None:
-        write_verification_figure(figure, verifications, sweeps)
+        write_png(figure, verification_figure(verifications, sweeps))
     if as_json:
         click.echo(result)
     else:
         _print(verifications, seconds, [path for path in (figure, output) if path is not None])
     ctx.exit(0 if all(item.holds for item in verifications) else CHECK_FAILED)
-
-
-def _check_paths(figure: Path | None, output: Path | None) -> None:
-    """Find out now, not after the work, that a result cannot be written."""
-    for path in (figure, output):
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
-    if figure is not None:
-        new_figure(1, 1)
 
 
 def _sizes(features: tuple[int, ...], sparsities: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -197,35 +184,19 @@ def _sizes(features: tuple[int, ...], sparsities: tuple[int, ...]) -> list[tuple
     return list(zip(features, sparsities, strict=True))
 
 
-@contextmanager
-def _bar(description: str, steps: int) -> Iterator[Progress]:
-    """A progress bar on standard error, in terminals only."""
-    out = console(stderr=True)
-    bar = ProgressBar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=out,
-        transient=True,
-        disable=not out.is_terminal,
-    )
-    task = bar.add_task(description, total=steps)
-    with bar:
-        yield lambda done: bar.advance(task, done)
-
-
 def _verify(setting: Setting, runs: int, seed: int) -> Verification:
     name = f"d = {setting.parameters.inputs.n_features}: runs and claims"
-    with _bar(name, runs + N_CLAIMS) as progress:
-        return verify_setting(setting, runs, progress, seed=seed)
+    with steps(runs + N_CLAIMS) as step:
+        step(name)
+        return verify_setting(setting, runs, lambda done: step(name), seed=seed)
 
 
 def _sweep(setting: Setting, seed: int) -> Sweep:
     records = records_sweep(setting)
     name = f"d = {setting.parameters.inputs.n_features}: figure"
-    with _bar(name, SWEEP_RUNS * len(records)) as progress:
-        return error_against_records(setting, records, seed=seed, progress=progress)
+    with steps(SWEEP_RUNS * len(records)) as step:
+        step(name)
+        return error_against_records(setting, records, seed=seed, progress=lambda done: step(name))
 
 
 def _print(verifications: list[Verification], seconds: float, written: list[Path]) -> None:

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import integrate, optimize, special
 
-from hushcov.lab.verification import tails
+from hushcov.lab.verification import numerics
 from hushcov.lab.verification.claim import LOG10, Claim, agree, at_most
-from hushcov.lab.verification.setting import Setting
-from hushcov.lab.verification.simulation import Run
+from hushcov.lab.verification.simulation import Run, Setting
 
 # With E exp(|X|/K) <= 2 every moment has E|X|^p <= p! K^p, and Bernstein's inequality then holds
 # with this constant c: t^2 / (4 n K^2 + 2 K t) >= min(t^2/(n K^2), t/K) / 6.
@@ -30,8 +29,8 @@ def clipping(setting: Setting) -> Claim:
     union = math.log(2 * count) - radius**2 / 2
     bound = math.log(inputs.failure_probability / 20)
     # Coordinates of a record are dependent; Sidak's inequality makes independence the worst case.
-    measured = tails.log_any(tails.log_two_sided(radius), count)
-    second = tails.log_any(tails.log_two_sided_by_quadrature(radius), count)
+    measured = numerics.log_any(numerics.log_two_sided(radius), count)
+    second = numerics.log_any(numerics.log_two_sided_by_quadrature(radius), count)
     return at_most(
         "clipping",
         "Lemma 1",
@@ -50,7 +49,7 @@ def log_covariance_failure(setting: Setting, deviation: float | None = None) -> 
     tau = setting.base_threshold / 16 if deviation is None else deviation
     (covariances, variances), counts = setting.entry_laws
     n = setting.parameters.inputs.n_records
-    logs = tails.log_product_deviation(covariances, variances, tau, n, sharp=True)
+    logs = numerics.log_product_deviation(covariances, variances, tau, n, sharp=True)
     return float(special.logsumexp(logs, b=counts))
 
 
@@ -90,7 +89,7 @@ def scalar_bernstein(setting: Setting) -> Claim:
     K = _centred_square_norm()
     bound = math.log(2) - BERNSTEIN * n * min((tau / K) ** 2, tau / K)
     one = np.ones(1)
-    measured = float(tails.log_product_deviation(one, one, tau, n)[0])
+    measured = float(numerics.log_product_deviation(one, one, tau, n)[0])
     shape = n / 2
     upper, lower = (
         special.gammaincc(shape, shape * (1 + tau)),

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushcov.lab.verification import Setting, Sweep, Verification
+from hushcov.lab.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, power, tidy
+from hushcov.lab.verification.simulation import Setting, Sweep
+from hushcov.lab.verification.theorem import Verification
 from hushcov.report.backend import caption, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _SPREAD = 0.6  # width of a column of points, in units of the distance between columns
 _CAPTION_WIDTH = 150
 
 
 def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> Figure:
-    """Return a figure of the errors, with a caption that says what to see.
-
-    Parameters
-    ----------
-    verifications : sequence of Verification
-        Left panel: every run of each.
-    sweeps : sequence of Sweep
-        Right panel: the same settings, in the same order, at other numbers of records.
-    """
+    """Return errors with a caption: every run, and the same settings at other n."""
     figure = new_figure(11, 5.6)
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.35))
     _runs_panel(left, verifications)
@@ -41,9 +33,7 @@ def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[
         axes.set_yscale("log")
         axes.axhline(1.0, color="black", linewidth=1.2)
         axes.axhline(floor, color="0.5", linewidth=1.0, linestyle=(0, (1, 2)))
-        axes.grid(axis="y", which="major", color="0.92")
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
+        tidy(axes, "y")
     smallest = min(min(item.relative_errors) for item in verifications)
     bottom = min(floor, smallest) / 4
     left.set_ylim(bottom, 2.5)
@@ -58,14 +48,6 @@ def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[
     )
     caption(figure, describe(verifications, sweeps), width=_CAPTION_WIDTH)
     return figure
-
-
-def write_verification_figure(
-    path: str | Path, verifications: Sequence[Verification], sweeps: Sequence[Sweep]
-) -> Path:
-    """Write `verification_figure` as a PNG file, and return its path."""
-    verification_figure(verifications, sweeps).savefig(path, format="png", dpi=150)
-    return Path(path)
 
 
 def describe(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> str:
@@ -114,7 +96,10 @@ def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
         )
     axes.set_xticks(
         range(len(verifications)),
-        [f"{_name(item.setting)}\nn = {_power(_n(item.setting))}" for item in verifications],
+        [
+            f"{_name(item.setting)}\nn = {power(item.setting.parameters.inputs.n_records)}"
+            for item in verifications
+        ],
     )
     axes.set_xlim(-0.6, len(verifications) - 0.4)
     axes.set_xlabel("setting; one point a run, in the order they were drawn")
@@ -148,11 +133,5 @@ def _name(setting: Setting) -> str:
     return f"d = {inputs.n_features}, k = {inputs.row_sparsity}"
 
 
-def _n(setting: Setting) -> int:
-    return setting.parameters.inputs.n_records
-
-
-def _power(value: int) -> str:
-    """A number as mathematical text: 5.3e10 with a raised exponent."""
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"${mantissa}\\times10^{{{int(exponent)}}}$"
+def _size(setting: Setting) -> str:
+    return power(setting.parameters.inputs.n_records)

@@ -6,19 +6,15 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special, stats
 
-from hushcov.lab.verification import tails
+from hushcov.lab.arrays import FloatArray, IntArray
+from hushcov.lab.verification import numerics
 from hushcov.lab.verification.claim import FALSE_ALARM, LOG10, Claim, agree, at_most
-from hushcov.lab.verification.integrals import fired_length
+from hushcov.lab.verification.numerics import fired_length
 from hushcov.lab.verification.second_reading import read_again
-from hushcov.lab.verification.setting import Setting, ideal_schedule
-from hushcov.lab.verification.simulation import Sampler
+from hushcov.lab.verification.simulation import Sampler, Setting, ideal_schedule
 from hushcov.mechanisms.multiscale import Level, sample_exact
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _QUOTA_DRAWS = 100
 _LAW_DRAWS = 4
@@ -58,10 +54,10 @@ def _largest_group(setting: Setting, level: Level) -> int:
 
 
 def log_quota_failure(setting: Setting) -> float:
-    """log P(some B_l > s_l) for the worst Sigma, by binomial tails."""
-    return tails.log_sum(
+    """log P(some B_l > s_l) for the worst Sigma, by binomial numerics."""
+    return numerics.log_sum(
         [
-            tails.log_binomial_above(
+            numerics.log_binomial_above(
                 level.quota, _largest_group(setting, level), level.activation, level.inactivation
             )
             for level in setting.parameters.schedule.levels
@@ -73,7 +69,7 @@ def quota_event(setting: Setting) -> Claim:
     """The quota event fails with probability at most L e^-H = beta/(80 d) <= beta/40."""
     inputs = setting.parameters.inputs
     schedule = setting.parameters.schedule
-    markov = tails.log_sum(
+    markov = numerics.log_sum(
         [
             (math.e - 1) * _largest_group(setting, level) * level.activation - level.quota
             for level in schedule.levels
@@ -117,9 +113,9 @@ def selection_noise(setting: Setting) -> Claim:
 
 def log_noise_failure(setting: Setting) -> float:
     """log P(some selection noise passes 1/32), over all candidates of levels that select."""
-    return tails.log_sum(
+    return numerics.log_sum(
         [
-            tails.log_any(-1 / (32 * level.selection_scale), level.candidates)
+            numerics.log_any(-1 / (32 * level.selection_scale), level.candidates)
             for level in setting.parameters.schedule.levels
             if level.selection_scale is not None
         ]
@@ -131,7 +127,7 @@ def noise_event(setting: Setting) -> Claim:
     parameters = setting.parameters
     bound = math.log(parameters.inputs.failure_probability / 40)
     total = math.log(sum(parameters.candidates)) - 2 * parameters.union_log
-    union = tails.log_sum(
+    union = numerics.log_sum(
         [
             math.log(level.candidates) - 1 / (32 * level.selection_scale)
             for level in parameters.schedule.levels
@@ -176,15 +172,15 @@ def log_dropped(level: Level, entries: FloatArray, clip: float, factor: float = 
         below = log_loud - math.log(2) - (1 - clip - x) / b
         above_for_sure = (len(alpha) - smaller) * level.repetitions
         mean = 0.5 * level.repetitions * math.exp(log_bulk[smaller] - x / b)
-        above = tails.log_poisson_chernoff(level.quota + 1 - above_for_sure, mean)
-        best = min(best, tails.log_sum([below, above]))
+        above = numerics.log_poisson_chernoff(level.quota + 1 - above_for_sure, mean)
+        best = min(best, numerics.log_sum([below, above]))
     return best
 
 
 def log_coupling_failure(setting: Setting, entries: FloatArray, factor: float = 1.0) -> float:
     """Log of a bound on P(actual != ideal | S), every selection noise multiplied by `factor`."""
     schedule = setting.parameters.schedule
-    return tails.log_sum(
+    return numerics.log_sum(
         [log_dropped(level, entries, schedule.gate_clip, factor) for level in schedule.levels]
     )
 
@@ -210,7 +206,7 @@ def coupling(setting: Setting, *, seed: int = 0) -> Claim:
     S, mild = loudest(setting, seed), setting.draw_covariance(seed)
     measured = max(log_coupling_failure(setting, entries) for entries in (S, mild))
     bound = math.log(setting.parameters.inputs.failure_probability / 20)
-    paper = tails.log_sum([log_quota_failure(setting), log_noise_failure(setting)])
+    paper = numerics.log_sum([log_quota_failure(setting), log_noise_failure(setting)])
     if math.isinf(measured):
         detail = "no test can fire at a level that selects"
     else:

@@ -1,20 +1,28 @@
-"""Runs of the mechanism on Wishart-drawn S: what the statistical claims are judged on."""
+"""What is verified: a covariance model with parameters, and runs of the mechanism on it.
+
+Second moments S are drawn from their exact law, Wishart, so that no number of records is too large.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from hushcov.lab.verification.integrals import Moments, ideal_moments, mean_formula
-from hushcov.lab.verification.setting import Setting, at_records, ideal_schedule
-from hushcov.mechanisms.multiscale import Schedule, sample_exact
+from hushcov.lab.arrays import FloatArray, IndexArray, IntArray
+from hushcov.lab.verification.numerics import Moments, ideal_moments, mean_formula
+from hushcov.mechanisms.multiscale import (
+    PublicInputs,
+    Schedule,
+    TheoremParameters,
+    sample_exact,
+    theorem_parameters,
+)
 from hushcov.metrics import operator_norm, operator_norm_error
+from hushcov.simulate import sparse_covariance, wishart_moments
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Progress = Callable[[int], object]
 Sampler = Callable[[FloatArray, Schedule, np.random.Generator], IntArray]
 
@@ -22,6 +30,99 @@ _ENTRY_DRAWS = 60_000  # entries times repetitions of the ideal estimator at one
 _LARGEST_SEED = 2**63
 _SWEEP_POINTS = 5  # on either side of the smallest accurate number of records
 SWEEP_RUNS = 3
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A covariance model with the theorem's parameters; the smallest case that can be verified."""
+
+    model: str
+    parameters: TheoremParameters
+
+    @cached_property
+    def truth(self) -> FloatArray:
+        """Sigma, with operator norm sigma^2: the largest the theorem allows."""
+        inputs = self.parameters.inputs
+        unit = sparse_covariance(self.model, inputs.n_features, inputs.row_sparsity)
+        return np.asarray(inputs.scale**2 * unit)
+
+    @cached_property
+    def upper(self) -> tuple[IndexArray, IndexArray]:
+        """Rows and columns of the upper triangle, in the samplers' order."""
+        return np.triu_indices(self.parameters.inputs.n_features)
+
+    @cached_property
+    def entry_laws(self) -> tuple[FloatArray, IndexArray]:
+        """The different laws of products X_i X_j, and how many entries have each.
+
+        A law is a column: the covariance, and the product of the two variances.
+        """
+        (rows, columns), variances = self.upper, np.diag(self.truth)
+        laws = np.stack([self.truth[rows, columns], variances[rows] * variances[columns]])
+        unique, counts = np.unique(laws, axis=1, return_counts=True)
+        return unique, counts
+
+    @property
+    def base_threshold(self) -> float:
+        """t_0."""
+        return self.parameters.thresholds[0]
+
+    @property
+    def target(self) -> float:
+        """The operator-norm error alpha sigma^2 that Theorem 1 promises."""
+        inputs = self.parameters.inputs
+        return inputs.target_error * inputs.scale**2
+
+    def draw_covariance(self, seed: int, truth: FloatArray | None = None) -> FloatArray:
+        """The upper triangle of one S of n Gaussian records with covariance `truth`."""
+        sigma = self.truth if truth is None else truth
+        moments = wishart_moments(sigma, self.parameters.inputs.n_records, random_state=seed)
+        return np.asarray(moments.covariance[self.upper])
+
+    def symmetric(self, upper: FloatArray) -> FloatArray:
+        """The full matrix of an upper triangle."""
+        d = self.parameters.inputs.n_features
+        matrix = np.zeros((d, d))
+        rows, columns = self.upper
+        matrix[rows, columns] = upper
+        matrix[columns, rows] = upper
+        return matrix
+
+
+def make_setting(
+    model: str,
+    n_features: int,
+    row_sparsity: int,
+    *,
+    n_records: int | None = None,
+    target_error: float = 0.25,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    failure_probability: float = 0.1,
+    scale: float = 1.0,
+) -> Setting:
+    """Build a setting; without `n_records` at the smallest n with the theorem's r and b."""
+    n = 1 if n_records is None else n_records
+    budget = epsilon, delta, failure_probability
+    inputs = PublicInputs(n, n_features, row_sparsity, target_error, *budget, scale)
+    parameters = theorem_parameters(inputs)
+    if n_records is None:
+        parameters = theorem_parameters(replace(inputs, n_records=parameters.smallest_accurate_n))
+    return Setting(model, parameters)
+
+
+def at_records(setting: Setting, n_records: int) -> Setting:
+    """The same model at another number of records."""
+    inputs = replace(setting.parameters.inputs, n_records=n_records)
+    return Setting(setting.model, theorem_parameters(inputs))
+
+
+def ideal_schedule(schedule: Schedule) -> Schedule:
+    """The same tests, all of them kept: the law of the ideal estimator."""
+    levels = tuple(
+        replace(level, quota=level.candidates, selection_scale=None) for level in schedule.levels
+    )
+    return replace(schedule, levels=levels)
 
 
 @dataclass(frozen=True)
@@ -43,7 +144,7 @@ class IdealSample:
     """The ideal estimator drawn many times at one fixed S, on the entries that can fire."""
 
     statistic: FloatArray  # the upper triangle of S
-    able: npt.NDArray[np.intp]  # positions in it that can open a gate
+    able: IndexArray  # positions in it that can open a gate
     draws: int
     average: FloatArray
     variance: FloatArray

@@ -1,23 +1,32 @@
-"""Theorem 1: the error is within target, and the failure probabilities add up to less than beta."""
+"""Theorem 1 and all claims of the paper, checked for one setting."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from hushcov.lab.verification import tails
+from hushcov.lab.verification import covariance, ideal, numerics, privacy, selection
 from hushcov.lab.verification.claim import LOG10, Claim, at_most
-from hushcov.lab.verification.concentration import (
-    bernstein_radius,
-    exact_variance,
-    log_bernstein_failure,
-)
 from hushcov.lab.verification.covariance import log_covariance_failure
+from hushcov.lab.verification.ideal import bernstein_radius, exact_variance, log_bernstein_failure
 from hushcov.lab.verification.selection import log_coupling_failure, loudest
-from hushcov.lab.verification.setting import Setting
-from hushcov.lab.verification.simulation import IdealSample, Run
+from hushcov.lab.verification.simulation import (
+    IdealSample,
+    Progress,
+    Run,
+    Setting,
+    Sweep,
+    draw_ideal,
+    simulate_runs,
+)
+
+Check = Callable[[], Claim]
+
+N_CLAIMS = 32
+DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
 
 
 def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
@@ -35,7 +44,7 @@ def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> C
         measured=float(np.quantile(ratios, 1 - beta, method="inverted_cdf")),
         second=proved / setting.target,
         detail=f"{within} of {len(ratios)} runs, largest {ratios.max():.4g}; 95 % Clopper-Pearson: "
-        f"frequency >= {tails.clopper_pearson(within, len(ratios)):.3f}; "
+        f"frequency >= {numerics.clopper_pearson(within, len(ratios)):.3f}; "
         "second: 17/16 k t_0 plus Bernstein's radius",
     )
 
@@ -45,15 +54,15 @@ def failure_probability(setting: Setting, sample: IdealSample, *, seed: int = 0)
     inputs = setting.parameters.inputs
     beta = inputs.failure_probability
     parts = {
-        "clipping": tails.log_any(
-            tails.log_two_sided(setting.parameters.clip_radius / inputs.scale),
+        "clipping": numerics.log_any(
+            numerics.log_two_sided(setting.parameters.clip_radius / inputs.scale),
             float(inputs.n_records) * inputs.n_features,
         ),
         "covariance": min(0.0, log_covariance_failure(setting)),
         "coupling": log_coupling_failure(setting, loudest(setting, seed)),
         "concentration": log_bernstein_failure(setting, exact_variance(setting, sample)),
     }
-    total = min(0.0, tails.log_sum(list(parts.values())))
+    total = min(0.0, numerics.log_sum(list(parts.values())))
     largest = max(parts, key=lambda name: parts[name])
     return at_most(
         "failure probability",
@@ -65,3 +74,121 @@ def failure_probability(setting: Setting, sample: IdealSample, *, seed: int = 0)
         detail=f"sum of the computed parts, led by {largest}; second: the paper's sum",
         logarithmic=True,
     )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A setting, the runs simulated for it, and its claims."""
+
+    setting: Setting
+    runs: tuple[Run, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim holds."""
+        return all(claim.holds for claim in self.claims)
+
+    @property
+    def relative_errors(self) -> list[float]:
+        """Error of each run over the target alpha sigma^2."""
+        return [run.error / self.setting.target for run in self.runs]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON-ready data."""
+        inputs = self.setting.parameters.inputs
+        return {
+            "model": self.setting.model,
+            "inputs": asdict(inputs),
+            "holds": self.holds,
+            "claims": [claim.to_dict() for claim in self.claims],
+            "relative_errors": self.relative_errors,
+        }
+
+
+def to_dict(
+    verifications: Sequence[Verification], sweeps: Sequence[Sweep] = ()
+) -> dict[str, object]:
+    """Return JSON-ready data of several settings, with the sweeps of the same settings if any."""
+    settings = [item.to_dict() for item in verifications]
+    for item, sweep in zip(settings, sweeps, strict=False):
+        item["against_records"] = [
+            {"n_records": n, "relative_errors": list(errors)}
+            for n, errors in zip(sweep.records, sweep.relative_errors, strict=True)
+        ]
+    return {"holds": all(item.holds for item in verifications), "settings": settings}
+
+
+def verify(
+    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress | None = None, *, seed: int = 0
+) -> list[Claim]:
+    """Check Theorem 1 and its lemmas; `progress` hears of `runs + N_CLAIMS` steps."""
+    return list(verify_setting(setting, runs, progress, seed=seed).claims)
+
+
+def verify_setting(
+    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress | None = None, *, seed: int = 0
+) -> Verification:
+    """Check Theorem 1 and its lemmas, and keep the runs they were judged on."""
+    simulated = simulate_runs(setting, runs, seed=seed, progress=progress)
+    claims = check_claims(setting, simulated, progress, seed=seed)
+    return Verification(setting, simulated, tuple(claims))
+
+
+def check_claims(
+    setting: Setting,
+    runs: Sequence[Run],
+    progress: Progress | None = None,
+    *,
+    seed: int = 0,
+) -> list[Claim]:
+    """Check every claim against runs that were simulated before."""
+    claims = []
+    for check in (*_accuracy(setting, runs, seed), *_privacy(setting, seed)):
+        claims.append(check())
+        if progress is not None:
+            progress(1)
+    return claims
+
+
+def _accuracy(setting: Setting, runs: Sequence[Run], seed: int) -> list[Check]:
+    sample = draw_ideal(setting, seed=seed)
+    return [
+        lambda: final_error(setting, runs, sample),
+        lambda: failure_probability(setting, sample, seed=seed),
+        lambda: covariance.clipping(setting),
+        lambda: covariance.covariance_event(setting, runs),
+        lambda: covariance.scalar_bernstein(setting),
+        lambda: ideal.gate_correction(setting),
+        lambda: ideal.scalar_identity(setting),
+        lambda: ideal.conditional_mean(setting, sample),
+        lambda: ideal.bias(setting, runs, sample),
+        lambda: ideal.top_threshold(setting, runs),
+        lambda: ideal.off_support(setting, runs),
+        lambda: ideal.mean_error(setting, runs),
+        lambda: ideal.matrix_variance(setting, sample),
+        lambda: ideal.matrix_concentration(setting, runs, sample),
+        lambda: ideal.concentration_radius(setting),
+        lambda: selection.quota_use(setting, seed=seed),
+        lambda: selection.quota_event(setting),
+        lambda: selection.selection_noise(setting),
+        lambda: selection.noise_event(setting),
+        lambda: selection.coupling(setting, seed=seed),
+        lambda: selection.coupling_in_law(setting, seed=seed),
+    ]
+
+
+def _privacy(setting: Setting, seed: int) -> list[Check]:
+    return [
+        lambda: privacy.entry_sensitivity(setting, seed=seed),
+        lambda: privacy.selection_range(setting),
+        lambda: privacy.selection_calibration(setting),
+        lambda: privacy.query_sensitivity(setting),
+        lambda: privacy.budget_size(setting),
+        lambda: privacy.gate_noise(setting),
+        lambda: privacy.gaussian_protection(setting),
+        lambda: privacy.noise_clipping(setting),
+        lambda: privacy.eta_condition(setting),
+        lambda: privacy.transcript_budget(setting),
+        lambda: privacy.total_delta(setting),
+    ]
