@@ -7,7 +7,8 @@ import json
 import pytest
 
 from hushcov.exceptions import ParameterError
-from hushcov.lab.audit import ALARM_RATE, BATCHES, MECHANISMS, attacks_on, audit, run_attack
+from hushcov.lab.audit import MECHANISMS, attacks_on, audit, run_attack
+from hushcov.lab.audit.run import ALARM_RATE, BATCHES
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

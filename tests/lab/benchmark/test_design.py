@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_presets_are_consistent(preset):
     assert set(preset.predicted()) >= {p for k in preset.grid_sparsities for p in preset.grid(k)}
     works = [point.work for point in measured]
     assert works == sorted(works, reverse=True)
-    json.dumps(preset.to_dict())
+    json.dumps(asdict(preset))
 
 
 def test_quick_is_small_and_full_is_not():

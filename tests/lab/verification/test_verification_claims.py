@@ -26,7 +26,6 @@ from hushcov.lab.verification.theorem import (
     N_CLAIMS,
     Verification,
     to_dict,
-    verify,
     verify_setting,
 )
 from hushcov.mechanisms.multiscale import Schedule, release_multiscale, sample_exact
@@ -223,7 +222,7 @@ def test_every_claim_holds_and_can_be_reported() -> None:
 
 def test_verify_returns_the_claims_and_is_reproducible() -> None:
     setting = make_setting("random", 8, 2)
-    assert verify(setting, 2, seed=3) == verify(setting, 2, seed=3)
+    assert verify_setting(setting, 2, seed=3) == verify_setting(setting, 2, seed=3)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
@@ -265,12 +264,12 @@ def test_selection_claims_say_when_they_are_empty() -> None:
 @pytest.mark.parametrize("model", ["block", "banded", "random"])
 def test_every_model_at_1e17_records(model: str) -> None:
     setting = make_setting(model, 12, 3, n_records=10**17)
-    assert all(claim.holds for claim in verify(setting, 2))
+    assert all(claim.holds for claim in verify_setting(setting, 2).claims)
 
 
 def test_the_scale_is_a_unit() -> None:
     one, other = (make_setting("block", 6, 2, scale=scale) for scale in (1.0, 1024.0))
-    assert all(claim.holds for claim in verify(other, 2))
+    assert all(claim.holds for claim in verify_setting(other, 2).claims)
     for first, second in zip(runs(one), runs(other), strict=True):
         assert math.isclose(second.error, 1024.0**2 * first.error, rel_tol=1e-6)
 

@@ -15,17 +15,9 @@ from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, heading, number, paragraph, plain_table, show
 from hushcov.cli.progress import steps
 from hushcov.exceptions import ParameterError
-from hushcov.lab.audit import (
-    ALARM_RATE,
-    BATCHES,
-    DEFAULT_RUNS,
-    MECHANISMS,
-    QUICK_RUNS,
-    AuditResult,
-    attacks_on,
-    audit,
-)
+from hushcov.lab.audit import MECHANISMS, AuditResult, attacks_on, audit
 from hushcov.lab.audit.figure import audit_figure
+from hushcov.lab.audit.run import ALARM_RATE, BATCHES, DEFAULT_RUNS, QUICK_RUNS
 from hushcov.lab.drawing import check_paths, write_png
 
 

@@ -47,14 +47,18 @@ def replacement(name: str, before: FloatArray, after: FloatArray, others: FloatA
     return Pair(name, np.vstack([before, others]), np.vstack([after, others]))
 
 
+def _alone(name: str, before: FloatArray, after: FloatArray, n_records: int) -> Pair:
+    """The same where all other records are zero."""
+    return replacement(name, before, after, np.zeros((n_records - 1, len(before))))
+
+
 def sign_flips(n_records: int, n_features: int, size: float) -> Pair:
     """(R, .., R) against (R, -R, R, -R, ..), all other records zero.
 
     Half of the products change sign, each by as much as clipped coordinates allow.
     """
     flipped = np.where(np.arange(n_features) % 2 == 0, size, -size)
-    others = np.zeros((n_records - 1, n_features))
-    return replacement("sign flips", np.full(n_features, size), flipped, others)
+    return _alone("sign flips", np.full(n_features, size), flipped, n_records)
 
 
 def sign_flips_among_others(n_records: int, n_features: int, size: float) -> Pair:
@@ -66,27 +70,23 @@ def sign_flips_among_others(n_records: int, n_features: int, size: float) -> Pai
 
 def axes(n_records: int, n_features: int, size: float) -> Pair:
     """A record along one axis against one along another: only squares change."""
-    others = np.zeros((n_records - 1, n_features))
-    return replacement("axes", size * np.eye(n_features)[0], size * np.eye(n_features)[-1], others)
+    return _alone("axes", size * np.eye(n_features)[0], size * np.eye(n_features)[-1], n_records)
 
 
 def disjoint(n_records: int, n_features: int, size: float) -> Pair:
     """A record on the first half of the features against one on the second half."""
     before = np.where(np.arange(n_features) < n_features // 2, size, 0.0)
-    others = np.zeros((n_records - 1, n_features))
-    return replacement("disjoint halves", before, size - before, others)
+    return _alone("disjoint halves", before, size - before, n_records)
 
 
 def huge_or_zero(n_records: int, n_features: int) -> Pair:
     """A record far beyond every bound against one of zeros, all others zero."""
-    others = np.zeros((n_records - 1, n_features))
-    return replacement("huge or zero", np.full(n_features, HUGE), np.zeros(n_features), others)
+    return _alone("huge or zero", np.full(n_features, HUGE), np.zeros(n_features), n_records)
 
 
 def octaves(n_records: int, n_features: int) -> Pair:
     """A record whose every coordinate is doubled, which moves it to the next bin; others zero."""
-    others = np.zeros((n_records - 1, n_features))
-    return replacement("octaves", np.ones(n_features), np.full(n_features, 2.0), others)
+    return _alone("octaves", np.ones(n_features), np.full(n_features, 2.0), n_records)
 
 
 def edge_of_selection(n_features: int, size: float, height: int, lag: int) -> Pair:

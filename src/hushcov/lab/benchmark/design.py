@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 DELTA = 1e-6
 #: Axes of the sweeps, by the field of a point that varies.
@@ -111,10 +111,6 @@ class Preset:
         """Every point at which mechanisms are predicted."""
         maps = [point for k in self.grid_sparsities for point in self.map(k)]
         return list(dict.fromkeys([*self._grids(), *maps]))
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain, JSON-ready data."""
-        return asdict(self)
 
     def _sweeps(self) -> Iterator[Point]:
         for model in self.models:

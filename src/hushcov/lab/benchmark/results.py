@@ -234,7 +234,7 @@ class Results:
         return {
             "benchmark": self.benchmark.identity(),
             "environment": _environment(),
-            "preset": preset.to_dict() | {"delta": DELTA, "axes": list(AXES)},
+            "preset": asdict(preset) | {"delta": DELTA, "axes": list(AXES)},
             "contenders": [_described(contender) for contender in self.contenders],
             "headline": self.headline(),
             "errors": [_flat(asdict(each)) for each in spreads if each.skipped is None],

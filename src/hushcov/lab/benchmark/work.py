@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +49,7 @@ class Benchmark:
 
     def identity(self) -> dict[str, object]:
         """What cells must have in common to be held against each other."""
-        design = json.dumps(self.preset.to_dict(), sort_keys=True)
+        design = json.dumps(asdict(self.preset), sort_keys=True)
         return {
             "version": __version__,
             "preset": self.preset.name,

@@ -96,10 +96,7 @@ def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
         )
     axes.set_xticks(
         range(len(verifications)),
-        [
-            f"{_name(item.setting)}\nn = {power(item.setting.parameters.inputs.n_records)}"
-            for item in verifications
-        ],
+        [f"{_name(item.setting)}\nn = {_size(item.setting)}" for item in verifications],
     )
     axes.set_xlim(-0.6, len(verifications) - 0.4)
     axes.set_xlabel("setting; one point a run, in the order they were drawn")

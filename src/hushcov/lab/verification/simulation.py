@@ -111,12 +111,6 @@ def make_setting(
     return Setting(model, parameters)
 
 
-def at_records(setting: Setting, n_records: int) -> Setting:
-    """The same model at another number of records."""
-    inputs = replace(setting.parameters.inputs, n_records=n_records)
-    return Setting(setting.model, theorem_parameters(inputs))
-
-
 def ideal_schedule(schedule: Schedule) -> Schedule:
     """The same tests, all of them kept: the law of the ideal estimator."""
     levels = tuple(
@@ -243,7 +237,8 @@ def error_against_records(
     """Run the mechanism `runs` times at each number of records."""
     errors = []
     for index, n_records in enumerate(records):
-        here = at_records(setting, n_records)
+        inputs = replace(setting.parameters.inputs, n_records=n_records)
+        here = Setting(setting.model, theorem_parameters(inputs))
         ratios = []
         for generator in _streams(seed + 1 + index, runs):
             S = here.draw_covariance(int(generator.integers(_LARGEST_SEED)))

@@ -119,36 +119,17 @@ def to_dict(
     return {"holds": all(item.holds for item in verifications), "settings": settings}
 
 
-def verify(
-    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress | None = None, *, seed: int = 0
-) -> list[Claim]:
-    """Check Theorem 1 and its lemmas; `progress` hears of `runs + N_CLAIMS` steps."""
-    return list(verify_setting(setting, runs, progress, seed=seed).claims)
-
-
 def verify_setting(
     setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress | None = None, *, seed: int = 0
 ) -> Verification:
-    """Check Theorem 1 and its lemmas, and keep the runs they were judged on."""
+    """Check Theorem 1 and its lemmas on simulated runs; `progress` hears of each run and claim."""
     simulated = simulate_runs(setting, runs, seed=seed, progress=progress)
-    claims = check_claims(setting, simulated, progress, seed=seed)
-    return Verification(setting, simulated, tuple(claims))
-
-
-def check_claims(
-    setting: Setting,
-    runs: Sequence[Run],
-    progress: Progress | None = None,
-    *,
-    seed: int = 0,
-) -> list[Claim]:
-    """Check every claim against runs that were simulated before."""
     claims = []
-    for check in (*_accuracy(setting, runs, seed), *_privacy(setting, seed)):
+    for check in (*_accuracy(setting, simulated, seed), *_privacy(setting, seed)):
         claims.append(check())
         if progress is not None:
             progress(1)
-    return claims
+    return Verification(setting, simulated, tuple(claims))
 
 
 def _accuracy(setting: Setting, runs: Sequence[Run], seed: int) -> list[Check]:
