@@ -35,7 +35,7 @@ def planner(**changes: Any) -> Planner:
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few values a slider, and no worker processes."""
     monkeypatch.setattr(grid, "_FACTORS", FACTORS)
-    monkeypatch.setattr(plan_page, "_cores", lambda: 1)
+    monkeypatch.setattr(plan_page, "usable_cores", lambda: 1)
 
 
 def write_small_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

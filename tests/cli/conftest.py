@@ -1,63 +1,7 @@
-"""Run the command line in this process, or as a program of its own."""
+"""Fixtures of every test of a command."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable
+from command_line import program, refused, run
 
-import pytest
-from click.testing import CliRunner, Result
-
-from hushcov.cli.main import cli
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Run:
-    """`run("params", "--records", 10)` in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def invoke(*args: object) -> Result:
-        result = CliRunner().invoke(cli, [str(arg) for arg in args], prog_name="hushcov")
-        assert result.exception is None or isinstance(result.exception, SystemExit), (
-            result.exception
-        )
-        return result
-
-    return invoke
-
-
-@pytest.fixture
-def refused(run: Run) -> Callable[..., str]:
-    """Run, expect one line on standard error and an exit code, and return that line."""
-
-    def invoke(code: int, *args: object) -> str:
-        result = run(*args)
-        assert result.exit_code == code, result.output
-        lines = result.stderr.splitlines()
-        assert len(lines) == 1, result.stderr
-        assert lines[0].startswith("hushcov: error: ")
-        return lines[0].removeprefix("hushcov: error: ")
-
-    return invoke
-
-
-@pytest.fixture
-def program(tmp_path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command line as a program of its own, as a shell would start it."""
-
-    def invoke(*args: str, **options) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "hushcov.cli.main", *args],
-            cwd=tmp_path,
-            text=True,
-            capture_output=True,
-            timeout=60,
-            check=False,
-            **options,
-        )
-
-    return invoke
+__all__ = ["program", "refused", "run"]

@@ -99,6 +99,7 @@ def _completed(words: str) -> list[str]:
 def test_shells_complete_commands_and_options():
     assert _completed("pl") == ["plan"]
     assert _completed("fit --drop") == ["--drop-nulls"]
+    assert _completed("verify --row") == ["--row-sparsity"]  # of the laboratory
 
 
 def test_completing_a_command_imports_none():

@@ -9,9 +9,9 @@ import re
 
 import pytest
 
-from hushcov.benchmark.pool import Task
 from hushcov.cli import forecasts, plan_page
 from hushcov.cli.output import memory, number
+from hushcov.cli.workers import Task
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.inputs import LARGEST_EPSILON
 from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast, forecast
@@ -155,7 +155,7 @@ def test_a_page_of_full_size_is_small(monkeypatch, tmp_path):
         return Forecast(mechanism, errors, 1 / 3, rough)
 
     monkeypatch.setattr(forecasts, "forecast", stand_in)
-    monkeypatch.setattr(plan_page, "_cores", lambda: 1)
+    monkeypatch.setattr(plan_page, "usable_cores", lambda: 1)
     full = plan_page.Planner(planner().estimator, 1000)
     plan_page.write_page(tmp_path / "a.html", full, [], 0.25)
     data = embedded_data(tmp_path / "a.html")
@@ -187,7 +187,7 @@ def test_a_worker_that_is_ended_is_explained(kind, monkeypatch, tmp_path):
         raise kind("Finished cells are kept: run again with fewer --workers.")
 
     in_this_process(monkeypatch)
-    monkeypatch.setattr(plan_page, "_cores", lambda: 2)
+    monkeypatch.setattr(plan_page, "usable_cores", lambda: 2)
     monkeypatch.setattr(plan_page, "run_tasks", ended)
     with pytest.raises(ChildProcessError, match="close other programs, or leave out --html"):
         plan_page.write_page(tmp_path / "a.html", planner(), [], None)

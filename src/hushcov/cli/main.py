@@ -37,6 +37,12 @@ COMMANDS = {
     "bench": "Measure every estimator on the same simulated records, and draw the figures.",
     "completion": "Print the script by which a shell completes commands and options.",
 }
+# Commands of the laboratory, which nothing else imports, by their module.
+_LABORATORY = {
+    "verify": "hushcov.lab.verification.command",
+    "audit": "hushcov.lab.audit.command",
+    "bench": "hushcov.lab.benchmark.command",
+}
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()
 )
@@ -53,7 +59,8 @@ class CommandGroup(click.Group):
         """Import the module of a command and return its click object."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"hushcov.cli.{cmd_name}").command
+        module = _LABORATORY.get(cmd_name, f"hushcov.cli.{cmd_name}")
+        command: click.Command = importlib.import_module(module).command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sklearn.base import clone
 
-from hushcov.benchmark.pool import Task, run_tasks
 from hushcov.cli.forecasts import MOST_RECORDS, Planner, Row
 from hushcov.cli.output import counted, memory, number
 from hushcov.cli.progress import steps
+from hushcov.cli.workers import Task, run_tasks, usable_cores
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.planning import COMPARED_MODELS, Forecast
 from hushcov.report.planner import (
@@ -107,7 +106,7 @@ def _computed(planner: Planner, grid: Grid) -> dict[Setting, list[Point]]:
 
     with steps(len(tasks) * len(grid.n_records)) as step:
         step(description)
-        _run(tasks, min(_cores(), len(tasks)), keep)
+        _run(tasks, min(usable_cores(), len(tasks)), keep)
     return points
 
 
@@ -124,13 +123,6 @@ def _run(tasks: Sequence[Task], workers: int, keep: Callable[[Found], None]) -> 
             "a process that computed forecasts for the page was ended, likely for lack of memory: "
             "close other programs, or leave out --html."
         ) from None
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _points(planner: Planner, setting: Setting, records: Sequence[int]) -> Iterator[Found]:

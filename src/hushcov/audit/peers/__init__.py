@@ -1,1 +1,0 @@
-"""Published mechanisms as an attacker meets them; see `hushcov.audit.targets`."""

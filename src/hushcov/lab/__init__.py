@@ -1,0 +1,1 @@
+"""The laboratory: attacks, benchmarks and checks of the theorem. Nothing outside imports it."""

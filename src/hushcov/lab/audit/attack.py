@@ -1,0 +1,167 @@
+"""One attack: a mechanism, two neighbouring datasets, and what is computed from its outputs.
+
+A release certifies itself, summarises the records, draws noise, and computes an estimate. Over
+thousands of runs on the same records only the noise changes. So the quick draws of a target
+certify nothing, summarise the records once, with the mechanism's own functions, and repeat what is
+random: the mechanism's own samplers on the same generator, in the same order. From the same seed
+they give the numbers of a whole release, bit for bit; every audit checks that before it starts
+(`check_path`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hushcov.accounting import Gaussian
+from hushcov.lab.arrays import FloatArray
+from hushcov.lab.audit.bounds import Promise
+from hushcov.lab.audit.neighbours import Pair
+from hushcov.noise import Entropy
+
+# Sizes are small, so that one record matters and tens of thousands of runs are quick. Budgets are
+# large enough for a bound to be close, and small enough for few runs to break a false claim.
+EPSILON = 4.0
+DELTA = 1e-5
+RECORDS = 20
+FEATURES = 4
+_RIDGE = 1e-9  # relative; makes the fit unique where numbers of an output determine each other
+
+#: One output of a mechanism on fixed records, as numbers in a fixed order.
+Draw = Callable[[np.random.Generator], FloatArray]
+
+
+class Target(ABC):
+    """A mechanism with its public parameters, ready to be run on neighbouring datasets."""
+
+    parameters: Any
+
+    @property
+    def promise(self) -> Promise:
+        """What the mechanism claims: one Gaussian curve where all its events are Gaussian."""
+        inputs, events = self.parameters.inputs, getattr(self.parameters, "events", ())
+        gaussian = bool(events) and all(isinstance(event, Gaussian) for event in events)
+        return Promise(inputs.epsilon, inputs.delta, gaussian=gaussian)
+
+    @abstractmethod
+    def quick(self, rows: FloatArray) -> Draw:
+        """Summarise the records, and return what draws an output."""
+
+    @abstractmethod
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The output of a whole release, or its leading part."""
+
+    def draws(self, pair: Pair) -> tuple[Draw, Draw]:
+        """Quick draws of outputs, one function for each dataset."""
+        return self.quick(pair.first), self.quick(pair.second)
+
+    def releases(self, pair: Pair) -> tuple[Draw, Draw]:
+        """The same through the whole release; the leading part of what `draws` gives."""
+        return self._whole(pair.first), self._whole(pair.second)
+
+    def _whole(self, rows: FloatArray) -> Draw:
+        return lambda generator: self.released(rows, Entropy(generator, private=False))
+
+
+def flat(*parts: Any) -> FloatArray:
+    """Matrices row by row and vectors, one after the other, as one output."""
+    return np.concatenate([np.ravel(part) for part in parts]).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """A weighted sum of the leading numbers of an output; None for weights fitted to runs.
+
+    Whether a pair was selected is a number too (0 or 1), so that counts of pairs are such sums.
+    """
+
+    name: str
+    weights: FloatArray | None = None
+
+    def fitted(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """The weights, from runs (rows) on both datasets where they are not fixed."""
+        return linear_discriminant(first, second) if self.weights is None else self.weights
+
+
+def weighted_sums(outputs: FloatArray, weights: FloatArray) -> FloatArray:
+    """One number for each output (row); weights may be fewer than the numbers in it."""
+    return np.asarray(outputs[:, : len(weights)] @ weights)
+
+
+#: Fitted to half of the runs: finds what nobody thought of.
+FITTED = Statistic("fitted")
+
+
+def along_change(before: FloatArray, after: FloatArray) -> Statistic:
+    """<M, y'y'' - yy'> for the released matrix M.
+
+    `before` and `after` are the replaced record y and its replacement y'. An output starts with
+    the entries of M, row by row.
+    """
+    return Statistic("along change", outer_change(before, after).ravel())
+
+
+def outer_change(before: FloatArray, after: FloatArray) -> FloatArray:
+    """y'y'' - yy', with 1 as its largest size."""
+    change = np.outer(after, after) - np.outer(before, before)
+    return np.asarray(change / np.max(np.abs(change)))
+
+
+def trace(n_features: int) -> Statistic:
+    """The trace of the released matrix."""
+    return Statistic("trace", np.eye(n_features).ravel())
+
+
+def summed(name: str, columns: Iterable[int], n_columns: int) -> Statistic:
+    """The sum of some numbers of the output: counts, or whether given pairs were selected."""
+    weights = np.zeros(n_columns)
+    weights[list(columns)] = 1.0
+    return Statistic(name, weights)
+
+
+def linear_discriminant(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Fisher's weights: the inverse of the common covariance times the difference of the means.
+
+    A number that never varies gets a small deviation, so that one which differs between the
+    datasets decides.
+    """
+    difference = second.mean(axis=0) - first.mean(axis=0)
+    centred = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)])
+    deviation = np.sqrt(np.mean(centred**2, axis=0))
+    deviation = np.where(deviation > 0, deviation, 1e-6 * np.maximum(1.0, np.abs(difference)))
+    centred /= deviation
+    covariance = centred.T @ centred / len(centred)
+    covariance += np.diag(np.maximum(1 - np.diag(covariance), 0) + _RIDGE)
+    return np.asarray(np.linalg.solve(covariance, difference / deviation) / deviation)
+
+
+def matrix_statistics(pair: Pair) -> tuple[Statistic, ...]:
+    """What to compute from all entries of a released matrix."""
+    return along_change(pair.first[0], pair.second[0]), trace(pair.n_features), FITTED
+
+
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """A mechanism on a pair of neighbouring datasets, and what is computed from its outputs.
+
+    A mechanism that is `slowness` times as slow as others makes that many times fewer runs.
+    """
+
+    mechanism: str
+    target: Target
+    pair: Pair
+    statistics: tuple[Statistic, ...]
+    slowness: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of the pair."""
+        return self.pair.name
+
+
+#: All attacks on a mechanism, by its name.
+Builder = Callable[[str], tuple[Attack, ...]]

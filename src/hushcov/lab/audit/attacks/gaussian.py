@@ -1,0 +1,249 @@
+"""Attacks where all noise is Gaussian: the Gaussian release, the scales, and CoinPress."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hushcov.accounting.gaussian import gaussian_epsilon
+from hushcov.lab.arrays import FloatArray, IndexArray, IntArray
+from hushcov.lab.audit import neighbours
+from hushcov.lab.audit.attack import (
+    DELTA,
+    EPSILON,
+    FEATURES,
+    FITTED,
+    RECORDS,
+    Attack,
+    Builder,
+    Draw,
+    Statistic,
+    Target,
+    flat,
+    matrix_statistics,
+    outer_change,
+)
+from hushcov.lab.audit.bounds import Promise
+from hushcov.lab.audit.neighbours import HUGE, Pair
+from hushcov.mechanisms import gaussian
+from hushcov.mechanisms.coinpress import (
+    CoinPressParameters,
+    coinpress_parameters,
+    release_coinpress,
+    run_steps,
+    transformed_gram,
+)
+from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.scales import ScaleParameters, release_scales, scale_parameters
+from hushcov.noise import Entropy, rounded_normal
+from hushcov.records import ArrayRecords, FeatureGrid, log2_histogram, row_bounded_gram
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianTarget(Target):
+    """`release_gaussian`: all entries of the released integers, row by row.
+
+    With `weights` only their weighted sum is kept, for matrices too large to keep them all.
+    """
+
+    parameters: GaussianParameters
+    weights: FloatArray | None = None
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Clip and sum once; draw the noise matrix each time."""
+        p, d = self.parameters, rows.shape[1]
+        grid = FeatureGrid(np.ones(d), p.radius, p.half_width)
+        gram = row_bounded_gram(ArrayRecords(rows), grid, p.norm_bound)
+
+        def draw(generator: np.random.Generator) -> FloatArray:
+            noise = gaussian.symmetric_noise(generator, d, p.sigma, p.diagonal_sigma)
+            return self._seen(gram + noise)
+
+        return draw
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The released integers."""
+        scale = np.ones(rows.shape[1])
+        release = release_gaussian(ArrayRecords(rows), scale, self.parameters, entropy)
+        return self._seen(release.integers)
+
+    def _seen(self, integers: IntArray) -> FloatArray:
+        entries = flat(integers)
+        return entries if self.weights is None else np.atleast_1d(entries @ self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class ScalesTarget(Target):
+    """`release_scales`: the noisy counts that the replaced record moves.
+
+    All other counts have the same law on both datasets and are independent of these.
+    """
+
+    parameters: ScaleParameters
+    delta: float
+    moved: IndexArray
+
+    @property
+    def promise(self) -> Promise:
+        """One Gaussian curve, read at the given delta."""
+        epsilon = gaussian_epsilon(self.parameters.mu, self.delta)
+        return Promise(epsilon, self.delta, gaussian=True)
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Count once; draw the noise of all counts each time."""
+        exact = _counts(rows)
+
+        def draw(generator: np.random.Generator) -> FloatArray:
+            noise = rounded_normal(generator, self.parameters.sigma, len(exact))
+            return flat((exact + noise)[self.moved])
+
+        return draw
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The noisy counts of a whole release."""
+        scales = release_scales(ArrayRecords(rows), self.parameters, entropy)
+        return flat(scales.noisy_counts.ravel()[self.moved])
+
+
+def _counts(rows: FloatArray) -> IntArray:
+    return log2_histogram(ArrayRecords(rows)).ravel()
+
+
+def _row(mechanism: str) -> tuple[Attack, ...]:
+    n, d = RECORDS, FEATURES
+    found = [
+        _attack(mechanism, pair)
+        for pair in (
+            neighbours.sign_flips(n, d, HUGE),
+            neighbours.sign_flips_among_others(n, d, HUGE),
+            neighbours.axes(n, d, HUGE),
+            neighbours.huge_or_zero(n, d),
+        )
+    ]
+    # At norms from four times the radius on, the noise is the same everywhere.
+    wide = neighbours.disjoint(2, 32, HUGE)
+    inputs = ReleaseInputs(2, 32, 2, EPSILON, DELTA)
+    parameters = gaussian_parameters(inputs, radius=1.0, row_norm=4.0)
+    change = outer_change(wide.first[0], wide.second[0])
+    target = GaussianTarget(parameters, weights=np.triu(change).ravel())
+    found.append(Attack(mechanism, target, wide, (Statistic("along change", np.ones(1)),)))
+    return tuple(found)
+
+
+def _coordinate(mechanism: str) -> tuple[Attack, ...]:
+    n, d = RECORDS, FEATURES
+    odd, single = neighbours.sign_flips(n, 3, HUGE), neighbours.huge_or_zero(n, 1)
+    found = (
+        neighbours.sign_flips(n, d, HUGE),
+        neighbours.sign_flips_among_others(n, d, HUGE),
+        replace(odd, name="flips, 3 features"),
+        replace(single, name="huge or 0, 1 feat."),
+        neighbours.axes(n, d, HUGE),
+        neighbours.huge_or_zero(n, d),
+    )
+    return tuple(_attack(mechanism, pair) for pair in found)
+
+
+def _attack(mechanism: str, pair: Pair) -> Attack:
+    inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
+    parameters = gaussian_parameters(inputs, clipping=mechanism.removeprefix("gaussian-"))
+    return Attack(mechanism, GaussianTarget(parameters), pair, matrix_statistics(pair))
+
+
+def _scales(mechanism: str) -> tuple[Attack, ...]:
+    n, d = RECORDS, FEATURES
+    # Noise is a whole number. At this budget, an epsilon of about 4, it is not rounded up.
+    parameters = scale_parameters(n, d, math.sqrt(2 * d) / 3 * (1 + 1e-12))
+    found = []
+    for pair in (neighbours.octaves(n, d), neighbours.huge_or_zero(n, d)):
+        change = _counts(pair.second) - _counts(pair.first)
+        moved = np.flatnonzero(change)
+        along = Statistic("along change", flat(change[moved]))
+        target = ScalesTarget(parameters, DELTA, moved)
+        found.append(Attack(mechanism, target, pair, (along, FITTED)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class CoinPressTarget(Target):
+    """`release_coinpress`: the released integers, then the noisy Gram matrix of every step.
+
+    The matrices of the steps are not released, but the guarantee covers them too.
+    """
+
+    parameters: CoinPressParameters
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Sum once for a matrix that comes again; draw the noise of every step each time."""
+        gram_of = transformed_gram(ArrayRecords(rows), np.ones(rows.shape[1]), self.parameters)
+        # The first matrix is always the same, and so are all where the bounds leave no choice.
+        known: list[tuple[FloatArray, IntArray]] = []
+
+        def remembered(matrix: FloatArray) -> IntArray:
+            if not known:
+                known.append((matrix, gram_of(matrix)))
+            return known[0][1] if np.array_equal(known[0][0], matrix) else gram_of(matrix)
+
+        def draw(generator: np.random.Generator) -> FloatArray:
+            transcript = run_steps(remembered, self.parameters, generator)
+            return flat(transcript.integers, *transcript.noisy_grams)
+
+        return draw
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The released integers."""
+        scale = np.ones(rows.shape[1])
+        return flat(release_coinpress(ArrayRecords(rows), scale, self.parameters, entropy).integers)
+
+
+def all_steps(pair: Pair, parameters: CoinPressParameters) -> Statistic:
+    """The best weights for the matrices of all steps, if none of them turns the records."""
+    d, least = pair.n_features, min(parameters.sigmas)
+    change = outer_change(pair.first[0], pair.second[0])
+    weights = [np.zeros(d * d)]  # of the released integers, which follow from the matrices
+    for sigma, diagonal_sigma in zip(parameters.sigmas, parameters.diagonal_sigmas, strict=True):
+        # Each entry over its variance; one off the diagonal is there twice.
+        weight = np.full((d, d), (least / sigma) ** 2 / 2)
+        np.fill_diagonal(weight, (least / diagonal_sigma) ** 2)
+        weights.append((change * weight).ravel())
+    return Statistic("all steps", np.concatenate(weights))
+
+
+def _coinpress(mechanism: str) -> tuple[Attack, ...]:
+    constants = "paper" if mechanism == "coinpress-paper" else "sound"
+
+    def attack(name: str, pair: Pair, bounds: tuple[float, float]) -> Attack:
+        inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
+        parameters = coinpress_parameters(inputs, eigenvalue_bounds=bounds, constants=constants)
+        statistics: tuple[Statistic, ...] = (all_steps(pair, parameters),)
+        if bounds[0] < bounds[1]:
+            statistics += matrix_statistics(pair)
+        target, named = CoinPressTarget(parameters), replace(pair, name=name)
+        return Attack(mechanism, target, named, statistics, slowness=2)
+
+    n, d = RECORDS, 2
+    axes, flips = neighbours.axes(n, d, HUGE), neighbours.sign_flips(n, d, HUGE)
+    # Many records whose second moments are the identity: the matrix is so too, nearly.
+    others = math.sqrt(d) * np.tile(np.eye(d), (500, 1))
+    among_others = neighbours.replacement("", axes.first[0], axes.second[0], others)
+    found = [
+        # Equal bounds leave no choice of the matrix: every step sees the whole change.
+        attack("axes, equal bounds", axes, (1.0, 1.0)),
+        attack("axes among others", among_others, (0.25, 4.0)),
+        attack("axes, wide bounds", axes, (0.01, 100.0)),
+    ]
+    if constants == "sound":  # the published noise is more than flips need
+        found.append(attack("flips, equal bounds", flips, (1.0, 1.0)))
+    return tuple(found)
+
+
+BUILDERS: dict[str, Builder] = {
+    "gaussian-row": _row,
+    "gaussian-coordinate": _coordinate,
+    "scales": _scales,
+    "coinpress": _coinpress,
+    "coinpress-paper": _coinpress,
+}

@@ -1,0 +1,297 @@
+"""Attacks on mechanisms that select pairs of features: the screened release, and row top-k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from hushcov.lab.arrays import FloatArray, IntArray
+from hushcov.lab.audit import neighbours
+from hushcov.lab.audit.attack import (
+    DELTA,
+    EPSILON,
+    FITTED,
+    RECORDS,
+    Attack,
+    Builder,
+    Draw,
+    Statistic,
+    Target,
+    flat,
+    outer_change,
+    summed,
+)
+from hushcov.lab.audit.neighbours import HUGE, Pair
+from hushcov.mechanisms import Release
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.mechanisms.row_top_k import RowTopKParameters, release_row_top_k, row_top_k_parameters
+from hushcov.mechanisms.row_top_k import mechanism as row_top_k
+from hushcov.mechanisms.screened import (
+    ScreenedDesign,
+    ScreenedParameters,
+    release_screened,
+    screened_parameters,
+    select_pairs,
+)
+from hushcov.mechanisms.screened import mechanism as screened
+from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, RADIUS, sum_sigma
+from hushcov.noise import Entropy, rounded_normal
+from hushcov.records import (
+    ArrayRecords,
+    FeatureGrid,
+    ProductMap,
+    Progress,
+    Records,
+    row_bounded_gram,
+)
+
+
+@dataclass(frozen=True)
+class ScreenedTarget(Target):
+    """`release_screened`: what was selected, the noisy sums, and the norm bound.
+
+    An output holds for each pair of features whether it was selected (0 or 1), then for each
+    pair its noisy sum (0 where it was not selected), then those of the diagonal, of shrinkage
+    and of size, and last the logarithm of the norm bound.
+    """
+
+    parameters: ScreenedParameters
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of features."""
+        d = self.parameters.inputs.n_features
+        return d * (d - 1) // 2
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Exact sums are kept by what was selected; selection and noise are drawn each time."""
+        records, scale = ArrayRecords(rows), np.ones(rows.shape[1])
+        summaries = _Summaries(records, self.parameters)
+
+        def draw(generator: np.random.Generator) -> FloatArray:
+            entropy = Entropy(generator, private=False)
+            selected = select_pairs(records, scale, self.parameters, entropy)
+            bound = self.parameters.norm_bound
+            if self.parameters.norm_mu is not None:
+                products = summaries.counted(selected)
+                bound = screened.release_norm_bound(records, products, self.parameters, entropy)
+            sums = summaries.sums(selected, bound)
+            noise = rounded_normal(generator, sum_sigma(bound, self.parameters.mu), len(sums))
+            return self._output(*selected, sums + noise, bound)
+
+        return draw
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """What was selected, and the noisy sums of pairs and of the diagonal."""
+        scale, upper = np.ones(rows.shape[1]), np.triu_indices(rows.shape[1], 1)
+        release = release_screened(ArrayRecords(rows), scale, self.parameters, entropy)
+        sums = release.integers[upper] // DIAGONAL_WEIGHT
+        squares = (np.diag(release.integers) - self._centre(release)) // PAIR_WEIGHT
+        return flat(release.released[upper], sums, squares)
+
+    def _centre(self, release: Release) -> int:
+        """What the release added to every square, in its integers."""
+        shrinkage = release.parameters["shrinkage"]
+        assert isinstance(shrinkage, float)
+        centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records
+        return round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)
+
+    def _output(self, rows: IntArray, columns: IntArray, sums: IntArray, bound: int) -> FloatArray:
+        d, n_pairs = self.parameters.inputs.n_features, self.n_pairs
+        place = rows * (2 * d - rows - 1) // 2 + columns - rows - 1
+        output = np.zeros(2 * n_pairs + d + 3)
+        output[place] = 1
+        output[n_pairs + place] = sums[: len(rows)]
+        output[2 * n_pairs : -1] = sums[len(rows) :]
+        output[-1] = np.log(bound)
+        return output
+
+
+@dataclass(frozen=True, eq=False)
+class _CountedProducts(ProductMap):
+    """Products whose histogram of norms was counted before."""
+
+    counts: IntArray
+
+    def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
+        """Return the counts."""
+        return self.counts
+
+
+class _Summaries:
+    """Exact sums and histograms of fixed records, computed once for each set of pairs."""
+
+    def __init__(self, records: Records, parameters: ScreenedParameters) -> None:
+        scale = np.ones(records.n_features)
+        self._records, self._parameters = records, parameters
+        self._grid = FeatureGrid(scale, RADIUS, parameters.half_width)
+        self._sums: dict[Any, IntArray] = {}
+        self._counted: dict[Any, _CountedProducts] = {}
+
+    def sums(self, selected: tuple[IntArray, IntArray], bound: int) -> IntArray:
+        """Exact sums of the contributions at a norm bound."""
+        key = (*map(bytes, selected), bound)
+        if key not in self._sums:
+            self._sums[key] = self._products(selected, bound).sum(self._records)
+        return self._sums[key]
+
+    def counted(self, selected: tuple[IntArray, IntArray]) -> _CountedProducts:
+        """Products at the public norm bound, with their histogram of norms."""
+        key = tuple(map(bytes, selected))
+        if key not in self._counted:
+            products = self._products(selected, self._parameters.norm_bound)
+            counts = products.norm_histogram(self._records)
+            self._counted[key] = _CountedProducts(**vars(products), counts=counts)
+        return self._counted[key]
+
+    def _products(self, selected: tuple[IntArray, IntArray], bound: int) -> ProductMap:
+        return screened._product_map(self._grid, *selected, self._parameters, bound)
+
+
+_SCREENED = ScreenedDesign(
+    screen_share=0.5,
+    selection_factor=1.0,
+    n_levels=2,
+    size_ratio=1.0,
+    noise_ratio=0.7,
+    norm_factor=0.5,
+    keep_above=0.0,
+)
+
+
+def _screened(mechanism: str) -> tuple[Attack, ...]:
+    screen = "clipped" if mechanism == "screened-clipped" else "sign"
+    norm = "quantile" if mechanism == "screened-quantile" else "public"
+
+    def attack(name: str, pair: Pair, **design: Any) -> Attack:
+        inputs = ReleaseInputs(pair.n_records, pair.n_features, 2, EPSILON, DELTA)
+        changed = replace(_SCREENED, **design)
+        target = ScreenedTarget(screened_parameters(inputs, changed, screen=screen, norm=norm))
+        statistics = (*_screened_statistics(target), FITTED)
+        return Attack(mechanism, target, replace(pair, name=name), statistics)
+
+    # Many records where the norm bound is read off them, so that it is nearly the same each time.
+    n = 2000 if norm == "quantile" else RECORDS
+    size = 1.5  # both screens see such coordinates at their largest
+    one, two = (
+        neighbours.edge_of_selection(3, size, 60, 4),
+        neighbours.edge_of_selection(4, size, 60, 0),
+    )
+    return (
+        # With two features there is nothing to select. Squares are at the centre: only the product
+        # counts, which reaches the norm bound with either sign.
+        attack("values, sign flips", neighbours.sign_flips(n, 2, 1.0)),
+        attack("values, huge or 0", neighbours.huge_or_zero(RECORDS, 2)),
+        attack("edge, one pair", one, screen_share=0.95),
+        attack("edge, two pairs", two),
+    )
+
+
+def _screened_statistics(target: ScreenedTarget) -> tuple[Statistic, ...]:
+    """The value of the first pair; pairs whose score the first record raises, if selected."""
+    d, n_pairs = target.parameters.inputs.n_features, target.n_pairs
+    place = {pair: index for index, pair in enumerate(combinations(range(d), 2))}
+    favoured = [place[i, j] for i, j in neighbours.changing_pairs(d) if (i + j) % 2 == 0]
+    n_columns = 2 * n_pairs + d + 3
+    return (
+        summed("pair value", [n_pairs], n_columns),
+        summed("pair selected", favoured[:1], n_columns),
+        summed("pairs selected", favoured, n_columns),
+    )
+
+
+@dataclass(frozen=True)
+class RowTopKTarget(Target):
+    """`release_row_top_k`: released integers and where they are, then who picked whom.
+
+    An output holds all entries of the released integers, row by row, then for each whether it was
+    released (0 or 1), then for each whether its row picked its column. The last are no part of a
+    release, but the accountant charges for them, so they are attacked too.
+    """
+
+    parameters: RowTopKParameters
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Clip and sum once; select and draw the noise each time."""
+        parameters = self.parameters
+        grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
+        gram = row_bounded_gram(ArrayRecords(rows), grid, None)
+
+        def draw(generator: np.random.Generator) -> FloatArray:
+            picked = row_top_k.pick_partners(gram, parameters, generator)
+            mutual = row_top_k.mutual_pairs(picked)
+            sigma = row_top_k.value_sigma(*mutual, parameters)
+            integers = row_top_k.noisy_values(gram, *mutual, sigma, generator)
+            released = (picked & picked.T) | np.eye(len(gram), dtype=bool)
+            return flat(integers, released, picked)
+
+        return draw
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The released integers, and where they are."""
+        scale = np.ones(rows.shape[1])
+        release = release_row_top_k(ArrayRecords(rows), scale, self.parameters, entropy)
+        return flat(release.integers, release.released)
+
+
+def _row_top_k(mechanism: str) -> tuple[Attack, ...]:
+    return (*_value_attacks(mechanism), *_selection_attacks(mechanism))
+
+
+def _value_attacks(mechanism: str) -> tuple[Attack, ...]:
+    """With every pair released, or none, nothing is selected and only values are attacked.
+
+    The pairs attain the sensitivity of a pair, of two groups at once, of an odd group, and of
+    features that are alone.
+    """
+    n = RECORDS
+    one, four, odd = (neighbours.sign_flips(n, d, HUGE) for d in (2, 4, 3))
+    alone = neighbours.huge_or_zero(n, 4)
+    return tuple(
+        _row_attack(mechanism, replace(pair, name=name), row_sparsity)
+        for pair, name, row_sparsity in (
+            (one, "one pair, flips", 2),
+            (four, "all pairs, flips", 4),
+            (odd, "3 features, flips", 3),
+            (alone, "variances, huge or 0", 1),
+        )
+    )
+
+
+def _selection_attacks(mechanism: str) -> tuple[Attack, ...]:
+    """Two partners with tied scores in every row: one is raised and the other lowered, all the way.
+
+    In one attack nearly all of the budget is for selecting, in the other as much as is usual.
+    """
+    tied = neighbours.edge_of_selection(4, HUGE, 60, 0)
+    return (
+        _row_attack(mechanism, replace(tied, name="edge, only picks"), 2, selection_share=0.95),
+        _row_attack(mechanism, replace(tied, name="edge, usual shares"), 2),
+    )
+
+
+def _row_attack(mechanism: str, pair: Pair, row_sparsity: int, **options: float) -> Attack:
+    d = pair.n_features
+    inputs = ReleaseInputs(pair.n_records, d, row_sparsity, EPSILON, DELTA)
+    target = RowTopKTarget(row_top_k_parameters(inputs, **options))
+    change = Statistic("along change", outer_change(pair.first[0], pair.second[0]).ravel())
+    favoured = [
+        2 * d**2 + i * d + j
+        for a, b in neighbours.changing_pairs(d)
+        for i, j in ((a, b), (b, a))
+        if (i + j) % 2 == 0
+    ]
+    picks = summed("picks", favoured, 3 * d**2)
+    statistics = (change, FITTED) if target.parameters.rate is None else (change, picks, FITTED)
+    return Attack(mechanism, target, pair, statistics)
+
+
+BUILDERS: dict[str, Builder] = {
+    "screened": _screened,
+    "screened-clipped": _screened,
+    "screened-quantile": _screened,
+    "row-top-k": _row_top_k,
+}

@@ -1,0 +1,115 @@
+"""Neighbouring datasets that are as hard to keep apart as a mechanism's proof allows.
+
+The first record is the one that is replaced. What is around it decides how much it shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushcov.exceptions import ParameterError
+from hushcov.lab.arrays import FloatArray
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+HUGE = 1e9  # beyond every clipping radius
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two datasets that differ in their first record, and what is special about them."""
+
+    name: str
+    first: FloatArray
+    second: FloatArray
+
+    def __post_init__(self) -> None:
+        same_shape = self.first.shape == self.second.shape
+        if not same_shape or not np.array_equal(self.first[1:], self.second[1:]):
+            raise ParameterError(
+                "second must equal first but for the first record: neighbours differ in one."
+            )
+
+    @property
+    def n_records(self) -> int:
+        """Number of records of each dataset."""
+        return len(self.first)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.first.shape[1])
+
+
+def replacement(name: str, before: FloatArray, after: FloatArray, others: FloatArray) -> Pair:
+    """A record replaced by another one, in front of records that stay."""
+    return Pair(name, np.vstack([before, others]), np.vstack([after, others]))
+
+
+def _alone(name: str, before: FloatArray, after: FloatArray, n_records: int) -> Pair:
+    """The same where all other records are zero."""
+    return replacement(name, before, after, np.zeros((n_records - 1, len(before))))
+
+
+def sign_flips(n_records: int, n_features: int, size: float) -> Pair:
+    """(R, .., R) against (R, -R, R, -R, ..), all other records zero.
+
+    Half of the products change sign, each by as much as clipped coordinates allow.
+    """
+    flipped = np.where(np.arange(n_features) % 2 == 0, size, -size)
+    return _alone("sign flips", np.full(n_features, size), flipped, n_records)
+
+
+def sign_flips_among_others(n_records: int, n_features: int, size: float) -> Pair:
+    """The same among Gaussian records with correlated features."""
+    lone = sign_flips(n_records, n_features, size)
+    others = gaussian_records(sparse_covariance("block", n_features, 2), n_records - 1)
+    return replacement("flips among others", lone.first[0], lone.second[0], others)
+
+
+def axes(n_records: int, n_features: int, size: float) -> Pair:
+    """A record along one axis against one along another: only squares change."""
+    return _alone("axes", size * np.eye(n_features)[0], size * np.eye(n_features)[-1], n_records)
+
+
+def disjoint(n_records: int, n_features: int, size: float) -> Pair:
+    """A record on the first half of the features against one on the second half."""
+    before = np.where(np.arange(n_features) < n_features // 2, size, 0.0)
+    return _alone("disjoint halves", before, size - before, n_records)
+
+
+def huge_or_zero(n_records: int, n_features: int) -> Pair:
+    """A record far beyond every bound against one of zeros, all others zero."""
+    return _alone("huge or zero", np.full(n_features, HUGE), np.zeros(n_features), n_records)
+
+
+def octaves(n_records: int, n_features: int) -> Pair:
+    """A record whose every coordinate is doubled, which moves it to the next bin; others zero."""
+    return _alone("octaves", np.ones(n_features), np.full(n_features, 2.0), n_records)
+
+
+def edge_of_selection(n_features: int, size: float, height: int, lag: int) -> Pair:
+    """(R, .., R) against the same with the later half of the signs flipped, at tied scores.
+
+    Pairs (i, j) with i in the first half of the features and j in the second change sign. Records
+    with two nonzero coordinates give each of them a score of its own: about `height` and positive
+    where i + j is even, so that the first record raises the score and its replacement lowers
+    it; about `height + lag` and negative elsewhere, so that it is the other way round.
+    """
+    half = (n_features + 1) // 2
+    before, after = np.full(n_features, size), np.full(n_features, size)
+    after[half:] = -size
+    others = []
+    for i, j in changing_pairs(n_features):
+        favoured = (i + j) % 2 == 0
+        record = np.zeros(n_features)
+        record[i], record[j] = size, size if favoured else -size
+        others += [record] * (height if favoured else height + lag)
+    return replacement("edge of selection", before, after, np.array(others))
+
+
+def changing_pairs(n_features: int) -> list[tuple[int, int]]:
+    """The pairs of features whose product changes sign in `edge_of_selection`."""
+    half = (n_features + 1) // 2
+    return [(i, j) for i in range(half) for j in range(half, n_features)]

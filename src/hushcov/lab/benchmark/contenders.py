@@ -1,0 +1,203 @@
+"""Every estimator of the benchmark: how it is built, drawn, what it promises and cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+import hushcov
+from hushcov._validation import shown
+from hushcov.exceptions import ParameterError
+from hushcov.lab.arrays import FloatArray
+from hushcov.lab.benchmark.design import DELTA, Point
+from hushcov.lab.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+
+ZERO = "zero"  # the contender that needs no data
+NOT_PRIVATE = "not private"
+APPROXIMATE, PURE = "(epsilon, delta)", "pure epsilon"
+_NOISE = 7  # keeps the stream of the noise apart from that of the data
+
+
+class Estimator(Protocol):
+    """What a contender does."""
+
+    covariance_: FloatArray
+
+    def fit(self, X: FloatArray) -> Self:
+        """Estimate the covariance of the records."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What every contender is told: the public inputs, and a seed for its noise."""
+
+    point: Point
+    feature_scale: FloatArray
+    seed: int
+
+    def common(self) -> dict[str, Any]:
+        """Keyword arguments that all private estimators share."""
+        return {
+            "epsilon": self.point.epsilon,
+            "row_sparsity": self.point.row_sparsity,
+            "feature_scale": self.feature_scale,
+            "assume_centered": True,
+            "store_precision": False,
+            "random_state": np.random.default_rng([_NOISE, self.seed]),
+        }
+
+    def budget(self) -> dict[str, Any]:
+        """The same with delta, for estimators that are not pure."""
+        # It does not fall with the number of records, and nobody is to be protected.
+        return self.common() | {"delta": DELTA, "on_large_delta": "warn"}
+
+    def planned(self) -> dict[str, Any]:
+        """The same for estimators that know beforehand what is hopeless, and is measured here."""
+        return self.budget() | {"on_hopeless": "warn"}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, marker and line of one contender."""
+
+    colour: str
+    marker: str
+    line: str | tuple[int, tuple[int, ...]] = "solid"
+    width: float = 1.4
+
+    def plot(self) -> dict[str, Any]:
+        """Keyword arguments for `Axes.plot`."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.line,
+            "linewidth": self.width,
+            "markersize": 5,
+        }
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One line of every figure and table.
+
+    `privacy` is what it promises. `chooses` says that it runs one of the other contenders. Above
+    `most_features` a cell is skipped, for the reason `limit`.
+    """
+
+    name: str
+    title: str
+    build: Callable[[Setting], Estimator]
+    look: Look = Look("black", "")
+    privacy: str = APPROXIMATE
+    chooses: bool = False
+    most_features: int | None = None
+    limit: str = ""
+
+    @property
+    def private(self) -> bool:
+        """Whether it makes any promise of privacy."""
+        return self.privacy != NOT_PRIVATE
+
+    def refusal(self, n_features: int) -> str | None:
+        """Why a cell of this size is skipped; None if it is not."""
+        if self.most_features is None or n_features <= self.most_features:
+            return None
+        return f"at most {self.most_features} features: {self.limit}"
+
+
+class _ZeroMatrix:
+    """The estimate that needs no data."""
+
+    covariance_: FloatArray
+
+    def fit(self, X: FloatArray) -> Self:
+        d = X.shape[1]
+        self.covariance_ = np.zeros((d, d))
+        return self
+
+
+def _private(
+    name: str, told: Callable[[Setting], dict[str, Any]], **options: Any
+) -> Callable[[Setting], Estimator]:
+    """A class of `hushcov`, with what it is told; it is imported when it is built."""
+
+    def build(setting: Setting) -> Estimator:
+        estimator: Estimator = getattr(hushcov, name)(**told(setting), **options)
+        return estimator
+
+    return build
+
+
+def _thresholded(setting: Setting) -> Estimator:
+    return hushcov.ThresholdedCovariance(
+        rule="hard", threshold="adaptive", assume_centered=True, store_precision=False
+    )
+
+
+def _zero(setting: Setting) -> Estimator:
+    return _ZeroMatrix()
+
+
+def _empirical(setting: Setting) -> Estimator:
+    from sklearn.covariance import EmpiricalCovariance
+
+    estimator: Estimator = EmpiricalCovariance(assume_centered=True, store_precision=False)
+    return estimator
+
+
+_auto = _private("PrivateSparseCovariance", Setting.planned)
+_screened = _private("ScreenedCovariance", Setting.planned)
+_gaussian_cut = _private("GaussianCovariance", Setting.planned, threshold="universal")
+_gaussian = _private("GaussianCovariance", Setting.planned, threshold=None)
+_multiscale = _private("PrivateSparseCovariance", Setting.planned, mechanism="multiscale")
+_row_top_k = _private("RowTopKCovariance", Setting.budget)
+_separate = _private("SeparateCovariance", Setting.budget, method="separate")
+_adaptive = _private("SeparateCovariance", Setting.budget, method="adaptive")
+_coinpress = _private("CoinPressCovariance", Setting.budget)
+_eigen_sampling = _private("EigenSamplingCovariance", Setting.common)
+
+_GREY, _PALE_GREY = Look("0.35", ".", "dotted"), Look("0.6", ".", "dotted")
+# Colours of Okabe and Ito and of Tol, which colour-blind readers can tell apart; markers differ
+# too. Grey is not private.
+_ALL = (
+    Contender("auto", "hushcov, automatic choice", _auto, Look(BLUE, "o", width=2.6), chooses=True),
+    Contender("screened", "screened", _screened, Look(SKY, "*", (0, (4, 2)), 1.6)),
+    Contender("gaussian-threshold", "Gaussian + threshold", _gaussian_cut, Look(VERMILION, "s")),
+    Contender("gaussian", "Gaussian", _gaussian, Look(ORANGE, "^")),
+    Contender("multiscale", "multiscale", _multiscale, Look(PURPLE, "D")),
+    Contender("row-top-k", "row top-k (Kumar et al.)", _row_top_k, Look(GREEN, "v")),
+    Contender("separate", "SeparateCov (Dong et al.)", _separate, Look("#882255", "<")),
+    Contender("adaptive", "AdaptiveCov (Dong et al.)", _adaptive, Look("#AA4499", ">", "dashed")),
+    Contender("coinpress", "CoinPress", _coinpress, Look("#999933", "P")),
+    Contender(
+        "eigen-sampling",
+        "eigenvector sampling (Amin et al.)",
+        _eigen_sampling,
+        Look("#332288", "X"),
+        PURE,
+        most_features=200,
+        limit="its time grows with the fourth power of their number, to minutes at 1,000.",
+    ),
+    Contender("thresholded", "not private, thresholded", _thresholded, _GREY, NOT_PRIVATE),
+    Contender("empirical", "not private, empirical", _empirical, _PALE_GREY, NOT_PRIVATE),
+    Contender(ZERO, "zero matrix", _zero, Look("black", "", (0, (6, 3)), 1.0), NOT_PRIVATE),
+)
+
+#: Every contender by name, in the order of tables and legends.
+CONTENDERS: dict[str, Contender] = {contender.name: contender for contender in _ALL}
+
+
+def check_contenders(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the contenders named, in the order of the registry, or raise `ParameterError`."""
+    known = ", ".join(CONTENDERS)
+    if not names:
+        raise ParameterError(f"contenders must name at least one of {known}.")
+    for name in names:
+        if name not in CONTENDERS:
+            raise ParameterError(
+                f"contenders must be among {known}, got {shown(name)}: write them with commas."
+            )
+    return tuple(name for name in CONTENDERS if name in names)

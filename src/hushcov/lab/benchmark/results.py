@@ -1,0 +1,306 @@
+"""Finished cells as answers: medians, winners and headline; and the rates of two theorems."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import platform
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+
+from hushcov._version import __version__
+from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Contender
+from hushcov.lab.benchmark.design import AXES, DELTA, Point
+from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
+from hushcov.lab.benchmark.work import Benchmark
+from hushcov.planning.rates import fitted_slope, kumar_smallest_n, multiscale_smallest_n
+
+_NEAR = 1.1  # an error within this factor of the best one is as good
+_FIT_COLUMNS = ("error", "recall", "precision", "seconds", "skipped")
+TARGET_ERROR, EPSILON, RATE_DELTA, FAILURE_PROBABILITY = 0.25, 1.0, 1e-6, 0.1
+_FEATURES, _SPARSITY = 10_000, 5
+_ALL_FEATURES = tuple(2**power for power in range(10, 31, 2))
+_ALL_SPARSITIES = tuple(2**power for power in range(1, 9))
+THEOREMS: dict[str, Callable[..., int]] = {
+    "multiscale": multiscale_smallest_n,
+    "kumar": kumar_smallest_n,
+}
+#: Exponents of the theorems' leading terms, without logarithms, by what they are against.
+EXPONENTS = {
+    "row_sparsity": {"multiscale": 1.0, "kumar": 1.5},
+    "n_features": {"multiscale": 0.5, "kumar": 0.5},
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Records against one quantity, and the slope on logarithmic axes, by theorem."""
+
+    quantity: str
+    values: tuple[int, ...]
+    fixed: dict[str, int]
+    n_records: dict[str, tuple[int, ...]]
+    slopes: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Predicted numbers of records at the constants of the theorems."""
+
+    against_sparsity: Curve
+    against_features: Curve
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return asdict(self) | {
+            "target_error": TARGET_ERROR,
+            "epsilon": EPSILON,
+            "delta": RATE_DELTA,
+            "failure_probability": FAILURE_PROBABILITY,
+            "exponents": EXPONENTS,
+        }
+
+
+def predicted_rates() -> Rates:
+    """Evaluate both theorems along both axes."""
+    return Rates(
+        _curve("row_sparsity", _ALL_SPARSITIES, {"n_features": _FEATURES}),
+        _curve("n_features", _ALL_FEATURES, {"row_sparsity": _SPARSITY}),
+    )
+
+
+def _curve(quantity: str, values: tuple[int, ...], fixed: dict[str, int]) -> Curve:
+    n_records = {
+        name: tuple(
+            smallest(
+                **fixed,
+                **{quantity: value},
+                target_error=TARGET_ERROR,
+                epsilon=EPSILON,
+                delta=RATE_DELTA,
+                failure_probability=FAILURE_PROBABILITY,
+            )
+            for value in values
+        )
+        for name, smallest in THEOREMS.items()
+    }
+    slopes = {name: fitted_slope(values, found) for name, found in n_records.items()}
+    return Curve(quantity, values, fixed, n_records, slopes)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What one contender reached at one point over the seeds, or why it was skipped."""
+
+    point: Point
+    contender: str
+    runs: int
+    median: float | None = None
+    smallest: float | None = None
+    largest: float | None = None
+    recall: float | None = None
+    precision: float | None = None
+    skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class Size:
+    """One size of the grid: who was predicted to win, who did, and whether that is as good."""
+
+    point: Point
+    predicted: str
+    measured: str
+    agrees: bool
+
+
+class Results:
+    """All finished cells of a benchmark."""
+
+    def __init__(self, benchmark: Benchmark, cells: Iterable[Cell]) -> None:
+        self.benchmark = benchmark
+        self._cells = {cell.key: cell for cell in cells}
+        self._seeds = benchmark.preset.measured()
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Every finished cell."""
+        return list(self._cells.values())
+
+    @property
+    def contenders(self) -> list[Contender]:
+        """The contenders measured, in the order of the registry."""
+        return [CONTENDERS[name] for name in self.benchmark.contenders]
+
+    @cached_property
+    def rates(self) -> Rates:
+        """Records that the two theorems ask for."""
+        return predicted_rates()
+
+    def spread(self, point: Point, contender: str) -> Spread:
+        """Median and range over the seeds."""
+        fits = self._fits(point, contender)
+        reasons = [fit.skipped for fit in fits if fit.skipped is not None]
+        if reasons:
+            return Spread(point, contender, 0, skipped=reasons[0])
+        errors = [fit.error for fit in fits if fit.error is not None]
+        return Spread(
+            point,
+            contender,
+            len(fits),
+            median=statistics.median(errors),
+            smallest=min(errors),
+            largest=max(errors),
+            recall=statistics.median(fit.recall for fit in fits if fit.recall is not None),
+            precision=statistics.median(fit.precision for fit in fits if fit.precision is not None),
+        )
+
+    def cost(self, contender: str) -> Cost:
+        """Time and memory at the base point."""
+        cell = self._cells[Cost(self.benchmark.preset.base, contender).key]
+        assert isinstance(cell, Cost)
+        return cell
+
+    def predicted_errors(self, point: Point) -> dict[str, float]:
+        """Predicted error of each mechanism at a point of the map or of the grid."""
+        cell = self._cells[Prediction(point, {}).key]
+        assert isinstance(cell, Prediction)
+        return dict(cell.errors)
+
+    def predicted_winner(self, point: Point) -> str:
+        """The mechanism of the smallest predicted error; `ZERO` if none is below 1."""
+        return _best(self.predicted_errors(point))
+
+    def measured_winner(self, point: Point) -> str:
+        """The private contender of the smallest median error; `ZERO` if none is below 1."""
+        return _best(dict(self.ranking(point)))
+
+    def ranking(self, point: Point) -> list[tuple[str, float]]:
+        """Private contenders by median error, smallest first; not those that run the others."""
+        medians = [
+            (contender.name, self.spread(point, contender.name).median)
+            for contender in self.contenders
+            if contender.private and not contender.chooses
+        ]
+        known = [(name, median) for name, median in medians if median is not None]
+        return sorted(known, key=lambda item: item[1])
+
+    def sizes(self, row_sparsity: int) -> list[Size]:
+        """Prediction and measurement at every size of the grid."""
+        found = []
+        for point in self.benchmark.preset.grid(row_sparsity):
+            predicted, measured = self.predicted_winner(point), self.measured_winner(point)
+            errors = dict(self.ranking(point)) | {ZERO: 1.0}
+            # A mechanism that was not measured cannot be held against the others.
+            near = errors.get(predicted, np.inf) <= _NEAR * errors[measured]
+            found.append(Size(point, predicted, measured, bool(near)))
+        return found
+
+    def headline(self) -> list[dict[str, Any]]:
+        """Error, seconds and memory of every contender at the base point."""
+        rows = []
+        for contender in self.contenders:
+            spread = self.spread(self.benchmark.preset.base, contender.name)
+            cost = self.cost(contender.name)
+            rows.append(
+                {
+                    "contender": contender.name,
+                    "privacy": contender.privacy,
+                    "error": spread.median,
+                    "recall": spread.recall,
+                    "precision": spread.precision,
+                    "seconds": cost.seconds,
+                    "megabytes": cost.megabytes,
+                    "skipped": spread.skipped or cost.skipped,
+                }
+            )
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the single cells as plain, JSON-ready data."""
+        preset = self.benchmark.preset
+        spreads = [
+            self.spread(point, contender.name)
+            for point in self._seeds
+            for contender in self.contenders
+        ]
+        return {
+            "benchmark": self.benchmark.identity(),
+            "environment": _environment(),
+            "preset": asdict(preset) | {"delta": DELTA, "axes": list(AXES)},
+            "contenders": [_described(contender) for contender in self.contenders],
+            "headline": self.headline(),
+            "errors": [_flat(asdict(each)) for each in spreads if each.skipped is None],
+            "skipped": [
+                _flat({"point": asdict(s.point), "contender": s.contender, "reason": s.skipped})
+                for s in spreads
+                if s.skipped is not None
+            ],
+            "crossover": [
+                _flat(asdict(size)) for k in preset.grid_sparsities for size in self.sizes(k)
+            ],
+            "predictions": [
+                asdict(point) | {"errors": self.predicted_errors(point)}
+                for point in preset.predicted()
+            ],
+            "rates": self.rates.to_dict(),
+        }
+
+    def to_csv(self) -> str:
+        """Return one row for each fit, in the order of the design."""
+        text = io.StringIO()
+        writer = csv.DictWriter(
+            text, [*asdict(self.benchmark.preset.base), "contender", "seed", *_FIT_COLUMNS]
+        )
+        writer.writeheader()
+        writer.writerows(_flat(asdict(fit)) for fit in self._all_fits())
+        return text.getvalue()
+
+    def _all_fits(self) -> Iterator[Fit]:
+        for point in self._seeds:
+            for contender in self.contenders:
+                yield from self._fits(point, contender.name)
+
+    def _fits(self, point: Point, contender: str) -> list[Fit]:
+        keys = (Fit(point, seed, contender).key for seed in range(self._seeds[point]))
+        cells = (self._cells[key] for key in keys)
+        return [cell for cell in cells if isinstance(cell, Fit)]
+
+
+def _best(errors: dict[str, float]) -> str:
+    best = min(errors, key=errors.__getitem__, default=ZERO)
+    return best if errors.get(best, 1.0) < 1 else ZERO
+
+
+def _flat(content: dict[str, Any]) -> dict[str, Any]:
+    """A point's fields beside the others."""
+    return dict(content.pop("point")) | content
+
+
+def _described(contender: Contender) -> dict[str, object]:
+    return {
+        "name": contender.name,
+        "title": contender.title,
+        "privacy": contender.privacy,
+        "most_features": contender.most_features,
+        "limit": contender.limit or None,
+    }
+
+
+def _environment() -> dict[str, object]:
+    return {
+        "hushcov": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+    }

@@ -1,0 +1,243 @@
+"""From a preset to tasks, and what workers do: fit contenders, weigh them, predict mechanisms."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import itertools
+import json
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hushcov._version import __version__
+from hushcov.cli.workers import Task, run_tasks
+from hushcov.exceptions import (
+    AccuracyWarning,
+    HushcovError,
+    PrivacyConditionError,
+    PrivacyWarning,
+    SeededNoiseWarning,
+)
+from hushcov.lab.arrays import FloatArray
+from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
+from hushcov.lab.benchmark.design import DELTA, Point, Preset
+from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
+from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
+from hushcov.planning import MECHANISMS, forecast
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+_PROCESS = Path("/proc/self")  # Linux tells memory here
+_FEW_RECORDS, _FEW_FEATURES, _FEW_NONZEROS = 500, 20, 2
+_SEED_BY_SEED = 5e9  # from this much work on the seeds of a point are tasks of their own
+# Processes whose time is taken run two at a time at most: more would wait for one memory.
+_MOST_TIMED = 2
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A preset and the names of the contenders that are measured."""
+
+    preset: Preset
+    contenders: tuple[str, ...]
+
+    def identity(self) -> dict[str, object]:
+        """What cells must have in common to be held against each other."""
+        design = json.dumps(asdict(self.preset), sort_keys=True)
+        return {
+            "version": __version__,
+            "preset": self.preset.name,
+            "contenders": list(self.contenders),
+            "design": hashlib.sha256(design.encode()).hexdigest(),
+        }
+
+    def cell_keys(self) -> list[tuple[object, ...]]:
+        """Every cell, in the order of results."""
+        points = self.preset.measured().items()
+        fits = [
+            Fit(point, seed, name).key
+            for point, seeds in points
+            for name in self.contenders
+            for seed in range(seeds)
+        ]
+        predictions = [Prediction(point, {}).key for point in self.preset.predicted()]
+        return fits + predictions + [Cost(self.preset.base, name).key for name in self.contenders]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Tasks that are left: those that share workers, and those with processes of their own."""
+
+    n_cells: int
+    shared: tuple[Task, ...]
+    alone: tuple[Task, ...]
+
+    def run(self, workers: int, keep: Callable[[Cell], object]) -> None:
+        """Do it all; time is taken when the rest is done."""
+        run_tasks(self.shared, workers, keep)
+        run_tasks(self.alone, min(workers, _MOST_TIMED), keep, fresh=True)
+
+
+def missing_work(benchmark: Benchmark, cells: Iterable[Cell]) -> Work:
+    """What is not among the finished cells."""
+    done = {cell.key for cell in cells}
+    left = [key for key in benchmark.cell_keys() if key not in done]
+    base = benchmark.preset.base
+    costs = [name for name in benchmark.contenders if Cost(base, name).key not in done]
+    return Work(
+        n_cells=len(left),
+        shared=(*_fits(benchmark, done), *_predictions(benchmark.preset, done)),
+        alone=tuple(Task(measure_cost, (base, name)) for name in costs),
+    )
+
+
+def _fits(benchmark: Benchmark, done: Collection[tuple[object, ...]]) -> list[Task]:
+    tasks = []
+    for point, seeds in benchmark.preset.measured().items():
+        left = []
+        for seed in range(seeds):
+            names = tuple(n for n in benchmark.contenders if Fit(point, seed, n).key not in done)
+            if names:
+                left.append((seed, names))
+        tasks += [Task(measure, (point, part)) for part in _parts(point, left)]
+    return tasks
+
+
+def _parts(
+    point: Point, left: Sequence[tuple[int, tuple[str, ...]]]
+) -> list[Sequence[tuple[int, tuple[str, ...]]]]:
+    """Seeds that share a plan stay together, unless each is a lot of work by itself."""
+    if not left:
+        return []
+    return [[each] for each in left] if point.work > _SEED_BY_SEED else [left]
+
+
+def _predictions(preset: Preset, done: Collection[tuple[object, ...]]) -> list[Task]:
+    """One task for each number of features: predictions at one share what is computed first."""
+    left = [point for point in preset.predicted() if Prediction(point, {}).key not in done]
+    left.sort(key=_columns)
+    groups = itertools.groupby(left, key=_columns)
+    return [Task(predict, (list(points),)) for _, points in groups]
+
+
+def _columns(point: Point) -> tuple[int, int]:
+    return (point.row_sparsity, point.n_features)
+
+
+def measure(point: Point, wanted: Sequence[tuple[int, tuple[str, ...]]]) -> Iterator[Fit]:
+    """Fit contenders on the same records: for each seed those that are named with it.
+
+    The plan of a mechanism is kept in memory, so that `seconds` holds it for the first seed only.
+    """
+    truth = _truth(point)
+    for seed, names in wanted:
+        X = gaussian_records(truth, point.n_records, random_state=seed)
+        for name in names:
+            yield _fit(point, seed, name, X, truth)
+
+
+def measure_cost(point: Point, name: str) -> Iterator[Cost]:
+    """Time and peak memory of one fit with its plan; to be run in a process of its own.
+
+    A small fit comes first, so that code is loaded and compiled. Then the records are drawn, and
+    memory is counted from there.
+    """
+    contender = CONTENDERS[name]
+    refusal = contender.refusal(point.n_features)
+    if refusal is not None:
+        yield Cost(point, name, skipped=refusal)
+        return
+    try:
+        small = Point(point.model, _FEW_RECORDS, _FEW_FEATURES, _FEW_NONZEROS, point.epsilon)
+        _timed(_built(name, small, 0, _truth(small)), _draw(small, 0))
+        X = _draw(point, 0)
+        estimator = _built(name, point, 0, _truth(point))
+        gc.collect()
+        before = _reset_peak_memory()
+        seconds = _timed(estimator, X)
+        peak = None if before is None else (_memory("VmHWM") - before) / 1024
+    except HushcovError as error:
+        yield Cost(point, name, skipped=str(error))
+        return
+    yield Cost(point, name, seconds, peak)
+
+
+def predict(points: Sequence[Point]) -> Iterator[Prediction]:
+    """Predicted errors of every mechanism, roughly for the multiscale one; no data is drawn."""
+    for point in points:
+        size = point.n_records, point.n_features, point.row_sparsity
+        inputs = ReleaseInputs(*size, point.epsilon, DELTA)
+        errors = {}
+        for name in MECHANISMS:
+            try:
+                found = forecast(inputs, name, rough=name == "multiscale")
+            except PrivacyConditionError:
+                continue
+            errors[name] = found.predicted_error[point.model]
+        yield Prediction(point, errors)
+
+
+def _fit(point: Point, seed: int, name: str, X: FloatArray, truth: FloatArray) -> Fit:
+    refusal = CONTENDERS[name].refusal(point.n_features)
+    if refusal is not None:
+        return Fit(point, seed, name, skipped=refusal)
+    estimator = _built(name, point, seed, truth)
+    try:
+        seconds = _timed(estimator, X)
+    except HushcovError as refused:
+        return Fit(point, seed, name, skipped=str(refused))
+    estimate = estimator.covariance_
+    if not np.isfinite(estimate).all():
+        raise ArithmeticError(f"{name} returned an estimate that is not finite at {point}")
+    error = operator_norm_error(estimate, truth) / operator_norm(truth)
+    recall, precision = support_recovery(estimate, truth)
+    return Fit(point, seed, name, error, recall, precision, seconds)
+
+
+def _truth(point: Point) -> FloatArray:
+    return sparse_covariance(point.model, point.n_features, point.row_sparsity)
+
+
+def _draw(point: Point, seed: int) -> FloatArray:
+    return gaussian_records(_truth(point), point.n_records, random_state=seed)
+
+
+def _built(name: str, point: Point, seed: int, truth: FloatArray) -> Estimator:
+    return CONTENDERS[name].build(Setting(point, np.sqrt(np.diag(truth)), seed))
+
+
+def _timed(estimator: Estimator, X: FloatArray) -> float:
+    with _expected_warnings():
+        start = time.perf_counter()
+        estimator.fit(X)
+        return time.perf_counter() - start
+
+
+@contextmanager
+def _expected_warnings() -> Iterator[None]:
+    """A benchmark seeds its noise, and goes where nothing can be estimated, on purpose."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        warnings.simplefilter("ignore", AccuracyWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
+        yield
+
+
+def _reset_peak_memory() -> int | None:
+    """Let the peak start anew, and return what is resident now, in KiB; None if not on Linux."""
+    try:
+        (_PROCESS / "clear_refs").write_text("5")
+    except OSError:
+        return None
+    return _memory("VmRSS")
+
+
+def _memory(field: str) -> int:
+    lines = (_PROCESS / "status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))

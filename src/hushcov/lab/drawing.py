@@ -1,0 +1,68 @@
+"""What the figures of the laboratory have in common."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hushcov.report.backend import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
+
+
+def check_paths(figure: Path | None, *others: Path | None) -> None:
+    """Find out now, not after the work, that a result cannot be written or drawn."""
+    for path in (figure, *others):
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+    if figure is not None:
+        new_figure(1, 1)
+
+
+def write_png(path: Path, figure: Figure) -> Path:
+    """Write a figure, and return its path."""
+    figure.savefig(path, format="png", dpi=150)
+    return path
+
+
+def tidy(axes: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
+    """Grid lines behind, no frame above and to the right."""
+    axes.grid(axis=axis, which="major", color="0.92")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def log_ticks(axis: Axis, values: Sequence[float]) -> None:
+    """Label exactly these values on a logarithmic axis."""
+    axis.set_ticks(values, [_tick(value) for value in values])
+    axis.set_ticks([], minor=True)
+
+
+def _tick(value: float) -> str:
+    """A number, from 10,000 on as mathematical text: 3e4 with a raised exponent."""
+    if value < 10_000:
+        return f"{value:,g}"
+    digit, exponent = f"{value:.0e}".split("e")
+    factor = "" if digit == "1" else f"{digit}\\times"
+    return f"${factor}10^{{{int(exponent)}}}$"
+
+
+def power(value: float) -> str:
+    """A number as mathematical text: 5.3e10 with a raised exponent."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"${mantissa}\\times10^{{{int(exponent)}}}$"
+
+
+def short(value: float) -> str:
+    """Return a number without leading zeros of its exponent: 1e-6."""
+    return f"{value:g}".replace("e-0", "e-")

@@ -1,0 +1,1 @@
+"""Theorem 1 and every lemma of the paper, checked numerically at the paper's own constants."""

@@ -1,0 +1,115 @@
+"""The command: table, JSON, figure, exit codes."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import hushcov.lab.audit.command
+from hushcov.cli.main import cli
+from hushcov.lab.audit import MECHANISMS, AuditResult, audit
+from hushcov.lab.audit.attack import Attack
+from hushcov.lab.audit.figure import describe
+
+KEYS = {
+    "mechanism",
+    "pair",
+    "statistic",
+    "method",
+    "claimed_epsilon",
+    "delta",
+    "measured_epsilon",
+    "runs",
+    "alarm_rate",
+    "ratio",
+    "survives",
+}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["audit", *arguments])
+
+
+def broken(mechanism: str, **options: object) -> tuple[AuditResult, ...]:
+    """An audit whose first attack breaks the claim."""
+    first, *rest = audit(mechanism, runs=100)
+    return (dataclasses.replace(first, measured_epsilon=9.5), *rest)
+
+
+def test_json() -> None:
+    result = run("scales", "--runs", "200", "--seed", "4", "--json")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    found = json.loads(result.stdout)
+    assert (found["survive"], found["seed"]) == (True, 4)
+    assert [set(attack) for attack in found["attacks"]] == [KEYS, KEYS]
+    assert all(attack["runs"] == 200 for attack in found["attacks"])
+
+
+def test_the_table_fits_80_columns_and_names_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All attacks by name; what they measure is measured in `test_audit.py`."""
+
+    def unfought(
+        attack: Attack, runs: int, alarm_rate: float, *_: object, **__: object
+    ) -> AuditResult:
+        promise = attack.target.promise
+        method = "Gaussian curve" if promise.gaussian else "Clopper-Pearson"
+        names = (attack.mechanism, attack.name, max((s.name for s in attack.statistics), key=len))
+        numbers = (promise.epsilon, promise.delta, 0.123456 * promise.epsilon, runs, alarm_rate)
+        return AuditResult(*names, method, *numbers)
+
+    monkeypatch.setattr(importlib.import_module("hushcov.lab.audit.run"), "run_attack", unfought)
+    result = run("all", "--runs", "100")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert "…" not in result.stdout
+    assert [line for line in lines if line in MECHANISMS] == list(MECHANISMS)
+    assert "every claim survives" in result.stdout
+
+
+def test_a_broken_claim_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hushcov.lab.audit.command, "audit", broken)
+    result = run("scales")
+    assert result.exit_code == 1
+    assert sum(line.endswith(" BROKEN") for line in result.stdout.splitlines()) == 1
+    assert "2 attacks: 1 breaks a claim" in result.stdout
+    assert json.loads(run("scales", "--json").stdout)["survive"] is False
+
+
+def test_the_figure(tmp_path: Path) -> None:
+    figure = tmp_path / "audit.png"
+    result = run("gaussian-row", "--runs", "100", "--figure", str(figure))
+    assert result.exit_code == 0
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert "audit.png" in result.stdout
+
+
+def test_the_caption_says_what_the_numbers_say(tmp_path: Path) -> None:
+    results = audit("scales", runs=100)
+    assert "no attack of 2 passes its claim" in describe(results)
+    assert "1 of 2 attacks break a claim; the worst is scales" in describe(broken("scales"))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("laplace",), 2, "MECHANISM"),
+        ((), 2, "MECHANISM"),
+        (("scales", "--runs", "10"), 2, "--runs must be an integer at least 100"),
+        (("scales", "--quick", "--runs", "500"), 2, "--quick cannot be given together with --runs"),
+        (("scales", "--figure", "nowhere/audit.png"), 6, "nowhere"),
+    ],
+)
+def test_refusals_are_one_line(options: tuple[str, ...], code: int, words: str) -> None:
+    result = run(*options)
+    assert result.exit_code == code
+    assert len(result.stderr.splitlines()) == 1
+    assert words in result.stderr
+    assert result.stdout == ""

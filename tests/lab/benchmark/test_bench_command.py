@@ -1,0 +1,145 @@
+"""The command: table, JSON, files, and a folder that is continued."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from matplotlib.image import imread
+
+from hushcov.cli.main import cli
+from hushcov.lab.benchmark import command as bench
+from hushcov.lab.benchmark.contenders import CONTENDERS
+from hushcov.lab.benchmark.design import PRESETS
+from hushcov.lab.benchmark.figures import write_figures
+from hushcov.lab.benchmark.journal import CELLS, Cell
+from hushcov.lab.benchmark.results import Results
+from hushcov.lab.benchmark.work import Benchmark, Work
+from hushcov.report.backend import MissingFiguresError
+
+from .settings import TINY, finished
+
+FOLDER = Path("bench-quick")
+FILES = {CELLS, "results.json", "results.csv"}
+FIGURES = {"error.png", "error-block.png", "rates.png", "crossover.png", "cost.png"}
+TOTAL = len(Benchmark(TINY, tuple(CONTENDERS)).cell_keys())
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setitem(PRESETS, "quick", TINY)
+
+
+@pytest.fixture
+def instant(monkeypatch):
+    """Every cell that is left is made up at once, and no figure drawn; returns what was asked."""
+    asked = []
+
+    def run(work: Work, workers: int, keep: Callable[[Cell], object]) -> None:
+        asked.append((work.n_cells, workers))
+        for cell in finished().cells if work.n_cells else ():
+            keep(cell)
+
+    monkeypatch.setattr(Work, "run", run)
+    monkeypatch.setattr(bench, "write_figures", _empty_figure)
+    return asked
+
+
+def _empty_figure(folder: Path, results: Results) -> list[Path]:
+    (folder / "error.png").touch()
+    return [folder / "error.png"]
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["bench", *map(str, arguments)])
+
+
+def words(result: Result) -> str:
+    return " ".join(result.stdout.split())
+
+
+def test_writes_everything(instant, monkeypatch):
+    monkeypatch.setattr(bench, "write_figures", write_figures)
+    result = run()
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert {path.name for path in FOLDER.iterdir()} == FILES | FIGURES
+    assert "random, n = 400, d = 6, k = 2, epsilon = 1, delta = 1e-6" in words(result)
+    assert f"{TOTAL} cells, " in result.stdout
+    for name in FILES | FIGURES:
+        assert f"written: {FOLDER / name}" in result.stdout
+    for name in FIGURES:
+        assert imread(FOLDER / name)[..., :3].std() > 0.05
+
+
+def test_json(instant):
+    result = run("--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    assert found.pop("files") == [
+        str(FOLDER / name) for name in (CELLS, "results.json", "results.csv", "error.png")
+    ]
+    assert found.pop("not_drawn") is None
+    assert found == json.loads((FOLDER / "results.json").read_text())
+
+
+def test_the_table_fits_80_columns(instant):
+    result = run("-o", "out")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert "…" not in result.stdout
+    for name in CONTENDERS:
+        assert f"\n{name} " in result.stdout
+    assert "eigen-sampling was skipped: too many features." in words(result)
+
+
+def test_a_finished_folder_only_draws(instant):
+    assert run().exit_code == 0
+    (FOLDER / "error.png").unlink()
+    result = run("--workers", 3)
+    assert [cells for cells, _ in instant] == [TOTAL, 0]
+    assert instant[1][1] == 3
+    assert f"{TOTAL} cells had been finished before." in words(result)
+    assert (FOLDER / "error.png").exists()
+
+
+def test_without_matplotlib(instant, monkeypatch):
+    def missing(*_, **__):
+        raise MissingFiguresError("figures need matplotlib: pip install 'hushcov[figures]'")
+
+    monkeypatch.setattr(bench, "write_figures", missing)
+    result = run()
+    assert result.exit_code == 0
+    assert "not drawn: figures need matplotlib: pip install 'hushcov[figures]'" in words(result)
+    assert {path.name for path in FOLDER.iterdir()} == FILES
+    assert json.loads(run("--json").stdout)["not_drawn"].startswith("figures need matplotlib")
+
+
+def test_folders_of_other_benchmarks_are_refused(instant):
+    assert run("-o", "out").exit_code == 0
+    before = Path("out", CELLS).read_bytes()
+    for options, reason in (
+        (("--contenders", "zero"), "another contenders (auto,"),
+        (("--preset", "full"), "another preset (tiny, and this is full)"),
+    ):
+        result = run("-o", "out", *options)
+        assert result.exit_code == 6
+        assert len(result.stderr.splitlines()) == 1
+        assert f"out holds a benchmark of {reason}" in result.stderr
+        assert "choose another folder with --output" in result.stderr
+    assert Path("out", CELLS).read_bytes() == before
+
+
+def test_a_corrupt_file_of_cells_is_refused(instant):
+    run("-o", "out")
+    path = Path("out", CELLS)
+    content = path.read_text().splitlines()
+    content[2] = content[2][:-5]
+    path.write_text("\n".join(content) + "\n")
+    result = run("-o", "out")
+    assert result.exit_code == 6
+    assert "line 3: not a finished cell: choose another folder with --output" in result.stderr

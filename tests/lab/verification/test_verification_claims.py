@@ -1,0 +1,293 @@
+"""Every claim holds at the paper's constants, and fails when its ground is taken away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from hushcov.lab.verification import covariance, privacy, selection, theorem
+from hushcov.lab.verification import ideal as ideals
+from hushcov.lab.verification.claim import Claim
+from hushcov.lab.verification.simulation import (
+    IdealSample,
+    Run,
+    Setting,
+    draw_ideal,
+    estimate,
+    make_setting,
+    simulate_runs,
+)
+from hushcov.lab.verification.theorem import (
+    N_CLAIMS,
+    Verification,
+    to_dict,
+    verify_setting,
+)
+from hushcov.mechanisms.multiscale import Schedule, release_multiscale, sample_exact
+from hushcov.noise import Entropy
+from hushcov.simulate import wishart_moments
+
+
+@cache
+def small() -> Setting:
+    """The paper's constants at d = 20, where every level keeps all its tests."""
+    return make_setting("block", 20, 2)
+
+
+@cache
+def selecting() -> Setting:
+    """A setting in which tests can fire at a level that selects."""
+    return make_setting("block", 210, 5)
+
+
+@cache
+def too_few_records() -> Setting:
+    return make_setting("block", 20, 2, n_records=10**9)
+
+
+@cache
+def runs(setting: Setting) -> tuple[Run, ...]:
+    return simulate_runs(setting, 3, seed=1)
+
+
+@cache
+def ideal(setting: Setting) -> IdealSample:
+    return draw_ideal(setting, seed=1)
+
+
+def broken(setting: Setting, **changes: object) -> Setting:
+    return Setting(setting.model, replace(setting.parameters, **changes))  # type: ignore[arg-type]
+
+
+def times(setting: Setting, name: str, factor: float) -> Setting:
+    return broken(setting, **{name: getattr(setting.parameters, name) * factor})
+
+
+def noisier(setting: Setting, factor: float) -> Setting:
+    scales = setting.parameters.selection_scales
+    return broken(setting, selection_scales=tuple(b and b * factor for b in scales))
+
+
+def thriftier(setting: Setting, divisor: int) -> Setting:
+    """Quotas divided at the levels that select."""
+    p = setting.parameters
+    quotas = zip(p.quotas, p.selection_scales, strict=True)
+    return broken(setting, quotas=tuple(s // divisor if b else s for s, b in quotas))
+
+
+def changed_runs(**changes: object) -> tuple[Run, ...]:
+    return tuple(replace(run, **changes) for run in runs(small()))  # type: ignore[arg-type]
+
+
+def shrinking(factor: float) -> Callable[..., np.ndarray]:
+    """A sampler whose gates fire too seldom."""
+
+    def sample(
+        statistic: np.ndarray, schedule: Schedule, generator: np.random.Generator
+    ) -> np.ndarray:
+        gates = sample_exact(statistic, schedule, generator)
+        fewer = generator.binomial(np.abs(gates), factor)
+        return np.sign(gates) * fewer
+
+    return sample
+
+
+def repeating(
+    statistic: np.ndarray, schedule: Schedule, generator: np.random.Generator
+) -> np.ndarray:
+    """A sampler with the right mean whose tests come in pairs: the variance is doubled."""
+    levels = []
+    for level in schedule.levels:
+        half = max(1, level.repetitions // 2)
+        tests = half * schedule.n_entries
+        assert level.selection_scale is None  # every test is kept
+        levels.append(replace(level, repetitions=half, candidates=tests, quota=tests))
+    schedule = replace(schedule, levels=tuple(levels))
+    return 2 * sample_exact(statistic, schedule, generator)
+
+
+# Claim, what is wrong, and the check that must notice.
+FAILURES: dict[str, Callable[[], Claim]] = {
+    "final error: error above target": lambda: theorem.final_error(
+        small(), changed_runs(error=0.3), ideal(small())
+    ),
+    "failure probability: too few records": lambda: theorem.failure_probability(
+        too_few_records(), ideal(too_few_records())
+    ),
+    "clipping: radius too small": lambda: covariance.clipping(times(small(), "clip_radius", 0.97)),
+    "covariance event: S far from Sigma": lambda: covariance.covariance_event(
+        too_few_records(), runs(too_few_records())
+    ),
+    "gate correction: kappa too large": lambda: ideals.gate_correction(
+        times(small(), "gate_correction", 1.001)
+    ),
+    "gate correction: kappa below one": lambda: ideals.gate_correction(
+        broken(small(), gate_correction=0.999)
+    ),
+    "scalar identity: kappa wrong": lambda: ideals.scalar_identity(
+        times(small(), "gate_correction", 1.000001)
+    ),
+    "conditional mean: sampler fires 1 % too seldom": lambda: ideals.conditional_mean(
+        small(), draw_ideal(small(), sampler=shrinking(0.99))
+    ),
+    "bias: kappa too small for the bias": lambda: ideals.bias(
+        broken(small(), gate_correction=0.99), runs(small()), ideal(small())
+    ),
+    "bias: bias of a run too large": lambda: ideals.bias(
+        small(), changed_runs(bias=1.1 * small().base_threshold), ideal(small())
+    ),
+    "top threshold: thresholds end too low": lambda: ideals.top_threshold(
+        broken(small(), thresholds=small().parameters.thresholds[:-1]), runs(small())
+    ),
+    "off the support: output off the support": lambda: ideals.off_support(
+        small(), changed_runs(false_entries=1)
+    ),
+    "off the support: loud entry off the support": lambda: ideals.off_support(
+        small(), changed_runs(quiet_entry=0.1 * small().base_threshold)
+    ),
+    "error of the mean: mean far from Sigma": lambda: ideals.mean_error(
+        small(), changed_runs(mean_error=2.2 * small().base_threshold)
+    ),
+    "matrix variance: tests in pairs": lambda: ideals.matrix_variance(
+        small(), draw_ideal(small(), sampler=repeating)
+    ),
+    "matrix concentration: fluctuation above the radius": lambda: ideals.matrix_concentration(
+        small(), changed_runs(fluctuation=0.03 * small().target), ideal(small())
+    ),
+    "radius: too few tests": lambda: ideals.concentration_radius(times(small(), "test_rate", 1e-3)),
+    "quota use: quotas cut": lambda: selection.quota_use(thriftier(selecting(), 1000)),
+    "quota event: quotas cut, tail": lambda: selection.quota_event(thriftier(selecting(), 1000)),
+    "selection noise: selection noise doubled": lambda: selection.selection_noise(
+        noisier(selecting(), 2)
+    ),
+    "noise event: selection noise times 100": lambda: selection.noise_event(
+        noisier(selecting(), 100)
+    ),
+    "coupling: selection noise times 1000": lambda: selection.coupling(noisier(selecting(), 1000)),
+    "coupling in law: selection drops tests": lambda: selection.coupling_in_law(
+        thriftier(selecting(), 1000)
+    ),
+    "coupling in law: sampler drops 1 % of the gates": lambda: selection.coupling_in_law(
+        selecting(), sampler=shrinking(0.99)
+    ),
+    "entry sensitivity: sensitivity halved": lambda: privacy.entry_sensitivity(
+        times(small(), "entry_sensitivity", 0.5)
+    ),
+    "query sensitivity: query budget too small": lambda: privacy.query_sensitivity(
+        times(small(), "query_budget", 0.99)
+    ),
+    "query sensitivity: quotas other than the paper's": lambda: privacy.query_sensitivity(
+        broken(small(), quotas=tuple(s - 1 for s in small().parameters.quotas))
+    ),
+    "query budget: query budget too large": lambda: privacy.budget_size(
+        times(small(), "query_budget", 100)
+    ),
+    "selection range: too few levels": lambda: privacy.selection_range(
+        broken(small(), n_levels=10)
+    ),
+    "selection budget: selection noise too small": lambda: privacy.selection_calibration(
+        noisier(selecting(), 0.99)
+    ),
+    "gate noise: gate noise too large": lambda: privacy.gate_noise(
+        times(small(), "gate_noise", 1.01)
+    ),
+    "Gaussian protection: gate noise too small": lambda: privacy.gaussian_protection(
+        times(small(), "gate_noise", 0.3)
+    ),
+    "noise clipping: eta too small": lambda: privacy.noise_clipping(
+        broken(small(), log_clipping_slack=small().parameters.log_clipping_slack - 5)
+    ),
+    "eta condition: eta too large": lambda: privacy.eta_condition(too_few_records()),
+    "transcript budget: nothing certified": lambda: privacy.transcript_budget(too_few_records()),
+    "total delta: no delta certified": lambda: privacy.total_delta(too_few_records()),
+}
+
+
+def test_every_claim_holds_and_can_be_reported() -> None:
+    steps: list[int] = []
+    result = verify_setting(small(), 5, steps.append, seed=2)
+    assert [claim.name for claim in result.claims if not claim.holds] == []
+    assert len({claim.name for claim in result.claims}) == len(result.claims) == N_CLAIMS
+    assert sum(steps) == 5 + N_CLAIMS
+    assert max(result.relative_errors) < 0.01
+    assert to_dict([result])["holds"] is True
+    failing = {failure.partition(":")[0] for failure in FAILURES} | {"scalar Bernstein"}
+    assert failing == {claim.name for claim in result.claims}
+
+
+def test_verify_returns_the_claims_and_is_reproducible() -> None:
+    setting = make_setting("random", 8, 2)
+    assert verify_setting(setting, 2, seed=3) == verify_setting(setting, 2, seed=3)
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
+def test_a_claim_fails_without_its_ground(failure: str) -> None:
+    claim = FAILURES[failure]()
+    assert claim.name == failure.partition(":")[0]
+    assert claim.holds is False
+
+
+def test_scalar_bernstein_fails_with_a_wrong_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert covariance.scalar_bernstein(small()).holds
+    monkeypatch.setattr(covariance, "BERNSTEIN", 2.0)
+    assert not covariance.scalar_bernstein(small()).holds
+
+
+def test_selection_claims_are_not_empty_where_tests_can_fire() -> None:
+    for check in (
+        selection.selection_noise,
+        selection.noise_event,
+        selection.coupling,
+        selection.coupling_in_law,
+        privacy.selection_calibration,
+        selection.quota_use,
+        selection.quota_event,
+    ):
+        claim = check(selecting())
+        assert (claim.holds, claim.vacuous) == (True, False), claim.name
+
+
+def test_selection_claims_say_when_they_are_empty() -> None:
+    assert selection.coupling(small()).vacuous
+    assert selection.coupling_in_law(small()).vacuous
+    # One level selects at d = 100, but its thresholds are out of reach of any S_e.
+    setting = make_setting("block", 100, 5)
+    assert not selection.selection_noise(setting).vacuous
+    assert selection.coupling(setting).vacuous
+
+
+@pytest.mark.parametrize("model", ["block", "banded", "random"])
+def test_every_model_at_1e17_records(model: str) -> None:
+    setting = make_setting(model, 12, 3, n_records=10**17)
+    assert all(claim.holds for claim in verify_setting(setting, 2).claims)
+
+
+def test_the_scale_is_a_unit() -> None:
+    one, other = (make_setting("block", 6, 2, scale=scale) for scale in (1.0, 1024.0))
+    assert all(claim.holds for claim in verify_setting(other, 2).claims)
+    for first, second in zip(runs(one), runs(other), strict=True):
+        assert math.isclose(second.error, 1024.0**2 * first.error, rel_tol=1e-6)
+
+
+def test_runs_are_runs_of_the_released_mechanism() -> None:
+    setting = small()
+    parameters = setting.parameters
+    moments = wishart_moments(setting.truth, parameters.inputs.n_records, random_state=7)
+    release = release_multiscale(moments, parameters, Entropy(np.random.default_rng(8), False))
+    upper = estimate(
+        setting, moments.covariance[setting.upper], parameters.schedule, np.random.default_rng(8)
+    )
+    np.testing.assert_array_equal(setting.symmetric(upper), release.covariance())
+
+
+def test_infinite_numbers_leave_the_json() -> None:
+    claim = selection.coupling(small())
+    assert claim.to_dict()["measured"] is None
+    assert claim.to_dict()["margin"] is None
+    failed = privacy.total_delta(too_few_records())
+    assert not Verification(small(), runs(small()), (claim, failed)).holds

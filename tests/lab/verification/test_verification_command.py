@@ -1,0 +1,115 @@
+"""The command: JSON on standard output and nothing else, exit codes, the figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hushcov.cli.main import cli
+from hushcov.lab.verification.theorem import N_CLAIMS
+from hushcov.report import backend
+
+KEYS = {
+    "name",
+    "source",
+    "statement",
+    "bound",
+    "measured",
+    "second",
+    "margin",
+    "holds",
+    "detail",
+    "logarithmic",
+    "vacuous",
+}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["verify", *arguments])
+
+
+def test_json() -> None:
+    result = run("--features", "6,8", "--row-sparsity", "2", "--runs", "2", "--json")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    found = json.loads(result.stdout)
+    assert (found["holds"], found["runs"], found["seed"]) == (True, 2, 0)
+    assert [item["inputs"]["n_features"] for item in found["settings"]] == [6, 8]
+    for item in found["settings"]:
+        assert len(item["claims"]) == N_CLAIMS
+        assert all(set(claim) == KEYS for claim in item["claims"])
+        assert len(item["relative_errors"]) == 2
+
+
+def test_tables_fit_80_columns_and_the_legend_names_every_claim() -> None:
+    result = run("--features", "6", "--features", "150", "--row-sparsity", "2,2", "--runs", "1")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert "…" not in result.stdout
+    assert sum(line.endswith((" yes", " empty")) for line in lines) == 2 * N_CLAIMS
+    assert f"{2 * N_CLAIMS} of {2 * N_CLAIMS} claims hold" in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_failed_claim_is_exit_code_1_and_is_explained() -> None:
+    result = run("--features", "6", "--records", "1e7", "--runs", "1")
+    assert result.exit_code == 1
+    assert " NO" in result.stdout
+    assert "eta condition: holds from n =" in " ".join(result.stdout.split())
+
+
+def test_the_figure_and_the_output_file(tmp_path: Path) -> None:
+    figure, output = tmp_path / "verify.png", tmp_path / "verify.json"
+    options = ("--features", "6", "--runs", "2", "--figure", str(figure), "--output", str(output))
+    result = run(*options, "--json")
+    assert result.exit_code == 0
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert json.loads(output.read_text()) == json.loads(result.stdout)
+    sweep = json.loads(output.read_text())["settings"][0]["against_records"]
+    assert [point["n_records"] for point in sweep] == sorted(point["n_records"] for point in sweep)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (
+            ("--features", "20,100", "--row-sparsity", "2,5,7"),
+            2,
+            "--row-sparsity must be one number",
+        ),
+        (("--features", "20.5"), 2, "not a whole number"),
+        (("--features", "4", "--row-sparsity", "5"), 2, "--row-sparsity must be"),
+        (("--runs", "0"), 2, "--runs must be an integer at least 1"),
+        (("--epsilon", "2"), 2, "--epsilon must be above 0 and at most 1"),
+        (("--seed", "-1"), 2, "--seed must be"),
+        (("--output", "no/such/folder/verify.json"), 6, "no/such/folder"),
+    ],
+)
+def test_errors(options: tuple[str, ...], code: int, words: str) -> None:
+    result = run(*options)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert words in result.stderr
+
+
+def test_without_matplotlib_the_extra_is_named_before_any_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(backend.importlib, "import_module", missing)
+    with pytest.raises(backend.MissingFiguresError, match=r"hushcov\[figures\]"):
+        backend.new_figure(1, 1)
+    monkeypatch.undo()
+    monkeypatch.setattr("hushcov.lab.drawing.new_figure", _no_matplotlib)
+    result = run("--figure", str(tmp_path / "verify.png"))
+    assert result.exit_code == 6
+    assert "hushcov[figures]" in result.stderr
+
+
+def _no_matplotlib(width: float, height: float) -> None:
+    raise backend.MissingFiguresError("pip install 'hushcov[figures]'")
