@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,6 +117,37 @@ def test_what_a_script_imports_is_there(script):
         found = importlib.import_module(module)
         if name is not None and not hasattr(found, name):
             importlib.import_module(f"{module}.{name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "guards/gram.py --records 2000 --features 20 --repeats 1",
+        "guards/entropy.py --size 20000 --repeats 1",
+        "guards/fit.py --records 2000 --features 20 --rounds 1",
+        "guards/device.py --device cpu --records 3000 --features 30 --rounds 1 "
+        "--fit-records 3000 --fit-features 50",
+        "guards/scale.py --parts files --records 3000 --features 10 --rounds 1",
+        "guards/sampler.py --repeats 1",
+        "figures/intervals.py --repetitions 2",
+        "studies/coinpress.py --runs 10",
+        "studies/cai_liu.py --runs 2",
+    ],
+    ids=lambda command: command.partition(" ")[0],
+)
+def test_a_script_runs_at_a_small_size(command, tmp_path):
+    script, *options = command.split()
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / script, *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
 
 
 # The checks themselves.
