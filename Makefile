@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet
-# The versions that `make install` takes; `make install LOCK=/dev/null` takes the newest ones.
+# The versions that `make install` takes; with LOCK=/dev/null a new .venv takes the newest.
 LOCK ?= requirements/dev.txt
 
 .PHONY: install lock browser demo docs test slow package format clean
