@@ -1,15 +1,25 @@
 # `make demo` and `make test` are all a newcomer needs; both set up .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := -m pip --disable-pip-version-check --quiet
+# The versions that `make install` takes; with LOCK=/dev/null a new .venv takes the newest.
+LOCK ?= requirements/dev.txt
 
-.PHONY: install browser demo docs test package format clean
+.PHONY: install lock browser demo docs test slow package format clean
 
 install: .venv/installed
 
-.venv/installed: pyproject.toml src/hushcov/_version.py
+.venv/installed: pyproject.toml src/hushcov/_version.py $(LOCK)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python $(PIP) install --editable '.[dev]' --constraint $(LOCK)
 	touch $@
+
+# The newest versions for requirements/dev.txt, for every Python and system that hushcov supports.
+lock:
+	$(PYTHON) -m venv build/lock && build/lock/bin/python $(PIP) install uv
+	build/lock/bin/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev \
+	  --no-annotate --custom-compile-command 'make lock' pyproject.toml \
+	  --output-file requirements/dev.txt
 
 # Tests open the pages that hushcov writes in Chromium. Elsewhere than on Debian, set CHROMIUM.
 browser:
@@ -33,11 +43,15 @@ test: install browser
 	$(BIN)/lint-imports
 	$(BIN)/pytest
 
+# Tests that take long, which `make test` leaves out.
+slow: install browser
+	$(BIN)/pytest -m slow
+
 # Wheel and sdist in dist/, and the wheel installed into an empty environment and tried there.
 package: install
 	$(BIN)/python tests/distribution/building.py dist
 	rm -rf build/package && $(PYTHON) -m venv build/package
-	build/package/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/package/bin/python $(PIP) install dist/*.whl
 	build/package/bin/python tests/distribution/smoke.py
 
 format: install

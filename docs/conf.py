@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "hushcov"
 version = release = __version__
-copyright = "the authors of hushcov, Apache License 2.0"
+copyright = "hushcov developers, Apache License 2.0"
 
 extensions = [
     "myst_parser",

@@ -140,7 +140,7 @@ def mahalanobis_error(estimate, truth):
 # Published with the algorithm: Sigma = I, d = 10, eigenvalues up to 10 sqrt(d), rho = 0.5, mean of
 # 100 runs without the tenth at either end. For three steps and 3000 records, 0.306 was published
 # for a matrix that is not symmetric; 0.258 is the error of its symmetric part, from running the
-# published steps again (benchmarks/coinpress.py).
+# published steps again (benchmarks/studies/coinpress.py).
 PUBLISHED = {
     (8000, 1): 1.340,
     (8000, 2): 0.160,

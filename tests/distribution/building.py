@@ -12,8 +12,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "tests", "docs", "examples", "benchmarks", ".ci")
-FILES = ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "MANIFEST.in", "Makefile")
+FOLDERS = ("src", "tests", "docs", "examples", "benchmarks", "requirements", ".ci", ".github")
+FILES = (
+    *("pyproject.toml", "MANIFEST.in", "Makefile", ".pre-commit-config.yaml", "LICENSE"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff"),
+)
 NOT_SOURCE = shutil.ignore_patterns("*.egg-info", "__pycache__", "*.py[co]")
 
 

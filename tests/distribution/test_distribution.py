@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from distribution.building import FOLDERS, NOT_SOURCE, ROOT, build
+from distribution.building import FILES, FOLDERS, NOT_SOURCE, ROOT, build
 from distribution.environment import core_environment, needed
 from hushcov import __version__
 
@@ -64,13 +64,9 @@ def test_the_sdist_holds_what_the_tests_need(archives):
     *_, held = archives
     missing = source(*FOLDERS) - set(held)
     assert not missing
-    for name in ("LICENSE", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml"):
+    for name in FILES:
         assert held[name] == (ROOT / name).read_bytes()
-    made = {"PKG-INFO", "setup.cfg", "MANIFEST.in"}
-    tops = {name.partition("/")[0] for name in held}
-    assert tops - made <= {*FOLDERS, "LICENSE", "README.md", "CHANGELOG.md", "Makefile"} | {
-        "pyproject.toml"
-    }
+    assert {name.partition("/")[0] for name in held} <= {*FOLDERS, *FILES, "PKG-INFO", "setup.cfg"}
 
 
 def test_no_archive_holds_leftovers_or_places_of_one_machine(archives):
@@ -85,6 +81,7 @@ def test_what_the_wheel_says_of_itself(archives):
     _, held, _ = archives
     metadata = email.message_from_bytes(held[f"hushcov-{__version__}.dist-info/METADATA"])
     assert (metadata["Name"], metadata["Version"]) == ("hushcov", __version__)
+    assert metadata["Author"] == PROJECT["authors"][0]["name"] == "hushcov developers"
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == PROJECT["requires-python"]
     assert metadata["Description-Content-Type"] == "text/markdown"

@@ -204,7 +204,7 @@ def difference(p, rule, constant, published):
 
 @pytest.mark.parametrize(("p", "rule", "constant", "published"), PUBLISHED)
 def test_the_table_of_cai_and_liu(p, rule, constant, published):
-    """All cells together raise a false alarm once in a million; `benchmarks/cai_liu.py` has all."""
+    """False alarm for all cells together: 1e-6. `benchmarks/studies/cai_liu.py` has them all."""
     assert abs(difference(p, rule, constant, published)) < LIMIT
 
 

@@ -33,7 +33,7 @@ def measured_median(plan, model, runs):
     ("reconstruction", "n_records"), [("value", 100_000), ("value", 400_000), ("gate", 3_000_000)]
 )
 def test_predictions_are_within_thirty_percent_of_measured_medians(reconstruction, n_records):
-    """At d = 100 here; d = 200 and 1000 are in benchmarks/prediction.py."""
+    """At d = 100 here; d = 200 and 1000 are in benchmarks/guards/prediction.py."""
     plan = plan_multiscale(CalibratedInputs(n_records, 100, 5, 1.0, 1e-6, 1.0), reconstruction)
     for model in MODELS:
         measured = measured_median(plan, model, runs=7 if reconstruction == "value" else 3)

@@ -65,7 +65,7 @@ def error_of(X, truth, seed, **how):
     return float(np.linalg.norm(fitted.covariance_ - truth))
 
 
-# From a run of the published algorithms; `benchmarks/dong.py` has the other numbers.
+# From a run of the published algorithms; `benchmarks/studies/dong.py` has the other numbers.
 PUBLISHED = {
     (1, "gauss"): 0.0119,
     (1, "separate"): 0.0153,

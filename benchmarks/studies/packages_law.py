@@ -1,7 +1,7 @@
 """The eigenvector samplers of diffprivlib and OpenDP: how often they accept, what they leak.
 
-    python benchmarks/packages.py --features 5    # once: makes the environment of the packages
-    python benchmarks/packages_law.py
+    python benchmarks/studies/packages.py --features 5    # once: makes the packages' environment
+    python benchmarks/studies/packages_law.py
 
 Amin et al. (NeurIPS 2019) sample u with density exp(-u'Au) on the sphere: propose from the angular
 Gaussian of Omega = I + 2A/b, and accept with probability exp(-u'Au) (u'Omega u)^(d/2) / M (Kent,

@@ -1,7 +1,7 @@
 """Error of every mechanism on the same data, and how many records each needs.
 
-    python benchmarks/accuracy.py                  # the cells of the table, 5 seeds each
-    python benchmarks/accuracy.py --smallest-n     # records for an error of 0.1
+    python benchmarks/figures/accuracy.py                  # the cells of the table, 5 seeds each
+    python benchmarks/figures/accuracy.py --smallest-n     # records for an error of 0.1
 
 Gaussian records, epsilon=1, delta=1e-6, operator-norm error relative to the covariance's norm.
 "known": mean zero and standard deviations are given; "unknown": neither (pair differences, private

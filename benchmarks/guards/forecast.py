@@ -1,6 +1,6 @@
 """Predicted against measured error of the screened release, on cells kept out of its making.
 
-    python benchmarks/forecast.py
+    python benchmarks/guards/forecast.py
 
 Sizes, matrices and seeds here were not looked at while the planner was written. Retune the planner
 on other cells than these, or the check is spent.

@@ -1,6 +1,6 @@
 """The simulation of Cai and Liu (2011), Model 1, against their printed table.
 
-    python benchmarks/cai_liu.py
+    python benchmarks/studies/cai_liu.py
 
 Sigma = diag(A, 4 I) with A_ij = max(0, 1 - |i - j|/10), each block of size p/2; n = 100 Gaussian
 records, the operator norm of the error, its mean over `--runs` repetitions. Both rules of the paper

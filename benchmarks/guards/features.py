@@ -1,6 +1,6 @@
 """Many features on one computer: peak memory of a fit against what `hushcov plan` predicts.
 
-    python benchmarks/features.py --output results/features.json
+    python benchmarks/guards/features.py --output results/features.json
 
 Every fit runs in a process of its own, on records that are read from a `.npy` file in blocks:
 groups of five features with correlations of a half, as bytes. 10,000 features are released as a

@@ -1,6 +1,6 @@
 """Other packages' private covariances beside hushcov's: same records, same guarantee, same facts.
 
-    python benchmarks/packages.py
+    python benchmarks/studies/packages.py
 
 Gaussian records of mean zero, block model, k = 5, n = 100,000; replacing one record costs
 epsilon = 1 in every row. All methods know the same: mean zero, the standard deviation of the

@@ -1,6 +1,6 @@
 """How many records the paper's mechanism needs: theorem constants, calibrated gates, values.
 
-    python benchmarks/constants.py --figure docs/figures/constants.png
+    python benchmarks/figures/constants.py --figure docs/figures/constants.png
 
 For each model and d, the smallest n on a grid of ratio 1.1 at which the median operator-norm
 error of `--runs` releases is at most 0.1 scale^2 (k=5, epsilon=1, delta=1e-6, scale=1). S is

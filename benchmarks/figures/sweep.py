@@ -1,6 +1,6 @@
 """How the predicted error depends on each number of the calibrated design, one at a time.
 
-    python benchmarks/sweep.py --figure docs/figures/sweep.png
+    python benchmarks/figures/sweep.py --figure docs/figures/sweep.png
 
 At d = 1000, k = 5, epsilon = 1, delta = 1e-6: the design chosen for gates (n = 5e6) and for values
 (n = 1e6), each of its numbers moved through its range with the others fixed. Steep curves are where

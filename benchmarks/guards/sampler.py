@@ -1,6 +1,6 @@
 """Cost of the exact sampler at the paper's constants, against the number of candidate tests.
 
-    python benchmarks/sampler.py --output results/sampler.json
+    python benchmarks/guards/sampler.py --output results/sampler.json
 
 Measured: time and memory at d=1000, k=10 (2.7e14 candidates) and d=100, k=5 (1.1e12), S given;
 and, at fixed d, what going from target error 1/4 to 1/64 costs (hundreds of times more

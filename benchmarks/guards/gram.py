@@ -1,6 +1,6 @@
 """How much slower the exact integer Gram matrix is than a plain float64 `X.T @ X`.
 
-    python benchmarks/gram.py --records 100000 --features 1000 --output results/gram.json
+    python benchmarks/guards/gram.py --records 100000 --features 1000 --output results/gram.json
 
 Both are timed alternately in one run, so that other load on the machine meets both.
 """

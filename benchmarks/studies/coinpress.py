@@ -1,6 +1,6 @@
 """CoinPress against the numbers published with it.
 
-    python benchmarks/coinpress.py --output results/coinpress.json
+    python benchmarks/studies/coinpress.py --output results/coinpress.json
 
 Setting of the publication: identity covariance, d = 10, eigenvalues declared to lie between 1 and
 10 sqrt(d), rho = 0.5 (mu = 1), error ||Sigma^(-1/2) M Sigma^(-1/2) - I||_F, mean of 100 runs

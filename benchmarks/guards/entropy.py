@@ -1,6 +1,6 @@
 """Draws a minute from the secure source, by every exact sampler that a private release uses.
 
-    python benchmarks/entropy.py --output results/entropy.json
+    python benchmarks/guards/entropy.py --output results/entropy.json
 
 The aim is 1e8 binomials and 1e8 Gumbel comparisons a minute. Binomials are drawn by inversion
 (mean below 10) and by rejection (above); a Gumbel top set counts its items; rounded normals are

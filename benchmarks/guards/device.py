@@ -1,6 +1,6 @@
 """An accelerator: bit identity with NumPy, the rate of the Gram stage, and a fit of many features.
 
-    python benchmarks/device.py --device cuda --output results/device.json
+    python benchmarks/guards/device.py --device cuda --output results/device.json
 
 The rate is set beside that of the bare product of the same blocks in doubles, in one run. Records
 are normal and are made on the device.

@@ -1,6 +1,6 @@
 """How often intervals of level 0.95 cover the truth, on normal, skewed and discrete columns.
 
-    python benchmarks/intervals.py    # a few minutes on one core; intervals.json and a table
+    python benchmarks/figures/intervals.py    # a few minutes on one core; JSON and a table
 
 Twenty columns in ten pairs: two normal columns of correlation 0.6, each made into the law in
 question by its quantile function. Means and scales are unknown, as they are by default, epsilon is

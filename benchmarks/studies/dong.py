@@ -1,6 +1,6 @@
 """Reproduce the errors of GaussCov, SeparateCov and AdaptiveCov (Dong, Liang, Yi, NeurIPS 2022).
 
-    python benchmarks/dong.py --output results/dong.json
+    python benchmarks/studies/dong.py --output results/dong.json
 
 First table: n = 50,000, rho = 0.1, Frobenius error against X'X/n, mean of `--runs`, through the
 public estimator with the paper's constants, beside numbers from a run of the published algorithms.

@@ -1,6 +1,6 @@
 """Time and memory of a fit against the bare matrix product on the same data.
 
-    python benchmarks/fit.py
+    python benchmarks/guards/fit.py
 
 n = 100,000, d = 1,000, k = 5, data in memory, mean and scales known (and, beside it, unknown).
 Ratios to `X.T @ X` in float64, measured in turn in the same run; the first fit of each size also

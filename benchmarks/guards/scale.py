@@ -1,6 +1,6 @@
 """What size costs: files against plain pyarrow, one worker against two, exponents of n and d.
 
-    python benchmarks/scale.py --parts files,cluster,exponents
+    python benchmarks/guards/scale.py --parts files,cluster,exponents
 
 files: n = 1,000,000 records of 500 features in a Parquet file, in groups of 65,536 rows and without
 dictionaries. Each fit, and reading the file with pyarrow plus X.T @ X on its blocks, is a process

@@ -1,6 +1,6 @@
 """Predicted against measured error of the calibrated mechanism.
 
-    python benchmarks/prediction.py --output results/prediction.json
+    python benchmarks/guards/prediction.py --output results/prediction.json
 
 For block, banded and random models at d = 200 and 1000 (k=5, epsilon=1, delta=1e-6) and several n,
 the prediction of `plan_multiscale` beside the median operator-norm error of `--runs` releases, S

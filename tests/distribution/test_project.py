@@ -1,0 +1,119 @@
+"""Files about the project agree with each other: versions, Pythons, locked packages, formats."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+import yaml
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from distribution.building import ROOT
+from hushcov import __version__
+from hushcov.accounting.ledger import store
+from hushcov.mechanisms import release_schema, release_signature
+from hushcov.records import statistics_files
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYTHONS = [
+    name.rpartition(" ")[2]
+    for name in PROJECT["classifiers"]
+    if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", name)
+]
+LOCK = (ROOT / "requirements" / "dev.txt").read_text()
+WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+
+
+def environment(python: str, system: str) -> dict[str, str]:
+    """What markers of requirements look at, on another Python and system."""
+    names = {"linux": "Linux", "darwin": "Darwin"}
+    return {
+        **default_environment(),
+        "python_version": python,
+        "python_full_version": f"{python}.9",
+        "sys_platform": system,
+        "platform_system": names[system],
+        "extra": "",
+    }
+
+
+def wanted(extra: str) -> list[Requirement]:
+    """What an extra asks for, with the extras it names and the core."""
+    found = [Requirement(each) for each in PROJECT["optional-dependencies"][extra]]
+    for own in [each for each in found if each.name == "hushcov"]:
+        found.remove(own)
+        found += [each for name in own.extras for each in wanted(name)]
+    return found
+
+
+def test_the_citation_has_the_version_and_the_authors():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert str(citation["version"]) == __version__
+    assert citation["license"] == PROJECT["license"]
+    assert citation["authors"] == PROJECT["authors"]
+    assert citation["keywords"] == PROJECT["keywords"]
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_lock_has_one_version_of_everything_that_is_asked_for(python, system):
+    where = environment(python, system)
+    pins: dict[str, str] = {}
+    for line in LOCK.splitlines():
+        if line.startswith("#"):
+            continue
+        requirement = Requirement(line)
+        (pin,) = requirement.specifier
+        assert pin.operator == "=="
+        if requirement.marker is None or requirement.marker.evaluate(where):
+            assert canonicalize_name(requirement.name) not in pins
+            pins[canonicalize_name(requirement.name)] = pin.version
+    for requirement in [*wanted("dev"), *map(Requirement, PROJECT["dependencies"])]:
+        version = pins[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version, prereleases=True), str(requirement)
+
+
+def test_the_lock_names_no_registry():
+    assert not re.search(r"://|^\s*-|@", LOCK, re.MULTILINE)
+
+
+def test_the_workflow_covers_what_the_package_says_it_supports():
+    matrix = WORKFLOW["jobs"]["test"]["strategy"]["matrix"]
+    assert matrix["python"] == PYTHONS
+    assert f">={PYTHONS[0]}" == PROJECT["requires-python"]
+    assert {name.partition("-")[0] for name in matrix["system"]} == {"ubuntu", "macos"}
+
+
+def test_the_workflow_may_only_read_and_calls_the_makefile():
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    steps = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+    assert all(
+        re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step
+    )
+    assert {step["run"].partition(" LOCK")[0] for step in steps if "run" in step} == {
+        "make test",
+        "make slow",
+    }
+    assert not any("permissions" in job for job in WORKFLOW["jobs"].values())
+
+
+def test_hooks_come_from_no_other_host():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    assert {repository["repo"] for repository in hooks["repos"]} == {"local"}
+
+
+def test_the_policy_has_the_formats_that_are_written_and_read():
+    page = (ROOT / "docs" / "compatibility.md").read_text()
+    rows = re.findall(r"^\| ([\w ]+) \|[^|]+\| (\d+) \| ([\d, ]+) \|$", page, re.MULTILINE)
+    signature = int(re.findall(rb"version (\d+)", release_signature.PREFIX)[0])
+    formats = {
+        "release folder": release_schema.FORMAT,
+        "signature of a release": signature,
+        "ledger": store.SCHEMA_VERSION,
+        "statistics of a site": statistics_files.FORMAT,
+    }
+    assert {name: int(written) for name, written, _ in rows} == formats
+    assert all(int(written) in map(int, read.split(",")) for _, written, read in rows)

@@ -1,0 +1,177 @@
+"""Scripts and documentation know each other: every table names its script, or says it has none."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docs.pages import DOCS
+
+ROOT = DOCS.parent
+BENCHMARKS = ROOT / "benchmarks"
+SCRIPTS = sorted(BENCHMARKS.rglob("*.py"))
+# Where scripts are named by their path, generated pages and results aside.
+TEXTS = sorted(
+    path
+    for top in ("README.md", "CONTRIBUTING.md", "benchmarks", "docs", "examples", "src", "tests")
+    for path in ((ROOT / top).rglob("*") if (ROOT / top).is_dir() else [ROOT / top])
+    if path.suffix in (".md", ".py") and path != Path(__file__).resolve()
+)
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+SCRIPT = re.compile(r"\b(?:benchmarks|examples)/[\w/]*\w\.py\b")
+# What a table of measured numbers may come from.
+ORIGIN = re.compile(
+    r"(?:benchmarks|examples|tests)/\S+\.py|\bhushcov (?:audit|bench|plan|verify)"
+    r"|^```python|no script",
+    re.IGNORECASE | re.MULTILINE,
+)
+_RULE = re.compile(r"^\s*\|[\s:|-]*---[\s:|-]*\|$")
+_NUMBER = re.compile(r"^\W*\d")
+
+
+def sections(page: str) -> list[str]:
+    """The page cut before every heading of the second level; the first part is its introduction."""
+    return re.split(r"^(?=## )", page, flags=re.MULTILINE)
+
+
+def tables(text: str) -> Iterator[tuple[str, list[list[str]]]]:
+    """Heads of the tables in a text, and the cells of their other lines."""
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        if not _RULE.match(line):
+            continue
+        rows = []
+        for row in lines[at + 1 :]:
+            if not row.lstrip().startswith("|"):
+                break
+            rows.append([cell.strip() for cell in row.strip().strip("|").split("|")])
+        yield lines[at - 1].strip(), rows
+
+
+def is_measured(rows: list[list[str]]) -> bool:
+    """Whether most cells beside the first of each line begin with a number."""
+    cells = [cell for row in rows for cell in row[1:] if cell]
+    return 2 * sum(bool(_NUMBER.match(cell)) for cell in cells) > len(cells)
+
+
+def without_origin(page: str) -> list[str]:
+    """Heads of measured tables that neither their section nor the introduction gives a source."""
+    introduction, *_ = parts = sections(page)
+    return [
+        head
+        for part in parts
+        for head, rows in tables(part)
+        if is_measured(rows) and not ORIGIN.search(introduction + part)
+    ]
+
+
+def imported(script: Path) -> Iterator[tuple[str, str | None]]:
+    """Modules of hushcov that a script imports, and the name it takes from each."""
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hushcov":
+            yield from ((str(node.module), alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (
+                (alias.name, None) for alias in node.names if alias.name.startswith("hushcov")
+            )
+
+
+def test_there_is_something_to_check():
+    assert len(SCRIPTS) > 15
+    assert {path.parent.name for path in SCRIPTS} == {"guards", "figures", "studies"}
+
+
+def test_every_script_that_is_named_is_there():
+    named = {(path, name) for path in TEXTS for name in SCRIPT.findall(path.read_text())}
+    assert len(named) > 20
+    missing = {(str(path), name) for path, name in named if not (ROOT / name).exists()}
+    assert not missing
+
+
+@pytest.mark.parametrize("folder", ["guards", "figures", "studies"])
+def test_the_list_of_a_folder_is_what_is_in_it(folder):
+    listed = re.findall(r"^\| `(\w+\.py)`", (BENCHMARKS / folder / "README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(path.name for path in (BENCHMARKS / folder).glob("*.py"))
+
+
+def test_every_figure_has_a_maker():
+    lists = " ".join(path.read_text() for path in BENCHMARKS.rglob("README.md"))
+    assert not [path.name for path in (DOCS / "figures").iterdir() if f"`{path.name}`" not in lists]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_measured_tables_say_where_they_are_from(page):
+    assert without_origin((DOCS / page).read_text()) == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_what_a_script_imports_is_there(script):
+    for module, name in imported(script):
+        found = importlib.import_module(module)
+        if name is not None and not hasattr(found, name):
+            importlib.import_module(f"{module}.{name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "guards/gram.py --records 2000 --features 20 --repeats 1",
+        "guards/entropy.py --size 20000 --repeats 1",
+        "guards/fit.py --records 2000 --features 20 --rounds 1",
+        "guards/device.py --device cpu --records 3000 --features 30 --rounds 1 "
+        "--fit-records 3000 --fit-features 50",
+        "guards/scale.py --parts files --records 3000 --features 10 --rounds 1",
+        "guards/sampler.py --repeats 1",
+        "figures/intervals.py --repetitions 2",
+        "studies/coinpress.py --runs 10",
+        "studies/cai_liu.py --runs 2",
+    ],
+    ids=lambda command: command.partition(" ")[0],
+)
+def test_a_script_runs_at_a_small_size(command, tmp_path):
+    script, *options = command.split()
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / script, *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+# The checks themselves.
+
+TABLE = "| a | b |\n|---|---|\n| x | {cell} |\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        (TABLE.format(cell="0.5"), ["| a | b |"]),
+        (TABLE.format(cell="**0.5**"), ["| a | b |"]),
+        (TABLE.format(cell="words"), []),
+        ("`python benchmarks/figures/x.py`\n\n" + TABLE.format(cell="0.5"), []),
+        ("`hushcov bench`\n\n## One\n\n" + TABLE.format(cell="0.5"), []),
+        ("No script is kept.\n" + TABLE.format(cell="0.5"), []),
+        ("## One\n`hushcov bench`\n\n## Two\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
+    ],
+)
+def test_tables_without_an_origin_are_found(page, found):
+    assert without_origin(page) == found
+
+
+def test_imports_are_found(tmp_path):
+    script = tmp_path / "x.py"
+    script.write_text("import hushcov.a\nimport os\ndef f():\n    from hushcov.b import c as d\n")
+    assert list(imported(script)) == [("hushcov.a", None), ("hushcov.b", "c")]
