@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -213,6 +214,12 @@ def test_what_is_charged():
     full = total_variation(one_level(M, M, None))
     assert selecting == pytest.approx(4e-15 / 2 * math.sqrt(1.75 * M), rel=1e-6, abs=0)
     assert full == pytest.approx(4e-15 / 2 * math.sqrt(0.25 * M), rel=1e-6, abs=0)
+    # Without a clip gates have two signs, each with its own draw.
+    free = replace(one_level(M, M // 3, 1.0), gate_clip=math.inf)
+    selecting = total_variation(free) - 256 * 2.0**-46
+    assert selecting == pytest.approx(4e-15 / 2 * math.sqrt(2 * M), rel=1e-6, abs=0)
+    full = total_variation(replace(one_level(M, M, None), gate_clip=math.inf))
+    assert full == pytest.approx(4e-15 / 2 * math.sqrt(0.5 * M), rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize("M", [400, 4 * 10**5, 10**12])

@@ -22,6 +22,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
 )
+from hushcov.mechanisms import eigen_sampling
 from hushcov.mechanisms.eigen_sampling import (
     SHARES,
     EigenSamplingParameters,
@@ -518,6 +519,28 @@ def test_directions_are_drawn_from_what_is_left(laws, allocation):
         assert rate == pytest.approx(
             shares(eigenvalues, p)[place] / SHARES * p.direction_rate, rel=1e-6, abs=0
         )
+
+
+def test_the_budget_is_divided_by_released_eigenvalues(monkeypatch):
+    """Exact ones would tell of records through the directions."""
+    d, seen = 4, []
+    p = eigen_sampling_parameters(inputs_for(1_000, d))
+    original = eigen_sampling.shares
+    monkeypatch.setattr(
+        eigen_sampling, "shares", lambda values, q: seen.append(values) or original(values, q)
+    )
+    gram = 10 * np.diag(np.arange(d))
+    exact = rounded_eigenvalues(gram)
+    released, _ = eigen_sampling.sample_spectrum(np.random.default_rng(0), gram, exact, p)
+    np.testing.assert_array_equal(seen, [released])
+    assert released.tolist() != exact
+
+
+@pytest.mark.parametrize(("n", "d", "norm_bound"), [(10, 2, 3), (10_000, 6, 1_000), (9, 1_000, 7)])
+def test_the_score_moves_by_two_errors_of_projecting(n, d, norm_bound):
+    """One on each dataset, by hand: step 4 of the proof."""
+    error = Fraction((3 * d + 6) * d * n * norm_bound**2, 2**53) + Fraction(d, 2)
+    assert score_sensitivity(n, d, norm_bound) == norm_bound**2 + 2 * error
 
 
 def test_it_is_accurate_where_it_should_be():

@@ -193,26 +193,29 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="where to write the summary as JSON")
     asked = parser.parse_args()
     pairs = [pair for pair in PAIRS if asked.way is None or pair[0] in asked.way]
-    outcomes: dict[str, Counter[str]] = {}
+    outcomes: dict[str, Counter[str]] = {name: Counter() for name, _ in pairs}
+    kinds: dict[str, Counter[str]] = {kind: Counter() for _, kind in pairs}
     found: dict[str, list[str]] = {}
     started, console = time.monotonic(), Console(stderr=True)
     with tempfile.TemporaryDirectory() as place:
         for number in track(range(asked.cases), "neighbours", console=console):
             name, kind = pairs[number % len(pairs)]
             seed = f"{asked.seed} {number}"
-            counts = outcomes.setdefault(name, Counter())
             try:
-                counts[run_case(WAYS[name], kind, seed, Path(place) / "case")] += 1
+                outcome = run_case(WAYS[name], kind, seed, Path(place) / "case")
             except Finding as finding:
-                counts["FOUND"] += 1
+                outcome = "FOUND"
                 cause = f"{name}, {kind}: {str(finding).strip().splitlines()[-1][:160]}"
                 found.setdefault(cause, []).append(seed)
                 if len(found[cause]) == 1:
                     print(f"\n=== {name}, {kind}, {seed}\n{finding}", flush=True)
+            outcomes[name][outcome] += 1
+            kinds[kind][outcome] += 1
     summary = {
         "cases": sum(sum(each.values()) for each in outcomes.values()),
         "seconds": round(time.monotonic() - started),
-        "outcomes": {name: dict(each.most_common()) for name, each in outcomes.items()},
+        "ways": {name: dict(each.most_common()) for name, each in outcomes.items()},
+        "kinds": {kind: dict(each.most_common()) for kind, each in kinds.items()},
         "found": {cause: [len(where), *where[:5]] for cause, where in found.items()},
     }
     print(json.dumps(summary, indent=1))

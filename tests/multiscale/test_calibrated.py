@@ -96,6 +96,23 @@ def test_events_are_what_the_proof_charges():
     assert slack.distance == pytest.approx(beyond * schedule.total_quota, rel=1e-6, abs=0)
 
 
+@pytest.mark.parametrize(("reconstruction", "roundings"), [("gate", 1), ("value", 3)])
+def test_rounding_is_part_of_the_sensitivity(reconstruction, roundings):
+    """A fifth of it at 1e15 records, n 2^-52, and for values three times as much."""
+    n = 10**15
+    inputs = dataclasses.replace(INPUTS, n_records=n)
+    parameters = calibrated_parameters(inputs, GATE, reconstruction)
+    schedule = parameters.schedule
+    sensitivity = 2 * 9.0 / n * (1 + roundings * n * 2.0**-52)
+    *selections, gaussian = parameters.events
+    mu = sensitivity * math.sqrt(schedule.query_budget) / schedule.gate_noise
+    assert gaussian.mu == pytest.approx(mu, rel=1e-9, abs=0)
+    selecting = [lv for lv in schedule.levels if lv.selection_scale is not None]
+    assert [event.eta for event in selections] == pytest.approx(
+        [2 * sensitivity / lv.threshold / lv.selection_scale for lv in selecting], rel=1e-9, abs=0
+    )
+
+
 @pytest.mark.parametrize("base_tests", [0.25, 1, 2.5, 7.3])
 def test_as_many_tests_are_active_as_the_design_says(base_tests):
     """The unit of gates and the inverse activation of values take this number for granted."""

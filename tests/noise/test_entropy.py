@@ -30,8 +30,13 @@ def test_the_default_is_private_and_silent():
     assert isinstance(entropy.generator, np.random.Generator)
 
 
-def test_the_default_is_chacha20_under_a_full_fresh_key():
+@pytest.mark.parametrize("renewed", [False, True])
+def test_the_default_is_chacha20_under_a_full_fresh_key(renewed):
+    """Also the key that a forked child gets."""
     sources = [entropy_source().generator.bit_generator for _ in range(8)]
+    for source in sources:
+        if renewed:
+            source.renew()
     assert all(isinstance(source, ChaCha) for source in sources)
     states = [ChaCha.state.__get__(source) for source in sources]  # what the source itself hides
     assert {state["state"]["rounds"] for state in states} == {20}

@@ -592,9 +592,9 @@ def test_a_worker_that_is_lost_costs_no_bit(client, tmp_path):
     killed = []
     hunter = threading.Thread(target=kill_once_under_way, args=(tmp_path, workers, killed))
     hunter.start()
-    elsewhere = seeded(GaussianCovariance(epsilon=5.0, delta=1e-3), data)
+    elsewhere = seeded(GaussianCovariance(epsilon=5.0, delta=1e-4), data)
     hunter.join()
-    memory = seeded(GaussianCovariance(epsilon=5.0, delta=1e-3), rows)
+    memory = seeded(GaussianCovariance(epsilon=5.0, delta=1e-4), rows)
     np.testing.assert_array_equal(elsewhere.release_.integers, memory.release_.integers)
     np.testing.assert_array_equal(elsewhere.feature_scale_, memory.feature_scale_)
     assert len(killed) == 1

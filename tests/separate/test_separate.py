@@ -35,6 +35,7 @@ from hushcov.mechanisms.separate import (
     separate_parameters,
 )
 from hushcov.mechanisms.separate.choice import predict, squared_edges
+from hushcov.mechanisms.separate.parameters import histogram_mu
 from hushcov.records import FeatureGrid, open_records, row_bounded_gram
 from hushcov.records.norms import norm_histogram
 from separate.settings import METHODS, inputs_for, seeded
@@ -554,3 +555,10 @@ def test_noise_that_breaks_the_order_is_averaged_with_sound_constants():
     }
     np.testing.assert_array_equal(found["sound"], np.array([5, 8, 8]) * 10**6)
     np.testing.assert_array_equal(found["paper"], values)
+
+
+@pytest.mark.parametrize("sigma", [1, 7, 2**40])
+def test_counts_are_charged_with_both_bins_that_a_record_moves(sigma):
+    mu = histogram_mu(sigma)
+    assert mu == pytest.approx(math.sqrt(2) / sigma, rel=1e-14, abs=0)
+    assert Fraction(mu) ** 2 * sigma**2 >= 2
