@@ -16,7 +16,7 @@ import pytest
 
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.accounting.ledger import Ledger, store
-from hushcov.mechanisms import Release, release_files
+from hushcov.release import Release, release_files
 from hushcov.records import IntegerGrid, RecordMap, Statistics
 
 BOUND = Gaussian(0.1)

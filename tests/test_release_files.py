@@ -33,8 +33,8 @@ from hushcov.exceptions import (
     ParameterError,
     ReleaseError,
 )
-from hushcov.mechanisms import Release, release_files
-from hushcov.mechanisms.release_files import read_release
+from hushcov.release import Release, release_files
+from hushcov.release.files import read_release
 
 EVENTS = (
     Gaussian(0.1 + 0.2),
@@ -547,7 +547,7 @@ import os, pathlib, random, shutil, signal, sys, time
 
 sys.path.insert(0, sys.argv[1])
 from test_release_files import attach, release_of
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 
 base, mode, kills = pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 place, chance = base / "out", random.Random(0)

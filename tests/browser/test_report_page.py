@@ -7,7 +7,7 @@ import pytest
 
 from chromium import DESKTOP, PHONE
 from hushcov.accounting import Gaussian, Guarantee
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.planning import Forecast
 from hushcov.postprocess import symmetric_sparse
 from hushcov.report.html import outlook, write_report

@@ -17,7 +17,7 @@ from rich.progress import Progress
 from hushcov.accounting import Gaussian
 from hushcov.cli import sources
 from hushcov.cli.progress import _RowsPerSecond, watched
-from hushcov.mechanisms.release_files import read_release
+from hushcov.release.files import read_release
 from hushcov.records import ArrayRecords
 from hushcov.records.cluster import DaskRecords
 from hushcov.simulate import gaussian_records, sparse_covariance

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from hushcov.cli import forecasts, sparse_job
 from hushcov.estimators import scaled
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.planning import fit_memory, memory
 from hushcov.simulate import gaussian_records, sparse_covariance
 

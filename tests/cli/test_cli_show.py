@@ -10,7 +10,7 @@ import pytest
 
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli.errors import EXIT_CODES
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hushcov.accounting import Gaussian, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.mechanisms.coinpress import (
     budget_shares,
     certify_coinpress,

@@ -27,7 +27,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.planning import Caution, comparison, large_delta
 from hushcov.records import ArrayRecords, open_records
 from hushcov.simulate import wishart_moments

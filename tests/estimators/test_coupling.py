@@ -28,7 +28,7 @@ from hushcov import (
 )
 from hushcov.estimators import runs
 from hushcov.exceptions import AccuracyWarning, UncertifiedWarning
-from hushcov.mechanisms import Release, row_top_k
+from hushcov.release import Release, row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source

@@ -35,7 +35,7 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
     UncertifiedWarning,
 )
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.metrics import operator_norm_error
 
 # Of the records of these tests; eigenvectors drawn under pure privacy are no better than none.

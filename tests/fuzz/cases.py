@@ -28,7 +28,7 @@ import hushcov
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.records import open_records
 
 from . import command_lines, values

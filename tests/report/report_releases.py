@@ -9,7 +9,7 @@ import numpy as np
 
 import hushcov
 from hushcov.accounting import Gaussian, Guarantee
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.planning import Forecast
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 

@@ -14,7 +14,7 @@ from report_releases import MECHANISMS, SCALES, fitted, made, quick_forecast
 
 from hushcov import RowTopKCovariance
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.mechanisms.release_files import read_release
+from hushcov.release.files import read_release
 from hushcov.report.html import outlook, report_page, write_report
 from hushcov.simulate import gaussian_records
 

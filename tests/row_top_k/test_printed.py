@@ -11,7 +11,7 @@ import pytest
 
 from hushcov.accounting import NOT_CERTIFIED, Gaussian, Pure, compose
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.row_top_k import (
     printed_laplace_scale,

@@ -21,7 +21,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
 )
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.row_top_k import (
     RowTopKParameters,

@@ -19,7 +19,7 @@ from scipy import linalg
 from hushcov.accounting import Gaussian, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.gaussian import squared_sensitivity
-from hushcov.mechanisms.release import Release
+from hushcov.release.document import Release
 from hushcov.mechanisms.separate import (
     Choice,
     MatrixNoise,

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from hushcov.audit.bounds import Promise
 from hushcov.audit.pairs import Pair
 from hushcov.audit.targets import Draw, is_gaussian
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.screened import ScreenedParameters, release_screened, select_pairs
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, RADIUS, sum_sigma
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import ArrayRecords, FeatureGrid, ProductMap, Progress, Records
+from hushcov.release import Release
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]

@@ -10,21 +10,13 @@ import numpy.typing as npt
 from rich.table import Table
 
 from hushcov.cli.output import counted, number, plain_table, short_name
-from hushcov.estimators import PrivateSparseCovariance
-from hushcov.postprocess import (
-    Matrix,
-    is_noise,
-    is_sparse,
-    released_correlations,
-    upper_pairs,
-    values_at,
-)
+from hushcov.postprocess import Matrix, is_noise
+from hushcov.release import Release
+from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, Findings, find
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
-LEVEL = 0.95
-STRONGEST = "The strongest of many estimates tend to be too strong."
+_TOO_STRONG = "The strongest of many estimates tend to be too strong."
 _OUTSIDE = "*"  # marks an estimate that lies outside its interval
 
 
@@ -66,54 +58,44 @@ class Pair:
 
 @dataclass(frozen=True)
 class Found:
-    """How many pairs were found, and the strongest of them."""
+    """What a release shows as related: how many pairs, by which rule, and the strongest."""
 
     number: int
+    rule: str
     strongest: tuple[Pair, ...]
 
-
-def largest_pairs(
-    covariance: Matrix,
-    pairs: tuple[IntArray, IntArray],
-    at_most: int,
-    intervals: tuple[Matrix, Matrix] | None = None,
-) -> tuple[Pair, ...]:
-    """The pairs with the largest correlations; last, those that have none."""
-    rows, columns = pairs
-    values = values_at(released_correlations(covariance), rows, columns)
-    order = np.argsort(-np.abs(values), kind="stable")[:at_most]
-    found = []
-    for i, j, value in zip(rows[order], columns[order], values[order], strict=True):
-        at = int(i), int(j)
-        ends = None if intervals is None else (float(intervals[0][at]), float(intervals[1][at]))
-        strength = float(value) if np.isfinite(value) else None
-        found.append(Pair(at, float(covariance[at]), strength, ends))
-    return tuple(found)
+    @property
+    def words(self) -> str:
+        """What it means to be found here."""
+        return {
+            KEPT: "were released and pass the threshold",
+            SELECTED: "were selected and released",
+            BEYOND: "stand out from the noise; all were released",
+            STRONGEST: "are shown; all were released, and which are noise cannot be said",
+        }[self.rule]
 
 
-def found_pairs(estimator: PrivateSparseCovariance, at_most: int) -> Found:
-    """Pairs that passed the threshold, the largest correlations first.
-
-    Without a threshold every released entry counts, and intervals would say nothing.
-    """
-    intervals = None
-    if estimator.detection_limit_ is None:
-        rows, columns, _ = upper_pairs(estimator.release_.integers)
-    else:
-        intervals = estimator.covariance_interval(LEVEL)
-        rows, columns = _with_interval(intervals[0])
-    pairs = largest_pairs(estimator.covariance_, (rows, columns), at_most, intervals)
-    return Found(len(rows), pairs)
+def found_pairs(release: Release, at_most: int) -> Found:
+    """The pairs that a release shows, the largest correlations first."""
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        findings = find(release)
+        first = findings.found.at(slice(0, at_most))
+        pairs = [
+            _pair(findings, place, float(value))
+            for place, value in enumerate(findings.correlations(first))
+        ]
+    return Found(findings.n_found, findings.rule, tuple(pairs))
 
 
-def _with_interval(ends: Matrix) -> tuple[IntArray, IntArray]:
-    """The pairs that have one: all that a sparse matrix stores, or all that are not NaN."""
-    if is_sparse(ends):
-        places = ends.tocoo()
-        upper = places.row < places.col
-        return places.row[upper].astype(np.int64), places.col[upper].astype(np.int64)
-    rows, columns = np.nonzero(np.triu(~np.isnan(ends), 1))
-    return rows, columns
+def _pair(findings: Findings, place: int, correlation: float) -> Pair:
+    i, j = findings.found.places[place]
+    unit, scale, ends = findings.unit, findings.scale, findings.intervals
+    interval = None
+    if ends is not None and place < ends.shape[1] and np.isfinite(ends[:, place]).all():
+        low, high = (float(end * (scale[i] * scale[j])) for end in ends[:, place])
+        interval = (low, high)
+    covariance = float(findings.found.values[place] * (unit[i] * unit[j]))
+    return Pair((i, j), covariance, correlation if np.isfinite(correlation) else None, interval)
 
 
 def pair_table(
@@ -170,7 +152,7 @@ def pair_remarks(pairs: Sequence[Pair], *, projected: bool = False) -> str:
             f"{_OUTSIDE} outside its interval: {reason}passed the threshold, which favours those "
             "that noise made larger. Believe the interval."
         )
-    return " ".join([*words, STRONGEST])
+    return " ".join([*words, _TOO_STRONG])
 
 
 def variance_remark(covariance: Matrix) -> list[tuple[str, str]]:

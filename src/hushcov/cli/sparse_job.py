@@ -20,12 +20,12 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.base import Preview
 from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.complete import complete_words
 from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
 from hushcov.planning import Caution, Comparison, Forecast, fit_memory, forecast
 from hushcov.postprocess import Matrix
 from hushcov.records import FileRecords, Records, check_feature_scale
+from hushcov.release import Release
 
 _SHOWN_PAIRS = 10
 
@@ -169,14 +169,14 @@ class SparseJob:
 
     def summary(self) -> list[tuple[str, str]]:
         """Pairs and noise."""
-        d, found = self.inputs.n_features, found_pairs(self.estimator, 0).number
+        d, found = self.inputs.n_features, found_pairs(self.release, 0)
         selected = self.release.selected
-        dropped = 0 if selected is None else selected.shape[1] - found
+        dropped = 0 if selected is None else selected.shape[1] - found.number
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
         counted = "records" if self.estimator.assume_centered else "pairs of records"
-        complete = complete_words(self.release.parameters.get("complete_records"), counted)
+        complete = complete_words(self.release.making.complete, counted)
         lines = [] if complete is None else [("complete", complete)]
-        lines += [("pairs", f"{found:,} of {d * (d - 1) // 2:,} pairs are not zero{note}")]
+        lines += [("pairs", f"{found.number:,} of {d * (d - 1) // 2:,} pairs {found.words}{note}")]
         lines += variance_remark(self.covariance)
         if self.release.noise_sd is not None and (selected is None or selected.size):
             sd = float(self.release.noise_sd[0])
@@ -185,7 +185,7 @@ class SparseJob:
 
     def details(self, out: Console) -> None:
         """The largest correlations."""
-        pairs = found_pairs(self.estimator, _SHOWN_PAIRS).strongest
+        pairs = found_pairs(self.release, _SHOWN_PAIRS).strongest
         if pairs:
             names = getattr(self.estimator, "feature_names_in_", None)
             heading(out, "Largest correlations" + ", features counted from 0" * (names is None))
@@ -207,7 +207,7 @@ class SparseJob:
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
-        found, release = found_pairs(self.estimator, _SHOWN_PAIRS), self.release
+        found, release = found_pairs(self.release, _SHOWN_PAIRS), self.release
         sd = release.noise_sd
         return self.expected() | {
             "unit": release.unit,
@@ -217,5 +217,5 @@ class SparseJob:
             "noise_sd": None if sd is None else [float(value) for value in sd],
             "guarantee": release.guarantee.to_dict(),
             "parameters": dict(release.parameters),
-            "complete_records": release.parameters.get("complete_records"),
+            "complete_records": release.making.complete,
         }

@@ -16,10 +16,10 @@ from hushcov.cli.pairs import variance_remark
 from hushcov.cli.words import accuracy_verdict, privacy_promise, privacy_verdict
 from hushcov.estimators import MultiscaleCovariance
 from hushcov.exceptions import PrivacyConditionError, PrivacyWarning
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.multiscale import TheoremParameters, certify
 from hushcov.planning import Caution, large_delta
 from hushcov.records import Records
+from hushcov.release import Release
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 

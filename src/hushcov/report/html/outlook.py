@@ -9,7 +9,7 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import HushcovError
 from hushcov.mechanisms.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast, compare, forecast
-from hushcov.report.html.findings import Findings
+from hushcov.release.findings import Findings
 from hushcov.report.html.markup import (
     Markup,
     count,
@@ -19,7 +19,6 @@ from hushcov.report.html.markup import (
     table,
     tag,
 )
-from hushcov.report.html.parts import SCALES, spent_before
 from hushcov.report.html.plot import Axis, dots, frame, line, picture, text
 from hushcov.report.html.subject import Subject
 
@@ -67,7 +66,7 @@ def _planned(subject: Subject, findings: Findings) -> str | None:
 def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
     """The public inputs of the release, as a function of the multiple of its records."""
     guarantee = subject.release.guarantee
-    spent = spent_before(subject)
+    spent = subject.before
     here = ReleaseInputs(
         n_records=subject.n_records or 0,
         n_features=subject.n_features,
@@ -83,7 +82,7 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
     def automatic(n_records: int) -> ReleaseInputs:
         return estimator.public_inputs(n_records, here.n_features)
 
-    scaled = any(part.name == SCALES for part in spent)
+    scaled = subject.release.making.scales == "released"
     # The share for scales falls with the number of records, unless it was given.
     falls = scaled and automatic(here.n_records).spent == here.spent[:1]
 

@@ -6,19 +6,16 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
 from hushcov._version import __version__
-from hushcov.exceptions import ParameterError
-from hushcov.mechanisms import Release
-from hushcov.postprocess import Matrix
+from hushcov.release import Release
+from hushcov.release.findings import STRONGEST, Findings, find
 from hushcov.report.html.budget import budget_section
 from hushcov.report.html.entries import entries_section
-from hushcov.report.html.findings import STRONGEST, Findings, find
 from hushcov.report.html.graph import graph_section
 from hushcov.report.html.heat import heat_section
 from hushcov.report.html.markup import (
@@ -40,80 +37,24 @@ _PROGRAM = ("heat_data.js", "heat_drawing.js", "heat_moving.js", "graph.js")
 _MOST_PARAMETERS = 20_000  # characters
 
 
-def write_report(
-    path: str | Path,
-    release: Release,
-    *,
-    column_names: Sequence[str] | None = None,
-    covariance: Matrix | None = None,
-    intervals: tuple[Matrix, Matrix] | None = None,
-    known_mean: bool | None = None,
-    written: str | None = None,
-) -> Path:
+def write_report(path: str | Path, release: Release) -> Path:
     """Write the report of a release as one HTML file, and return its path.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file to write.
-    release : Release
-        What was released.
-    column_names : sequence of str, optional
-        Names of the features. Without them features are counted from 0.
-    covariance : ndarray or sparse array of shape (n_features, n_features), optional
-        The estimate made from the release, `covariance_` of an estimator. If left out, the released
-        values are shown, above the threshold that a screened release names.
-    intervals : pair of such arrays, optional
-        What `covariance_interval(0.95)` of the estimator returns. If left out, intervals are
-        computed from the release, as if all records were complete.
-    known_mean : bool, optional
-        Whether records were taken to have mean zero, instead of differences of pairs.
-    written : str, optional
-        When the release was written.
 
     Privacy
     -------
     Post-processing: everything on the page is computed from the release and from public inputs, and
     covered by the guarantee of the release.
     """
-    page = report_page(
-        release,
-        column_names=column_names,
-        covariance=covariance,
-        intervals=intervals,
-        known_mean=known_mean,
-        written=written,
-    )
-    Path(path).write_bytes(page.encode())
+    Path(path).write_bytes(report_page(release).encode())
     return Path(path)
 
 
-def report_page(
-    release: Release,
-    *,
-    column_names: Sequence[str] | None = None,
-    covariance: Matrix | None = None,
-    intervals: tuple[Matrix, Matrix] | None = None,
-    known_mean: bool | None = None,
-    written: str | None = None,
-) -> str:
-    """Return what `write_report` writes."""
-    d = release.n_features
-    if column_names is not None and len(column_names) != d:
-        raise ParameterError(
-            f"column_names must be as many as features, {d}, got {len(column_names)}: name each "
-            "feature, or none."
-        )
-    listed = map(str, range(d)) if column_names is None else map(str, column_names)
-    subject = Subject(
-        release,
-        page_names(list(listed)),
-        named=column_names is not None,
-        known_mean=known_mean,
-        written=written,
-    )
+def report_page(release: Release) -> str:
+    """Return what `write_report` writes: a function of the document alone."""
+    listed = release.column_names or map(str, range(release.n_features))
+    subject = Subject(release, page_names(list(listed)))
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        findings = find(subject, covariance, intervals)
+        findings = find(release)
         return _document(subject, findings, outlook(subject, findings))
 
 
@@ -253,7 +194,8 @@ def _parameters(subject: Subject) -> Markup:
 
 
 def _footer(subject: Subject) -> Markup:
-    when = "" if subject.written is None else f" The release was written {subject.written}."
+    made = subject.release.making.made
+    when = "" if made is None else f" The release was made on {printable(made)}."
     return tag(
         "footer",
         tag(
