@@ -211,7 +211,7 @@ def test_an_interrupted_fit_says_what_was_charged(run, ledger, unread):
     assert result.exit_code == 130
     (receipt,) = ledger.history("people")
     last = result.stderr.splitlines()[-1]
-    assert last == f"hushcov: interrupted. {charged(receipt)} Nothing was released."
+    assert last == f"hushcov: interrupted. {charged(receipt)} No estimate was released."
     assert names() == ["budget.db", "enough.npy"]
 
 
@@ -222,7 +222,7 @@ def test_bad_records_say_what_was_charged(run, ledger):
     result = run("fit", "bad.npy", *PUBLIC, *LEDGER)
     assert result.exit_code == 3
     (receipt,) = ledger.history("people")
-    assert result.stderr.endswith(f"{charged(receipt)} Nothing was released.\n")
+    assert result.stderr.endswith(f"{charged(receipt)} No estimate was released.\n")
     assert result.stderr.count("\n") == 1
 
 

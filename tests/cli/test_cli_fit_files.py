@@ -117,7 +117,7 @@ def test_hardly_any_complete_record(run):
     result = run("fit", "x.npy", *PUBLIC, *charged)
     assert result.exit_code == 3
     assert "too few to release anything useful" in words(result.stderr)
-    assert "Dataset 'people' was charged epsilon 2 and delta 1e-06" in words(result.stderr)
+    assert "epsilon 2 and delta 1e-06 were charged to dataset 'people'" in words(result.stderr)
     assert not Path("x-release").exists()
 
 

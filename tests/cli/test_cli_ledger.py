@@ -39,7 +39,7 @@ def test_init_promises_a_budget(run, ledger):
     text = _words(run("ledger", "init", "budget.db", *BUDGET))  # the same again is no new promise
     assert "promised epsilon 1, delta 1e-6, on 20" in text
     assert "spent nothing" in text
-    assert "left a Gaussian release of epsilon 1 at delta 1e-6, or one of epsilon 1" in text
+    assert "left a release of epsilon 1 at delta 1e-6, or one of epsilon 1" in text
     assert len(ledger.statement("people").promises) == 1
 
 

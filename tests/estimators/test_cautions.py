@@ -234,7 +234,7 @@ def test_what_fails_after_the_charge_says_what_was_charged(ledger, cls):
         receipt = ledger.history("people")[number]
         assert note == (
             f"Entry {receipt.id} of the ledger {ledger.path} stands: epsilon 0.5 and delta 1e-06 "
-            "were charged to dataset 'people' before any record was read. Nothing was released."
+            "were charged to dataset 'people' before any record was read. No estimate was released."
         )
         assert not hasattr(est, "receipt_")
 

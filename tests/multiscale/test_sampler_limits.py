@@ -211,6 +211,20 @@ def test_a_level_selects_with_noise_or_not_at_all(quota, scale):
         Level(1.0, 1, 0.5, 0.5, 10, quota, scale)
 
 
+@pytest.mark.parametrize("clip", [0.05, 0.25, math.inf])
+def test_gate_noise_is_clipped_where_the_schedule_says(clip):
+    """Gaussian inside, and what is beyond lies at the ends. False-alarm rate 1e-6."""
+    schedule = replace(SCHEDULES["selection around a full level"], gate_clip=clip)
+    noise = schedule.draw_gate_noise(np.random.default_rng(0), 100_000)
+    assert np.abs(noise).max() <= clip
+    if clip < math.inf:
+        beyond = math.erfc(clip / 0.1 / math.sqrt(2))
+        assert binomial_p_value(np.abs(noise) == clip, 1, beyond) > FALSE_ALARM
+    inside = math.erf(0.04 / 0.1 / math.sqrt(2))
+    assert binomial_p_value(np.abs(noise) < 0.04, 1, inside) > FALSE_ALARM
+    assert binomial_p_value(np.abs(noise) < 0.04, 1, 0.9 * inside) < FALSE_ALARM
+
+
 def test_a_schedule_knows_its_totals():
     schedule = SCHEDULES["unclipped gates"]
     assert schedule.n_entries == 10

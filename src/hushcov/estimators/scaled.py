@@ -163,9 +163,10 @@ class ScaledCovariance(PrivateCovariance):
         """That nearly all records miss a value, which is all that is released."""
         counted = "records" if self.assume_centered else "pairs of records"
         words = complete_words(count.to_dict(), counted)
+        spent = f" It spent at most epsilon {self.epsilon:g} and delta {self.delta:g}."
         return TooFewCompleteError(
-            f"{words}: too few to release anything useful. This count is a release by itself. "
-            "Use columns that have more values, or impute each value by a rule that uses its own "
+            f"{words}: too few to release anything useful. This count is a release by itself."
+            f"{spent if self.ledger is None else ''} Use columns that have more values, or impute each value by a rule that uses its own "
             "record alone."
         )
 
