@@ -166,8 +166,8 @@ class ScaledCovariance(PrivateCovariance):
         spent = f" It spent at most epsilon {self.epsilon:g} and delta {self.delta:g}."
         return TooFewCompleteError(
             f"{words}: too few to release anything useful. This count is a release by itself."
-            f"{spent if self.ledger is None else ''} Use columns that have more values, or impute each value by a rule that uses its own "
-            "record alone."
+            f"{spent if self.ledger is None else ''} Use columns that have more values, or impute "
+            "each value by a rule that uses its own record alone."
         )
 
     def _estimate(self, release: Release, n_averaged: int, threshold: float, **making: Any) -> Self:
