@@ -17,9 +17,9 @@ from rich.progress import Progress
 from hushcov.accounting import Gaussian
 from hushcov.cli import sources
 from hushcov.cli.progress import _RowsPerSecond, watched
-from hushcov.release.files import read_release
 from hushcov.records import ArrayRecords
 from hushcov.records.cluster import DaskRecords
+from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 PUBLIC = ("--epsilon", 2, "--delta", 1e-6, "--row-sparsity", 2)

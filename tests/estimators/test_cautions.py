@@ -27,9 +27,9 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
-from hushcov.release import Release
 from hushcov.planning import Caution, comparison, large_delta
 from hushcov.records import ArrayRecords, open_records
+from hushcov.release import Release
 from hushcov.simulate import wishart_moments
 
 PLANNED = {

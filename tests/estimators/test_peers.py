@@ -35,8 +35,8 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
     UncertifiedWarning,
 )
-from hushcov.release import Release
 from hushcov.metrics import operator_norm_error
+from hushcov.release import Release
 
 # Of the records of these tests; eigenvectors drawn under pure privacy are no better than none.
 LARGEST_ERROR = {"eigen_sampling": 1.5, "eigen_sampling, uniform": 1.5, "coinpress, one step": 1.5}

@@ -1,7 +1,7 @@
 """Seeded releases of every estimator, as digests: a change of the tree must not change a bit.
 
-    python -m tests.golden.releases            # compares with releases.json
-    python -m tests.golden.releases --write    # after a change that is meant to change them
+python -m tests.golden.releases            # compares with releases.json
+python -m tests.golden.releases --write    # after a change that is meant to change them
 """
 
 from __future__ import annotations

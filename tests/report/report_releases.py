@@ -9,8 +9,8 @@ import numpy as np
 
 import hushcov
 from hushcov.accounting import Gaussian, Guarantee
-from hushcov.release import Release
 from hushcov.planning import Forecast
+from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -8,6 +8,8 @@ import re
 
 import numpy as np
 import pytest
+from hushcov.report.html.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, find
+from hushcov.report.html.pairs import scan
 from report_releases import BUDGET, TRUTH, fitted, made, quick_forecast
 
 from hushcov.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
@@ -19,11 +21,9 @@ from hushcov.postprocess import released_correlations, symmetric_sparse
 from hushcov.report.html import findings as findings_module
 from hushcov.report.html import outlook as outlook_module
 from hushcov.report.html import report_page
-from hushcov.report.html.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, find
 from hushcov.report.html.layout import layout
 from hushcov.report.html.markup import number, page_names, short
 from hushcov.report.html.outlook import MULTIPLES, outlook
-from hushcov.report.html.pairs import scan
 from hushcov.report.html.parts import COMPLETE, EPSILON, SCALES, ZCDP, currency, privacy_parts
 from hushcov.report.html.plot import Axis
 from hushcov.report.html.promise import largest_power
