@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -206,7 +207,8 @@ def test_refusals_of_other_rows_quote_no_value(fitted, method):
 
 def test_releases_read_back_as_they_were(fitted, tmp_path):
     release = fitted.release_
-    folder = release.write(tmp_path / "release", column_names=[f"gene {i}" for i in range(D)])
+    named = replace(release, column_names=tuple(f"gene {i}" for i in range(D)))
+    folder = named.write(tmp_path / "release")
     again = Release.read(folder)
     assert again == release
     np.testing.assert_array_equal(again.covariance(), release.covariance())

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rich.table import Table
 
 from hushcov.cli.output import counted, number, plain_table, short_name
-from hushcov.postprocess import Matrix, is_noise
+from hushcov.postprocess import is_noise
 from hushcov.release import Release
 from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, Findings, find
 
@@ -31,18 +31,12 @@ class Pair:
     covariance: float
     correlation: float | None
     interval: tuple[float, float] | None  # for the covariance; None without a single noise level
+    outside: bool = False  # whether the estimate lies outside its own interval
 
     @property
     def noise(self) -> bool:
         """Whether noise drowns the correlation."""
         return self.correlation is None or bool(is_noise(np.array(self.correlation)))
-
-    @property
-    def outside(self) -> bool:
-        """Whether the estimate lies outside its own interval."""
-        return self.interval is not None and not (
-            self.interval[0] <= self.covariance <= self.interval[1]
-        )
 
     def to_dict(self) -> dict[str, object]:
         """Return the pair as plain, JSON-ready data."""
@@ -58,21 +52,31 @@ class Pair:
 
 @dataclass(frozen=True)
 class Found:
-    """What a release shows as related: how many pairs, by which rule, and the strongest."""
+    """What a release shows as related: how many pairs, by which rule, and the strongest.
+
+    `negative` counts the variances that noise made negative.
+    """
 
     number: int
     rule: str
     strongest: tuple[Pair, ...]
+    n_features: int
+    negative: int = 0
 
-    @property
-    def words(self) -> str:
-        """What it means to be found here."""
-        return {
+    def lines(self, note: str = "") -> list[tuple[str, str]]:
+        """How many pairs were found and what that means, and how many variances are noise."""
+        meaning = {
             KEPT: "were released and pass the threshold",
             SELECTED: "were selected and released",
             BEYOND: "stand out from the noise; all were released",
             STRONGEST: "are shown; all were released, and which are noise cannot be said",
         }[self.rule]
+        d = self.n_features
+        found = ("pairs", f"{self.number:,} of {d * (d - 1) // 2:,} pairs {meaning}{note}")
+        if not self.negative:
+            return [found]
+        words = f"{self.negative:,} of {counted(d, 'variance')} came out negative: noise"
+        return [found, ("variances", words)]
 
 
 def found_pairs(release: Release, at_most: int) -> Found:
@@ -80,22 +84,29 @@ def found_pairs(release: Release, at_most: int) -> Found:
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         findings = find(release)
         first = findings.found.at(slice(0, at_most))
-        pairs = [
-            _pair(findings, place, float(value))
-            for place, value in enumerate(findings.correlations(first))
-        ]
-    return Found(findings.n_found, findings.rule, tuple(pairs))
+        correlations, outside = findings.correlations(first), findings.outside
+        pairs = tuple(
+            Pair(
+                features=features,
+                covariance=float(findings.matrix[features]),
+                correlation=float(value) if np.isfinite(value) else None,
+                interval=_interval(findings, place, features),
+                outside=bool(outside[place : place + 1].any()),
+            )
+            for place, (features, value) in enumerate(zip(first.places, correlations, strict=True))
+        )
+        negative = int(np.count_nonzero(findings.matrix.diagonal() < 0))
+    return Found(findings.n_found, findings.rule, pairs, release.n_features, negative)
 
 
-def _pair(findings: Findings, place: int, correlation: float) -> Pair:
-    i, j = findings.found.places[place]
-    unit, scale, ends = findings.unit, findings.scale, findings.intervals
-    interval = None
-    if ends is not None and place < ends.shape[1] and np.isfinite(ends[:, place]).all():
-        low, high = (float(end * (scale[i] * scale[j])) for end in ends[:, place])
-        interval = (low, high)
-    covariance = float(findings.found.values[place] * (unit[i] * unit[j]))
-    return Pair((i, j), covariance, correlation if np.isfinite(correlation) else None, interval)
+def _interval(
+    findings: Findings, place: int, features: tuple[int, int]
+) -> tuple[float, float] | None:
+    """The interval of a pair in the unit of the data, if it has one."""
+    if findings.intervals is None or place >= findings.intervals.shape[1]:
+        return None
+    low, high = findings.intervals[:, place] * np.prod(findings.scale[list(features)])
+    return (float(low), float(high)) if np.isfinite([low, high]).all() else None
 
 
 def pair_table(
@@ -153,12 +164,3 @@ def pair_remarks(pairs: Sequence[Pair], *, projected: bool = False) -> str:
             "that noise made larger. Believe the interval."
         )
     return " ".join([*words, _TOO_STRONG])
-
-
-def variance_remark(covariance: Matrix) -> list[tuple[str, str]]:
-    """That some variances are noise, if there are such."""
-    negative = int(np.count_nonzero(covariance.diagonal() < 0))
-    if not negative:
-        return []
-    words = f"{negative:,} of {counted(covariance.shape[0], 'variance')} came out negative: noise"
-    return [("variances", words)]

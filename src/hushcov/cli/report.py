@@ -56,7 +56,7 @@ def command(folder: Path, output: Path | None, as_json: bool) -> None:
         paragraph(out, f"WARNING: {clean(warning)}", style="bold red")
     n_bytes = path.stat().st_size
     size = memory(n_bytes) if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
-    shown = f"{counted(stored.release.n_features, 'feature')}, by {clean(stored.release.mechanism)}"
+    shown = f"{counted(stored.release.n_features, 'feature')}, by {clean(stored.release.name)}"
     facts(out, (("release", shown), ("written", f"{clean(str(path))} ({size}): open it")))
 
 

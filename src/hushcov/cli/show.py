@@ -18,7 +18,7 @@ from hushcov.cli.output import (
     paragraph,
     show,
 )
-from hushcov.cli.pairs import Found, found_pairs, pair_remarks, pair_table, variance_remark
+from hushcov.cli.pairs import Found, found_pairs, pair_remarks, pair_table
 from hushcov.cli.words import privacy_promise
 from hushcov.mechanisms.complete import complete_words
 from hushcov.release import Release
@@ -75,7 +75,7 @@ def command(folder: Path, verify: Path | None, as_json: bool) -> None:
         names = stored.release.column_names
         heading(out, "Largest correlations" + ", features counted from 0" * (names is None))
         show(out, pair_table(pairs, names=names))
-        paragraph(out, pair_remarks(pairs))
+        paragraph(out, pair_remarks(pairs, projected=stored.release.making.projected))
 
 
 def signature(stored: StoredRelease) -> str:
@@ -116,11 +116,11 @@ def _promises(release: Release) -> list[tuple[str, str]]:
 def _content(release: Release, found: Found) -> list[tuple[str, str]]:
     d = release.n_features
     rows = [
-        ("mechanism", clean(release.mechanism)),
+        ("mechanism", clean(release.name)),
+        ("records", release.making.words or "the release does not say how many"),
         ("public inputs", _public(release)),
         ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} matrix of integers and a unit"),
-        ("pairs", f"{found.number:,} of {d * (d - 1) // 2:,} pairs {found.words}"),
-        *variance_remark(release.integers),
+        *found.lines(),
     ]
     complete = complete_words(release.making.complete, "records (or pairs of records)")
     if complete is not None:
@@ -162,6 +162,7 @@ def _as_json(folder: Path, stored: StoredRelease, found: Found) -> dict[str, obj
         "undamaged": True,
         "signature": signature(stored),
         **stored.description,
+        "name": stored.release.name,
         "released_pairs": _released_pairs(stored.release),
         "found_pairs": found.number,
         "largest_pairs": [pair.to_dict() for pair in found.strongest],

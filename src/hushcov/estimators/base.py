@@ -129,7 +129,7 @@ class PrivateCovariance(EmpiricalCovariance):
         """Fit without what an earlier fit left, and bring that back if this one is refused."""
         earlier = dict(vars(self))
         for name in earlier:
-            if name.endswith("_"):
+            if name.endswith("_") or name == "_n_rows":
                 delattr(self, name)
         self.warnings_: tuple[str, ...] = ()
         try:
@@ -156,7 +156,7 @@ class PrivateCovariance(EmpiricalCovariance):
             n_rows=getattr(self, "_n_rows", 2 * n_averaged if paired else n_averaged),
             n_averaged=n_averaged,
             paired=paired,
-            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
             **making,
         )
         self.release_ = replace(

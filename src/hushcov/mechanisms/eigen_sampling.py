@@ -283,7 +283,10 @@ def release_eigen_sampling(
         guarantee=guarantee,
         parameters=parameters.to_dict(),
         feature_scale=grid.feature_scale,
-        making=Making(parts=named_parts(guarantee.events, ("eigenvalues and directions",))),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, ("eigenvalues and directions",)),
+        ),
     )
 
 

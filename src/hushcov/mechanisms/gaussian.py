@@ -127,7 +127,7 @@ class GaussianParameters:
     def part_names(self) -> tuple[str, ...]:
         """What each event of its own released, in words."""
         d = self.inputs.n_features
-        return (f"values of all {d * (d - 1) // 2:,} pairs and {d:,} variances",)
+        return (f"values of all pairs ({d * (d - 1) // 2:,}) and variances ({d:,})",)
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
@@ -402,7 +402,10 @@ def _noisy(
         parameters=parameters.to_dict(),
         feature_scale=feature_scale,
         noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
-        making=Making(parts=named_parts(guarantee.events, parameters.part_names)),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

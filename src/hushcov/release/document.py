@@ -27,9 +27,13 @@ class Part:
     events: tuple[Event, ...]
 
 
+#: What a part is called where nobody named it.
+UNNAMED = "a part released before"
+
+
 def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ...]:
     """One part for each event, the last ones by these names."""
-    earlier = ["a part released before"] * (len(events) - len(names))
+    earlier = [UNNAMED] * (len(events) - len(names))
     listed = zip([*earlier, *names], events, strict=True)
     return tuple(Part(name, (event,)) for name, event in listed)
 
@@ -41,9 +45,10 @@ class Making:
     Parameters
     ----------
     n_rows : int, optional
-        Rows of the table; None where nobody said, as of a mechanism run by itself.
+        Rows of the table; rows that took part where only sums of them were at hand; None where
+        nobody said, as of a mechanism run by itself.
     n_averaged : int, optional
-        What was averaged: rows, or differences of two.
+        What was averaged: rows, or differences of two. It counts incomplete ones.
     paired : bool, optional
         Whether differences of two rows were averaged instead of the rows.
     complete : mapping, optional
@@ -57,7 +62,7 @@ class Making:
     parts : tuple of Part
         The private steps in the order in which they were charged.
     made : str, optional
-        When the release was made, in UTC. It does not count for equality.
+        When the release was made, like 2026-01-31T12:00:00+00:00. It does not count for equality.
     """
 
     n_rows: int | None = None
@@ -72,8 +77,17 @@ class Making:
 
     @property
     def n_complete(self) -> int | None:
-        """What was averaged of the complete records, about where some miss a value."""
+        """How many complete ones were averaged; the released number where some miss a value."""
         return self.n_averaged if self.complete is None else self.complete["released"]
+
+    @property
+    def words(self) -> str | None:
+        """How many rows there were and what was averaged, in words; None where nobody said."""
+        n = self.n_averaged
+        if n is None or self.n_rows is None:
+            return None if n is None else f"{n:,} averaged, or differences of two"
+        pairs = f", averaged as {n:,} difference{'' if n == 1 else 's'} of two"
+        return f"{self.n_rows:,}{pairs if self.paired else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +99,7 @@ class Release:
     off-diagonal and of diagonal entries, in the unit of the data over the features' scales.
     `selected` has the rows and columns of the pairs that were released, None for all of them.
     `warnings` has what people were told before it was made, from public inputs alone.
+    `column_names` are those of the features, `making` says how the release came about.
     With `selected`, `integers` may be a sparse array (`scipy.sparse.csr_array`) whose stored
     entries are the selected pairs and the diagonal; the other matrices are sparse then, too.
     """
@@ -100,6 +115,12 @@ class Release:
     warnings: tuple[str, ...] = ()
     column_names: tuple[str, ...] | None = None
     making: Making = Making()
+
+    @property
+    def name(self) -> str:
+        """The mechanism as `plan` and `fit` name it, which tell thresholded values from others."""
+        after = self.selected is None and self.making.threshold > 0
+        return self.mechanism + "-threshold" * after
 
     @property
     def n_features(self) -> int:

@@ -114,7 +114,7 @@ def ratio(values: FloatArray, by: FloatArray) -> FloatArray:
 
 def estimate(release: Release) -> Matrix:
     """The covariance made of a release: thresholded and projected as its document says."""
-    covariance = hard_threshold(in_scales(release), release.making.threshold)
+    covariance = _kept(release)
     if release.making.projected:
         covariance = project_psd(covariance)
     if release.feature_scale is not None:
@@ -124,7 +124,13 @@ def estimate(release: Release) -> Matrix:
     return covariance
 
 
-def in_scales(release: Release) -> Matrix:
+def _kept(release: Release) -> Matrix:
+    """The released matrix in units of the scales, without the pairs below the threshold."""
+    matrix, threshold = _in_scales(release), release.making.threshold
+    return hard_threshold(matrix, threshold) if threshold > 0 or is_sparse(matrix) else matrix
+
+
+def _in_scales(release: Release) -> Matrix:
     """The released matrix in units of the features' scales; zeros for constant features.
 
     In these units noise is the same for all features, so thresholds, projections and intervals
@@ -153,7 +159,7 @@ def noise_deviation(release: Release) -> Matrix:
 
 def intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
     """Ends of an interval for every entry that was released and kept; NaN, or not stored, else."""
-    kept = hard_threshold(in_scales(release), release.making.threshold)
+    kept = _kept(release)
     rows, columns, pairs = upper_pairs(kept)
     threshold = release.making.threshold
     pair_ends, ends = _ends(release, (rows, columns, pairs), kept.diagonal(), threshold, level)

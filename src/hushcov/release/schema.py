@@ -22,9 +22,13 @@ _FIELDS = (
     *("n_features", "guarantee", "parameters", "feature_scale", "noise_sd", "selected"),
     *("warnings", "column_names", "making", "files"),
 )
-_MAKING = (*("n_rows", "paired", "complete", "scales", "threshold", "projected", "parts", "made"),)
+_MAKING = (
+    *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected", "parts"),
+    "made",
+)
 _COMPLETE = ("released", "of", "noise_sd")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
+_LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
 
 IntArray = npt.NDArray[np.int64]
 
@@ -122,7 +126,29 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
     )
     if not is_sparse(matrix) and matrix[~release.released].any():
         _wrong("selected", "all pairs that have a value in integers.npy")
+    _check_possible(release)
     return release
+
+
+def _check_possible(release: Release) -> None:
+    """Check that the release can have come about as it says."""
+    making = release.making
+    if making.scales is not None and release.feature_scale is None:
+        _wrong("scales", "null where there are no scales")
+    if making.projected and is_sparse(release.integers):
+        _wrong("projected", "false for a sparse matrix")
+    if making.projected or making.threshold > 0:
+        largest = max(abs(int(release.integers.max())), abs(int(release.integers.min())))
+        if release.unit * largest > _LARGEST_PROCESSED:
+            _wrong("unit", "such that no entry is beyond 1e300")
+    n, n_rows, count = making.n_averaged, making.n_rows, making.complete
+    if n_rows is not None and n != (n_rows // 2 if making.paired else n_rows):
+        _wrong("n_averaged", "the number of rows, or of pairs of them")
+    if count is not None and not count["released"] <= count["of"] == n:
+        _wrong("complete", "at most as many as were averaged")
+    before = (making.scales == "released") + (count is not None)
+    if 0 < len(making.parts) < before:
+        _wrong("parts", "a list that has the scales and the number of complete records")
 
 
 def check_written(description: Mapping[str, Any]) -> None:
@@ -130,12 +156,17 @@ def check_written(description: Mapping[str, Any]) -> None:
     for name in ("hushcov", "numpy", "python"):
         if not isinstance(description[name], str) or not description[name]:
             _wrong(name, "a version")
+    _check_time("written", description["written"])
+
+
+def _check_time(name: str, value: object) -> None:
+    """Check for the one way in which times are written."""
     try:
-        offset = datetime.fromisoformat(description["written"]).utcoffset()
+        time = datetime.fromisoformat(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        offset = None
-    if offset != timedelta(0):
-        _wrong("written", "a time in UTC, like 2026-01-31T12:00:00+00:00")
+        time = None
+    if time is None or time.utcoffset() != timedelta(0) or time.isoformat() != value:
+        _wrong(name, "a time in UTC, like 2026-01-31T12:00:00+00:00")
 
 
 def check_files(files: object, required: str) -> None:
@@ -174,16 +205,19 @@ def _column_names(names: object, n_features: int) -> tuple[str, ...] | None:
 def _making(fields: object, guarantee: Guarantee) -> Making:
     if not isinstance(fields, dict):
         _wrong("making", "an object with named fields")
-    _check_names("making", fields, _MAKING)
-    kinds = {"n_rows": int, "n_averaged": int, "paired": bool, "made": str}
-    for name, allowed in kinds.items():
-        if fields[name] is not None and type(fields[name]) is not allowed:
-            _wrong(name, "null, or what this version writes")
+    _check_names("making of release.json", fields, _MAKING)
     for name in ("n_rows", "n_averaged"):
-        if fields[name] is not None and not 0 < fields[name] <= _MOST_RECORDS:
-            _wrong(name, "a number of records")
-    if fields["scales"] not in (None, "given", "released") or type(fields["projected"]) is not bool:
-        _wrong("making", "what this version writes")
+        n = fields[name]
+        if n is not None and not (type(n) is int and 0 < n <= _MOST_RECORDS):
+            _wrong(name, "null or a number of records")
+    if fields["paired"] is not None and type(fields["paired"]) is not bool:
+        _wrong("paired", "null, true or false")
+    if type(fields["projected"]) is not bool:
+        _wrong("projected", "true or false")
+    if fields["scales"] not in (None, "given", "released"):
+        _wrong("scales", 'null, "given" or "released"')
+    if fields["made"] is not None:
+        _check_time("made", fields["made"])
     (threshold,) = _numbers("threshold", [fields["threshold"]], 1)
     known = {"parts": _parts(fields["parts"], guarantee), "complete": _complete(fields["complete"])}
     return Making(**fields | known | {"threshold": threshold})
@@ -194,7 +228,7 @@ def _complete(count: object) -> dict[str, int] | None:
         return None
     if not isinstance(count, dict) or not all(type(each) is int for each in count.values()):
         _wrong("complete", "null or three whole numbers")
-    _check_names("complete", count, _COMPLETE)
+    _check_names("complete of release.json", count, _COMPLETE)
     if not all(0 <= each <= _MOST_RECORDS for each in count.values()):
         _wrong("complete", "null or three whole numbers")
     return count
@@ -205,9 +239,9 @@ def _parts(listed: object, guarantee: Guarantee) -> tuple[Part, ...]:
         _wrong("parts", "a list of objects")
     parts, start = [], 0
     for each in listed:
-        _check_names("parts", each, ("name", "events"))
+        _check_names("parts of release.json", each, ("name", "events"))
         name, number = each["name"], each["events"]
-        if not isinstance(name, str) or type(number) is not int or number < 0:
+        if not isinstance(name, str) or not name or type(number) is not int or number < 1:
             _wrong("parts", "names with numbers of events")
         parts.append(Part(name, guarantee.events[start : start + number]))
         start += number

@@ -67,7 +67,10 @@ def release_coinpress(
         guarantee=guarantee,
         parameters=parameters.to_dict(),
         feature_scale=np.array(feature_scale, dtype=np.float64),
-        making=Making(parts=named_parts(guarantee.events, parameters.part_names)),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

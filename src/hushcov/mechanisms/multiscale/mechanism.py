@@ -158,7 +158,10 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
         unit=unit,
         guarantee=guarantee,
         parameters=parameters.to_dict(),
-        making=Making(parts=named_parts(guarantee.events, _part_names(guarantee.events))),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, _part_names(guarantee.events)),
+        ),
     )
 
 

@@ -64,7 +64,10 @@ def release_row_top_k(
         feature_scale=grid.feature_scale,
         noise_sd=(deviation, deviation),
         selected=np.stack([rows, columns]),
-        making=Making(parts=named_parts(guarantee.events, parameters.part_names)),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

@@ -166,7 +166,10 @@ def release_printed(
         feature_scale=grid.feature_scale,
         noise_sd=parameters.noise_sd,
         selected=np.stack([rows, columns]),
-        making=Making(parts=named_parts(guarantee.events, ())),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, ()),
+        ),
     )
 
 

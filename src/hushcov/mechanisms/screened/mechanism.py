@@ -231,7 +231,10 @@ def _assemble(
         feature_scale=products.grid.feature_scale,
         noise_sd=(sigma * DIAGONAL_WEIGHT * value, sigma * PAIR_WEIGHT * value),
         selected=np.stack([products.rows, products.columns]),
-        making=Making(parts=named_parts(guarantee.events, parameters.part_names)),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

@@ -94,11 +94,13 @@ class ScreenedParameters:
         """What each event of its own released, in words."""
         total = len(self.levels)
         levels = [
-            "which pairs matter" + f", level {place} of {total}" * (total > 1) + f": {level.size:,}"
+            f"which pairs matter{f', level {place} of {total}' if total > 1 else ''}: "
+            f"{level.size:,} of them"
             for place, level in enumerate(self.levels, 1)
         ]
         norms = [] if self.norm_mu is None else ["bound on the norms of records"]
-        values = f"values of {self.n_pairs:,} pairs and {self.inputs.n_features:,} variances"
+        d = self.inputs.n_features
+        values = f"values of the selected pairs ({self.n_pairs:,}) and of all variances ({d:,})"
         return (*levels, *norms, values)
 
     @property

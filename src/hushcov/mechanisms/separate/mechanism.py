@@ -88,7 +88,10 @@ def release_separate(
         guarantee=guarantee,
         parameters=parameters.to_dict() | _released(parameters, choice, noise, noisy_counts),
         feature_scale=grid.feature_scale,
-        making=Making(parts=named_parts(guarantee.events, parameters.part_names)),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

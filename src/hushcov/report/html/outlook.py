@@ -9,7 +9,6 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import HushcovError
 from hushcov.mechanisms.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast, compare, forecast
-from hushcov.release.findings import Findings
 from hushcov.report.html.markup import (
     Markup,
     count,
@@ -37,14 +36,14 @@ class Outlook:
     rows: tuple[tuple[int, Forecast], ...]
 
 
-def outlook(subject: Subject, findings: Findings) -> Outlook | None:
+def outlook(subject: Subject) -> Outlook | None:
     """What the planner says; None where it has nothing to say of these inputs."""
     if subject.theorem:
         return None
     try:
         inputs = _inputs(subject)
-        mechanism = _planned(subject, findings)
-        if mechanism is None:
+        mechanism = subject.release.name
+        if mechanism not in MECHANISMS:
             mechanism = compare(inputs(1.0), refine=False).best.mechanism
         here = forecast(inputs(1.0), mechanism)
         rough = mechanism == "multiscale"  # its search takes seconds
@@ -53,14 +52,6 @@ def outlook(subject: Subject, findings: Findings) -> Outlook | None:
     except HushcovError:
         return None
     return Outlook(mechanism, here, rows)
-
-
-def _planned(subject: Subject, findings: Findings) -> str | None:
-    """The planner's name for what ran, if it has one."""
-    name = subject.release.mechanism
-    if name == "gaussian" and findings.thresholded:
-        name = "gaussian-threshold"
-    return name if name in MECHANISMS else None
 
 
 def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:

@@ -55,7 +55,7 @@ def report_page(release: Release) -> str:
     subject = Subject(release, page_names(list(listed)))
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         findings = find(release)
-        return _document(subject, findings, outlook(subject, findings))
+        return _document(subject, findings, outlook(subject))
 
 
 def _document(subject: Subject, findings: Findings, found: Outlook | None) -> str:
@@ -127,7 +127,8 @@ def _summary(subject: Subject, findings: Findings, found: Outlook | None) -> Mar
     """What most readers want to know."""
     guarantee = subject.release.guarantee
     rows = [
-        ("Mechanism", _mechanism(subject)),
+        ("Mechanism", short(printable(subject.release.name), 40)),
+        ("Records", subject.release.making.words or "the release does not say how many"),
         (
             "Promise" if guarantee.private else "Would promise",
             f"({number(guarantee.epsilon, 4)}, {number(guarantee.delta, 3)})-differential privacy "
@@ -150,7 +151,7 @@ def _summary(subject: Subject, findings: Findings, found: Outlook | None) -> Mar
                 f"alone has {number(1 / math.sqrt(n), 2)}",
             )
         )
-    if found is not None and found.mechanism.startswith(subject.release.mechanism):
+    if found is not None and found.mechanism == subject.release.name:
         rows.append(
             (
                 "Expected error",
@@ -165,16 +166,6 @@ def _found(subject: Subject, findings: Findings) -> str:
     if findings.rule == STRONGEST:
         return f"values of all {subject.candidates:,} pairs of features; none is set to zero"
     return f"{findings.n_found:,} of {subject.candidates:,} pairs of features"
-
-
-def _mechanism(subject: Subject) -> str:
-    name = short(printable(subject.release.mechanism), 40)
-    n = subject.n_records
-    if n is None:
-        return name
-    if subject.known_mean is False:
-        return f"{name}, from {n:,} differences of two records"
-    return f"{name}, from {n:,} records{'' if subject.known_mean else ' or differences of two'}"
 
 
 def _parameters(subject: Subject) -> Markup:
@@ -195,7 +186,8 @@ def _parameters(subject: Subject) -> Markup:
 
 def _footer(subject: Subject) -> Markup:
     made = subject.release.making.made
-    when = "" if made is None else f" The release was made on {printable(made)}."
+    time = "" if made is None else printable(made[:19].replace("T", " "))
+    when = f" The release was made on {time} UTC." if time else ""
     return tag(
         "footer",
         tag(

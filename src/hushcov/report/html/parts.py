@@ -16,14 +16,17 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import HushcovError
 from hushcov.release import Part, Release, named_parts
+from hushcov.report.html.markup import printable, short
 
 #: What shares are shares of.
 ZCDP, EPSILON = "zcdp", "epsilon"
+_LONGEST_NAME = 120
 
 
 def privacy_parts(release: Release) -> tuple[Part, ...]:
-    """Everything the guarantee charges, in the order in which it happened."""
-    return release.making.parts or named_parts(release.guarantee.events, ())
+    """Everything the guarantee charges, in the order in which it happened; names as shown."""
+    parts = release.making.parts or named_parts(release.guarantee.events, ())
+    return tuple(Part(short(printable(part.name), _LONGEST_NAME), part.events) for part in parts)
 
 
 def cost(part: Part, currency: str) -> float:

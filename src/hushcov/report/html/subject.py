@@ -63,7 +63,7 @@ class Subject:
     @property
     def n_records(self) -> int | None:
         """Records that were averaged, or pairs of them."""
-        return self.release.making.n_averaged or self.integer("n_records")
+        return self.release.making.n_averaged
 
     @property
     def before(self) -> tuple[Part, ...]:
