@@ -16,8 +16,9 @@ import pytest
 
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.accounting.ledger import Ledger, store
-from hushcov.mechanisms import Release, release_files
 from hushcov.records import IntegerGrid, RecordMap, Statistics
+from hushcov.release import Release
+from hushcov.release import files as release_files
 
 BOUND = Gaussian(0.1)
 pytestmark = pytest.mark.skipif(

@@ -16,9 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-NOT_MECHANISMS = {
-    *("__init__", "inputs", "release", "release_files", "release_schema", "release_signature"),
-}
+NOT_MECHANISMS = {"__init__", "inputs"}
 
 HEADING = re.compile(r"^## Step (\d+): \S.*$")
 COMMENT = re.compile(r"^# proof: step (\d+)$")
@@ -143,7 +141,7 @@ def tree(tmp_path):
         "src/hushcov/accounting/__init__.py": "",
         "src/hushcov/accounting/basic.py": "x = 1  # proof: step 1\n",
         "src/hushcov/mechanisms/__init__.py": "",
-        "src/hushcov/mechanisms/release.py": "x = 1\n",
+        "src/hushcov/mechanisms/inputs.py": "x = 1\n",
         "src/hushcov/mechanisms/example/__init__.py": "",
         "src/hushcov/mechanisms/example/inner/deep.py": CODE,
         "src/hushcov/mechanisms/flat.py": CODE,

@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from hushcov.accounting import (
     Approximate,
@@ -33,8 +35,9 @@ from hushcov.exceptions import (
     ParameterError,
     ReleaseError,
 )
-from hushcov.mechanisms import Release, release_files
-from hushcov.mechanisms.release_files import read_release
+from hushcov.release import Making, Part, Release
+from hushcov.release import files as release_files
+from hushcov.release.files import read_release
 
 EVENTS = (
     Gaussian(0.1 + 0.2),
@@ -45,6 +48,17 @@ EVENTS = (
     Pure(5e-324),
     Approximate(0.5, 1e-9),
     TotalVariation(1e-12),
+)
+PARTS = (Part("scales", EVENTS[:1]), Part("a count", EVENTS[1:2]), Part("values", EVENTS[2:]))
+MAKING = Making(
+    n_rows=10**17 + 1,
+    n_averaged=10**17 // 2,
+    paired=True,
+    complete={"released": 7, "of": 10**17 // 2, "noise_sd": 3},
+    scales="released",
+    threshold=1 / 3,
+    parts=PARTS,
+    made="2026-01-31T12:00:00+00:00",
 )
 HERE = Path(__file__).parent
 FILES = ("integers.npy", "release.json", "release.sha256", "covariance.npy")
@@ -79,6 +93,8 @@ def release_of(d=3, *, full=True, value=5, private=True) -> Release:
         feature_scale=np.linspace(0, 1e-300, d) if full else None,
         noise_sd=(0.1, 1 / 3) if full else None,
         selected=selected,
+        column_names=tuple(map(str, range(d))) if full and d == 40 else None,
+        making=MAKING if full else Making(),
     )
 
 
@@ -151,11 +167,12 @@ def test_what_is_beside_the_release(folder, tmp_path):
     assert stored.written.endswith("+00:00")
     assert set(stored.versions) == {"hushcov", "numpy", "python"}
     assert stored.files == ("covariance.npy", "integers.npy")
-    assert (stored.column_names, stored.unlisted) == (None, ())
+    assert (stored.release.column_names, stored.unlisted) == (None, ())
     (folder / "notes.txt").write_text("mine")
     assert read_release(folder).unlisted == ("notes.txt",)
-    named = release_of().write(tmp_path / "named", column_names=["a", "b", "é\x1b"])
-    assert read_release(named).column_names == ("a", "b", "é\x1b")
+    names = ("a", "b", "é\x1b")
+    named = replace(release_of(), column_names=names).write(tmp_path / "named")
+    assert Release.read(named).column_names == names
 
 
 def test_other_releases_differ():
@@ -306,6 +323,15 @@ def test_a_full_disk_leaves_nothing_and_is_said(tmp_path, monkeypatch, call):
         {"integers": np.zeros((2, 2))},
         {"noise_sd": (1.0, float("inf"))},
         {"feature_scale": np.ones(3)},
+        {"column_names": ("a",)},
+        {"column_names": ["a", "b"]},
+        {"making": Making(n_rows=np.int64(4), n_averaged=4)},
+        {"making": Making(threshold=float("nan"))},
+        {"making": Making(made="yesterday")},
+        {"making": Making(parts=(Part("values", EVENTS[:1]),))},
+        {"making": Making(parts=(Part("values", EVENTS[::-1]),))},
+        {"making": Making(complete={"released": 1})},
+        {"making": Making(scales="released")},
     ],
 )
 def test_what_would_not_read_back_is_not_written(tmp_path, parts):
@@ -318,8 +344,6 @@ def test_what_would_not_read_back_is_not_written(tmp_path, parts):
     }
     with pytest.raises(ReleaseError):
         Release(**known | parts).write(tmp_path / "out")
-    with pytest.raises(ReleaseError):
-        Release(**known).write(tmp_path / "out", column_names=["a"])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -385,6 +409,7 @@ def test_what_is_not_a_file_is_refused_without_waiting(folder, name):
             "noise_sd",
             "selected",
             "column_names",
+            "making",
             "files",
         ),
     ],
@@ -420,7 +445,7 @@ def test_fields_that_are_missing_or_of_another_kind(folder, field):
         ({"unit": 0}, "unit of release.json must be above 0"),
         ({"private": False}, "private of release.json must be what the guarantee says"),
         ({"n_features": 4}, "n_features"),
-        ({"format": 2}, "must have format 1"),
+        ({"format": 1}, "must have format 2"),
         ({"written": "2026-01-31T12:00:00+02:00"}, "a time in UTC"),
         ({"written": "2026-01-31T12:00:00"}, "a time in UTC"),
         ({"feature_scale": [1, 2]}, "a list of 3"),
@@ -442,6 +467,81 @@ def test_fields_that_are_missing_or_of_another_kind(folder, field):
 def test_fields_that_cannot_be_right(folder, change, words):
     seal(folder, described(folder) | change)
     refused(folder, words)
+
+
+@pytest.mark.parametrize("field", list(MAKING.__dataclass_fields__))
+def test_how_it_was_made_is_all_there_and_of_its_kind(folder, field):
+    about = described(folder)
+    making = about["making"]
+    seal(folder, about | {"making": {name: making[name] for name in making if name != field}})
+    refused(folder, f"making of release.json lacks {field}")
+    odd = [True, 1.5, -1, 0, "x", "", [], [[]], {}, {"a": {}}, 10**400, "2026-01-01", [None] * 3]
+    for value in odd:
+        if field in ("paired", "projected") and value is True:
+            continue
+        if (field == "threshold" and value in (1.5, 0)) or (field == "parts" and value == []):
+            continue
+        seal(folder, about | {"making": making | {field: value}})
+        refused(folder, "release.json")
+    seal(folder, about | {"making": making | {"more": 1}})
+    refused(folder, "has fields other than")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_rows": 10**17 + 2}, "n_averaged of release.json must be the number of rows"),
+        ({"paired": False}, "n_averaged of release.json must be the number of rows"),
+        ({"n_averaged": None}, "n_averaged of release.json must be the number of rows"),
+        ({"n_rows": None, "n_averaged": None}, "at most as many as were averaged"),
+        ({"complete": {"released": 1, "of": 1, "noise_sd": 1}}, "as many as were averaged"),
+        ({"complete": {"released": 2, "of": 1, "noise_sd": 1}}, "as many as were averaged"),
+        ({"complete": {"released": 1, "of": 1}}, "lacks noise_sd"),
+        ({"complete": {"released": 1, "of": 1.0, "noise_sd": 1}}, "three whole numbers"),
+        ({"complete": {"released": -1, "of": 1, "noise_sd": 1}}, "three whole numbers"),
+        ({"complete": {"released": 10**101, "of": 10**101, "noise_sd": 1}}, "three whole numbers"),
+        ({"threshold": -0.1}, "not negative"),
+        ({"threshold": 10**400}, "finite"),
+        ({"made": "2026-01-31T12:00:00+02:00"}, "a time in UTC"),
+        ({"made": "2026-01-31\x1b12:00:00+00:00"}, "a time in UTC"),
+        ({"parts": [{"name": "all", "events": 7}]}, "all events of the guarantee"),
+        ({"parts": [{"name": "all", "events": 9}]}, "all events of the guarantee"),
+        ({"parts": [{"name": "all", "events": 10**400}]}, "all events of the guarantee"),
+        ({"parts": [{"name": "", "events": 8}]}, "names with numbers of events"),
+        ({"parts": [{"name": 1, "events": 8}]}, "names with numbers of events"),
+        ({"parts": [{"name": "a", "events": True}]}, "names with numbers of events"),
+        ({"parts": [{"name": "a", "events": 0}] * 9}, "names with numbers of events"),
+        ({"parts": [{"name": "a"}]}, "parts of release.json lacks events"),
+        ({"parts": [{"name": "all", "events": 8}]}, "a list that has the scales"),
+    ],
+)
+def test_what_cannot_have_been_made_so(folder, change, words):
+    about = described(folder)
+    seal(folder, about | {"making": about["making"] | change})
+    refused(folder, words)
+
+
+@pytest.mark.parametrize("change", [{"projected": True}, {"threshold": 0.1}])
+def test_what_is_processed_further_has_finite_numbers(folder, change):
+    about = described(folder) | {"unit": 1e300}
+    making = about["making"] | {"threshold": 0.0}
+    seal(folder, about | {"making": making})
+    assert Release.read(folder).unit == 1e300
+    seal(folder, about | {"making": making | change})
+    refused(folder, "unit of release.json must be such that no entry is beyond 1e300")
+
+
+def test_scales_need_scales(tmp_path):
+    folder = release_of(full=False).write(tmp_path / "out")
+    about = described(folder)
+    seal(folder, about | {"making": about["making"] | {"scales": "given"}})
+    refused(folder, "null where there are no scales")
+
+
+def test_a_sparse_release_was_not_projected(tmp_path):
+    about = replace(release_of(), integers=sparse.csr_array(release_of().integers))
+    with pytest.raises(ReleaseError, match="false for a sparse matrix"):
+        replace(about, making=Making(projected=True)).write(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -547,7 +647,7 @@ import os, pathlib, random, shutil, signal, sys, time
 
 sys.path.insert(0, sys.argv[1])
 from test_release_files import attach, release_of
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 
 base, mode, kills = pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 place, chance = base / "out", random.Random(0)

@@ -20,9 +20,9 @@ from hushcov.exceptions import (
     ParameterError,
     SignatureError,
 )
-from hushcov.mechanisms import PublicKey, Release, SigningKey
-from hushcov.mechanisms.release_files import read_release
-from hushcov.mechanisms.release_signature import PREFIX
+from hushcov.release import PublicKey, Release, SigningKey
+from hushcov.release.files import read_release
+from hushcov.release.signature import PREFIX
 
 SIGNED = ("integers.npy", "covariance.npy", "release.json", "release.sha256", "release.sig")
 

@@ -7,9 +7,9 @@ import pytest
 
 from chromium import DESKTOP, PHONE
 from hushcov.accounting import Gaussian, Guarantee
-from hushcov.mechanisms import Release
 from hushcov.planning import Forecast
 from hushcov.postprocess import symmetric_sparse
+from hushcov.release import Release
 from hushcov.report.html import outlook, write_report
 
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>"

@@ -12,9 +12,9 @@ import pytest
 
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli import sources
-from hushcov.mechanisms import release_files
 from hushcov.planning import comparison
 from hushcov.records import Records
+from hushcov.release import files as release_files
 
 PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
 LEDGER = ("--ledger", "budget.db", "--dataset", "people")

@@ -92,7 +92,7 @@ def test_the_largest_correlations_are_shown_with_intervals(run, data):
     result = run("fit", data, *PUBLIC, "--json")
     found = json.loads(result.stdout)
     pairs = found["largest_pairs"]
-    assert found["nonzero_pairs"] >= 3
+    assert found["found_pairs"] >= 3
     # Blocks of two, of correlation one half.
     assert sorted(pair["features"] for pair in pairs[:3]) == [[0, 1], [2, 3], [4, 5]]
     estimate = np.load("x-release/covariance.npy")
@@ -135,7 +135,7 @@ def test_mechanisms_can_be_chosen(run, data, mechanism):
     assert found["detection_limit"] == chosen.detection_limit
     assert f"mechanism {mechanism}, predicted error" in _words(result.stderr)
     if mechanism == "gaussian":
-        assert found["nonzero_pairs"] == 15
+        assert found["found_pairs"] == 15
         assert found["largest_pairs"][0]["interval"] is None
         assert "every pair gets a value, and none is set to zero" in result.stderr
 
@@ -162,7 +162,7 @@ def test_positive_semidefinite_if_asked(run, data):
     assert plain[0] < -1e-3
     assert psd[0] > -1e-9 * psd[-1]
     text = run("fit", data, *PUBLIC, "--mechanism", "screened", "--psd", "--json").stdout
-    assert json.loads(text)["nonzero_pairs"] < 15  # zeros that are filled in were not found
+    assert json.loads(text)["found_pairs"] < 15  # zeros that are filled in were not found
 
 
 def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
@@ -201,7 +201,7 @@ def test_small_sizes(run, shape, sparsity):
     assert (found["n_averaged"], found["n_features"]) == (shape[0] // 2, shape[1])
     assert np.load("small-release/covariance.npy").shape == (shape[1], shape[1])
     if sparsity == 1:
-        assert found["nonzero_pairs"] == 0
+        assert found["found_pairs"] == 0
         assert found["largest_pairs"] == []
         assert ("left out" in result.stderr) is (shape[0] % 2 == 1)
 
@@ -212,7 +212,7 @@ def test_json_is_alone_on_standard_output(run, data):
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "signed"),
         *("mechanism", "predicted_error", "typical_error", "detection_limit", "hopeless"),
-        *("warnings", "predicted_memory_bytes", "forecasts", "unit", "nonzero_pairs"),
+        *("warnings", "predicted_memory_bytes", "forecasts", "unit", "found_pairs"),
         *("largest_pairs", "noise_sd", "guarantee", "parameters", "complete_records"),
         "peak_memory_bytes",
     ]

@@ -17,9 +17,9 @@ from rich.progress import Progress
 from hushcov.accounting import Gaussian
 from hushcov.cli import sources
 from hushcov.cli.progress import _RowsPerSecond, watched
-from hushcov.mechanisms.release_files import read_release
 from hushcov.records import ArrayRecords
 from hushcov.records.cluster import DaskRecords
+from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 PUBLIC = ("--epsilon", 2, "--delta", 1e-6, "--row-sparsity", 2)
@@ -59,7 +59,7 @@ def test_columns_and_nulls(run, visits, source):
     assert (found["n_records"], found["n_features"]) == (4_000, 4)
     assert found["output"] == "visits-release"
     stored = read_release("visits-release")
-    assert stored.column_names == NAMES
+    assert stored.release.column_names == NAMES
     estimate = np.load("visits-release/covariance.npy")
     assert np.linalg.norm(estimate - TRUTH, 2) < 0.3 * np.linalg.norm(TRUTH, 2)
     assert sum(isinstance(event, Gaussian) for event in stored.release.guarantee.events) >= 3
@@ -68,7 +68,7 @@ def test_columns_and_nulls(run, visits, source):
     assert "counted from 0" not in result.stderr
     assert "s3cret" not in result.output
     complete = found["complete_records"]
-    assert complete == stored.release.parameters["complete_records"]
+    assert complete == stored.release.making.complete
     assert complete["of"] == 2_000
     # A tenth of the records, each in a pair of its own; noise 5 deviations away once in 10^6.
     assert abs(complete["released"] - 1_600) < 5 * complete["noise_sd"]
@@ -85,14 +85,14 @@ def test_fewer_columns_without_nulls(run, visits):
     chosen = ("--columns", "height,age", "--mechanism", "gaussian")
     result = run("fit", visits / "1.parquet", *PUBLIC, *chosen, "--json")
     assert json.loads(result.stdout)["n_records"] == 2_500
-    assert read_release("1-release").column_names == ("height", "age")
+    assert read_release("1-release").release.column_names == ("height", "age")
 
 
 def test_text_files(run, table):
     csv.write_csv(table.select(["age", "pulse", "height"]), "x.csv")
     result = run("fit", "x.csv", *PUBLIC)
     assert result.exit_code == 0, result.stderr
-    assert read_release("x-release").column_names == ("age", "pulse", "height")
+    assert read_release("x-release").release.column_names == ("age", "pulse", "height")
 
 
 def test_arrays_with_missing_values(run):
@@ -135,11 +135,13 @@ def test_text_files_of_many_kinds(run):
         assert str(rows[0, 0])[:6] not in result.output
     found = run("fit", "x.csv", *PUBLIC, "--delimiter", ";", "--no-header", "--json")
     assert json.loads(found.stdout)["n_records"] == 500
-    assert read_release("x-release").column_names == tuple(f"column_{i}" for i in range(1, 5))
+    assert read_release("x-release").release.column_names == tuple(
+        f"column_{i}" for i in range(1, 5)
+    )
     Path("y.csv").write_text(lines.replace(";", "\t"))
     named = ("--delimiter", "tab", "--no-header", "--names", "a, b,c,d")
     assert run("fit", "y.csv", *PUBLIC, *named).exit_code == 0
-    assert read_release("y-release").column_names == ("a", "b", "c", "d")
+    assert read_release("y-release").release.column_names == ("a", "b", "c", "d")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ def test_workers_read_the_files(run, visits, clients, monkeypatch):
     result = run("fit", "visits", *PUBLIC, *options)
     assert result.exit_code == 0, result.stderr
     assert len(made) == 1
-    assert read_release("visits-release").column_names == ("age", "weight")
+    assert read_release("visits-release").release.column_names == ("age", "weight")
     assert [client.open for client in clients] == [False]
 
 
@@ -278,7 +280,7 @@ def test_a_real_scheduler(run, visits):
         result = run("fit", "visits", *PUBLIC, *options, local.scheduler_address)
         assert local.scheduler.clients.keys() <= {"fire-and-forget"}
     assert result.exit_code == 0, result.stderr
-    assert read_release("visits-release").column_names == ("age", "weight")
+    assert read_release("visits-release").release.column_names == ("age", "weight")
     with pytest.raises(ValueError, match="No global client"):
         distributed.get_client()
 

@@ -10,8 +10,8 @@ from scipy import sparse
 
 from hushcov.cli import forecasts, sparse_job
 from hushcov.estimators import scaled
-from hushcov.mechanisms import Release
 from hushcov.planning import fit_memory, memory
+from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)

@@ -117,13 +117,13 @@ def test_json_is_alone_on_standard_output(run, plenty):
     assert "What will be released" in result.stderr
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "signed"),
-        *("mechanism", "warnings", "unit", "nonzero_pairs", "guarantee", "parameters"),
+        *("mechanism", "warnings", "unit", "found_pairs", "guarantee", "parameters"),
         "peak_memory_bytes",
     ]
     for key in ("unit", "guarantee", "parameters", "warnings"):
         assert found[key] == written[key]
     assert (found["n_records"], found["n_averaged"]) == (2 * ENOUGH, ENOUGH)
-    assert (found["mechanism"], found["nonzero_pairs"]) == ("theorem", 0)
+    assert (found["mechanism"], found["found_pairs"]) == ("theorem", 0)
 
 
 def test_nothing_is_left_behind_when_the_records_are_bad(run, plenty, monkeypatch):

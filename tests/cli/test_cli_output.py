@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli.output import count, counted, exact, number
 from hushcov.cli.pairs import (
     Pair,
-    largest_pairs,
+    found_pairs,
     pair_remarks,
     pair_table,
-    variance_remark,
 )
 from hushcov.cli.words import detection, noise_level
 from hushcov.planning import Forecast
+from hushcov.release import Release
 
 
 @pytest.mark.parametrize(
@@ -61,9 +62,24 @@ def test_pairs_beside_the_truth():
     assert len(pair_table(alone).columns) == 3
 
 
+def release_of(integers: np.ndarray, **changes) -> Release:
+    guarantee = Guarantee(
+        epsilon=1.0,
+        delta=1e-6,
+        transcript_epsilon=0.5,
+        transcript_delta=1e-6,
+        numerical_delta=0.0,
+        events=(Gaussian(0.1),),
+        method="gaussian",
+        preconditions=(),
+    )
+    return Release("m", integers, 0.01, guarantee, {}, **changes)
+
+
 def test_noise_is_shown_as_what_it_is():
-    covariance = np.array([[1.0, 1.3, 0.5], [1.3, 1.0, 0.2], [0.5, 0.2, -2.0]])
-    pairs = largest_pairs(covariance, (np.array([0, 0, 1]), np.array([1, 2, 2])), 10)
+    integers = np.array([[100, 130, 50], [130, 100, 20], [50, 20, -200]])
+    shown = found_pairs(release_of(integers), 10)
+    pairs = shown.strongest
     assert [pair.features for pair in pairs] == [(0, 1), (0, 2), (1, 2)]
     assert _cells(pair_table(pairs))[1] == ["1.3: noise", "none: noise", "none: noise"]
     found = [pair.to_dict() for pair in pairs]
@@ -72,14 +88,12 @@ def test_noise_is_shown_as_what_it_is():
     words = pair_remarks(pairs)
     assert "Only noise puts a correlation beyond 1" in words
     assert "There is none where noise made a variance zero or negative." in words
-    assert variance_remark(covariance) == [
-        ("variances", "1 of 3 variances came out negative: noise")
-    ]
-    assert variance_remark(np.eye(3)) == []
+    assert shown.lines()[1:] == [("variances", "1 of 3 variances came out negative: noise")]
+    assert len(found_pairs(release_of(np.eye(3, dtype=np.int64)), 10).lines()) == 1
 
 
 def test_an_estimate_outside_its_interval_is_explained():
-    inside, outside = Pair((0, 1), 1.25, 0.5, (1.0, 1.5)), Pair((0, 2), 0.3, 0.3, (-0.1, 0.2))
+    inside, outside = Pair((0, 1), 1.25, 0.5, (1.0, 1.5)), Pair((0, 2), 0.3, 0.3, (-0.1, 0.2), True)
     assert _cells(pair_table([inside, outside]))[3] == ["1 to 1.5", "-0.1 to 0.2*"]
     assert [pair.to_dict()["outside_interval"] for pair in (inside, outside)] == [False, True]
     assert "*" not in pair_remarks([inside])

@@ -10,8 +10,8 @@ import pytest
 
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli import report
-from hushcov.mechanisms import Release
 from hushcov.planning import Forecast
+from hushcov.release import Release
 from hushcov.report.html import outlook
 from hushcov.simulate import gaussian_records, sparse_covariance
 

@@ -10,11 +10,11 @@ import pytest
 
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli.errors import EXIT_CODES
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 
-def write(folder="out", *, column_names=None, **changes) -> Path:
+def write(folder="out", **changes) -> Path:
     private = changes.pop("private", True)
     promised = {"epsilon": 1.0, "delta": 1e-6, "transcript_epsilon": 0.5, "transcript_delta": 1e-6}
     guarantee = Guarantee(
@@ -35,7 +35,7 @@ def write(folder="out", *, column_names=None, **changes) -> Path:
         "noise_sd": (0.25, 0.125),
         "selected": np.array([[0], [1]]),
     }
-    return Release(**parts | changes).write(folder, column_names=column_names)
+    return Release(**parts | changes).write(folder)
 
 
 def _words(text: str) -> str:
@@ -59,7 +59,7 @@ def test_everything_is_said(run):
         "mechanism screened",
         "public inputs n records 12,345, epsilon 1",
         "size 3 features: a 3 x 3 matrix",
-        "pairs 1 of 3 pairs were released",
+        "pairs 1 of 3 pairs were selected and released",
         "noise standard deviation 0.25 on a pair and 0.125 on a variance",
         "0, 1 -0.500 -1",
     ):
@@ -75,7 +75,7 @@ def test_not_private_is_said_loudly(run):
 
 
 def test_json(run):
-    folder = write(column_names=["a", "b", "c"])
+    folder = write(column_names=("a", "b", "c"))
     found = json.loads(run("show", "out", "--json").stdout)
     assert (found["undamaged"], found["signature"]) == (True, "none")
     assert "verified" not in found
@@ -102,7 +102,7 @@ def test_noise_is_not_shown_as_a_correlation_of_one(run):
 
 
 def test_columns_have_names_and_terminals_are_safe(run):
-    write(column_names=["age", "\x1b[31mred\n", "x" * 80], mechanism="m\x1b]0;t\x07")
+    write(column_names=("age", "\x1b[31mred\n", "x" * 80), mechanism="m\x1b]0;t\x07")
     Path("out/\x1b[2Jnotes").touch()
     text = run("show", "out").stdout
     assert "age, ?[31mred?" in text

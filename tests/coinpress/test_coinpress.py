@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from hushcov.accounting import Gaussian, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.coinpress import (
     budget_shares,
     certify_coinpress,
@@ -30,6 +29,7 @@ from hushcov.mechanisms.coinpress import (
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import Entropy, entropy_source
 from hushcov.records import open_records
+from hushcov.release import Release
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 

@@ -28,9 +28,9 @@ from hushcov.exceptions import (
     PrivacyWarning,
     TooFewCompleteError,
 )
-from hushcov.mechanisms import Release
 from hushcov.planning import Caution, comparison, large_delta
 from hushcov.records import ArrayRecords, open_records
+from hushcov.release import Release
 from hushcov.simulate import wishart_moments
 
 PLANNED = {

@@ -200,7 +200,7 @@ def test_the_released_count_is_stored_and_no_other(cls, rows, monkeypatch):
         counts["noisy"] = noisy
         release = fit(clone(estimator), with_gaps(data)).release_
         assert counts["exact"] not in (6_543, 99_999)
-        stored.append((release.parameters["complete_records"], release.unit, release.noise_sd))
+        stored.append((release.making.complete, release.unit, release.noise_sd))
     assert stored[0] == stored[1]
     sigma = complete_parameters(estimator.public_inputs(N // 2, D)).sigma
     assert stored[0][0] == {"released": 6_543, "of": N // 2, "noise_sd": sigma}

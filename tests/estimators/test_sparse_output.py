@@ -12,7 +12,7 @@ from estimators.settings import RECORDS, fit, make
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.estimators import scaled
 from hushcov.exceptions import ParameterError
-from hushcov.mechanisms import Release
+from hushcov.release import Release
 
 SPARSE = (ScreenedCovariance, PrivateSparseCovariance)
 MORE = {"mechanism": "screened"}

@@ -28,8 +28,8 @@ import hushcov
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
-from hushcov.mechanisms import Release
 from hushcov.records import open_records
+from hushcov.release import Release
 
 from . import command_lines, values
 

@@ -21,9 +21,9 @@ import hushcov
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import HushcovError
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.release_schema import parse
 from hushcov.planning import smallest_n
 from hushcov.records import open_records
+from hushcov.release.schema import parse
 
 from . import cases
 from .cases import ESTIMATORS, FLAGS, KINDS, OPTIONS, USUAL, Finding, judged, run_case

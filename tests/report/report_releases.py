@@ -9,8 +9,8 @@ import numpy as np
 
 import hushcov
 from hushcov.accounting import Gaussian, Guarantee
-from hushcov.mechanisms import Release
 from hushcov.planning import Forecast
+from hushcov.release import Making, Release
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -77,6 +77,7 @@ def made(integers, **changes) -> Release:
         "parameters": {"inputs": inputs},
         "feature_scale": np.ones(d),
         "noise_sd": (0.02, 0.02),
+        "making": Making(n_averaged=10_000),
     }
     return Release(**parts | changes)
 

@@ -8,32 +8,30 @@ import re
 
 import numpy as np
 import pytest
-from report_releases import BUDGET, TRUTH, fitted, made, quick_forecast
+from report_releases import BUDGET, fitted, made, quick_forecast
 
 from hushcov.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
 from hushcov.estimators import PrivateSparseCovariance
-from hushcov.mechanisms.complete import complete_parameters
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.planning import forecast
 from hushcov.postprocess import released_correlations, symmetric_sparse
-from hushcov.report.html import findings as findings_module
+from hushcov.release import Making, named_parts
+from hushcov.release import findings as findings_module
+from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, find
+from hushcov.release.pairs import scan
 from hushcov.report.html import outlook as outlook_module
 from hushcov.report.html import report_page
-from hushcov.report.html.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, find
 from hushcov.report.html.layout import layout
 from hushcov.report.html.markup import number, page_names, short
 from hushcov.report.html.outlook import MULTIPLES, outlook
-from hushcov.report.html.pairs import scan
-from hushcov.report.html.parts import COMPLETE, EPSILON, SCALES, ZCDP, currency, privacy_parts
+from hushcov.report.html.parts import EPSILON, ZCDP, alone, cost, currency, privacy_parts
 from hushcov.report.html.plot import Axis
 from hushcov.report.html.promise import largest_power
 from hushcov.report.html.spectrum import error_reach, spectrum
 from hushcov.report.html.subject import Subject
 
 
-def subject_of(release, **known) -> Subject:
-    names = tuple(map(str, range(release.n_features)))
-    return Subject(release, names, named=False, **known)
+def subject_of(release) -> Subject:
+    return Subject(release, tuple(map(str, range(release.n_features))))
 
 
 def ends_of(estimator, found):
@@ -43,25 +41,21 @@ def ends_of(estimator, found):
 @pytest.mark.parametrize("mechanism", ["screened", "screened-quantile", "gaussian-threshold"])
 def test_pairs_and_intervals_are_the_estimators_own(mechanism):
     estimator = fitted(mechanism)
-    subject = subject_of(estimator.release_)
-    for given in (None, estimator.covariance_interval(LEVEL)):
-        found = find(subject, estimator.covariance_, given)
-        places = np.nonzero(np.triu(estimator.support_, 1))
-        assert set(found.found.places) == set(zip(*map(list, places), strict=True))
-        assert found.n_found == len(places[0])
-        ends = ends_of(estimator, found.found)
-        size = found.scale[found.found.rows] * found.scale[found.found.columns]
-        np.testing.assert_allclose(found.intervals * size, ends, rtol=1e-6)
-        variances = [np.diag(end) for end in estimator.covariance_interval(LEVEL)]
-        np.testing.assert_allclose(found.variance_intervals * found.scale**2, variances)
+    found = find(estimator.release_)
+    places = np.nonzero(np.triu(estimator.support_, 1))
+    assert set(found.found.places) == set(zip(*map(list, places), strict=True))
+    assert found.n_found == len(places[0])
+    ends = ends_of(estimator, found.found)
+    size = found.scale[found.found.rows] * found.scale[found.found.columns]
+    np.testing.assert_allclose(found.intervals * size, ends, rtol=1e-6)
+    variances = [np.diag(end) for end in estimator.covariance_interval(LEVEL)]
+    np.testing.assert_allclose(found.variance_intervals * found.scale**2, variances)
 
 
 @pytest.mark.parametrize("mechanism", ["screened", "gaussian", "row-top-k", "separate", "theorem"])
 def test_correlations_are_those_of_the_command_line(mechanism):
-    release = fitted(mechanism).release_
-    covariance = fitted(mechanism).covariance_
-    expected = released_correlations(covariance)
-    findings = find(subject_of(release), covariance)
+    expected = released_correlations(fitted(mechanism).covariance_)
+    findings = find(fitted(mechanism).release_)
     found = findings.shown.pairs
     correlation = findings.correlations(found)
     np.testing.assert_allclose(correlation, expected[found.rows, found.columns])
@@ -81,7 +75,7 @@ NOISY = np.array(
 def test_noise_is_said_to_be_noise(monkeypatch):
     monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
     release = made(NOISY)
-    findings = find(subject_of(release))
+    findings = find(release)
     assert findings.found.places == [(2, 3), (0, 1), (4, 5)]
     np.testing.assert_array_equal(findings.correlation, [-1.3, 0.5, np.nan])
     assert list(findings.noise(findings.found)) == [True, False, True]
@@ -110,11 +104,11 @@ def test_an_estimate_outside_its_interval_is_marked_and_explained(monkeypatch):
     """A pair that barely passed its threshold: its interval allows for having been shown."""
     monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
     matrix = 10**6 * np.eye(3, dtype=np.int64)
-    threshold = find(subject_of(made(matrix, unit=1e-6))).threshold
+    threshold = find(made(matrix, unit=1e-6)).threshold
     matrix[0, 1] = matrix[1, 0] = int(1e6 * threshold) + 2
     matrix[0, 2] = matrix[2, 0] = 700_000
     release = made(matrix, unit=1e-6)
-    findings = find(subject_of(release))
+    findings = find(release)
     assert findings.found.places == [(0, 2), (0, 1)]
     assert list(findings.outside) == [False, True]
     page = report_page(release)
@@ -128,11 +122,12 @@ def test_an_estimate_outside_its_interval_is_marked_and_explained(monkeypatch):
     ("mechanism", "rule"),
     [
         *(("screened", KEPT), ("gaussian", BEYOND), ("row-top-k", SELECTED)),
+        ("gaussian-threshold", KEPT),
         *(("multiscale", SELECTED), ("theorem", SELECTED), ("coinpress", STRONGEST)),
     ],
 )
 def test_what_counts_as_found(mechanism, rule):
-    found = find(subject_of(fitted(mechanism).release_))
+    found = find(fitted(mechanism).release_)
     assert found.rule == rule
     sizes = np.abs(found.found.values)
     assert np.all(sizes[:-1] >= sizes[1:])
@@ -141,48 +136,31 @@ def test_what_counts_as_found(mechanism, rule):
 
 
 def test_an_estimate_that_was_projected_keeps_the_released_intervals():
-    estimator = fitted("screened")
-    projected = estimator.covariance_ + 0.001 * np.diag(estimator.covariance_).max() * TRUTH
-    found = find(subject_of(estimator.release_), projected)
-    plain = find(subject_of(estimator.release_))
-    assert set(found.found.places) == set(plain.found.places)
-    same = np.sort(found.intervals.ravel()), np.sort(plain.intervals.ravel())
+    integers = np.array([[1000, 990, -990], [990, 1000, 990], [-990, 990, 1000]])
+    plain = find(made(integers))
+    moved = find(made(integers, making=Making(n_averaged=10_000, projected=True)))
+    assert np.linalg.eigvalsh(moved.matrix)[0] > -1e-12
+    assert not np.allclose(moved.matrix, plain.matrix)
+    assert set(moved.found.places) == set(plain.found.places)
+    assert moved.n_found == plain.n_found == 3
+    same = np.sort(moved.intervals.ravel()), np.sort(plain.intervals.ravel())
     np.testing.assert_allclose(*same)
-
-
-def test_names_of_parts_follow_what_was_spent():
-    counting = complete_parameters(ReleaseInputs(10_000, 1, 1, **BUDGET)).event
-    matrix = np.eye(3, dtype=np.int64)
-
-    def names(*events):
-        parts = privacy_parts(subject_of(made(matrix, events=events)))
-        return [part.name for part in parts]
-
-    values = "values of 3 pairs and 3 variances"
-    assert names(Gaussian(0.2)) == [values]
-    assert names(Gaussian(0.05), Gaussian(0.2)) == [SCALES, values]
-    assert names(counting, Gaussian(0.2)) == [COMPLETE, values]
-    assert names(Gaussian(0.05), counting, Gaussian(0.2)) == [SCALES, COMPLETE, values]
-    # What does not look like this mechanism is named by its kind.
-    assert names(BoundedRange(0.1, 7), Gaussian(0.2)) == [
-        "a selection of 7",
-        "values with normal noise",
-    ]
+    assert moved.outside.all()
 
 
 def test_shares_are_of_what_adds_up():
     def unit(*events):
-        return currency(privacy_parts(subject_of(made(np.eye(2, dtype=np.int64), events=events))))
+        return currency(privacy_parts(made(np.eye(2, dtype=np.int64), events=events)))
 
     assert unit(Gaussian(0.3), BoundedRange(0.1, 5), TotalVariation(1e-9)) == ZCDP
     assert unit(Approximate(0.1, 1e-8), Pure(0.2)) == EPSILON
     assert unit(Approximate(0.1, 1e-8), Gaussian(0.2)) is None
-    parts = privacy_parts(subject_of(fitted("screened").release_))
-    rho = sum(part.cost(ZCDP) for part in parts)
+    parts = privacy_parts(fitted("screened").release_)
+    rho = sum(cost(part, ZCDP) for part in parts)
     events = fitted("screened").release_.guarantee.events
     costs = [e.mu**2 / 2 if isinstance(e, Gaussian) else e.count * e.eta**2 / 8 for e in events]
     assert rho == pytest.approx(sum(costs))
-    assert parts[-1].alone(1e-6) < fitted("screened").release_.guarantee.transcript_epsilon
+    assert alone(parts[-1], 1e-6) < fitted("screened").release_.guarantee.transcript_epsilon
 
 
 @pytest.mark.parametrize(("alarm", "epsilon", "delta"), [(0.05, 1.0, 1e-6), (0.5, 3.0, 0.01)])
@@ -202,8 +180,7 @@ def test_no_test_does_better_than_is_said(alarm, epsilon, delta):
 
 def test_forecasts_are_the_planners():
     release = fitted("gaussian").release_
-    subject = subject_of(release, known_mean=False)
-    found = outlook(subject, find(subject))
+    found = outlook(subject_of(release))
     inputs = release.parameters["inputs"]
     estimator = PrivateSparseCovariance(**BUDGET, row_sparsity=inputs["row_sparsity"])
     for multiple, (n, each) in zip(MULTIPLES, found.rows, strict=True):
@@ -221,15 +198,15 @@ def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch
 
     monkeypatch.setattr(outlook_module, "forecast", noted)
     for events in ((Gaussian(0.2),), (Gaussian(0.0777), Gaussian(0.2))):
-        subject = subject_of(made(np.eye(4, dtype=np.int64), events=events))
-        outlook(subject, find(subject))
+        scales = "given" if len(events) == 1 else "released"
+        making = Making(n_averaged=10_000, scales=scales, parts=named_parts(events, []))
+        outlook(subject_of(made(np.eye(4, dtype=np.int64), events=events, making=making)))
         assert {inputs.spent for inputs in asked} == {events[:-1]}
         asked.clear()
 
 
 def test_spectrum_of_few_and_of_many_features():
-    few = subject_of(fitted("gaussian").release_)
-    found = spectrum(find(few))
+    found = spectrum(find(fitted("gaussian").release_))
     assert found.complete
     covariance = fitted("gaussian").release_.covariance()
     deviation = np.sqrt(np.diag(covariance))
@@ -241,7 +218,7 @@ def test_spectrum_of_few_and_of_many_features():
     values = np.linspace(100, 900, len(rows)).astype(np.int64)
     matrix = symmetric_sparse((rows, rows + 1), values, np.full(d, 1000))
     release = made(matrix, selected=np.stack([rows, rows + 1]))
-    found = spectrum(find(subject_of(release)))
+    found = spectrum(find(release))
     assert not found.complete
     exact = 1 + np.sort(values)[::-1] / 1000
     np.testing.assert_allclose(found.values[:1], exact[:1], rtol=1e-4)
@@ -250,13 +227,13 @@ def test_spectrum_of_few_and_of_many_features():
 
 def test_reach_of_errors_is_the_norm_of_noise():
     d, noise, n = 200, 0.02, 10_000
-    subject = subject_of(made(1000 * np.eye(d, dtype=np.int64) + 1, noise_sd=(noise, noise)))
-    reach = error_reach(subject, find(subject))
+    release = made(1000 * np.eye(d, dtype=np.int64) + 1, noise_sd=(noise, noise))
+    reach = error_reach(subject_of(release), find(release))
     generator = np.random.default_rng(3)
     draws = np.triu(generator.normal(0, np.hypot(noise, 1 / np.sqrt(n)), (d, d)))
     norm = np.linalg.norm(draws + np.triu(draws, 1).T, 2)
     assert norm == pytest.approx(reach, rel=0.1)
-    assert error_reach(subject_of(fitted("separate").release_), find(subject)) is None
+    assert error_reach(subject_of(fitted("separate").release_), find(release)) is None
 
 
 def test_the_strongest_of_many_pairs(monkeypatch):
@@ -282,7 +259,8 @@ def test_large_releases_make_pages_of_bounded_size(monkeypatch):
     values = (1000 * np.sin(rows)).astype(np.int64)
     matrix = symmetric_sparse((rows, rows + 1), values, np.full(d, 2000))
     names = [f"{i} \N{DNA DOUBLE HELIX}" + "\N{DNA DOUBLE HELIX}" * 100 for i in range(d)]
-    page = report_page(made(matrix, selected=np.stack([rows, rows + 1])), column_names=names)
+    chosen = {"selected": np.stack([rows, rows + 1]), "column_names": tuple(names)}
+    page = report_page(made(matrix, **chosen))
     assert len(page.encode()) < 10e6
     assert f"{np.count_nonzero(values):,} of 1,249,975,000 pairs" in page
     assert "weaker ones are left out, to keep the picture readable" in page

@@ -11,7 +11,6 @@ import pytest
 
 from hushcov.accounting import NOT_CERTIFIED, Gaussian, Pure, compose
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.row_top_k import (
     printed_laplace_scale,
@@ -23,6 +22,7 @@ from hushcov.mechanisms.row_top_k.mechanism import mutual_pairs
 from hushcov.mechanisms.row_top_k.printed import averaged_values, pick_noisy_largest
 from hushcov.noise import Entropy, entropy_source
 from hushcov.records import open_records
+from hushcov.release import Release
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 

@@ -21,7 +21,6 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
 )
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.row_top_k import (
     RowTopKParameters,
@@ -40,6 +39,7 @@ from hushcov.mechanisms.row_top_k.sensitivity import complete_groups, values_squ
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy, entropy_source
 from hushcov.records import FeatureGrid, open_records, row_bounded_gram
+from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 

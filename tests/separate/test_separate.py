@@ -19,7 +19,6 @@ from scipy import linalg
 from hushcov.accounting import Gaussian, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.gaussian import squared_sensitivity
-from hushcov.mechanisms.release import Release
 from hushcov.mechanisms.separate import (
     Choice,
     MatrixNoise,
@@ -38,6 +37,7 @@ from hushcov.mechanisms.separate.choice import predict, squared_edges
 from hushcov.mechanisms.separate.parameters import histogram_mu
 from hushcov.records import FeatureGrid, open_records, row_bounded_gram
 from hushcov.records.norms import norm_histogram
+from hushcov.release.document import Release
 from separate.settings import METHODS, inputs_for, seeded
 from statistics_helpers import FALSE_ALARM, normal_p_value
 

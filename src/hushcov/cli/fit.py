@@ -375,10 +375,9 @@ def _write(source: Source, job: Job) -> list[tuple[str, str]]:
             write_release_heatmap(draft / "heatmap.png", correlations)
         except MissingFiguresError as error:
             notes["heatmap.png"] = f"not drawn: {error}"
-        notes[REPORT] = attach_report(draft / REPORT, source, job)
+        notes[REPORT] = attach_report(draft / REPORT, source.folder, job.release)
 
-    names = source.records.feature_names
-    job.release.write(source.folder, column_names=names, attach=attach, sign=source.key)
+    job.release.write(source.folder, attach=attach, sign=source.key)
     return list(notes.items())
 
 

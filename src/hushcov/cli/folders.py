@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hushcov.mechanisms.release_files import DESCRIPTION, RELEASE_FILES, check_free, check_place
+from hushcov.release.files import DESCRIPTION, RELEASE_FILES, check_free, check_place
 from hushcov.report.backend import new_figure
 
 

@@ -14,10 +14,10 @@ from hushcov.accounting import Guarantee
 from hushcov.cli.output import counted
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.exceptions import DataError
-from hushcov.mechanisms import Release, SigningKey
 from hushcov.planning import Caution
 from hushcov.postprocess import Matrix
 from hushcov.records import Records
+from hushcov.release import Release, SigningKey
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hushcov.exceptions import ParameterError
-from hushcov.mechanisms import SigningKey
+from hushcov.release import SigningKey
 
 PASSPHRASE = "HUSHCOV_SIGN_PASSPHRASE"
 

@@ -10,21 +10,13 @@ import numpy.typing as npt
 from rich.table import Table
 
 from hushcov.cli.output import counted, number, plain_table, short_name
-from hushcov.estimators import PrivateSparseCovariance
-from hushcov.postprocess import (
-    Matrix,
-    is_noise,
-    is_sparse,
-    released_correlations,
-    upper_pairs,
-    values_at,
-)
+from hushcov.postprocess import is_noise
+from hushcov.release import Release
+from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, Findings, find
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
-LEVEL = 0.95
-STRONGEST = "The strongest of many estimates tend to be too strong."
+_TOO_STRONG = "The strongest of many estimates tend to be too strong."
 _OUTSIDE = "*"  # marks an estimate that lies outside its interval
 
 
@@ -39,18 +31,12 @@ class Pair:
     covariance: float
     correlation: float | None
     interval: tuple[float, float] | None  # for the covariance; None without a single noise level
+    outside: bool = False  # whether the estimate lies outside its own interval
 
     @property
     def noise(self) -> bool:
         """Whether noise drowns the correlation."""
         return self.correlation is None or bool(is_noise(np.array(self.correlation)))
-
-    @property
-    def outside(self) -> bool:
-        """Whether the estimate lies outside its own interval."""
-        return self.interval is not None and not (
-            self.interval[0] <= self.covariance <= self.interval[1]
-        )
 
     def to_dict(self) -> dict[str, object]:
         """Return the pair as plain, JSON-ready data."""
@@ -66,54 +52,61 @@ class Pair:
 
 @dataclass(frozen=True)
 class Found:
-    """How many pairs were found, and the strongest of them."""
+    """What a release shows as related: how many pairs, by which rule, and the strongest.
+
+    `negative` counts the variances that noise made negative.
+    """
 
     number: int
+    rule: str
     strongest: tuple[Pair, ...]
+    n_features: int
+    negative: int = 0
+
+    def lines(self, note: str = "") -> list[tuple[str, str]]:
+        """How many pairs were found and what that means, and how many variances are noise."""
+        meaning = {
+            KEPT: "were released and pass the threshold",
+            SELECTED: "were selected and released",
+            BEYOND: "stand out from the noise; all were released",
+            STRONGEST: "are shown; all were released, and which are noise cannot be said",
+        }[self.rule]
+        d = self.n_features
+        found = ("pairs", f"{self.number:,} of {d * (d - 1) // 2:,} pairs {meaning}{note}")
+        if not self.negative:
+            return [found]
+        words = f"{self.negative:,} of {counted(d, 'variance')} came out negative: noise"
+        return [found, ("variances", words)]
 
 
-def largest_pairs(
-    covariance: Matrix,
-    pairs: tuple[IntArray, IntArray],
-    at_most: int,
-    intervals: tuple[Matrix, Matrix] | None = None,
-) -> tuple[Pair, ...]:
-    """The pairs with the largest correlations; last, those that have none."""
-    rows, columns = pairs
-    values = values_at(released_correlations(covariance), rows, columns)
-    order = np.argsort(-np.abs(values), kind="stable")[:at_most]
-    found = []
-    for i, j, value in zip(rows[order], columns[order], values[order], strict=True):
-        at = int(i), int(j)
-        ends = None if intervals is None else (float(intervals[0][at]), float(intervals[1][at]))
-        strength = float(value) if np.isfinite(value) else None
-        found.append(Pair(at, float(covariance[at]), strength, ends))
-    return tuple(found)
+def found_pairs(release: Release, at_most: int) -> Found:
+    """The pairs that a release shows, the largest correlations first."""
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        findings = find(release)
+        first = findings.found.at(slice(0, at_most))
+        correlations, outside = findings.correlations(first), findings.outside
+        pairs = tuple(
+            Pair(
+                features=features,
+                covariance=float(findings.matrix[features]),
+                correlation=float(value) if np.isfinite(value) else None,
+                interval=_interval(findings, place, features),
+                outside=bool(outside[place : place + 1].any()),
+            )
+            for place, (features, value) in enumerate(zip(first.places, correlations, strict=True))
+        )
+        negative = int(np.count_nonzero(findings.matrix.diagonal() < 0))
+    return Found(findings.n_found, findings.rule, pairs, release.n_features, negative)
 
 
-def found_pairs(estimator: PrivateSparseCovariance, at_most: int) -> Found:
-    """Pairs that passed the threshold, the largest correlations first.
-
-    Without a threshold every released entry counts, and intervals would say nothing.
-    """
-    intervals = None
-    if estimator.detection_limit_ is None:
-        rows, columns, _ = upper_pairs(estimator.release_.integers)
-    else:
-        intervals = estimator.covariance_interval(LEVEL)
-        rows, columns = _with_interval(intervals[0])
-    pairs = largest_pairs(estimator.covariance_, (rows, columns), at_most, intervals)
-    return Found(len(rows), pairs)
-
-
-def _with_interval(ends: Matrix) -> tuple[IntArray, IntArray]:
-    """The pairs that have one: all that a sparse matrix stores, or all that are not NaN."""
-    if is_sparse(ends):
-        places = ends.tocoo()
-        upper = places.row < places.col
-        return places.row[upper].astype(np.int64), places.col[upper].astype(np.int64)
-    rows, columns = np.nonzero(np.triu(~np.isnan(ends), 1))
-    return rows, columns
+def _interval(
+    findings: Findings, place: int, features: tuple[int, int]
+) -> tuple[float, float] | None:
+    """The interval of a pair in the unit of the data, if it has one."""
+    if findings.intervals is None or place >= findings.intervals.shape[1]:
+        return None
+    low, high = findings.intervals[:, place] * np.prod(findings.scale[list(features)])
+    return (float(low), float(high)) if np.isfinite([low, high]).all() else None
 
 
 def pair_table(
@@ -170,13 +163,4 @@ def pair_remarks(pairs: Sequence[Pair], *, projected: bool = False) -> str:
             f"{_OUTSIDE} outside its interval: {reason}passed the threshold, which favours those "
             "that noise made larger. Believe the interval."
         )
-    return " ".join([*words, STRONGEST])
-
-
-def variance_remark(covariance: Matrix) -> list[tuple[str, str]]:
-    """That some variances are noise, if there are such."""
-    negative = int(np.count_nonzero(covariance.diagonal() < 0))
-    if not negative:
-        return []
-    words = f"{negative:,} of {counted(covariance.shape[0], 'variance')} came out negative: noise"
-    return [("variances", words)]
+    return " ".join([*words, _TOO_STRONG])

@@ -7,16 +7,13 @@ from pathlib import Path
 
 import click
 
-from hushcov.cli.jobs import Job, Source
 from hushcov.cli.options import Command
 from hushcov.cli.output import clean, console, counted, facts, heading, memory, paragraph
-from hushcov.cli.pairs import LEVEL
 from hushcov.cli.progress import busy
 from hushcov.cli.show import NOT_PRIVATE
-from hushcov.cli.sparse_job import SparseJob
 from hushcov.exceptions import ParameterError
-from hushcov.mechanisms.release_files import StoredRelease, read_release
-from hushcov.postprocess import Matrix
+from hushcov.release import Release
+from hushcov.release.files import StoredRelease, read_release
 from hushcov.report.html import write_report
 
 REPORT = "report.html"
@@ -47,12 +44,7 @@ def command(folder: Path, output: Path | None, as_json: bool) -> None:
     path = Path(f"{folder.resolve().name}-report.html") if output is None else output
     _check_outside(folder, path)
     with busy("writing the report"):
-        write_report(
-            path,
-            stored.release,
-            column_names=stored.column_names,
-            written=stored.written.replace("T", " ").replace("+00:00", " UTC"),
-        )
+        write_report(path, stored.release)
     if as_json:
         click.echo(json.dumps(_as_json(folder, path, stored), indent=1, allow_nan=False))
         return
@@ -64,34 +56,19 @@ def command(folder: Path, output: Path | None, as_json: bool) -> None:
         paragraph(out, f"WARNING: {clean(warning)}", style="bold red")
     n_bytes = path.stat().st_size
     size = memory(n_bytes) if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
-    shown = f"{counted(stored.release.n_features, 'feature')}, by {clean(stored.release.mechanism)}"
+    shown = f"{counted(stored.release.n_features, 'feature')}, by {clean(stored.release.name)}"
     facts(out, (("release", shown), ("written", f"{clean(str(path))} ({size}): open it")))
 
 
-def attach_report(path: Path, source: Source, job: Job) -> str:
+def attach_report(path: Path, folder: Path, release: Release) -> str:
     """Write the report of a fresh release into its folder, and say what it is."""
     try:
         with busy("writing the report"):
-            write_report(
-                path,
-                job.release,
-                column_names=source.records.feature_names,
-                covariance=job.covariance,
-                intervals=_intervals(job),
-                known_mean=source.known_mean,
-            )
+            write_report(path, release)
     except Exception as error:  # the budget is spent: no page is worth the release
         path.unlink(missing_ok=True)
-        return f"not written: {type(error).__name__}. Try 'hushcov report {source.folder}'."
+        return f"not written: {type(error).__name__}. Try 'hushcov report {folder}'."
     return "guarantee, heat map, graph, intervals and expected error: open it in a browser"
-
-
-def _intervals(job: Job) -> tuple[Matrix, Matrix] | None:
-    """The estimator's own intervals, which know how many records were complete."""
-    if not isinstance(job, SparseJob) or job.estimator.detection_limit_ is None:
-        return None
-    ends: tuple[Matrix, Matrix] = job.estimator.covariance_interval(LEVEL)
-    return ends
 
 
 def _check_outside(folder: Path, path: Path) -> None:

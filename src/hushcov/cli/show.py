@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import click
-import numpy as np
 
 from hushcov.cli.options import Command
 from hushcov.cli.output import (
@@ -19,12 +18,11 @@ from hushcov.cli.output import (
     paragraph,
     show,
 )
-from hushcov.cli.pairs import Pair, largest_pairs, pair_remarks, pair_table, variance_remark
+from hushcov.cli.pairs import Found, found_pairs, pair_remarks, pair_table
 from hushcov.cli.words import privacy_promise
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.complete import complete_words
-from hushcov.mechanisms.release_files import StoredRelease, read_release
-from hushcov.postprocess import upper_pairs, values_at
+from hushcov.release import Release
+from hushcov.release.files import StoredRelease, read_release
 
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
@@ -61,9 +59,10 @@ def command(folder: Path, verify: Path | None, as_json: bool) -> None:
       hushcov show patients-release --verify key.pub
     """
     stored = read_release(folder, verify=verify)
-    pairs = _largest(stored.release)
+    found = found_pairs(stored.release, _SHOWN_PAIRS)
+    pairs = found.strongest
     if as_json:
-        click.echo(json.dumps(_as_json(folder, stored, pairs), indent=1, allow_nan=False))
+        click.echo(json.dumps(_as_json(folder, stored, found), indent=1, allow_nan=False))
         return
     out = console()
     heading(out, f"Release in {clean(str(folder))}/")
@@ -71,12 +70,12 @@ def command(folder: Path, verify: Path | None, as_json: bool) -> None:
         paragraph(out, NOT_PRIVATE, style="bold red")
     for warning in stored.release.warnings:
         paragraph(out, f"WARNING: {clean(warning)}", style="bold red")
-    facts(out, [*_about(stored), *_promises(stored.release), *_content(stored.release)])
+    facts(out, [*_about(stored), *_promises(stored.release), *_content(stored.release, found)])
     if pairs:
-        from_zero = ", features counted from 0" * (stored.column_names is None)
-        heading(out, "Largest released correlations" + from_zero)
-        show(out, pair_table(pairs, names=stored.column_names))
-        paragraph(out, pair_remarks(pairs))
+        names = stored.release.column_names
+        heading(out, "Largest correlations" + ", features counted from 0" * (names is None))
+        show(out, pair_table(pairs, names=names))
+        paragraph(out, pair_remarks(pairs, projected=stored.release.making.projected))
 
 
 def signature(stored: StoredRelease) -> str:
@@ -114,18 +113,16 @@ def _promises(release: Release) -> list[tuple[str, str]]:
     ]
 
 
-def _content(release: Release) -> list[tuple[str, str]]:
+def _content(release: Release, found: Found) -> list[tuple[str, str]]:
     d = release.n_features
     rows = [
-        ("mechanism", clean(release.mechanism)),
+        ("mechanism", clean(release.name)),
+        ("records", release.making.words or "the release does not say how many"),
         ("public inputs", _public(release)),
         ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} matrix of integers and a unit"),
-        ("pairs", f"{_released_pairs(release):,} of {d * (d - 1) // 2:,} pairs were released"),
-        *variance_remark(release.integers),
+        *found.lines(),
     ]
-    complete = complete_words(
-        release.parameters.get("complete_records"), "records (or pairs of records)"
-    )
+    complete = complete_words(release.making.complete, "records (or pairs of records)")
     if complete is not None:
         rows.append(("complete", complete))
     if release.noise_sd is not None:
@@ -159,22 +156,15 @@ def _released_pairs(release: Release) -> int:
     return d * (d - 1) // 2 if release.selected is None else int(release.selected.shape[1])
 
 
-def _largest(release: Release) -> tuple[Pair, ...]:
-    """The largest released correlations; none where the numbers leave the range of doubles."""
-    with np.errstate(all="ignore"):
-        covariance = release.covariance()
-        rows, columns, _ = upper_pairs(release.integers)
-        usable = np.isfinite(values_at(covariance, rows, columns))
-        return largest_pairs(covariance, (rows[usable], columns[usable]), _SHOWN_PAIRS)
-
-
-def _as_json(folder: Path, stored: StoredRelease, pairs: tuple[Pair, ...]) -> dict[str, object]:
+def _as_json(folder: Path, stored: StoredRelease, found: Found) -> dict[str, object]:
     return {
         "folder": str(folder),
         "undamaged": True,
         "signature": signature(stored),
         **stored.description,
+        "name": stored.release.name,
         "released_pairs": _released_pairs(stored.release),
-        "largest_pairs": [pair.to_dict() for pair in pairs],
+        "found_pairs": found.number,
+        "largest_pairs": [pair.to_dict() for pair in found.strongest],
         "not_part_of_it": list(stored.unlisted),
     }

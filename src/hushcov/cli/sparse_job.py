@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,19 @@ from hushcov.accounting import Guarantee, calibrate_zcdp
 from hushcov.cli.forecasts import forecast_dict
 from hushcov.cli.jobs import Source
 from hushcov.cli.output import counted, heading, memory, number, paragraph, show
-from hushcov.cli.pairs import found_pairs, pair_remarks, pair_table, variance_remark
+from hushcov.cli.pairs import Found, found_pairs, pair_remarks, pair_table
 from hushcov.cli.progress import busy
 from hushcov.cli.words import detection, noise_level, privacy_promise, typical_error
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.base import Preview
 from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.complete import complete_words
 from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
 from hushcov.planning import Caution, Comparison, Forecast, fit_memory, forecast
 from hushcov.postprocess import Matrix
 from hushcov.records import FileRecords, Records, check_feature_scale
+from hushcov.release import Release
 
 _SHOWN_PAIRS = 10
 
@@ -167,17 +168,20 @@ class SparseJob:
         """The estimate."""
         return self.estimator.covariance_
 
+    @cached_property
+    def found(self) -> Found:
+        """The pairs found; after `fit`."""
+        return found_pairs(self.release, _SHOWN_PAIRS)
+
     def summary(self) -> list[tuple[str, str]]:
         """Pairs and noise."""
-        d, found = self.inputs.n_features, found_pairs(self.estimator, 0).number
         selected = self.release.selected
-        dropped = 0 if selected is None else selected.shape[1] - found
+        dropped = 0 if selected is None else selected.shape[1] - self.found.number
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
         counted = "records" if self.estimator.assume_centered else "pairs of records"
-        complete = complete_words(self.release.parameters.get("complete_records"), counted)
+        complete = complete_words(self.release.making.complete, counted)
         lines = [] if complete is None else [("complete", complete)]
-        lines += [("pairs", f"{found:,} of {d * (d - 1) // 2:,} pairs are not zero{note}")]
-        lines += variance_remark(self.covariance)
+        lines += self.found.lines(note)
         if self.release.noise_sd is not None and (selected is None or selected.size):
             sd = float(self.release.noise_sd[0])
             lines.append(("noise", noise_level(sd, self.inputs.n_records)))
@@ -185,7 +189,7 @@ class SparseJob:
 
     def details(self, out: Console) -> None:
         """The largest correlations."""
-        pairs = found_pairs(self.estimator, _SHOWN_PAIRS).strongest
+        pairs = self.found.strongest
         if pairs:
             names = getattr(self.estimator, "feature_names_in_", None)
             heading(out, "Largest correlations" + ", features counted from 0" * (names is None))
@@ -207,15 +211,15 @@ class SparseJob:
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
-        found, release = found_pairs(self.estimator, _SHOWN_PAIRS), self.release
+        found, release = self.found, self.release
         sd = release.noise_sd
         return self.expected() | {
             "unit": release.unit,
             "warnings": list(release.warnings),
-            "nonzero_pairs": found.number,
+            "found_pairs": found.number,
             "largest_pairs": [pair.to_dict() for pair in found.strongest],
             "noise_sd": None if sd is None else [float(value) for value in sd],
             "guarantee": release.guarantee.to_dict(),
             "parameters": dict(release.parameters),
-            "complete_records": release.parameters.get("complete_records"),
+            "complete_records": release.making.complete,
         }

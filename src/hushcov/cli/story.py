@@ -14,12 +14,13 @@ from rich.table import Table
 
 from hushcov.cli.forecasts import Planner
 from hushcov.cli.output import facts, heading, number, paragraph, plain_table, show
-from hushcov.cli.pairs import LEVEL, found_pairs, pair_remarks, pair_table
+from hushcov.cli.pairs import found_pairs, pair_remarks, pair_table
 from hushcov.cli.progress import busy
 from hushcov.cli.tables import mechanism_table, remarks
 from hushcov.cli.words import privacy_promise
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.metrics import operator_norm, operator_norm_error
+from hushcov.release.findings import LEVEL
 from hushcov.report.backend import MissingFiguresError
 from hushcov.report.comparison import write_truth_figure
 
@@ -140,7 +141,7 @@ def against_truth(data: Simulated, estimator: PrivateSparseCovariance) -> dict[s
 
 def tell_entries(out: Console, data: Simulated, estimator: PrivateSparseCovariance) -> None:
     """Show the strongest pairs with their intervals, and count how many intervals are right."""
-    found = found_pairs(estimator, _SHOWN_PAIRS)
+    found = found_pairs(estimator.release_, _SHOWN_PAIRS)
     if estimator.detection_limit_ is None or not found.number:
         return
     heading(out, "4. The strongest pairs, with intervals that count privacy noise")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,14 @@ from rich.console import Console
 from hushcov.accounting import Guarantee
 from hushcov.cli.jobs import FloatArray, Source
 from hushcov.cli.output import number
-from hushcov.cli.pairs import variance_remark
+from hushcov.cli.pairs import Found, found_pairs
 from hushcov.cli.words import accuracy_verdict, privacy_promise, privacy_verdict
 from hushcov.estimators import MultiscaleCovariance
 from hushcov.exceptions import PrivacyConditionError, PrivacyWarning
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.multiscale import TheoremParameters, certify
 from hushcov.planning import Caution, large_delta
 from hushcov.records import Records
+from hushcov.release import Release
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 
@@ -97,15 +98,15 @@ class TheoremJob:
 
     def summary(self) -> list[tuple[str, str]]:
         """Pairs."""
-        d = self.parameters.inputs.n_features
-        pairs = ("pairs", f"{self._pairs():,} of {d * (d - 1) // 2:,} pairs are not zero")
-        return [pairs, *variance_remark(self.covariance)]
+        return self.found.lines()
 
     def details(self, out: Console) -> None:
         """Nothing: this mechanism has no single noise level, and so no intervals."""
 
-    def _pairs(self) -> int:
-        return int(np.count_nonzero(np.triu(self.release.integers, 1)))
+    @cached_property
+    def found(self) -> Found:
+        """The pairs found; after `fit`."""
+        return found_pairs(self.release, 0)
 
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
@@ -118,7 +119,7 @@ class TheoremJob:
         """Return everything as plain, JSON-ready data."""
         return self.expected() | {
             "unit": self.release.unit,
-            "nonzero_pairs": self._pairs(),
+            "found_pairs": self.found.number,
             "guarantee": self.release.guarantee.to_dict(),
             "parameters": dict(self.release.parameters),
         }

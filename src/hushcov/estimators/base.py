@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import numpy as np
@@ -19,10 +20,11 @@ from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
 from hushcov.estimators.search_guard import not_of_held_out_rows, refuse_unpaid_search
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.mechanisms import Release
 from hushcov.planning import Caution, large_delta
-from hushcov.postprocess import Matrix, is_sparse
+from hushcov.postprocess import is_sparse
 from hushcov.records import ArrayRecords, DeviceRecords, PairDifferences, Records, open_records
+from hushcov.release import Release
+from hushcov.release.findings import estimate
 
 FloatArray = npt.NDArray[np.float64]
 REACTIONS = ("raise", "warn")
@@ -127,7 +129,7 @@ class PrivateCovariance(EmpiricalCovariance):
         """Fit without what an earlier fit left, and bring that back if this one is refused."""
         earlier = dict(vars(self))
         for name in earlier:
-            if name.endswith("_"):
+            if name.endswith("_") or name == "_n_rows":
                 delattr(self, name)
         self.warnings_: tuple[str, ...] = ()
         try:
@@ -140,13 +142,30 @@ class PrivateCovariance(EmpiricalCovariance):
         """Rows as Records. Shape and names are read; values are not, beyond conversion."""
         self._check_flags("assume_centered", "drop_nulls")
         records = open_named(self, X, drop_nulls=self.drop_nulls)
+        self._n_rows = records.n_records
         if self.device is not None:
             records = DeviceRecords(records, self.device)
         return records if self.assume_centered else PairDifferences(records)
 
-    def _store(self, release: Release, covariance: Matrix) -> Self:
-        """Keep the release and the estimate made from it."""
-        self.release_ = replace(release, warnings=self.warnings_)
+    def _store(self, release: Release, n_averaged: int, **making: Any) -> Self:
+        """Complete the document, keep it, and the estimate that it gives."""
+        names = getattr(self, "feature_names_in_", None)
+        paired = not self.assume_centered
+        about = replace(
+            release.making,
+            n_rows=getattr(self, "_n_rows", 2 * n_averaged if paired else n_averaged),
+            n_averaged=n_averaged,
+            paired=paired,
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            **making,
+        )
+        self.release_ = replace(
+            release,
+            warnings=self.warnings_,
+            column_names=None if names is None else tuple(map(str, names)),
+            making=about,
+        )
+        covariance = estimate(self.release_)
         self.covariance_ = covariance
         self.support_ = covariance != 0
         self.location_ = np.zeros(covariance.shape[0])

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from hushcov.accounting import Guarantee
 from hushcov.estimators.scaled import ScaledCovariance
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.coinpress import (
     CoinPressParameters,
     certify_coinpress,
@@ -20,6 +19,7 @@ from hushcov.mechanisms.coinpress import (
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import Entropy
 from hushcov.records import Records
+from hushcov.release import Release
 
 
 @dataclass(frozen=True)

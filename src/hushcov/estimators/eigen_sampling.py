@@ -10,7 +10,6 @@ from hushcov.accounting import Guarantee
 from hushcov.estimators.base import FloatArray
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.exceptions import ParameterError
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.eigen_sampling import (
     EigenSamplingParameters,
     certify_eigen_sampling,
@@ -21,6 +20,7 @@ from hushcov.mechanisms.eigen_sampling import (
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import Entropy
 from hushcov.records import Records
+from hushcov.release import Release
 
 _FEW = 5  # nonzeros of a row that are assumed where nothing is declared
 

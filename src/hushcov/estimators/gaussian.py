@@ -201,9 +201,8 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
             entropy = entropy_source(self.random_state)
             with self._charged(guarantee):
                 release = release_gaussian_sums(statistics, parameters, entropy)
-                self.n_records_ = n_records
-                self._n_complete = float(n_records)
-                return self._estimate(release, run.threshold(release))
+                threshold = run.threshold(release)
+                return self._estimate(release, n_records, threshold, scales="given")
 
     def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
         scale = self._declared_scale(n_features)

@@ -307,4 +307,4 @@ class MultiscaleCovariance(SummedCovariance):
             self.plan_ = self._plan(moments.n_records, moments.n_features)
         self.parameters_ = parameters
         release = release_multiscale(moments, parameters, entropy)
-        return self._store(release, release.covariance())
+        return self._store(release, parameters.inputs.n_records)

@@ -13,7 +13,6 @@ from hushcov.accounting import Guarantee
 from hushcov.estimators.base import FloatArray
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.exceptions import ParameterError, UncertifiedWarning
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.row_top_k import (
     PrintedParameters,
@@ -27,6 +26,7 @@ from hushcov.mechanisms.row_top_k import (
 )
 from hushcov.noise import Entropy
 from hushcov.records import Records
+from hushcov.release import Release
 
 CONSTANTS = ("sound", "paper")
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.accounting import Guarantee
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.gaussian import GaussianParameters, certify_gaussian, release_gaussian
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.multiscale import (
@@ -24,6 +23,7 @@ from hushcov.noise import Entropy
 from hushcov.planning import multiscale_inputs, plan_multiscale
 from hushcov.postprocess import detection_deviation
 from hushcov.records import Records, ScaledRecords, second_moments
+from hushcov.release import Release
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from hushcov.accounting import calibrate_zcdp
 from hushcov.estimators.base import FloatArray, Preview, PrivateCovariance
 from hushcov.estimators.runs import Run
 from hushcov.exceptions import ParameterError, TooFewCompleteError
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.complete import (
+    COMPLETE,
     CompleteCount,
     CompleteParameters,
     complete_parameters,
@@ -27,6 +27,7 @@ from hushcov.mechanisms.complete import (
 )
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.scales import (
+    SCALES,
     FeatureScales,
     ScaleParameters,
     release_scales,
@@ -36,17 +37,10 @@ from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import Caution, Forecast, hopeless, noisy_scales
 from hushcov.postprocess import (
     Matrix,
-    hard_threshold,
-    is_sparse,
-    multiply_outer,
-    normal_interval,
-    project_psd,
-    sampling_sd,
-    symmetric_sparse,
-    thresholded_interval,
-    upper_pairs,
 )
 from hushcov.records import CompleteRecords, Records, check_feature_scale
+from hushcov.release import Part, Release
+from hushcov.release.findings import intervals, noise_deviation
 
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
@@ -111,10 +105,15 @@ class ScaledCovariance(PrivateCovariance):
             # The zeros of missing records made scales smaller than complete ones have.
             scale = trusted_scale(released) / math.sqrt(share)
         release = _for_complete(settled.run.release(records, scale, entropy), count)
-        self.feature_scale_ = scale
-        self.n_records_ = records.n_records
-        self._n_complete = share * records.n_records
-        return self._estimate(release, settled.run.threshold(release))
+        before = [SCALES] * (settled.scales is not None) + [COMPLETE] * (count is not None)
+        return self._estimate(
+            release,
+            records.n_records,
+            settled.run.threshold(release),
+            parts=_renamed(release.making.parts, before),
+            scales="given" if settled.scales is None else "released",
+            complete=None if count is None else count.to_dict(),
+        )
 
     def _settled(self, n_records: int, n_features: int, gaps: bool) -> _Settled:
         """Plan from public inputs alone; what is to be known of the plan is stored."""
@@ -171,16 +170,12 @@ class ScaledCovariance(PrivateCovariance):
             "each value by a rule that uses its own record alone."
         )
 
-    def _estimate(self, release: Release, threshold: float) -> Self:
-        """Post-process and keep a release, in units of `feature_scale_`."""
-        self._threshold = threshold
-        covariance = hard_threshold(_in_scales(release), threshold)
-        if self.positive_semidefinite:
-            covariance = project_psd(covariance)
-        multiply_outer(covariance, self.feature_scale_)
-        entries = covariance.data if is_sparse(covariance) else covariance
-        entries += 0.0  # a constant feature has no covariance of -0.0 after a projection
-        return self._store(release, covariance)
+    def _estimate(self, release: Release, n_averaged: int, threshold: float, **making: Any) -> Self:
+        """Keep a release, and the estimate made of it."""
+        self.feature_scale_ = release.feature_scale
+        self.n_records_ = n_averaged
+        projected = bool(self.positive_semidefinite)
+        return self._store(release, n_averaged, threshold=threshold, projected=projected, **making)
 
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Every public input for this size, with the privacy events of estimating scales.
@@ -197,19 +192,10 @@ class ScaledCovariance(PrivateCovariance):
         noise level: there is no such attribute then.
         """
         try:
-            off_diagonal, diagonal = self._noise_in_scales()
+            self._check_noise()
         except ParameterError as error:
             raise AttributeError(str(error)) from None  # what Python expects, and hasattr and dir
-        release, scale = self.release_, self.feature_scale_
-        if is_sparse(release.integers) and release.selected is not None:
-            rows, columns = release.selected
-            pairs = off_diagonal * (scale[rows] * scale[columns])
-            return symmetric_sparse((rows, columns), pairs, diagonal * (scale * scale))
-        deviation = np.full(self.covariance_.shape, off_diagonal)
-        np.fill_diagonal(deviation, diagonal)
-        multiply_outer(deviation, scale)
-        deviation[~release.released] = np.nan
-        return deviation
+        return noise_deviation(self.release_)
 
     def covariance_interval(self, level: float = 0.95) -> tuple[Matrix, Matrix]:
         """Ends of an interval for every entry of the covariance that was released and kept.
@@ -233,36 +219,18 @@ class ScaledCovariance(PrivateCovariance):
         -------
         lower, upper : ndarray or sparse array of shape (n_features, n_features)
         """
-        pair_noise, noise = self._noise_in_scales()
+        self._check_noise()
         level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
-        kept = hard_threshold(_in_scales(self.release_), self._threshold)
-        variance = kept.diagonal()
-        rows, columns, pairs = upper_pairs(kept)
-        n, of_both = self._n_complete, (variance[rows], variance[columns])
-        deviation = np.hypot(pair_noise, sampling_sd(pairs, of_both, n))
-        pair_ends = thresholded_interval(
-            pairs, deviation, np.full(len(pairs), self._threshold), level
-        )
-        deviation = np.hypot(noise, sampling_sd(variance, (variance, variance), n))
-        ends = normal_interval(variance, deviation, level)
-        lower, upper = (
-            _with_pairs(kept, (rows, columns), of_pairs, of_variances)
-            for of_pairs, of_variances in zip(pair_ends, ends, strict=True)
-        )
-        for end in (lower, upper):
-            multiply_outer(end, self.feature_scale_)
-        return lower, upper
+        return intervals(self.release_, level)
 
-    def _noise_in_scales(self) -> tuple[float, float]:
-        """Standard deviation of the noise off and on the diagonal, in units of the scales."""
+    def _check_noise(self) -> None:
+        """Refuse what needs one noise level for all entries."""
         check_is_fitted(self, "release_")
         if self.release_.noise_sd is None:
             raise ParameterError(
                 f"the {self.release_.mechanism} mechanism has no single noise level: use "
                 "ScreenedCovariance for noise_sd_ and covariance_interval."
             )
-        off_diagonal, diagonal = self.release_.noise_sd
-        return off_diagonal, diagonal
 
     def _sparse(self, n_features: int) -> bool:
         """Whether the estimate is to be a sparse matrix."""
@@ -364,28 +332,10 @@ def _for_complete(release: Release, count: CompleteCount | None) -> Release:
     noise_sd, share = release.noise_sd, count.share
     if noise_sd is not None:
         noise_sd = (noise_sd[0] / share, noise_sd[1] / share)
-    parameters = dict(release.parameters) | {"complete_records": count.to_dict()}
-    return replace(release, unit=release.unit / share, noise_sd=noise_sd, parameters=parameters)
+    return replace(release, unit=release.unit / share, noise_sd=noise_sd)
 
 
-def _with_pairs(
-    like: Matrix, pairs: tuple[Any, Any], values: FloatArray, diagonal: FloatArray
-) -> Matrix:
-    """These pairs, mirrored, and the diagonal: in a sparse matrix, or between NaN."""
-    if is_sparse(like):
-        return symmetric_sparse(pairs, values, diagonal)
-    matrix = np.full(like.shape, np.nan)
-    matrix[pairs] = matrix.T[pairs] = values
-    np.fill_diagonal(matrix, diagonal)
-    return matrix
-
-
-def _in_scales(release: Release) -> Matrix:
-    """The released matrix in units of the features' scales; zeros for constant features.
-
-    In these units noise is the same for all features, so thresholds, projections and intervals
-    treat features of any scale alike.
-    """
-    scale = release.feature_scale
-    varies = np.ones(release.n_features) if scale is None else (scale != 0).astype(np.float64)
-    return replace(release, feature_scale=varies).covariance()
+def _renamed(parts: tuple[Part, ...], before: list[str]) -> tuple[Part, ...]:
+    """The parts, the first ones by these names."""
+    first = [Part(name, part.events) for name, part in zip(before, parts, strict=False)]
+    return (*first, *parts[len(before) :])

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from hushcov.accounting import Guarantee
 from hushcov.estimators.base import FloatArray
 from hushcov.estimators.scaled import ScaledCovariance
-from hushcov.mechanisms import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.separate import (
     SeparateParameters,
@@ -20,6 +19,7 @@ from hushcov.mechanisms.separate import (
 )
 from hushcov.noise import Entropy
 from hushcov.records import Records
+from hushcov.release import Release
 
 _FEW = 5  # nonzeros of a row that are assumed where nothing is declared
 

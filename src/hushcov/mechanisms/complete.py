@@ -19,6 +19,8 @@ _FEWEST = 0.01  # a share of complete records below this is taken for it: it div
 # Deviations of the noise that a count must have to be of use: 2 of what is found, which leaves it
 # wrong by half, and 5 of all records, so that complete ones fall below 2 once in 700 times.
 _FEWEST_DEVIATIONS, _FEWEST_POSSIBLE = 2, 5
+#: What this step releases, in words.
+COMPLETE = "number of complete records"
 
 
 @dataclass(frozen=True)

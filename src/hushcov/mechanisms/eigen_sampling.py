@@ -20,11 +20,11 @@ from hushcov.accounting import Event, Guarantee, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.mechanisms.gaussian import balanced_row_norm
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.release import Release
 from hushcov.noise import Entropy, check_entropy
 from hushcov.noise.bingham import MOST_CONCENTRATED, Bingham
 from hushcov.noise.discrete_laplace import discrete_laplace
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
+from hushcov.release import Making, Release, named_parts
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -283,6 +283,10 @@ def release_eigen_sampling(
         guarantee=guarantee,
         parameters=parameters.to_dict(),
         feature_scale=grid.feature_scale,
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, ("eigenvalues and directions",)),
+        ),
     )
 
 

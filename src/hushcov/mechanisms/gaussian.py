@@ -24,7 +24,6 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.release import Release
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import (
     FeatureGrid,
@@ -34,6 +33,7 @@ from hushcov.records import (
     Statistics,
     row_bounded_gram,
 )
+from hushcov.release import Making, Release, named_parts
 
 CLIPPINGS = ("row", "coordinate")
 
@@ -122,6 +122,12 @@ class GaussianParameters:
     def events(self) -> tuple[Event, ...]:
         """What is charged: the events spent before, and one Gaussian."""
         return (*self.inputs.spent, Gaussian(self.mu))  # proof: step 4
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """What each event of its own released, in words."""
+        d = self.inputs.n_features
+        return (f"values of all pairs ({d * (d - 1) // 2:,}) and variances ({d:,})",)
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
@@ -396,6 +402,10 @@ def _noisy(
         parameters=parameters.to_dict(),
         feature_scale=feature_scale,
         noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

@@ -48,6 +48,8 @@ _START_WEIGHT = 2.0  # in features
 _ROUNDS = 50
 _LIKELY = 0.9
 _ROWS = 256  # features summarised at a time
+#: What this step releases, in words.
+SCALES = "scales of the features"
 
 
 @dataclass(frozen=True)

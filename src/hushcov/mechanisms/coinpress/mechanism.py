@@ -17,10 +17,10 @@ from hushcov.mechanisms.coinpress.parameters import (
     CoinPressParameters,
 )
 from hushcov.mechanisms.gaussian import symmetric_noise
-from hushcov.mechanisms.release import Release
 from hushcov.noise import Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.records.transformed import TransformedRecords
+from hushcov.release import Making, Release, named_parts
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -67,6 +67,10 @@ def release_coinpress(
         guarantee=guarantee,
         parameters=parameters.to_dict(),
         feature_scale=np.array(feature_scale, dtype=np.float64),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

@@ -125,6 +125,12 @@ class CoinPressParameters:
         """What is charged: the events spent before, and one Gaussian for each step."""
         return (*self.inputs.spent, *map(Gaussian, self.mus))  # proof: step 3
 
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """What each event of its own released, in words."""
+        n = self.n_steps
+        return tuple(f"the matrix, step {step} of {n}" for step in range(1, n + 1))
+
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
         spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]

@@ -7,7 +7,14 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.accounting import Approximate, Guarantee, compose
+from hushcov.accounting import (
+    Approximate,
+    BoundedRange,
+    Event,
+    Guarantee,
+    TotalVariation,
+    compose,
+)
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.mechanisms.multiscale.calibrated import CalibratedParameters, composition_delta
 from hushcov.mechanisms.multiscale.exact import check_capacity, sample_exact
@@ -15,9 +22,9 @@ from hushcov.mechanisms.multiscale.numerics import numerical_delta, rounding_inf
 from hushcov.mechanisms.multiscale.parameters import TheoremParameters
 from hushcov.mechanisms.multiscale.reconstruction import value_integers
 from hushcov.mechanisms.multiscale.transcript import sample_transcript
-from hushcov.mechanisms.release import Release
 from hushcov.noise import Entropy, check_entropy
 from hushcov.records import IntegerGrid, Statistics
+from hushcov.release import Making, Release, named_parts
 from hushcov.simulate import SimulatedMoments
 
 Moments = Statistics | SimulatedMoments
@@ -151,7 +158,21 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
         unit=unit,
         guarantee=guarantee,
         parameters=parameters.to_dict(),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, _part_names(guarantee.events)),
+        ),
     )
+
+
+def _part_names(events: tuple[Event, ...]) -> list[str]:
+    """What each event of the mechanism released: levels that select, answers, cut noise."""
+    # The theorem's are promises of the levels, and then one of the answers.
+    promises = sum(isinstance(event, Approximate) for event in events)
+    levels = promises - 1 if promises else sum(isinstance(event, BoundedRange) for event in events)
+    selected = [f"which tests matter, level {i} of {levels}" for i in range(1, levels + 1)]
+    cut = ["cutting the noise of answers"] * isinstance(events[-1], TotalVariation)
+    return [*selected, "answers of the selected tests", *cut]
 
 
 def _reconstruct(

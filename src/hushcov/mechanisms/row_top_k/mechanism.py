@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.accounting import Guarantee, smallest_sigma
-from hushcov.mechanisms.release import Release
 from hushcov.mechanisms.row_top_k.parameters import RowTopKParameters
 from hushcov.mechanisms.row_top_k.sensitivity import values_squared_sensitivity
 from hushcov.noise import Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
+from hushcov.release import Making, Release, named_parts
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -64,6 +64,10 @@ def release_row_top_k(
         feature_scale=grid.feature_scale,
         noise_sd=(deviation, deviation),
         selected=np.stack([rows, columns]),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

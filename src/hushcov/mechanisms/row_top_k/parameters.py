@@ -81,6 +81,12 @@ class RowTopKParameters:
         return (*self.inputs.spent, *own)
 
     @property
+    def part_names(self) -> tuple[str, ...]:
+        """What each event of its own released, in words."""
+        picked = () if self.rate is None else ("partners of every feature",)
+        return (*picked, "values of the selected pairs and the variances")
+
+    @property
     def unit(self) -> float:
         """The public value of one released integer, in units of the squared scale."""
         return (self.radius / self.half_width) ** 2 / self.inputs.n_records

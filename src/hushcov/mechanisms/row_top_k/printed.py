@@ -16,10 +16,10 @@ from hushcov._validation import check_real
 from hushcov.accounting import NOT_CERTIFIED, Guarantee, compose
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.release import Release
 from hushcov.mechanisms.row_top_k.mechanism import mutual_pairs
 from hushcov.noise import Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
+from hushcov.release import Making, Release, named_parts
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -166,6 +166,10 @@ def release_printed(
         feature_scale=grid.feature_scale,
         noise_sd=parameters.noise_sd,
         selected=np.stack([rows, columns]),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, ()),
+        ),
     )
 
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from hushcov.accounting import Guarantee, smallest_sigma
 from hushcov.exceptions import CapacityError
-from hushcov.mechanisms.release import Release
 from hushcov.mechanisms.screened.parameters import (
     CLIPPED_HALF_WIDTH,
     CLIPPED_RADIUS,
@@ -36,6 +35,7 @@ from hushcov.records import (
     pair_scores,
     sign_gram,
 )
+from hushcov.release import Making, Release, named_parts
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -231,6 +231,10 @@ def _assemble(
         feature_scale=products.grid.feature_scale,
         noise_sd=(sigma * DIAGONAL_WEIGHT * value, sigma * PAIR_WEIGHT * value),
         selected=np.stack([products.rows, products.columns]),
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

@@ -90,6 +90,20 @@ class ScreenedParameters:
         return (*self.inputs.spent, *own, Gaussian(self.mu))  # proof: step 7
 
     @property
+    def part_names(self) -> tuple[str, ...]:
+        """What each event of its own released, in words."""
+        total = len(self.levels)
+        levels = [
+            f"which pairs matter{f', level {place} of {total}' if total > 1 else ''}: "
+            f"{level.size:,} of them"
+            for place, level in enumerate(self.levels, 1)
+        ]
+        norms = [] if self.norm_mu is None else ["bound on the norms of records"]
+        d = self.inputs.n_features
+        values = f"values of the selected pairs ({self.n_pairs:,}) and of all variances ({d:,})"
+        return (*levels, *norms, values)
+
+    @property
     def integers_per_square(self) -> float:
         """Grid units of a product of two coordinates at scale 1."""
         return (self.half_width / RADIUS) ** 2

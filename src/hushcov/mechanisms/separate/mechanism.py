@@ -10,12 +10,12 @@ from scipy import optimize
 
 from hushcov.accounting import Guarantee
 from hushcov.mechanisms.gaussian import symmetric_noise
-from hushcov.mechanisms.release import Release
 from hushcov.mechanisms.separate.choice import Choice, choose, squared_edges
 from hushcov.mechanisms.separate.parameters import MatrixNoise, SeparateParameters, matrix_noise
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.records.norms import norm_histogram
+from hushcov.release import Making, Release, named_parts
 
 IntArray = npt.NDArray[np.int64]
 
@@ -88,6 +88,10 @@ def release_separate(
         guarantee=guarantee,
         parameters=parameters.to_dict() | _released(parameters, choice, noise, noisy_counts),
         feature_scale=grid.feature_scale,
+        making=Making(
+            n_averaged=parameters.inputs.n_records,
+            parts=named_parts(guarantee.events, parameters.part_names),
+        ),
     )
 
 

@@ -101,6 +101,12 @@ class SeparateParameters:
             counts = (Gaussian(histogram_mu(self.histogram_sigma)),)
         return (*self.inputs.spent, *counts, Gaussian(self.release_mu))  # proof: step 6
 
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """What each event of its own released, in words."""
+        counts = () if self.histogram_sigma is None else ("counts of the norms of records",)
+        return (*counts, "the matrix, with its eigenvalues where they are released apart")
+
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
         spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from hushcov.release import Part
 from hushcov.report.html.markup import Markup, figure, join, number, percent, table, tag
-from hushcov.report.html.parts import EPSILON, ZCDP, Part, currency, privacy_parts
+from hushcov.report.html.parts import EPSILON, ZCDP, alone, cost, currency, privacy_parts
 from hushcov.report.html.plot import Axis, picture, text
 from hushcov.report.html.subject import Subject
 
@@ -24,7 +25,7 @@ _METHODS = {
 
 def budget_section(subject: Subject) -> Markup:
     """What was charged for what: a bar, a table, and how to read them."""
-    guarantee, parts = subject.release.guarantee, privacy_parts(subject)
+    guarantee, parts = subject.release.guarantee, privacy_parts(subject.release)
     delta = guarantee.transcript_delta + guarantee.numerical_delta
     spent = tag(
         "p",
@@ -63,9 +64,9 @@ _EXPLAINED = {
 
 
 def _shares(parts: tuple[Part, ...], unit: str) -> list[float]:
-    costs = [part.cost(unit) for part in parts]
+    costs = [cost(part, unit) for part in parts]
     total = sum(costs)
-    return [cost / total if total > 0 else 0.0 for cost in costs]
+    return [each / total if total > 0 else 0.0 for each in costs]
 
 
 def _bar(parts: tuple[Part, ...], unit: str) -> Markup:
@@ -105,9 +106,9 @@ def _table(parts: tuple[Part, ...], unit: str | None, delta: float) -> Markup:
     for place, (part, share) in enumerate(zip(parts, shares, strict=True)):
         row = [_letter(place), part.name]
         if unit is not None:
-            row += [percent(share), number(part.cost(unit))]
-        alone = part.alone(delta)
-        rows.append([*row, "\N{EN DASH}" if alone is None else number(alone)])
+            row += [percent(share), number(cost(part, unit))]
+        epsilon = alone(part, delta)
+        rows.append([*row, "\N{EN DASH}" if epsilon is None else number(epsilon)])
     return table("Parts of the privacy budget", head, rows, texts=2)
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from hushcov.postprocess import is_noise
-from hushcov.report.html.findings import (
+from hushcov.release.findings import (
     BEYOND,
     KEPT,
     LEVEL,
@@ -15,10 +15,18 @@ from hushcov.report.html.findings import (
     SELECTED,
     STRONGEST,
     Findings,
-    correlation_text,
 )
-from hushcov.report.html.markup import Markup, counted, figure, join, number, short, table, tag
-from hushcov.report.html.parts import COMPLETE, spent_before
+from hushcov.report.html.markup import (
+    Markup,
+    correlation_text,
+    counted,
+    figure,
+    join,
+    number,
+    short,
+    table,
+    tag,
+)
 from hushcov.report.html.plot import Axis, picture, text
 from hushcov.report.html.subject import Subject
 
@@ -41,7 +49,7 @@ def entries_section(subject: Subject, findings: Findings) -> Markup:
         _table(subject, findings, first, "The strongest pairs; a name leads to the heat map"),
         _more(subject, findings, more) if more else None,
         tag("p", f"{rest:,} weaker ones are not listed; see the heat map.") if rest else None,
-        tag("p", _remarks(subject, findings)),
+        tag("p", _remarks(findings)),
     )
 
 
@@ -55,8 +63,8 @@ def found_words(subject: Subject, findings: Findings) -> str:
     number_of = f"{findings.n_found:,} of {subject.candidates:,} pairs of features"
     limit = number(findings.threshold, 2)
     return {
-        KEPT: f"{number_of} were found: selected by the mechanism, and with a value beyond {limit} "
-        "in units of the features' scales, which counts noise and sampling error.",
+        KEPT: f"{number_of} were found: they were released, and their values are beyond {limit} in "
+        "units of the features' scales, which counts noise and sampling error.",
         SELECTED: f"{number_of} were found: the mechanism selected them, and no other pair has a "
         "value.",
         BEYOND: f"{number_of} are counted as found: their values are beyond {limit} in units of "
@@ -67,7 +75,7 @@ def found_words(subject: Subject, findings: Findings) -> str:
     }[findings.rule]
 
 
-def _remarks(subject: Subject, findings: Findings) -> str:
+def _remarks(findings: Findings) -> str:
     noise = findings.noise(findings.found.at(slice(0, _MOST_LISTED))).any()
     drowned = f"Noise is {NOISE}: noise is as large there as what it was added to. "
     strongest = "The strongest of many estimates tend to be too strong."
@@ -75,20 +83,12 @@ def _remarks(subject: Subject, findings: Findings) -> str:
     if findings.intervals is None:
         return f"No intervals: this mechanism has no single noise level. {strongest}"
     passed = ", given that the pair passed the threshold" if findings.threshold > 0 else ""
-    counted_all = findings.own_intervals and any(
-        part.name == COMPLETE for part in spent_before(subject)
-    )
-    complete = (
-        " Sampling error is that of all records; with many incomplete ones it is larger."
-        if counted_all
-        else ""
-    )
     return (
         f"An interval counts privacy noise and sampling error (as for normal records), and covers "
         f"the true covariance with probability {100 * LEVEL:g} %{passed}. What bounding the "
         "records takes off large values is not counted: with few features and high correlations, "
         "coverage is a few percent lower, and for skewed columns or columns of mostly zeros it "
-        f"can be far lower.{complete}{_outside(findings)} {strongest}"
+        f"can be far lower.{_outside(findings)} {strongest}"
     )
 
 

@@ -8,9 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.postprocess import is_noise
-from hushcov.report.html.findings import NOISE, Findings, correlation_text
+from hushcov.release.findings import NOISE, Findings
 from hushcov.report.html.layout import layout
-from hushcov.report.html.markup import Markup, counted, figure, join, short, tag
+from hushcov.report.html.markup import (
+    Markup,
+    correlation_text,
+    counted,
+    figure,
+    join,
+    short,
+    tag,
+)
 from hushcov.report.html.plot import picture, text
 from hushcov.report.html.subject import Subject
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from hushcov.release.findings import NOISE, STRONGEST, Findings
 from hushcov.report.html.entries import found_words
-from hushcov.report.html.findings import NOISE, STRONGEST, Findings
 from hushcov.report.html.markup import Markup, counted, data_block, figure, join, number, tag
 from hushcov.report.html.subject import Subject
 

@@ -9,6 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from hushcov.postprocess import is_noise
+
 _EMPTY_ELEMENTS = frozenset({"br", "col", "input", "meta", "rect", "line", "path", "circle"})
 _EXPONENT_FROM = 1e4
 _SHORTEST_NAME, _LONGEST_NAME = 12, 60
@@ -162,3 +166,10 @@ def data_block(identifier: str, content: Any) -> Markup:
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return Markup(f'<script type="application/json" id="{identifier}">{text}</script>')
+
+
+def correlation_text(value: float, digits: int = 3) -> str:
+    """A correlation, said to be noise if it is beyond 1, or if there is none."""
+    if np.isnan(value):
+        return "none: noise"
+    return number(value, digits) + (": noise" if is_noise(np.array(value)) else "")

@@ -9,7 +9,6 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import HushcovError
 from hushcov.mechanisms.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast, compare, forecast
-from hushcov.report.html.findings import Findings
 from hushcov.report.html.markup import (
     Markup,
     count,
@@ -19,7 +18,6 @@ from hushcov.report.html.markup import (
     table,
     tag,
 )
-from hushcov.report.html.parts import SCALES, spent_before
 from hushcov.report.html.plot import Axis, dots, frame, line, picture, text
 from hushcov.report.html.subject import Subject
 
@@ -38,14 +36,14 @@ class Outlook:
     rows: tuple[tuple[int, Forecast], ...]
 
 
-def outlook(subject: Subject, findings: Findings) -> Outlook | None:
+def outlook(subject: Subject) -> Outlook | None:
     """What the planner says; None where it has nothing to say of these inputs."""
     if subject.theorem:
         return None
     try:
         inputs = _inputs(subject)
-        mechanism = _planned(subject, findings)
-        if mechanism is None:
+        mechanism = subject.release.name
+        if mechanism not in MECHANISMS:
             mechanism = compare(inputs(1.0), refine=False).best.mechanism
         here = forecast(inputs(1.0), mechanism)
         rough = mechanism == "multiscale"  # its search takes seconds
@@ -56,18 +54,10 @@ def outlook(subject: Subject, findings: Findings) -> Outlook | None:
     return Outlook(mechanism, here, rows)
 
 
-def _planned(subject: Subject, findings: Findings) -> str | None:
-    """The planner's name for what ran, if it has one."""
-    name = subject.release.mechanism
-    if name == "gaussian" and findings.thresholded:
-        name = "gaussian-threshold"
-    return name if name in MECHANISMS else None
-
-
 def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
     """The public inputs of the release, as a function of the multiple of its records."""
     guarantee = subject.release.guarantee
-    spent = spent_before(subject)
+    spent = subject.before
     here = ReleaseInputs(
         n_records=subject.n_records or 0,
         n_features=subject.n_features,
@@ -83,7 +73,7 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
     def automatic(n_records: int) -> ReleaseInputs:
         return estimator.public_inputs(n_records, here.n_features)
 
-    scaled = any(part.name == SCALES for part in spent)
+    scaled = subject.release.making.scales == "released"
     # The share for scales falls with the number of records, unless it was given.
     falls = scaled and automatic(here.n_records).spent == here.spent[:1]
 

@@ -6,19 +6,16 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
 from hushcov._version import __version__
-from hushcov.exceptions import ParameterError
-from hushcov.mechanisms import Release
-from hushcov.postprocess import Matrix
+from hushcov.release import Release
+from hushcov.release.findings import STRONGEST, Findings, find
 from hushcov.report.html.budget import budget_section
 from hushcov.report.html.entries import entries_section
-from hushcov.report.html.findings import STRONGEST, Findings, find
 from hushcov.report.html.graph import graph_section
 from hushcov.report.html.heat import heat_section
 from hushcov.report.html.markup import (
@@ -40,81 +37,25 @@ _PROGRAM = ("heat_data.js", "heat_drawing.js", "heat_moving.js", "graph.js")
 _MOST_PARAMETERS = 20_000  # characters
 
 
-def write_report(
-    path: str | Path,
-    release: Release,
-    *,
-    column_names: Sequence[str] | None = None,
-    covariance: Matrix | None = None,
-    intervals: tuple[Matrix, Matrix] | None = None,
-    known_mean: bool | None = None,
-    written: str | None = None,
-) -> Path:
+def write_report(path: str | Path, release: Release) -> Path:
     """Write the report of a release as one HTML file, and return its path.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file to write.
-    release : Release
-        What was released.
-    column_names : sequence of str, optional
-        Names of the features. Without them features are counted from 0.
-    covariance : ndarray or sparse array of shape (n_features, n_features), optional
-        The estimate made from the release, `covariance_` of an estimator. If left out, the released
-        values are shown, above the threshold that a screened release names.
-    intervals : pair of such arrays, optional
-        What `covariance_interval(0.95)` of the estimator returns. If left out, intervals are
-        computed from the release, as if all records were complete.
-    known_mean : bool, optional
-        Whether records were taken to have mean zero, instead of differences of pairs.
-    written : str, optional
-        When the release was written.
 
     Privacy
     -------
     Post-processing: everything on the page is computed from the release and from public inputs, and
     covered by the guarantee of the release.
     """
-    page = report_page(
-        release,
-        column_names=column_names,
-        covariance=covariance,
-        intervals=intervals,
-        known_mean=known_mean,
-        written=written,
-    )
-    Path(path).write_bytes(page.encode())
+    Path(path).write_bytes(report_page(release).encode())
     return Path(path)
 
 
-def report_page(
-    release: Release,
-    *,
-    column_names: Sequence[str] | None = None,
-    covariance: Matrix | None = None,
-    intervals: tuple[Matrix, Matrix] | None = None,
-    known_mean: bool | None = None,
-    written: str | None = None,
-) -> str:
-    """Return what `write_report` writes."""
-    d = release.n_features
-    if column_names is not None and len(column_names) != d:
-        raise ParameterError(
-            f"column_names must be as many as features, {d}, got {len(column_names)}: name each "
-            "feature, or none."
-        )
-    listed = map(str, range(d)) if column_names is None else map(str, column_names)
-    subject = Subject(
-        release,
-        page_names(list(listed)),
-        named=column_names is not None,
-        known_mean=known_mean,
-        written=written,
-    )
+def report_page(release: Release) -> str:
+    """Return what `write_report` writes: a function of the document alone."""
+    listed = release.column_names or map(str, range(release.n_features))
+    subject = Subject(release, page_names(list(listed)))
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        findings = find(subject, covariance, intervals)
-        return _document(subject, findings, outlook(subject, findings))
+        findings = find(release)
+        return _document(subject, findings, outlook(subject))
 
 
 def _document(subject: Subject, findings: Findings, found: Outlook | None) -> str:
@@ -186,7 +127,8 @@ def _summary(subject: Subject, findings: Findings, found: Outlook | None) -> Mar
     """What most readers want to know."""
     guarantee = subject.release.guarantee
     rows = [
-        ("Mechanism", _mechanism(subject)),
+        ("Mechanism", short(printable(subject.release.name), 40)),
+        ("Records", subject.release.making.words or "the release does not say how many"),
         (
             "Promise" if guarantee.private else "Would promise",
             f"({number(guarantee.epsilon, 4)}, {number(guarantee.delta, 3)})-differential privacy "
@@ -209,7 +151,7 @@ def _summary(subject: Subject, findings: Findings, found: Outlook | None) -> Mar
                 f"alone has {number(1 / math.sqrt(n), 2)}",
             )
         )
-    if found is not None and found.mechanism.startswith(subject.release.mechanism):
+    if found is not None and found.mechanism == subject.release.name:
         rows.append(
             (
                 "Expected error",
@@ -224,16 +166,6 @@ def _found(subject: Subject, findings: Findings) -> str:
     if findings.rule == STRONGEST:
         return f"values of all {subject.candidates:,} pairs of features; none is set to zero"
     return f"{findings.n_found:,} of {subject.candidates:,} pairs of features"
-
-
-def _mechanism(subject: Subject) -> str:
-    name = short(printable(subject.release.mechanism), 40)
-    n = subject.n_records
-    if n is None:
-        return name
-    if subject.known_mean is False:
-        return f"{name}, from {n:,} differences of two records"
-    return f"{name}, from {n:,} records{'' if subject.known_mean else ' or differences of two'}"
 
 
 def _parameters(subject: Subject) -> Markup:
@@ -253,7 +185,9 @@ def _parameters(subject: Subject) -> Markup:
 
 
 def _footer(subject: Subject) -> Markup:
-    when = "" if subject.written is None else f" The release was written {subject.written}."
+    made = subject.release.making.made
+    time = "" if made is None else printable(made[:19].replace("T", " "))
+    when = f" The release was made on {time} UTC." if time else ""
     return tag(
         "footer",
         tag(

@@ -17,7 +17,6 @@ from hushcov.report.html.markup import (
     table,
     tag,
 )
-from hushcov.report.html.parts import COMPLETE, SCALES, spent_before
 from hushcov.report.html.subject import Subject
 
 _FALSE_ALARMS = (0.01, 0.05, 0.1, 0.5)
@@ -208,7 +207,7 @@ def _mean(known: bool | None) -> str:
 def _scales(subject: Subject) -> list[str]:
     if subject.release.feature_scale is None:
         return ["Scales: one bound for all directions was given."]
-    if any(part.name == SCALES for part in spent_before(subject)):
+    if subject.release.making.scales == "released":
         return ["Scales of the features: not known. They were estimated within the budget."]
     return [
         "Scales of the features: given, and public. Wrong ones cost accuracy; they must not come "
@@ -217,10 +216,11 @@ def _scales(subject: Subject) -> list[str]:
 
 
 def _complete(subject: Subject) -> list[str]:
-    if not any(part.name == COMPLETE for part in spent_before(subject)):
+    complete = subject.release.making.complete
+    if complete is None:
         return []
     counted = "records" if subject.known_mean else "records (or pairs of records)"
-    words = complete_words(subject.release.parameters.get("complete_records"), counted)
+    words = complete_words(complete, counted)
     number_left = f": {words}" if words else ""
     return [
         "Records with missing values were left out, and about how many are complete was estimated "

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer
-from hushcov.report.html.findings import Findings, ratio
+from hushcov.release.findings import Findings, ratio
 from hushcov.report.html.markup import (
     Markup,
     counted,

@@ -7,24 +7,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hushcov.accounting import NOT_CERTIFIED
-from hushcov.mechanisms import Release
+from hushcov.release import Part, Release
 
 _LARGEST = 10**18  # as many records as any mechanism takes
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A release, and what the page may say about it.
+    """A release, and the names of its features as they are shown.
 
-    `known_mean` and `written` are None where nobody said. `parameters` of a release that was read
-    from a file may be anything, so that every number is looked at before it is used.
+    `parameters` of a release that was read from a file may be anything, so that every number in
+    them is looked at before it is used.
     """
 
     release: Release
     names: tuple[str, ...]
-    named: bool
-    known_mean: bool | None = None
-    written: str | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether features have names; otherwise they are counted from 0."""
+        return self.release.column_names is not None
+
+    @property
+    def known_mean(self) -> bool | None:
+        """Whether records were taken to have mean zero; None where nobody said."""
+        paired = self.release.making.paired
+        return None if paired is None else not paired
 
     @property
     def n_features(self) -> int:
@@ -55,7 +63,14 @@ class Subject:
     @property
     def n_records(self) -> int | None:
         """Records that were averaged, or pairs of them."""
-        return self.integer("n_records")
+        return self.release.making.n_averaged
+
+    @property
+    def before(self) -> tuple[Part, ...]:
+        """What was released before the mechanism itself: scales, the number of complete records."""
+        making = self.release.making
+        number = (making.scales == "released") + (making.complete is not None)
+        return making.parts[:number]
 
     @property
     def row_sparsity(self) -> int | None:

@@ -1,18 +1,93 @@
-"""What a mechanism hands out: integers, one public unit, and the guarantee they carry."""
+"""A release: the one document that everything after it is computed from.
+
+It holds integers, their unit, the guarantee they carry, and how they came about. Estimator
+attributes, `hushcov show`, the report and the pictures read nothing else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.accounting import Guarantee
-from hushcov.mechanisms.release_signature import PublicKey, SigningKey
+from hushcov.accounting import Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
+from hushcov.release.signature import PublicKey, SigningKey
+
+
+@dataclass(frozen=True)
+class Part:
+    """One private step of a release: what it released, in words, and what it is charged with."""
+
+    name: str
+    events: tuple[Event, ...]
+
+
+#: What a part is called where nobody named it.
+UNNAMED = "a part released before"
+
+
+def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ...]:
+    """One part for each event, the last ones by these names."""
+    earlier = [UNNAMED] * (len(events) - len(names))
+    listed = zip([*earlier, *names], events, strict=True)
+    return tuple(Part(name, (event,)) for name, event in listed)
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a release came about: public inputs, decisions made from them, released numbers.
+
+    Parameters
+    ----------
+    n_rows : int, optional
+        Rows of the table; rows that took part where only sums of them were at hand; None where
+        nobody said, as of a mechanism run by itself.
+    n_averaged : int, optional
+        What was averaged: rows, or differences of two. It counts incomplete ones.
+    paired : bool, optional
+        Whether differences of two rows were averaged instead of the rows.
+    complete : mapping, optional
+        The released number of complete records, where some may miss a value.
+    scales : {"given", "released"}, optional
+        Where the scales of the features come from; None without any.
+    threshold : float
+        What the value of a pair must exceed to be kept, in units of its features' scales.
+    projected : bool
+        Whether the estimate was made positive semidefinite.
+    parts : tuple of Part
+        The private steps in the order in which they were charged.
+    made : str, optional
+        When the release was made, like 2026-01-31T12:00:00+00:00. It does not count for equality.
+    """
+
+    n_rows: int | None = None
+    n_averaged: int | None = None
+    paired: bool | None = None
+    complete: Mapping[str, int] | None = None
+    scales: Literal["given", "released"] | None = None
+    threshold: float = 0.0
+    projected: bool = False
+    parts: tuple[Part, ...] = ()
+    made: str | None = field(default=None, compare=False)
+
+    @property
+    def n_complete(self) -> int | None:
+        """How many complete ones were averaged; the released number where some miss a value."""
+        return self.n_averaged if self.complete is None else self.complete["released"]
+
+    @property
+    def words(self) -> str | None:
+        """How many rows there were and what was averaged, in words; None where nobody said."""
+        n = self.n_averaged
+        if n is None or self.n_rows is None:
+            return None if n is None else f"{n:,} averaged, or differences of two"
+        pairs = f", averaged as {n:,} difference{'' if n == 1 else 's'} of two"
+        return f"{self.n_rows:,}{pairs if self.paired else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +99,7 @@ class Release:
     off-diagonal and of diagonal entries, in the unit of the data over the features' scales.
     `selected` has the rows and columns of the pairs that were released, None for all of them.
     `warnings` has what people were told before it was made, from public inputs alone.
+    `column_names` are those of the features, `making` says how the release came about.
     With `selected`, `integers` may be a sparse array (`scipy.sparse.csr_array`) whose stored
     entries are the selected pairs and the diagonal; the other matrices are sparse then, too.
     """
@@ -37,6 +113,14 @@ class Release:
     noise_sd: tuple[float, float] | None = None
     selected: npt.NDArray[np.int64] | None = None
     warnings: tuple[str, ...] = ()
+    column_names: tuple[str, ...] | None = None
+    making: Making = Making()
+
+    @property
+    def name(self) -> str:
+        """The mechanism as `plan` and `fit` name it, which tell thresholded values from others."""
+        after = self.selected is None and self.making.threshold > 0
+        return self.mechanism + "-threshold" * after
 
     @property
     def n_features(self) -> int:
@@ -70,7 +154,6 @@ class Release:
         folder: str | Path,
         *,
         overwrite: bool = False,
-        column_names: Sequence[str] | None = None,
         attach: Callable[[Path], object] | None = None,
         sign: SigningKey | str | Path | None = None,
     ) -> Path:
@@ -82,11 +165,9 @@ class Release:
         is a private Ed25519 key (`SigningKey`, or its PEM file), with which all files are signed;
         read the key before a fit, so that a wrong one does not cost a release.
         """
-        from hushcov.mechanisms.release_files import write_release
+        from hushcov.release.files import write_release
 
-        return write_release(
-            self, folder, overwrite=overwrite, column_names=column_names, attach=attach, sign=sign
-        )
+        return write_release(self, folder, overwrite=overwrite, attach=attach, sign=sign)
 
     @classmethod
     def read(cls, folder: str | Path, *, verify: PublicKey | str | Path | None = None) -> Release:
@@ -96,7 +177,7 @@ class Release:
         checksum. `verify` is a public Ed25519 key (`PublicKey`, or its PEM file), and then a
         release that its private half did not sign is an error, too.
         """
-        from hushcov.mechanisms.release_files import read_release
+        from hushcov.release.files import read_release
 
         return read_release(folder, verify=verify).release
 
@@ -105,8 +186,7 @@ class Release:
         if not isinstance(other, Release):
             return NotImplemented
         return (
-            (self.mechanism, self.unit, self.guarantee, self.noise_sd, self.warnings)
-            == (other.mechanism, other.unit, other.guarantee, other.noise_sd, other.warnings)
+            all(getattr(self, name) == getattr(other, name) for name in _PLAIN)
             and _same_matrix(self.integers, other.integers)
             and _same(self.feature_scale, other.feature_scale)
             and _same(self.selected, other.selected)
@@ -114,6 +194,9 @@ class Release:
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays can change
+
+
+_PLAIN = ("mechanism", "unit", "guarantee", "noise_sd", "warnings", "column_names", "making")
 
 
 def _same_matrix(one: Matrix, other: Matrix) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -13,22 +13,30 @@ import numpy.typing as npt
 
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
-from hushcov.mechanisms.release import Release
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
+from hushcov.release.document import Making, Part, Release
 
-FORMAT = 1
+FORMAT = 2
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "noise_sd", "selected"),
-    *("warnings", "column_names", "files"),
+    *("warnings", "column_names", "making", "files"),
 )
+_MAKING = (
+    *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected", "parts"),
+    "made",
+)
+_COMPLETE = ("released", "of", "noise_sd")
+_MOST_RECORDS = 10**100  # as many as any mechanism takes
+_LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
 
 IntArray = npt.NDArray[np.int64]
 
 
-def describe(release: Release, column_names: Sequence[str] | None = None) -> dict[str, Any]:
+def describe(release: Release) -> dict[str, Any]:
     """Return everything but the integers as plain data; the writer adds when, by what, files."""
     scale, selected, noise_sd = release.feature_scale, release.selected, release.noise_sd
+    names = release.column_names
     return {
         "private": release.guarantee.private,
         "mechanism": release.mechanism,
@@ -40,8 +48,17 @@ def describe(release: Release, column_names: Sequence[str] | None = None) -> dic
         "noise_sd": None if noise_sd is None else list(noise_sd),
         "selected": None if selected is None else selected.tolist(),
         "warnings": list(release.warnings),
-        "column_names": None if column_names is None else list(column_names),
+        "column_names": None if names is None else list(names),
+        "making": _describe_making(release.making),
     }
+
+
+def _describe_making(making: Making) -> dict[str, Any]:
+    """Events of the parts are those of the guarantee, in their order: only counted here."""
+    plain = {name: getattr(making, name) for name in _MAKING}
+    parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
+    complete = None if making.complete is None else dict(making.complete)
+    return plain | {"parts": parts, "complete": complete}
 
 
 def stored_integers(release: Release) -> IntArray:
@@ -88,7 +105,7 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
         _wrong("mechanism", "a name")
     if not isinstance(parameters, dict) or not all(isinstance(key, str) for key in parameters):
         _wrong("parameters", "an object with named fields")
-    check_column_names(description["column_names"], d)
+    names = _column_names(description["column_names"], d)
     scale, noise_sd = description["feature_scale"], description["noise_sd"]
     if scale is not None:
         scale = np.array(_numbers("feature_scale", scale, d), dtype=np.float64)
@@ -104,10 +121,34 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
         noise_sd=noise_sd,
         selected=selected,
         warnings=_warnings(description["warnings"]),
+        column_names=names,
+        making=_making(description["making"], guarantee),
     )
     if not is_sparse(matrix) and matrix[~release.released].any():
         _wrong("selected", "all pairs that have a value in integers.npy")
+    _check_possible(release)
     return release
+
+
+def _check_possible(release: Release) -> None:
+    """Check that the release can have come about as it says."""
+    making = release.making
+    if making.scales is not None and release.feature_scale is None:
+        _wrong("scales", "null where there are no scales")
+    if making.projected and is_sparse(release.integers):
+        _wrong("projected", "false for a sparse matrix")
+    if making.projected or making.threshold > 0:
+        largest = max(abs(int(release.integers.max())), abs(int(release.integers.min())))
+        if release.unit * largest > _LARGEST_PROCESSED:
+            _wrong("unit", "such that no entry is beyond 1e300")
+    n, n_rows, count = making.n_averaged, making.n_rows, making.complete
+    if n_rows is not None and n != (n_rows // 2 if making.paired else n_rows):
+        _wrong("n_averaged", "the number of rows, or of pairs of them")
+    if count is not None and not count["released"] <= count["of"] == n:
+        _wrong("complete", "at most as many as were averaged")
+    before = (making.scales == "released") + (count is not None)
+    if 0 < len(making.parts) < before:
+        _wrong("parts", "a list that has the scales and the number of complete records")
 
 
 def check_written(description: Mapping[str, Any]) -> None:
@@ -115,12 +156,17 @@ def check_written(description: Mapping[str, Any]) -> None:
     for name in ("hushcov", "numpy", "python"):
         if not isinstance(description[name], str) or not description[name]:
             _wrong(name, "a version")
+    _check_time("written", description["written"])
+
+
+def _check_time(name: str, value: object) -> None:
+    """Check for the one way in which times are written."""
     try:
-        offset = datetime.fromisoformat(description["written"]).utcoffset()
+        time = datetime.fromisoformat(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        offset = None
-    if offset != timedelta(0):
-        _wrong("written", "a time in UTC, like 2026-01-31T12:00:00+00:00")
+        time = None
+    if time is None or time.utcoffset() != timedelta(0) or time.isoformat() != value:
+        _wrong(name, "a time in UTC, like 2026-01-31T12:00:00+00:00")
 
 
 def check_files(files: object, required: str) -> None:
@@ -145,14 +191,63 @@ def plain_name(name: str) -> bool:
     return 0 < len(name) <= 255 and name not in (".", "..") and not set(name) & set("/\\\0")
 
 
-def check_column_names(names: object, n_features: int) -> None:
-    """Check that there is one name for each feature, or none at all."""
+def _column_names(names: object, n_features: int) -> tuple[str, ...] | None:
+    """One name for each feature, or none at all."""
     if names is None:
-        return
+        return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         _wrong("column_names", "null or a list of text")
     if len(names) != n_features:
         _wrong("column_names", "as many as features")
+    return tuple(names)
+
+
+def _making(fields: object, guarantee: Guarantee) -> Making:
+    if not isinstance(fields, dict):
+        _wrong("making", "an object with named fields")
+    _check_names("making of release.json", fields, _MAKING)
+    for name in ("n_rows", "n_averaged"):
+        n = fields[name]
+        if n is not None and not (type(n) is int and 0 < n <= _MOST_RECORDS):
+            _wrong(name, "null or a number of records")
+    if fields["paired"] is not None and type(fields["paired"]) is not bool:
+        _wrong("paired", "null, true or false")
+    if type(fields["projected"]) is not bool:
+        _wrong("projected", "true or false")
+    if fields["scales"] not in (None, "given", "released"):
+        _wrong("scales", 'null, "given" or "released"')
+    if fields["made"] is not None:
+        _check_time("made", fields["made"])
+    (threshold,) = _numbers("threshold", [fields["threshold"]], 1)
+    known = {"parts": _parts(fields["parts"], guarantee), "complete": _complete(fields["complete"])}
+    return Making(**fields | known | {"threshold": threshold})
+
+
+def _complete(count: object) -> dict[str, int] | None:
+    if count is None:
+        return None
+    if not isinstance(count, dict) or not all(type(each) is int for each in count.values()):
+        _wrong("complete", "null or three whole numbers")
+    _check_names("complete of release.json", count, _COMPLETE)
+    if not all(0 <= each <= _MOST_RECORDS for each in count.values()):
+        _wrong("complete", "null or three whole numbers")
+    return count
+
+
+def _parts(listed: object, guarantee: Guarantee) -> tuple[Part, ...]:
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        _wrong("parts", "a list of objects")
+    parts, start = [], 0
+    for each in listed:
+        _check_names("parts of release.json", each, ("name", "events"))
+        name, number = each["name"], each["events"]
+        if not isinstance(name, str) or not name or type(number) is not int or number < 1:
+            _wrong("parts", "names with numbers of events")
+        parts.append(Part(name, guarantee.events[start : start + number]))
+        start += number
+    if parts and start != len(guarantee.events):
+        _wrong("parts", "all events of the guarantee")
+    return tuple(parts)
 
 
 def _matrix(integers: IntArray, selected: IntArray | None, d: int) -> Matrix:

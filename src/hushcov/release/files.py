@@ -22,7 +22,7 @@ import shutil
 import stat
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,10 +42,9 @@ from hushcov.exceptions import (
     ReleaseError,
     SignatureError,
 )
-from hushcov.mechanisms.release import Release
-from hushcov.mechanisms.release_schema import (
+from hushcov.release.document import Release
+from hushcov.release.schema import (
     FORMAT,
-    check_column_names,
     check_files,
     check_written,
     describe,
@@ -53,7 +52,7 @@ from hushcov.mechanisms.release_schema import (
     rebuild,
     stored_integers,
 )
-from hushcov.mechanisms.release_signature import (
+from hushcov.release.signature import (
     SIGNATURE_BYTES,
     KeyFile,
     PublicKey,
@@ -86,7 +85,6 @@ class StoredRelease:
     """
 
     release: Release
-    column_names: tuple[str, ...] | None
     written: str
     versions: Mapping[str, str]
     files: tuple[str, ...]
@@ -101,7 +99,6 @@ def write_release(
     folder: Folder,
     *,
     overwrite: bool = False,
-    column_names: Sequence[str] | None = None,
     attach: Attach | None = None,
     sign: SigningKey | KeyFile | None = None,
 ) -> Path:
@@ -112,7 +109,7 @@ def write_release(
     """
     path = _path(folder)
     key = None if sign is None else signing_key(sign)
-    description = _checked_description(release, column_names)
+    description = _checked_description(release)
     with _written(path):
         place = Path(os.path.realpath(path))
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -193,11 +190,10 @@ def _written(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _checked_description(release: Release, column_names: Sequence[str] | None) -> dict[str, Any]:
+def _checked_description(release: Release) -> dict[str, Any]:
     """Describe the release, and make sure that it will be the same when it is read."""
     try:
-        description = describe(release, column_names)
-        check_column_names(description["column_names"], release.n_features)
+        description = describe(release)
         content = json.dumps(description, allow_nan=False)
         same = rebuild(json.loads(content), stored_integers(release)) == release
     except DamagedReleaseError as error:
@@ -355,11 +351,9 @@ def _read(path: Path, key: PublicKey | None) -> StoredRelease:
         _check(path, name, files[name])
     integers = _integers(_content(path, INTEGERS, files[INTEGERS]["bytes"]))
     release = rebuild(description, integers)
-    names = description["column_names"]
     own = {*files, DESCRIPTION, SEAL, SIGNATURE}
     return StoredRelease(
         release=release,
-        column_names=None if names is None else tuple(names),
         written=description["written"],
         versions={name: description[name] for name in ("hushcov", "numpy", "python")},
         files=tuple(files),

@@ -1,0 +1,289 @@
+"""What a release shows: the estimate, its intervals, and the pairs found. Nothing else is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from hushcov.postprocess import (
+    Matrix,
+    hard_threshold,
+    is_noise,
+    is_sparse,
+    multiply_outer,
+    normal_interval,
+    project_psd,
+    sampling_sd,
+    symmetric_sparse,
+    thresholded_interval,
+    universal_threshold,
+    upper_pairs,
+    values_at,
+)
+from hushcov.release.document import Release
+from hushcov.release.pairs import Pairs, Scan, ordered, pairs_at, scan
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+LEVEL = 0.95
+MOST_PAIRS = 600_000  # in the heat map
+MOST_INTERVALS = 20_000
+_UNTHRESHOLDED = 2  # pairs for each feature taken for found where nothing says which are noise
+_LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
+
+#: What makes a correlation noise.
+NOISE = "a correlation beyond 1, or none because a variance is not positive"
+#: How pairs came to count as found.
+KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """The estimate, and what stands out in it.
+
+    `unit` holds the standard deviation of each feature, as it was released; that of a feature in
+    `lost`, whose released variance is not positive, is its scale. Values of `shown` and of `found`,
+    the strongest first, are entries over those of their features; noise may put them beyond 1.
+    The intervals are those of the first pairs in `found`, and of the variances, in units of
+    the scales; NaN where there is none. `threshold`, in the same units, is what a found pair had to
+    exceed.
+    """
+
+    matrix: Matrix
+    scale: FloatArray
+    unit: FloatArray
+    lost: npt.NDArray[np.bool_]
+    shown: Scan
+    found: Pairs
+    n_found: int
+    rule: str
+    threshold: float
+    intervals: FloatArray | None  # lower and upper ends
+    variance_intervals: FloatArray | None
+
+    @property
+    def thresholded(self) -> bool:
+        """Whether the estimate leaves out pairs that the release holds."""
+        return self.rule == KEPT
+
+    @property
+    def correlation(self) -> FloatArray:
+        """Correlations of the pairs found; NaN for those that have none."""
+        return self.correlations(self.found)
+
+    def correlations(self, pairs: Pairs) -> FloatArray:
+        """Values of pairs, NaN where a variance is not positive."""
+        lost = self.lost[pairs.rows] | self.lost[pairs.columns]
+        return np.where(lost, np.nan, pairs.values)
+
+    def noise(self, pairs: Pairs) -> npt.NDArray[np.bool_]:
+        """Which of the pairs are noise: beyond 1, or without a correlation."""
+        return is_noise(self.correlations(pairs))
+
+    @property
+    def outside(self) -> npt.NDArray[np.bool_]:
+        """Which of the pairs that have an interval lie outside it."""
+        if self.intervals is None:
+            return np.zeros(len(self.found), dtype=bool)
+        found = self.found.at(slice(0, self.intervals.shape[1]))
+        values = found.values * (self.deviation[found.rows] * self.deviation[found.columns])
+        room = 1e-9 * np.abs(values)  # rounding
+        low, high = self.intervals
+        return np.asarray((values < low - room) | (values > high + room))
+
+    @property
+    def deviation(self) -> FloatArray:
+        """Released standard deviations in units of the scales."""
+        return ratio(self.unit, self.scale)
+
+    @property
+    def factors(self) -> FloatArray:
+        """What brings every feature to standard deviation 1; 0 for those that do not vary."""
+        return ratio(np.ones_like(self.unit), self.unit)
+
+
+def ratio(values: FloatArray, by: FloatArray) -> FloatArray:
+    """Quotients, and 0 where nothing can be divided by."""
+    return np.divide(values, by, out=np.zeros_like(by), where=by > 0)
+
+
+def estimate(release: Release) -> Matrix:
+    """The covariance made of a release: thresholded and projected as its document says."""
+    covariance = _kept(release)
+    if release.making.projected:
+        covariance = project_psd(covariance)
+    if release.feature_scale is not None:
+        multiply_outer(covariance, release.feature_scale)
+    entries = covariance.data if is_sparse(covariance) else covariance
+    entries += 0.0  # a constant feature has no covariance of -0.0 after a projection
+    return covariance
+
+
+def _kept(release: Release) -> Matrix:
+    """The released matrix in units of the scales, without the pairs below the threshold."""
+    matrix, threshold = _in_scales(release), release.making.threshold
+    return hard_threshold(matrix, threshold) if threshold > 0 or is_sparse(matrix) else matrix
+
+
+def _in_scales(release: Release) -> Matrix:
+    """The released matrix in units of the features' scales; zeros for constant features.
+
+    In these units noise is the same for all features, so thresholds, projections and intervals
+    treat features of any scale alike.
+    """
+    scale = release.feature_scale
+    varies = np.ones(release.n_features) if scale is None else (scale != 0).astype(np.float64)
+    return replace(release, feature_scale=varies).covariance()
+
+
+def noise_deviation(release: Release) -> Matrix:
+    """Standard deviation of the noise of each released entry; NaN, or not stored, elsewhere."""
+    assert release.noise_sd is not None
+    off_diagonal, diagonal = release.noise_sd
+    scale = _scales(release)
+    if is_sparse(release.integers) and release.selected is not None:
+        rows, columns = release.selected
+        pairs = off_diagonal * (scale[rows] * scale[columns])
+        return symmetric_sparse((rows, columns), pairs, diagonal * (scale * scale))
+    deviation = np.full(release.integers.shape, off_diagonal)
+    np.fill_diagonal(deviation, diagonal)
+    multiply_outer(deviation, scale)
+    deviation[~release.released] = np.nan
+    return deviation
+
+
+def intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
+    """Ends of an interval for every entry that was released and kept; NaN, or not stored, else."""
+    kept = _kept(release)
+    rows, columns, pairs = upper_pairs(kept)
+    threshold = release.making.threshold
+    pair_ends, ends = _ends(release, (rows, columns, pairs), kept.diagonal(), threshold, level)
+    lower, upper = (
+        _with_pairs(kept, (rows, columns), of_pairs, of_variances)
+        for of_pairs, of_variances in zip(pair_ends, ends, strict=True)
+    )
+    for end in (lower, upper):
+        multiply_outer(end, _scales(release))
+    return lower, upper
+
+
+def _ends(
+    release: Release,
+    pairs: tuple[IntArray, IntArray, FloatArray],
+    variance: FloatArray,
+    threshold: float,
+    level: float,
+) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+    """Ends for pairs, given that they passed the threshold, and for variances."""
+    assert release.noise_sd is not None
+    assert release.making.n_complete is not None
+    (pair_noise, noise), n = release.noise_sd, release.making.n_complete
+    rows, columns, values = pairs
+    deviation = np.hypot(pair_noise, sampling_sd(values, (variance[rows], variance[columns]), n))
+    of_pairs = thresholded_interval(values, deviation, np.full(len(values), threshold), level)
+    deviation = np.hypot(noise, sampling_sd(variance, (variance, variance), n))
+    return of_pairs, normal_interval(variance, deviation, level)
+
+
+def _with_pairs(
+    like: Matrix, pairs: tuple[Any, Any], values: FloatArray, diagonal: FloatArray
+) -> Matrix:
+    """These pairs, mirrored, and the diagonal: in a sparse matrix, or between NaN."""
+    if is_sparse(like):
+        return symmetric_sparse(pairs, values, diagonal)
+    matrix = np.full(like.shape, np.nan)
+    matrix[pairs] = matrix.T[pairs] = values
+    np.fill_diagonal(matrix, diagonal)
+    return matrix
+
+
+def _scales(release: Release) -> FloatArray:
+    given = release.feature_scale
+    return np.ones(release.n_features) if given is None else given
+
+
+def find(release: Release) -> Findings:
+    """Look through a release."""
+    scale = _scales(release)
+    rule, threshold = _rule(release)
+    matrix = estimate(release)
+    if not is_sparse(matrix) and np.count_nonzero(matrix) <= matrix.size // 2:
+        matrix = sparse.csr_array(matrix)
+    variances = matrix.diagonal()
+    unit = _unit(variances, release)
+    factors = ratio(np.ones_like(unit), unit)
+    found, n_found = _found(release, matrix, factors, rule, threshold)
+    ends = variance_ends = None
+    if release.noise_sd is not None and release.making.n_complete is not None:
+        rows, columns = found.rows[:MOST_INTERVALS], found.columns[:MOST_INTERVALS]
+        values = values_at(release.integers, rows, columns) * release.unit
+        released = release.integers.diagonal() * release.unit
+        both = _ends(release, (rows, columns, values), released, threshold, LEVEL)
+        ends, variance_ends = np.array(both[0]), np.array(both[1])
+    return Findings(
+        matrix=matrix,
+        scale=scale,
+        unit=unit,
+        lost=(unit > 0) & ~(variances > 0),
+        shown=scan(matrix, factors, most=MOST_PAIRS),
+        found=found,
+        n_found=n_found,
+        rule=rule,
+        threshold=threshold,
+        intervals=ends,
+        variance_intervals=variance_ends,
+    )
+
+
+def _rule(release: Release) -> tuple[str, float]:
+    """How pairs count as found, and what they must exceed in units of the scales."""
+    making = release.making
+    if making.threshold > 0:
+        return KEPT, making.threshold
+    if release.selected is not None:
+        return SELECTED, 0.0
+    if release.noise_sd is not None and making.n_averaged is not None:
+        noise = release.noise_sd[0]
+        if 0 < noise < _LARGEST_NOISE:
+            return BEYOND, universal_threshold(noise, making.n_averaged, release.n_features)
+    d = release.n_features
+    pairs = (np.count_nonzero(release.integers) - np.count_nonzero(release.integers.diagonal())) / 2
+    return (SELECTED if pairs < d * (d - 1) / 2 else STRONGEST), 0.0
+
+
+def _unit(variances: FloatArray, release: Release) -> FloatArray:
+    """Released standard deviations, and scales where noise left no positive variance."""
+    usual = release.feature_scale
+    if usual is None:
+        inputs = release.parameters.get("inputs")
+        given = inputs.get("scale") if isinstance(inputs, dict) else None
+        number = given if isinstance(given, int | float) and 0 < given < _LARGEST_NOISE else 1.0
+        usual = np.full(release.n_features, float(number))
+    return np.where(variances > 0, np.sqrt(np.maximum(variances, 0.0)), usual)
+
+
+def _found(
+    release: Release, matrix: Matrix, factors: FloatArray, rule: str, threshold: float
+) -> tuple[Pairs, int]:
+    """The pairs found, the strongest first, and how many there are."""
+    if rule == STRONGEST:
+        most = max(1, _UNTHRESHOLDED * release.n_features)
+        found = scan(matrix, factors, most=most).pairs.strongest_first()
+        return found, len(found)
+    ones = np.ones(release.n_features)
+    if release.selected is not None:
+        candidates = pairs_at(release.integers, ordered(release.selected), ones)
+        candidates = candidates.at(np.abs(candidates.values) * release.unit > threshold)
+        total = len(candidates)
+    else:
+        scanned = scan(release.integers, ones, most=MOST_PAIRS, above=threshold / release.unit)
+        candidates, total = scanned.pairs, scanned.total
+    found = pairs_at(matrix, (candidates.rows, candidates.columns), factors)
+    # Constants have no covariance, and a projection may move a pair to zero.
+    there = np.isfinite(found.values) & (found.values != 0)
+    return found.at(there).strongest_first(), total - int(np.count_nonzero(~there))
