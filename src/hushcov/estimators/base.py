@@ -85,7 +85,7 @@ class PrivateCovariance(EmpiricalCovariance):
     covariance_ : ndarray of shape (n_features, n_features)
         The released estimate.
     precision_ : ndarray
-        Its inverse, if `store_precision`; zero in directions where there is none.
+        Inverse of the estimate, if `store_precision`; zero in directions where there is none.
     support_ : ndarray of bool
         Where the estimate is not zero.
     release_ : Release
