@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hushcov import GaussianCovariance
 from hushcov.accounting import Gaussian
@@ -20,26 +19,6 @@ from statistics_helpers import FALSE_ALARM, normal_p_value
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}
-
-
-# The checks set a seed, and say so.
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-@parametrize_with_checks(
-    [
-        CoinPressCovariance(**BUDGET),
-        CoinPressCovariance(
-            **BUDGET,
-            **KNOWN,
-            row_sparsity=1,
-            n_steps=2,
-            eigenvalue_bounds=(0.5, 8.0),
-            constants="paper",
-        ),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 X = np.random.default_rng(0).standard_normal((400, 4))

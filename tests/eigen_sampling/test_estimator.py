@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimators.stand_ins import UntouchableRecords
 from hushcov.accounting.ledger import Ledger
@@ -16,20 +15,6 @@ from hushcov.exceptions import BudgetError, CapacityError, ParameterError, Seede
 BUDGET = {"epsilon": 1.0, "feature_scale": 1.0}
 RECORDS = np.random.default_rng(0).standard_normal((2_000, 4))
 UNREAD = UntouchableRecords(2_000, 4)
-
-
-# The checks set a seed, which is said.
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-@parametrize_with_checks(
-    [
-        EigenSamplingCovariance(**BUDGET),
-        EigenSamplingCovariance(
-            **BUDGET, row_sparsity=1, allocation="uniform", constants="paper", assume_centered=True
-        ),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def test_a_fit_is_pure():

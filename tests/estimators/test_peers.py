@@ -18,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from estimators.peers import (
-    CLASSES,
     SCALING,
     SETTINGS,
     each_class,
@@ -51,24 +50,6 @@ def fitted(request):
 
 
 # Conventions.
-
-
-@each_class
-def test_the_constructor_stores_what_it_gets_and_nothing_else(cls):
-    given = {name: object() for name in cls().get_params()}
-    estimator = cls(**given)
-    assert vars(estimator) == given
-    assert all(estimator.get_params()[name] is value for name, value in given.items())
-    with pytest.raises(TypeError):
-        cls(1.0)
-
-
-def test_only_pure_privacy_lacks_a_delta_and_a_share_for_scales():
-    shared = set.intersection(*(set(cls().get_params()) for cls in CLASSES))
-    for cls in CLASSES:
-        missing = {"delta", "scale_share"} - set(cls().get_params())
-        assert missing == ({"delta", "scale_share"} if cls is EigenSamplingCovariance else set())
-    assert {"epsilon", "row_sparsity", "feature_scale", "ledger", "random_state"} < shared
 
 
 @each_class

@@ -15,7 +15,6 @@ from sklearn.base import clone
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hushcov.estimators import thresholded
 from hushcov.estimators.thresholded import ThresholdedCovariance
@@ -214,21 +213,6 @@ def test_the_comparison_notices_thresholds_that_are_wrong_by_ten_percent():
 
 
 # ---- conventions ----
-
-
-@parametrize_with_checks(
-    [
-        ThresholdedCovariance(),
-        ThresholdedCovariance(rule="scad", threshold="adaptive", assume_centered=True),
-        # The checks fit five records.
-        ThresholdedCovariance(rule="soft", constant="cv", n_splits=2, n_constants=5),
-        ThresholdedCovariance(
-            rule="adaptive_lasso", threshold="adaptive", constant="cv", n_splits=2, n_constants=5
-        ),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def test_nothing_looks_like_a_private_release():

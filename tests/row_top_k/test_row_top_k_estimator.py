@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hushcov.accounting import NOT_CERTIFIED, BoundedRange, Gaussian
 from hushcov.accounting.ledger import Ledger
@@ -39,26 +38,10 @@ def fit(estimator, seed=0):
         return estimator.set_params(random_state=seed).fit(RECORDS)
 
 
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.UncertifiedWarning")
-@parametrize_with_checks([make(), make(constants="paper", feature_scale=1.0, assume_centered=True)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
 def test_the_example_runs():
     results = doctest.testmod(row_top_k)
     assert results.attempted > 5
     assert results.failed == 0
-
-
-def test_the_constructor_stores_what_it_gets_and_nothing_else():
-    given = {name: object() for name in RowTopKCovariance().get_params()}
-    assert vars(RowTopKCovariance(**given)) == given
-    assert list(given) == sorted(given)
-    with pytest.raises(TypeError):
-        RowTopKCovariance(1.0)
 
 
 @pytest.mark.parametrize("known", [{}, {"feature_scale": 1.0, "assume_centered": True}])

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hushcov import GaussianCovariance
 from hushcov.accounting.gaussian import gaussian_epsilon
@@ -17,21 +16,6 @@ from hushcov.simulate import gaussian_records, sparse_covariance
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 pytestmark = pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-
-
-# The checks' data are far too few for scales to be found: that is said.
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
-@parametrize_with_checks(
-    [
-        SeparateCovariance(**BUDGET),
-        SeparateCovariance(
-            **BUDGET, method="separate", constants="paper", feature_scale=1.0, assume_centered=True
-        ),
-        SeparateCovariance(**BUDGET, method="gauss", row_norm=3.0, positive_semidefinite=True),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def zipf_records(n, d, buckets, rng):

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
+from hushcov.estimators.options import with_options
 from hushcov.estimators.search_guard import not_of_held_out_rows, refuse_unpaid_search
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.planning import Caution, large_delta
@@ -49,15 +50,65 @@ def charge_words(ledger: object, receipt: Any) -> str:
     )
 
 
+@with_options
 class PrivateCovariance(EmpiricalCovariance):
-    """Base of the estimators; not for use by itself."""
+    """Base of the private estimators, with the options of all of them; not for use by itself.
 
-    assume_centered: bool
-    store_precision: bool
-    device: str | None
-    ledger: Any
-    dataset: str | None
-    drop_nulls: bool = False  # where it is no option
+    Parameters
+    ----------
+    epsilon : float
+        Privacy budget, 0 < epsilon <= 10. Required.
+    row_sparsity : int, optional
+        Most nonzero entries in a row of the covariance, the diagonal included. It helps to place
+        the bound on the norm of records; None assumes few.
+    store_precision : bool, default=True
+        Whether to compute `precision_`.
+    assume_centered : bool, default=False
+        False: successive records are replaced by their difference over sqrt(2), which removes any
+        mean and halves n; an odd last record is left out. The order of the rows should have nothing
+        to do with their values. True: the records have mean zero.
+    device : str, optional
+        Where sums over the records are taken, by PyTorch's name for it: "cuda" is the first NVIDIA
+        card. The result is the same bit for bit. None: this computer's processor, or for a tensor
+        the device on which it lies. Needs the extra `hushcov[torch]`.
+    random_state : None, int, RandomState or Generator
+        None draws operating-system entropy. Anything else makes the noise predictable: it warns
+        and marks the release as not private.
+    ledger : path or Ledger, optional
+        The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before any
+        record is read, and refused if all releases of the dataset together would cost too much.
+    dataset : str, optional
+        The name of the dataset in the ledger. Give both or neither.
+
+    Attributes
+    ----------
+    covariance_ : ndarray of shape (n_features, n_features)
+        The released estimate.
+    precision_ : ndarray
+        Inverse of the estimate, if `store_precision`; zero in directions where there is none.
+    support_ : ndarray of bool
+        Where the estimate is not zero.
+    release_ : Release
+        The released integers with `release_.guarantee`.
+    location_ : ndarray
+        Zeros: no mean is released.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, when X has column names
+    receipt_ : Receipt, when a ledger was charged
+    warnings_ : tuple of str
+        What was warned of before the release, which keeps it.
+    """
+
+    epsilon: float | None = None
+    row_sparsity: int | None = None
+    store_precision: bool = True
+    assume_centered: bool = False
+    device: str | None = None
+    random_state: object = None
+    ledger: Any = None
+    dataset: str | None = None
+
+    drop_nulls = False  # an option of some estimators
 
     @not_of_held_out_rows
     def score(self, X_test: Any, y: Any = None) -> float:

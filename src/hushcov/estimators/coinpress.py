@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from hushcov.accounting import Guarantee
-from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.estimators.approximate import ApproximateCovariance
+from hushcov.estimators.options import with_options
+from hushcov.estimators.runs import Run
 from hushcov.mechanisms.coinpress import (
     CoinPressParameters,
     certify_coinpress,
@@ -17,33 +15,10 @@ from hushcov.mechanisms.coinpress import (
     release_coinpress,
 )
 from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.noise import Entropy
-from hushcov.records import Records
-from hushcov.release import Release
 
 
-@dataclass(frozen=True)
-class CoinPressRun:
-    """CoinPress, of which every entry is kept."""
-
-    parameters: CoinPressParameters
-
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_coinpress`."""
-        return certify_coinpress(self.parameters, private=private)
-
-    def release(
-        self, records: Records, feature_scale: npt.NDArray[np.float64], entropy: Entropy
-    ) -> Release:
-        """See `release_coinpress`."""
-        return release_coinpress(records, feature_scale, self.parameters, entropy)
-
-    def threshold(self, release: Release) -> float:
-        """None: noise is not the same everywhere."""
-        return 0.0
-
-
-class CoinPressCovariance(ScaledCovariance):
+@with_options
+class CoinPressCovariance(ApproximateCovariance):
     """Covariance by CoinPress (Biswas, Dong, Kamath and Ullman 2020), (epsilon, delta)-private.
 
     A first step finds roughly how the records are spread, with a small part of the budget. The
@@ -54,16 +29,10 @@ class CoinPressCovariance(ScaledCovariance):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Privacy budget, 0 < epsilon <= 10 and 0 < delta <= 0.1. Required.
     row_sparsity : int, optional
         Most nonzero entries in a row, the diagonal included. It bounds the largest eigenvalue of
         a correlation matrix, if `eigenvalue_bounds` is None. None stands for all features, a loose
         bound that takes many more records to make up for: declare it if you can.
-    feature_scale : None, float or array of shape (n_features,)
-        As in `GaussianCovariance`.
-    scale_share : "auto" or float, default="auto"
-        Share of the budget that estimating scales spends when `feature_scale` is None.
     n_steps : int, default=3
         Number of steps, each of which passes over the records once. The last one gets three
         quarters of the budget. More steps bear bounds that are farther apart.
@@ -74,15 +43,15 @@ class CoinPressCovariance(ScaledCovariance):
     constants : {"sound", "paper"}, default="sound"
         "sound" adds the least noise that the budget allows. "paper" adds that of the publication,
         sqrt(2) times as much off the diagonal, for comparisons; the guarantee is the same.
-    positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
-    on_large_delta, drop_nulls
-        As in `ScreenedCovariance`. The release has no negative eigenvalue but for rounding.
+    positive_semidefinite : bool, default=False
+        Whether to project the estimate, in units of the scales, on the positive semidefinite
+        matrices. It has no negative eigenvalue but for rounding.
 
     Attributes
     ----------
-    covariance_, precision_, support_, feature_scale_, release_, location_, n_records_
-        As in `ScreenedCovariance`; every entry is released. Noise is not the same everywhere, so
-        there are no intervals and there is no `noise_sd_`.
+    covariance_ : ndarray of shape (n_features, n_features)
+        The released estimate; every entry is released. Noise is not the same everywhere, so there
+        are no intervals and there is no `noise_sd_`.
     parameters_ : CoinPressParameters
         Every public quantity of the mechanism.
 
@@ -106,53 +75,17 @@ class CoinPressCovariance(ScaledCovariance):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        row_sparsity: int | None = None,
-        feature_scale: Any = None,
-        scale_share: Any = "auto",
-        n_steps: int = 3,
-        eigenvalue_bounds: Any = None,
-        constants: str = "sound",
-        positive_semidefinite: bool = False,
-        store_precision: bool = True,
-        assume_centered: bool = False,
-        device: str | None = None,
-        random_state: object = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        on_large_delta: str = "raise",
-        drop_nulls: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_sparsity = row_sparsity
-        self.feature_scale = feature_scale
-        self.scale_share = scale_share
-        self.n_steps = n_steps
-        self.eigenvalue_bounds = eigenvalue_bounds
-        self.constants = constants
-        self.positive_semidefinite = positive_semidefinite
-        self.store_precision = store_precision
-        self.assume_centered = assume_centered
-        self.device = device
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-        self.on_large_delta = on_large_delta
-        self.drop_nulls = drop_nulls
+    n_steps: int = 3
+    eigenvalue_bounds: Any = None
+    constants: str = "sound"
 
-    def _row_sparsity(self, n_features: int) -> int:
-        return n_features if self.row_sparsity is None else self.row_sparsity
+    assumed_row_sparsity = math.inf
 
-    def _planned(self, inputs: ReleaseInputs) -> CoinPressRun:
+    def _planned(self, inputs: ReleaseInputs) -> Run[CoinPressParameters]:
         self.parameters_ = coinpress_parameters(
             inputs,
             n_steps=self.n_steps,
             eigenvalue_bounds=self.eigenvalue_bounds,
             constants=self.constants,
         )
-        return CoinPressRun(self.parameters_)
+        return Run(self.parameters_, certify_coinpress, release_coinpress)

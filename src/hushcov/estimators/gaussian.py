@@ -7,9 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.base import FloatArray
-from hushcov.estimators.runs import GaussianRun
-from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.estimators.options import ForecastOptions, with_options
+from hushcov.estimators.runs import Run, gaussian_run
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.mechanisms.gaussian import (
@@ -25,11 +26,11 @@ from hushcov.planning import Forecast, check_memory, forecast
 from hushcov.postprocess import detection_deviation, universal_threshold
 from hushcov.records import FeatureGrid, RecordMap, Statistics
 
-_FEW = 5  # nonzeros of a row that are assumed where nothing is declared
 _NINE_OF_TEN = 1.2815515655446004  # normal quantile of 0.9
 
 
-class GaussianCovariance(SummedCovariance, ScaledCovariance):
+@with_options
+class GaussianCovariance(ForecastOptions, ApproximateCovariance, SummedCovariance):
     """Covariance by the Gaussian mechanism (Analyze Gauss), (epsilon, delta)-private.
 
     Every entry of the second-moment matrix is released with the same noise, calibrated exactly.
@@ -42,17 +43,6 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Privacy budget, 0 < epsilon <= 10 and 0 < delta <= 0.1. Required.
-    row_sparsity : int, optional
-        Most nonzero entries in a row, the diagonal included. It helps to place the bound on the
-        norm of records; None assumes few.
-    feature_scale : None, float or array of shape (n_features,)
-        Public standard deviations of the features in the order of the columns, or numbers close
-        to them; 0 marks a constant feature, whose covariances are zero. None estimates them
-        privately: from 1e-17 to 1e19, smaller ones count as constant and larger ones are clipped.
-    scale_share : "auto" or float, default="auto"
-        Share of the budget that estimating scales spends when `feature_scale` is None.
     clipping : {"row", "coordinate"}, default="row"
         Whether the Euclidean norm of a record is bounded, or its coordinates only.
     row_norm : float, optional
@@ -61,24 +51,20 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
     threshold : None, "universal" or float, default=None
         None and 0 keep every entry. Other numbers are thresholds in units of the scales of the two
         features: correlations, about.
-    positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
-    on_hopeless, on_large_delta, drop_nulls
-        As in `ScreenedCovariance`. There is a prediction, and so a hopeless case, where rows are
-        clipped without `row_norm`, for `threshold` None, 0 or "universal".
+    on_hopeless : {"raise", "warn"}, default="raise"
+        What to do where the predicted error is no better than that of the zero matrix: refuse
+        (`HopelessError`), or warn and release. There is a prediction where rows are clipped
+        without `row_norm`, for `threshold` None, 0 or "universal".
 
     Attributes
     ----------
-    covariance_, precision_, support_, noise_sd_, feature_scale_, release_, location_, n_records_
-        As in `ScreenedCovariance`; every entry is released.
+    noise_sd_ : ndarray
+        Standard deviation of the privacy noise of each entry; every one is released.
     detection_limit_ : float or None
         The smallest correlation that passes the threshold nine times out of ten; 1 where no
         correlation does, None without a threshold.
     parameters_ : GaussianParameters
         Every public quantity of the mechanism.
-    statistics_ : Statistics
-        After `partial_fit`, until the release: exact sums of the records. NOT private.
-    total_records_ : int
-        After `partial_fit`, until the release: the number of rows that is planned.
 
     Notes
     -----
@@ -98,56 +84,16 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        row_sparsity: int | None = None,
-        feature_scale: Any = None,
-        scale_share: Any = "auto",
-        clipping: str = "row",
-        row_norm: float | None = None,
-        threshold: Any = None,
-        positive_semidefinite: bool = False,
-        store_precision: bool = True,
-        assume_centered: bool = False,
-        device: str | None = None,
-        random_state: object = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        on_hopeless: str = "raise",
-        on_large_delta: str = "raise",
-        drop_nulls: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_sparsity = row_sparsity
-        self.feature_scale = feature_scale
-        self.scale_share = scale_share
-        self.clipping = clipping
-        self.row_norm = row_norm
-        self.threshold = threshold
-        self.positive_semidefinite = positive_semidefinite
-        self.store_precision = store_precision
-        self.assume_centered = assume_centered
-        self.device = device
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-        self.on_hopeless = on_hopeless
-        self.on_large_delta = on_large_delta
-        self.drop_nulls = drop_nulls
+    clipping: str = "row"
+    row_norm: float | None = None
+    threshold: Any = None
 
-    def _row_sparsity(self, n_features: int) -> int:
-        return min(_FEW, n_features) if self.row_sparsity is None else self.row_sparsity
-
-    def _planned(self, inputs: ReleaseInputs) -> GaussianRun:
+    def _planned(self, inputs: ReleaseInputs) -> Run[GaussianParameters]:
         return self._run(
             gaussian_parameters(inputs, clipping=self.clipping, row_norm=self.row_norm)
         )
 
-    def _run(self, parameters: GaussianParameters) -> GaussianRun:
+    def _run(self, parameters: GaussianParameters) -> Run[GaussianParameters]:
         """Keep the parameters, and what the threshold is with them."""
         level = self._check_threshold(
             self.threshold, "universal", at_most=math.inf, cure="follows from the noise."
@@ -159,7 +105,7 @@ class GaussianCovariance(SummedCovariance, ScaledCovariance):
             level = universal_threshold(noise_sd, inputs.n_records, inputs.n_features)
         deviation = detection_deviation(noise_sd, inputs.n_records)
         self.detection_limit_ = min(1.0, level + _NINE_OF_TEN * deviation) if level else None
-        return GaussianRun(parameters, level)
+        return gaussian_run(parameters, level)
 
     def _forecast(self, inputs: ReleaseInputs) -> Forecast | None:
         """None for what the planner has no prediction of: other bounds, thresholds of one's own."""

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from hushcov._validation import check_choice, check_real
 from hushcov.accounting import Guarantee
+from hushcov.estimators.options import DeltaOptions, ForecastOptions, with_options
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.mechanisms.multiscale import (
@@ -29,7 +30,8 @@ from hushcov.simulate import SimulatedMoments
 CONSTANTS = ("theorem", "calibrated")
 
 
-class MultiscaleCovariance(SummedCovariance):
+@with_options
+class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
     """Sparse covariance by multiscale threshold tests, (epsilon, delta)-differentially private.
 
     Algorithm 1 of *Improved Private Sparse Covariance Estimation with Multiscale Threshold
@@ -62,50 +64,28 @@ class MultiscaleCovariance(SummedCovariance):
     reconstruction : {"gate", "value"}, default="gate"
         What is read from the protected transcript: the paper's gates, or the noisy values
         themselves, which are several times more accurate. Values need calibrated constants.
-    store_precision : bool, default=True
-        Whether to compute `precision_`.
     assume_centered : bool, default=True
         True: the records have mean zero, as the paper assumes. False: successive records are
         replaced by their difference over sqrt(2), which removes any mean and halves n.
-    device : str, optional
-        Where sums over the records are taken, by PyTorch's name for it: "cuda" is the first NVIDIA
-        card. The result is the same bit for bit. None: this computer's processor, or for a tensor
-        the device on which it lies. Needs the extra `hushcov[torch]`.
-    random_state : None, int, RandomState or Generator
-        None draws operating-system entropy. Anything else makes the noise predictable: it warns
-        and marks the release as not private.
-    ledger, dataset : path or Ledger, and str; optional
-        Where the release is charged before any record is read; see `ScreenedCovariance`. With
-        the theorem's constants the whole (epsilon, delta) is charged.
+    ledger : path or Ledger, optional
+        The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before any
+        record is read, with the theorem's constants the whole (epsilon, delta).
     on_hopeless : {"raise", "warn"}, default="raise"
-        As in `ScreenedCovariance`, with calibrated constants; the theorem has no prediction.
+        What to do where the predicted error is no better than that of the zero matrix: refuse
+        (`HopelessError`), or warn and release. The theorem has no prediction.
     on_large_delta : {"raise", "warn"}, default="raise"
-        As in `ScreenedCovariance`. At the number of records that the theorem needs, delta must be
-        tiny.
+        What to do where delta is 1 / n or more, n being the number of rows: refuse
+        (`ParameterError`), or warn and release. Above 0.1 / n it warns in any case. At the number
+        of records that the theorem needs, delta must be tiny.
 
     Attributes
     ----------
     covariance_ : ndarray of shape (n_features, n_features)
         The released estimate. Symmetric; not necessarily positive semidefinite.
-    precision_ : ndarray
-        Its pseudo-inverse, if `store_precision`.
-    support_ : ndarray of bool
-        Where the released estimate is not zero.
-    release_ : Release
-        The released integers with `release_.guarantee`.
     parameters_ : TheoremParameters or CalibratedParameters
         Every public quantity of the mechanism.
     plan_ : MultiscalePlan
         The predicted error on each reference model. Calibrated constants only.
-    statistics_ : Statistics
-        After `partial_fit`, until the release: exact sums of the records. NOT private.
-    total_records_ : int
-        After `partial_fit`, until the release: the number of rows that is planned.
-    location_ : ndarray
-        Zeros: no mean is released.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, when X has column names
-    receipt_ : Receipt, when a ledger was charged
 
     Notes
     -----
@@ -128,42 +108,12 @@ class MultiscaleCovariance(SummedCovariance):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        row_sparsity: int | None = None,
-        scale: float | None = None,
-        target_error: float = 0.25,
-        failure_probability: float = 0.1,
-        constants: str = "theorem",
-        reconstruction: str = "gate",
-        store_precision: bool = True,
-        assume_centered: bool = True,
-        device: str | None = None,
-        random_state: object = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        on_hopeless: str = "raise",
-        on_large_delta: str = "raise",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_sparsity = row_sparsity
-        self.scale = scale
-        self.target_error = target_error
-        self.failure_probability = failure_probability
-        self.constants = constants
-        self.reconstruction = reconstruction
-        self.store_precision = store_precision
-        self.assume_centered = assume_centered
-        self.device = device
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-        self.on_hopeless = on_hopeless
-        self.on_large_delta = on_large_delta
+    scale: float | None = None
+    target_error: float = 0.25
+    failure_probability: float = 0.1
+    constants: str = "theorem"
+    reconstruction: str = "gate"
+    assume_centered: bool = True
 
     def public_parameters(self, n_records: int, n_features: int) -> Parameters:
         """Every quantity of the mechanism for this size, from public inputs alone.

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
-from hushcov.estimators.base import FloatArray
-from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.estimators.approximate import ApproximateCovariance
+from hushcov.estimators.options import with_options
+from hushcov.estimators.runs import Run
 from hushcov.exceptions import ParameterError, UncertifiedWarning
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.row_top_k import (
     PrintedParameters,
-    RowTopKParameters,
     certify_row_top_k,
     claim_printed,
     printed_parameters,
@@ -24,37 +23,12 @@ from hushcov.mechanisms.row_top_k import (
     release_row_top_k,
     row_top_k_parameters,
 )
-from hushcov.noise import Entropy
-from hushcov.records import Records
-from hushcov.release import Release
 
 CONSTANTS = ("sound", "paper")
 
 
-@dataclass(frozen=True)
-class RowTopKRun:
-    """A row-wise top-k release; what it selected is kept as it is."""
-
-    parameters: RowTopKParameters | PrintedParameters
-
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_row_top_k`; printed noise is only claimed to be private."""
-        if isinstance(self.parameters, PrintedParameters):
-            return claim_printed(self.parameters)
-        return certify_row_top_k(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_row_top_k` and `release_printed`."""
-        if isinstance(self.parameters, PrintedParameters):
-            return release_printed(records, feature_scale, self.parameters, entropy)
-        return release_row_top_k(records, feature_scale, self.parameters, entropy)
-
-    def threshold(self, release: Release) -> float:
-        """None: the selection has decided."""
-        return 0.0
-
-
-class RowTopKCovariance(ScaledCovariance):
+@with_options
+class RowTopKCovariance(ApproximateCovariance):
     """Sparse covariance by private top-k selection in every row, (epsilon, delta)-private.
 
     The algorithm of Kumar, Pandey, Sarkar and Tian (COLT 2026). Every row of the second-moment
@@ -65,34 +39,23 @@ class RowTopKCovariance(ScaledCovariance):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Privacy budget, 0 < epsilon <= 10 and 0 < delta <= 0.1. Required.
     row_sparsity : int
         Most nonzero entries in a row of the covariance, the diagonal included. Required. The
         diagonal is always released, so a row selects one entry less than this, whatever the data.
         1 releases variances alone; the number of features releases everything.
-    feature_scale : None, float or array of shape (n_features,)
-        Public standard deviations of the features in the order of the columns, or numbers close
-        to them; 0 marks a constant feature, whose covariances are zero. None estimates them
-        privately: from 1e-17 to 1e19, smaller ones count as constant and larger ones are clipped.
-    scale_share : "auto" or float, default="auto"
-        Share of the budget that estimating scales spends when `feature_scale` is None.
     constants : {"sound", "paper"}, default="sound"
         "paper" takes clipping, Laplace noise and averages as they are printed, with failure
-        probability 0.1. Its published privacy argument has gaps: the fit warns, and its release
-        is never marked as private.
+        probability 0.1. Its published privacy argument has gaps: the fit warns, its release is
+        never marked as private, and a ledger, which charges what is certified, refuses it.
     radius : float, optional
         Public bound on every coordinate in units of its scale. None balances noise and clipping
         bias for Gaussian records. The paper's constants have a radius of their own.
-    positive_semidefinite, store_precision, assume_centered, device, random_state, ledger, dataset
-    on_large_delta, drop_nulls
-        As in `ScreenedCovariance`. A ledger charges what is certified, so it takes no release with
-        the paper's constants.
 
     Attributes
     ----------
-    covariance_, precision_, support_, noise_sd_, feature_scale_, release_, location_, n_records_
-        As in `ScreenedCovariance`. Intervals take noise for normal, also the paper's Laplace noise.
+    noise_sd_ : ndarray
+        Standard deviation of the privacy noise of each released entry, NaN elsewhere. Intervals
+        take noise for normal, also the paper's Laplace noise.
     selected_ : ndarray of bool
         Where two features selected each other, and the diagonal.
     parameters_ : RowTopKParameters or PrintedParameters
@@ -124,42 +87,10 @@ class RowTopKCovariance(ScaledCovariance):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        row_sparsity: int | None = None,
-        feature_scale: Any = None,
-        scale_share: Any = "auto",
-        constants: str = "sound",
-        radius: float | None = None,
-        positive_semidefinite: bool = False,
-        store_precision: bool = True,
-        assume_centered: bool = False,
-        device: str | None = None,
-        random_state: object = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        on_large_delta: str = "raise",
-        drop_nulls: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_sparsity = row_sparsity
-        self.feature_scale = feature_scale
-        self.scale_share = scale_share
-        self.constants = constants
-        self.radius = radius
-        self.positive_semidefinite = positive_semidefinite
-        self.store_precision = store_precision
-        self.assume_centered = assume_centered
-        self.device = device
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-        self.on_large_delta = on_large_delta
-        self.drop_nulls = drop_nulls
+    constants: str = "sound"
+    radius: float | None = None
+
+    assumed_row_sparsity = None
 
     @property
     def selected_(self) -> Any:
@@ -167,15 +98,11 @@ class RowTopKCovariance(ScaledCovariance):
         check_is_fitted(self, "release_")
         return self.release_.released
 
-    def _row_sparsity(self, n_features: int) -> int:
-        self._check_given("row_sparsity")
-        return self.row_sparsity  # type: ignore[return-value]
-
-    def _planned(self, inputs: ReleaseInputs) -> RowTopKRun:
+    def _planned(self, inputs: ReleaseInputs) -> Run[Any]:
         check_choice("constants", self.constants, CONSTANTS)
         if self.constants == "sound":
             self.parameters_: Any = row_top_k_parameters(inputs, radius=self.radius)
-            return RowTopKRun(self.parameters_)
+            return Run(self.parameters_, certify_row_top_k, release_row_top_k)
         if self.radius is not None:
             raise ParameterError(
                 f"radius must be left out with constants='paper', got {shown(self.radius)}: the "
@@ -193,4 +120,9 @@ class RowTopKCovariance(ScaledCovariance):
             UncertifiedWarning,
             stacklevel=4,
         )
-        return RowTopKRun(self.parameters_)
+        return Run(self.parameters_, _claimed, release_printed)
+
+
+def _claimed(parameters: PrintedParameters, *, private: bool) -> Guarantee:
+    """What the paper claims; it is never marked as private."""
+    return claim_printed(parameters)

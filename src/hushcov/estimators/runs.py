@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, TypeVar
 
 from hushcov.accounting import Guarantee
+from hushcov.estimators.base import FloatArray
 from hushcov.mechanisms.gaussian import GaussianParameters, certify_gaussian, release_gaussian
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.multiscale import (
@@ -25,89 +24,62 @@ from hushcov.postprocess import detection_deviation
 from hushcov.records import Records, ScaledRecords, second_moments
 from hushcov.release import Release
 
-FloatArray = npt.NDArray[np.float64]
+Parameters = TypeVar("Parameters")
 
 
-class Run(Protocol):
-    """What has been planned from public inputs, and can be certified and run."""
+def _keep_all(_: Release) -> float:
+    return 0.0
+
+
+@dataclass(frozen=True)
+class Run(Generic[Parameters]):
+    """A mechanism with the parameters that were planned from public inputs."""
+
+    parameters: Parameters
+    certified_by: Callable[..., Guarantee]
+    released_by: Callable[[Records, FloatArray, Parameters, Entropy], Release]
+    threshold_of: Callable[[Release], float] = _keep_all
 
     def certify(self, *, private: bool) -> Guarantee:
         """Refuse, before any record is read, what cannot be certified."""
+        return self.certified_by(self.parameters, private=private)
 
     def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
         """Run the mechanism."""
+        return self.released_by(records, feature_scale, self.parameters, entropy)
 
     def threshold(self, release: Release) -> float:
         """What an off-diagonal entry must exceed to be kept, in units of its features' scales."""
+        return self.threshold_of(release)
 
 
-@dataclass(frozen=True)
-class ScreenedRun:
-    """A screened release, thresholded as its design says."""
+def screened_run(parameters: ScreenedParameters, *, sparse: bool) -> Run[ScreenedParameters]:
+    """A screened release, thresholded at a number of deviations, noise and sampling together."""
 
-    parameters: ScreenedParameters
-    sparse: bool = False
-
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_screened`."""
-        return certify_screened(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_screened`."""
-        return release_screened(
-            records, feature_scale, self.parameters, entropy, sparse=self.sparse
-        )
-
-    def threshold(self, release: Release) -> float:
-        """A number of standard deviations, noise and sampling together."""
+    def threshold(release: Release) -> float:
         assert release.noise_sd is not None
-        n_records = self.parameters.inputs.n_records
-        deviation = detection_deviation(release.noise_sd[0], n_records)
-        return self.parameters.design.keep_above * deviation
+        deviation = detection_deviation(release.noise_sd[0], parameters.inputs.n_records)
+        return parameters.design.keep_above * deviation
+
+    release = partial(release_screened, sparse=sparse)
+    return Run(parameters, certify_screened, release, threshold)
 
 
-@dataclass(frozen=True)
-class GaussianRun:
+def gaussian_run(parameters: GaussianParameters, level: float) -> Run[GaussianParameters]:
     """The Gaussian mechanism, thresholded at `level`."""
-
-    parameters: GaussianParameters
-    level: float
-
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_gaussian`."""
-        return certify_gaussian(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_gaussian`."""
-        return release_gaussian(records, feature_scale, self.parameters, entropy)
-
-    def threshold(self, release: Release) -> float:
-        """A number given or computed before."""
-        return self.level
+    return Run(parameters, certify_gaussian, release_gaussian, lambda _: level)
 
 
-@dataclass(frozen=True)
-class MultiscaleRun:
+def multiscale_run(inputs: ReleaseInputs) -> Run[CalibratedParameters]:
     """The multiscale mechanism with calibrated values, which thresholds by itself."""
+    parameters = plan_multiscale(multiscale_inputs(inputs), "value").parameters
+    return Run(parameters, partial(certify, exact_statistic=False), _release_scaled)
 
-    parameters: CalibratedParameters
 
-    @classmethod
-    def planned(cls, inputs: ReleaseInputs) -> MultiscaleRun:
-        """The run that the planner chooses."""
-        return cls(plan_multiscale(multiscale_inputs(inputs), "value").parameters)
-
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `hushcov.mechanisms.multiscale.certify`."""
-        return certify(self.parameters, private=private, exact_statistic=False)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_multiscale`."""
-        scaled = ScaledRecords(records, feature_scale)
-        moments = second_moments(scaled, grid_for(self.parameters))
-        release = release_multiscale(moments, self.parameters, entropy)
-        return dataclasses.replace(release, feature_scale=feature_scale)
-
-    def threshold(self, release: Release) -> float:
-        """None: what is released was kept by the mechanism."""
-        return 0.0
+def _release_scaled(
+    records: Records, feature_scale: FloatArray, parameters: CalibratedParameters, entropy: Entropy
+) -> Release:
+    """See `release_multiscale`, which knows one scale for all features."""
+    moments = second_moments(ScaledRecords(records, feature_scale), grid_for(parameters))
+    release = release_multiscale(moments, parameters, entropy)
+    return replace(release, feature_scale=feature_scale)

@@ -6,15 +6,15 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import calibrate_zcdp
 from hushcov.estimators.base import FloatArray, Preview, PrivateCovariance
+from hushcov.estimators.options import with_options
 from hushcov.estimators.runs import Run
 from hushcov.exceptions import ParameterError, TooFewCompleteError
 from hushcov.mechanisms.complete import (
@@ -31,21 +31,14 @@ from hushcov.mechanisms.scales import (
     FeatureScales,
     ScaleParameters,
     release_scales,
-    scale_parameters,
 )
 from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import Caution, Forecast, hopeless, noisy_scales
-from hushcov.postprocess import (
-    Matrix,
-)
+from hushcov.postprocess import Matrix
 from hushcov.records import CompleteRecords, Records, check_feature_scale
 from hushcov.release import Part, Release
 from hushcov.release.findings import intervals, noise_deviation
 
-# Measured: the share at which errors of the scales and of the release balance; see
-# docs/proofs/scales.md.
-_SHARE, _LARGEST_SHARE = 5.0, 0.2
-_DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
 #: Features up to which an estimate is a dense matrix where nothing else is asked for.
 LARGEST_DENSE = 10_000
 
@@ -54,23 +47,43 @@ LARGEST_DENSE = 10_000
 class _Settled:
     """Everything that is fixed before any record is read."""
 
-    run: Run
+    inputs: ReleaseInputs
+    run: Run[Any]
     scale: FloatArray
     scales: ScaleParameters | None
     counted: CompleteParameters | None
     cautions: tuple[Caution, ...]
 
 
+@with_options
 class ScaledCovariance(PrivateCovariance):
-    """Base of estimators that divide features by their scales first; not for use by itself."""
+    """Base of estimators that divide features by their scales first; not for use by itself.
 
-    epsilon: float | None
-    delta: float | None
-    feature_scale: Any
-    scale_share: Any
-    positive_semidefinite: bool
-    random_state: object
-    sparse_output: Any = False
+    Parameters
+    ----------
+    feature_scale : None, float or array of shape (n_features,)
+        Public standard deviations of the features in the order of the columns, or numbers close
+        to them; 0 marks a constant feature, whose covariances are zero. A number that is wrong by
+        a factor costs accuracy, never privacy. None estimates them privately: from 1e-17 to 1e19,
+        smaller ones count as constant and larger ones are clipped.
+    positive_semidefinite : bool, default=False
+        Whether to project the estimate, in units of the scales, on the positive semidefinite
+        matrices, which fills in zeros.
+
+    Attributes
+    ----------
+    feature_scale_ : ndarray
+        The scales used; 0 for a feature given or found as constant.
+    n_records_ : int
+        Records averaged: half the rows if not `assume_centered`.
+    """
+
+    feature_scale: Any = None
+    positive_semidefinite: bool = False
+
+    sparse_output = False  # an option of some estimators
+    #: Nonzeros of a row that are assumed where none are declared; None where they must be.
+    assumed_row_sparsity: ClassVar[float | None] = 5
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the covariance of the records in `X`.
@@ -98,7 +111,7 @@ class ScaledCovariance(PrivateCovariance):
         if settled.counted is not None:
             count = release_complete_count(records, settled.counted, entropy)
             if not count.enough:
-                raise self._too_few(count)
+                raise self._too_few(count, settled.inputs)
             records, share = CompleteRecords(records), count.share
         if settled.scales is not None:
             released = release_scales(records, settled.scales, entropy)
@@ -125,7 +138,7 @@ class ScaledCovariance(PrivateCovariance):
         scale = self._public_scale(n_features)
         run = self._planned(inputs)
         cautions = self._cautions(inputs, scales, self._forecast(inputs))
-        return _Settled(run, scale, scales, counted, cautions)
+        return _Settled(inputs, run, scale, scales, counted, cautions)
 
     def preview(self, n_records: int, n_features: int, *, gaps: bool = False) -> Preview:
         """What a fit of this size would charge, and what it would warn of or refuse.
@@ -159,11 +172,11 @@ class ScaledCovariance(PrivateCovariance):
         """The error to expect, where there is a prediction."""
         return None
 
-    def _too_few(self, count: CompleteCount) -> TooFewCompleteError:
+    def _too_few(self, count: CompleteCount, inputs: ReleaseInputs) -> TooFewCompleteError:
         """That nearly all records miss a value, which is all that is released."""
         counted = "records" if self.assume_centered else "pairs of records"
         words = complete_words(count.to_dict(), counted)
-        spent = f" It spent at most epsilon {self.epsilon:g} and delta {self.delta:g}."
+        spent = f" It spent at most epsilon {inputs.epsilon:g} and delta {inputs.delta:g}."
         return TooFewCompleteError(
             f"{words}: too few to release anything useful. This count is a release by itself."
             f"{spent if self.ledger is None else ''} Use columns that have more values, or impute "
@@ -256,40 +269,19 @@ class ScaledCovariance(PrivateCovariance):
             )
         return check_feature_scale(given, n_features)
 
-    def _inputs(
-        self, n_records: int, n_features: int
-    ) -> tuple[ReleaseInputs, ScaleParameters | None]:
-        """Every public input, and the parameters of private scales if there are to be any."""
-        self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
-        self._check_reactions()
-        self._check_given("epsilon", "delta")
+    def _check_sizes(self, n_features: int) -> tuple[int, int]:
+        """The number of features, and of nonzeros of a row."""
         cure = "it is the number of columns."
         n_features = check_integer("n_features", n_features, at_least=1, at_most=10**9, cure=cure)
         cure = f"it counts the nonzeros of a row, the diagonal included; n_features = {n_features}."
-        row_sparsity = self._row_sparsity(n_features)
-        inputs = ReleaseInputs(
-            n_records=n_records,
-            n_features=n_features,
-            row_sparsity=check_integer(
-                "row_sparsity", row_sparsity, at_least=1, at_most=n_features, cure=cure
-            ),
-            epsilon=self.epsilon,  # type: ignore[arg-type]
-            delta=check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA),
+        declared: Any = self.row_sparsity
+        if self.assumed_row_sparsity is None:
+            self._check_given("row_sparsity")
+        elif declared is None:
+            declared = min(self.assumed_row_sparsity, n_features)
+        return n_features, check_integer(
+            "row_sparsity", declared, at_least=1, at_most=n_features, cure=cure
         )
-        rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
-        share = self._scale_share(n_records, n_features, rho)
-        if self.feature_scale is not None:
-            return inputs, None
-        scales = scale_parameters(n_records, n_features, math.sqrt(2 * share * rho))
-        return replace(inputs, spent=(scales.event,)), scales
-
-    def _scale_share(self, n_records: int, n_features: int, rho: float) -> float:
-        """Share of the budget for scales; "auto" balances their errors against what is left."""
-        if isinstance(self.scale_share, str):
-            check_choice("scale_share", self.scale_share, ("auto",))
-            return min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_records)
-        cure = 'it is the share of the budget that estimating scales spends; "auto" chooses it.'
-        return check_real("scale_share", self.scale_share, above=0, at_most=0.9, cure=cure)
 
     def _check_threshold(self, value: Any, word: str, *, at_most: float, cure: str) -> float | None:
         """A threshold as a number, or None for the one that `word` stands for."""
@@ -301,11 +293,13 @@ class ScaledCovariance(PrivateCovariance):
         return check_real("threshold", value, above=0, at_most=at_most, cure=cure)
 
     @abstractmethod
-    def _row_sparsity(self, n_features: int) -> int:
-        """Declared nonzeros of a row."""
+    def _inputs(
+        self, n_records: int, n_features: int
+    ) -> tuple[ReleaseInputs, ScaleParameters | None]:
+        """Every public input, and the parameters of private scales if there are to be any."""
 
     @abstractmethod
-    def _planned(self, inputs: ReleaseInputs) -> Run:
+    def _planned(self, inputs: ReleaseInputs) -> Run[Any]:
         """Choose what to run, from public inputs alone, and store what is to be known of it."""
 
 

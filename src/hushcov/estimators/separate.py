@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov.accounting import Guarantee
-from hushcov.estimators.base import FloatArray
-from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.estimators.approximate import ApproximateCovariance
+from hushcov.estimators.options import with_options
+from hushcov.estimators.runs import Run
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.separate import (
     SeparateParameters,
@@ -17,33 +14,10 @@ from hushcov.mechanisms.separate import (
     release_separate,
     separate_parameters,
 )
-from hushcov.noise import Entropy
-from hushcov.records import Records
-from hushcov.release import Release
-
-_FEW = 5  # nonzeros of a row that are assumed where nothing is declared
 
 
-@dataclass(frozen=True)
-class SeparateRun:
-    """A release of eigenvectors and eigenvalues; nothing is thresholded."""
-
-    parameters: SeparateParameters
-
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_separate`."""
-        return certify_separate(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_separate`."""
-        return release_separate(records, feature_scale, self.parameters, entropy)
-
-    def threshold(self, release: Release) -> float:
-        """None: the entries are dense."""
-        return 0.0
-
-
-class SeparateCovariance(ScaledCovariance):
+@with_options
+class SeparateCovariance(ApproximateCovariance):
     """Covariance by SeparateCov and its relatives (Dong, Liang and Yi, NeurIPS 2022).
 
     Noise on the whole matrix ruins eigenvalues more than eigenvectors. So "separate" takes the
@@ -55,13 +29,6 @@ class SeparateCovariance(ScaledCovariance):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Privacy budget, 0 < epsilon <= 10 and 0 < delta <= 0.1. Required.
-    row_sparsity : int, optional
-        Most nonzero entries in a row, the diagonal included. It helps to place the bound on the
-        norm of records; None assumes few.
-    feature_scale, scale_share
-        As in `GaussianCovariance`.
     method : {"gauss", "separate", "adaptive"}, default="adaptive"
         GaussCov, SeparateCov or AdaptiveCov of the paper.
     row_norm : float, optional
@@ -75,15 +42,12 @@ class SeparateCovariance(ScaledCovariance):
     positive_semidefinite : bool, default=False
         Project once more onto positive semidefinite matrices. Released eigenvalues are not
         negative, so that this only removes what rounding to integers did.
-    store_precision, assume_centered, device, random_state, ledger, dataset
-    on_large_delta, drop_nulls
-        As in `ScreenedCovariance`.
 
     Attributes
     ----------
-    covariance_, precision_, support_, feature_scale_, release_, location_, n_records_
-        As in `ScreenedCovariance`; every entry is released. There is no `noise_sd_`: once
-        eigenvalues are changed, entries have no single noise level.
+    covariance_ : ndarray of shape (n_features, n_features)
+        The released estimate; every entry is released. There is no `noise_sd_`: once eigenvalues
+        are changed, entries have no single noise level.
     method_ : {"gauss", "separate"}
         What was used.
     row_norm_ : float
@@ -120,44 +84,9 @@ class SeparateCovariance(ScaledCovariance):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        row_sparsity: int | None = None,
-        feature_scale: Any = None,
-        scale_share: Any = "auto",
-        method: str = "adaptive",
-        row_norm: float | None = None,
-        constants: str = "sound",
-        positive_semidefinite: bool = False,
-        store_precision: bool = True,
-        assume_centered: bool = False,
-        device: str | None = None,
-        random_state: object = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        on_large_delta: str = "raise",
-        drop_nulls: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_sparsity = row_sparsity
-        self.feature_scale = feature_scale
-        self.scale_share = scale_share
-        self.method = method
-        self.row_norm = row_norm
-        self.constants = constants
-        self.positive_semidefinite = positive_semidefinite
-        self.store_precision = store_precision
-        self.assume_centered = assume_centered
-        self.device = device
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-        self.on_large_delta = on_large_delta
-        self.drop_nulls = drop_nulls
+    method: str = "adaptive"
+    row_norm: float | None = None
+    constants: str = "sound"
 
     @property
     def method_(self) -> str:
@@ -171,11 +100,8 @@ class SeparateCovariance(ScaledCovariance):
         check_is_fitted(self, "release_")
         return float(str(self.release_.parameters["chosen_row_norm"]))
 
-    def _row_sparsity(self, n_features: int) -> int:
-        return min(_FEW, n_features) if self.row_sparsity is None else self.row_sparsity
-
-    def _planned(self, inputs: ReleaseInputs) -> SeparateRun:
+    def _planned(self, inputs: ReleaseInputs) -> Run[SeparateParameters]:
         self.parameters_ = separate_parameters(
             inputs, method=self.method, constants=self.constants, row_norm=self.row_norm
         )
-        return SeparateRun(self.parameters_)
+        return Run(self.parameters_, certify_separate, release_separate)

@@ -9,6 +9,7 @@ import numpy as np
 
 from hushcov._validation import check_integer
 from hushcov.estimators.base import PrivateCovariance
+from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.records import RecordMap, Records, Statistics, record_statistics
 
@@ -23,8 +24,17 @@ _PICKLED = (
 )
 
 
+@with_options
 class SummedCovariance(PrivateCovariance):
-    """Base of estimators that release exact sums over records; not for use by itself."""
+    """Base of estimators that release exact sums over records; not for use by itself.
+
+    Attributes
+    ----------
+    statistics_ : Statistics
+        After `partial_fit`, until the release: exact sums of the records. NOT private.
+    total_records_ : int
+        After `partial_fit`, until the release: the number of rows that is planned.
+    """
 
     def partial_fit(self, X: Any, y: Any = None, *, total_records: int | None = None) -> Self:
         """Add the records in `X` to the sums that `fit_statistics` releases.

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.estimators.base import FloatArray, open_named, pseudo_inverse
+from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.postprocess.rules import RULES, shrink
 from hushcov.records import PartitionedRecords
@@ -26,6 +27,7 @@ _MOST, _MOST_CONSTANTS = 1e100, 10**6  # products with them do not overflow
 _LARGEST_CONSTANT = 4.0  # the end of the grid of Cai and Liu, whose theory asks for 2
 
 
+@with_options
 class ThresholdedCovariance(EmpiricalCovariance):
     """Thresholded sample covariance. NOT PRIVATE: a reference for comparisons.
 
@@ -98,26 +100,14 @@ class ThresholdedCovariance(EmpiricalCovariance):
     100
     """
 
-    def __init__(
-        self,
-        *,
-        rule: str = "hard",
-        threshold: str = "universal",
-        constant: Any = 2.0,
-        n_splits: int = 5,
-        n_constants: int = 41,
-        store_precision: bool = True,
-        assume_centered: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.rule = rule
-        self.threshold = threshold
-        self.constant = constant
-        self.n_splits = n_splits
-        self.n_constants = n_constants
-        self.store_precision = store_precision
-        self.assume_centered = assume_centered
-        self.random_state = random_state
+    rule: str = "hard"
+    threshold: str = "universal"
+    constant: Any = 2.0
+    n_splits: int = 5
+    n_constants: int = 41
+    store_precision: bool = True
+    assume_centered: bool = False
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Estimate the covariance of the records in `X`, without privacy.

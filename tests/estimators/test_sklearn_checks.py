@@ -1,0 +1,61 @@
+"""scikit-learn's own checks of an estimator, once for each class."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import hushcov
+import hushcov.estimators.multiscale
+from estimators.settings import BUDGET, plan_without_search
+from hushcov.planning import comparison
+
+WARN = {"on_hopeless": "warn", "on_large_delta": "warn"}
+ESTIMATORS = [
+    # A budget with which another mechanism than the multiscale one is the best; a known mean.
+    hushcov.PrivateSparseCovariance(
+        epsilon=10.0, delta=0.1, row_sparsity=2, assume_centered=True, **WARN
+    ),
+    hushcov.ScreenedCovariance(**BUDGET, **WARN),
+    hushcov.GaussianCovariance(**BUDGET, **WARN),
+    hushcov.MultiscaleCovariance(
+        **BUDGET | WARN | {"row_sparsity": 1},
+        scale=1.0,
+        constants="calibrated",
+        reconstruction="value",
+    ),
+    hushcov.RowTopKCovariance(**BUDGET),
+    hushcov.SeparateCovariance(**BUDGET),
+    hushcov.CoinPressCovariance(**BUDGET),
+    hushcov.EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0),
+    hushcov.ThresholdedCovariance(),
+]
+PARTIAL_FIT = {
+    "check_fit_score_takes_y": "calls partial_fit after fit, which has released: refused",
+    "check_n_features_in_after_fitting": "calls partial_fit without total_records: refused",
+}
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch):
+    """The checks fit records of a dozen sizes, and a search takes seconds at each of them."""
+    monkeypatch.setattr(comparison, "_ROUGH_MARGIN", 0.0)
+    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
+
+
+def test_every_class_is_checked():
+    exported = {name for name in hushcov.__all__ if name.endswith("Covariance")}
+    assert {type(estimator).__name__ for estimator in ESTIMATORS} == exported
+
+
+# The checks set a seed, and their data are far too few for an accurate release, or for a delta of
+# 0.1: all is said.
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.PrivacyWarning")
+@parametrize_with_checks(
+    ESTIMATORS,
+    expected_failed_checks=lambda est: PARTIAL_FIT if hasattr(est, "partial_fit") else {},
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
