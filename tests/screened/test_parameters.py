@@ -18,7 +18,6 @@ from hushcov.accounting import BoundedRange, Gaussian, Pure, compose, smallest_s
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.screened import ScreenLevel, certify_screened, screened_parameters
 from hushcov.mechanisms.screened.parameters import (
-    CLIPPED_HALF_WIDTH,
     ranges,
     squared_sum_sensitivity,
     sum_sigma,
@@ -123,7 +122,7 @@ def test_etas_are_no_less_than_the_rates_make_them(epsilon, delta, screen, share
     parameters = parameters_of(
         1000, 12, 3, epsilon=epsilon, delta=delta, screen=screen, screen_share=share
     )
-    sensitivity = {"sign": 2, "clipped": 2 * CLIPPED_HALF_WIDTH**2}[screen]
+    sensitivity = {"sign": 2, "clipped": 2 * 15**2}[screen]
     assert parameters.score_sensitivity == sensitivity
     steps = [event for event in parameters.events if isinstance(event, BoundedRange)]
     assert len(steps) == len(parameters.levels) == 2

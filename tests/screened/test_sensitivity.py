@@ -16,11 +16,10 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.mechanisms.screened import mechanism
 from hushcov.mechanisms.screened.parameters import (
-    CLIPPED_HALF_WIDTH,
-    CLIPPED_RADIUS,
     RADIUS,
     squared_sum_sensitivity,
 )
+from hushcov.mechanisms.screened.screens import ClippedScreen
 from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, sign_gram
 from screened.settings import parameters_of
 
@@ -54,7 +53,7 @@ def all_pairs_of(d, factor):
 @given(tables=neighbours())
 def test_scores(tables):
     first, second, scale = tables
-    grid = FeatureGrid(scale, CLIPPED_RADIUS, CLIPPED_HALF_WIDTH)
+    grid = FeatureGrid(scale, ClippedScreen.radius, ClippedScreen.half_width)
     for screen, gram in {"sign": sign_gram, "clipped": lambda r: clipped_gram(r, grid)}.items():
         sensitivity = parameters_of(100, 20, 3, screen=screen).score_sensitivity
         moved = np.abs(gram(first)) - np.abs(gram(second))

@@ -121,7 +121,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         `n_records` counts what the mechanism averages: half the rows if not `assume_centered`.
         """
         check_choice("constants", self.constants, CONSTANTS)
-        check_choice("reconstruction", self.reconstruction, RECONSTRUCTIONS)
+        check_choice("reconstruction", self.reconstruction, tuple(RECONSTRUCTIONS))
         self._check_flags("store_precision", "assume_centered")
         self._check_reactions()
         self._check_given("epsilon", "delta", "row_sparsity", "scale")

@@ -104,7 +104,7 @@ class ScreenedCovariance(SparseOptions, ForecastOptions, ApproximateCovariance):
         return self._plan(self.public_inputs(n_records, n_features))
 
     def _plan(self, inputs: ReleaseInputs) -> ScreenedPlan:
-        check_choice("screen", self.screen, SCREENS)
+        check_choice("screen", self.screen, tuple(SCREENS))
         check_choice("norm_bound", self.norm_bound, NORMS)
         keep_above = self._check_threshold(
             self.threshold, "auto", at_most=100, cure="takes the planned number of deviations."

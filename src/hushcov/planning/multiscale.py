@@ -56,7 +56,7 @@ class MultiscalePlan:
 @lru_cache(maxsize=512)
 def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> MultiscalePlan:
     """Choose the design for these inputs and predict the error of each reference model."""
-    check_choice("reconstruction", reconstruction, RECONSTRUCTIONS)
+    check_choice("reconstruction", reconstruction, tuple(RECONSTRUCTIONS))
     best = best_design(inputs, reconstruction)
     parameters = calibrated_parameters(inputs, best, reconstruction)
     return MultiscalePlan(parameters, _predictions(parameters))

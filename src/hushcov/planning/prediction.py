@@ -57,7 +57,7 @@ def predict_errors(
     laws = _test_laws(inputs, schedule, ref)
     kept, diagonal = _clipping(design.clip_radius, ref)
     clipped = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
-    draw = _draw_values if reconstruction == "value" else _draw_gates
+    draw = {"value": _draw_values, "gate": _draw_gates}[reconstruction]
     errors = []
     for seed in seeds:
         generator = np.random.default_rng(seed)

@@ -20,14 +20,13 @@ from scipy import special
 from hushcov._compiled import compiled
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import (
+    SCREENS,
     ScreenedDesign,
     ScreenedParameters,
     candidate_pairs,
     screened_parameters,
 )
 from hushcov.mechanisms.screened.parameters import (
-    CLIPPED_HALF_WIDTH,
-    CLIPPED_RADIUS,
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
     norm_spread,
@@ -180,12 +179,13 @@ def _selection(
     present, weight = pairs.correlations, pairs.weights
     zeros = ref.zero_sizes(inputs.n_records) / ref.variance
     n_zeros = max(0.0, candidate_pairs(inputs) - float(weight.sum()))
-    scores = np.concatenate([_score(parameters, present), _zero_score(parameters, zeros)])
+    screen, n = SCREENS[parameters.screen], inputs.n_records
+    scores = np.concatenate([screen.expected(n, present), screen.of_zero(n, zeros)])
     remaining = np.concatenate([weight, np.full(len(zeros), n_zeros / len(zeros))])
     rates = np.array([level.rate for level in parameters.levels])
     sizes = np.array([float(level.size) for level in parameters.levels])
     # What a pair lacks to be selected is more often sampling error of its score than noise.
-    asked = _score(parameters, correlation)[:, None] + _score_sd(parameters) * _NODES
+    asked = screen.expected(n, correlation)[:, None] + screen.deviation(n) * _NODES
     missed = np.ones(asked.size)
     _peel(scores, remaining, rates, sizes, np.abs(asked).ravel(), missed)
     found = 1 - missed.reshape(asked.shape) @ _WEIGHTS
@@ -222,30 +222,6 @@ def _peel(
             remaining[c] *= math.exp(-math.exp(min(rate * scores[c] - high, 30.0)))
         for c in range(len(asked)):
             missed[c] *= math.exp(-math.exp(min(rate * asked[c] - high, 30.0)))
-
-
-def _score(parameters: ScreenedParameters, correlation: FloatArray) -> FloatArray:
-    """Expected score, in its integers, of a Gaussian pair with this correlation."""
-    n = parameters.inputs.n_records
-    if parameters.screen == "sign":
-        return np.asarray(n * 2 / math.pi * np.arcsin(correlation))
-    inside = math.erf(CLIPPED_RADIUS / math.sqrt(2))
-    return n * correlation * (inside * CLIPPED_HALF_WIDTH / CLIPPED_RADIUS) ** 2
-
-
-def _score_sd(parameters: ScreenedParameters) -> float:
-    """Sampling error of a score, about: that of a pair without covariance."""
-    n = parameters.inputs.n_records
-    if parameters.screen == "sign":
-        return math.sqrt(n)
-    return float(_score(parameters, np.array([1 / math.sqrt(n)]))[0])
-
-
-def _zero_score(parameters: ScreenedParameters, sizes: FloatArray) -> FloatArray:
-    """Score of a pair without covariance, from the size of its empirical correlation."""
-    if parameters.screen == "sign":
-        return parameters.inputs.n_records * sizes
-    return _score(parameters, sizes)
 
 
 @dataclass(frozen=True, eq=False)

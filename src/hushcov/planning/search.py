@@ -15,6 +15,7 @@ from functools import cache
 
 from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Schedule, draft_schedule
 from hushcov.mechanisms.multiscale.numerics import numerical_delta
+from hushcov.mechanisms.multiscale.reconstruction import RECONSTRUCTIONS
 from hushcov.mechanisms.multiscale.transcript import LARGEST_TRANSCRIPT
 from hushcov.planning.descent import descend
 from hushcov.planning.prediction import expected_largest_miss, predict_errors
@@ -98,7 +99,7 @@ class Search:
             return True
         if max(level.candidates for level in schedule.levels) > _LARGEST_COUNT:
             return True
-        drawn = self.reconstruction == "value"
+        drawn = RECONSTRUCTIONS[self.reconstruction].all_tests_drawn
         precision = numerical_delta(schedule, self.inputs.epsilon, all_tests_drawn=drawn)
         if precision > _LARGEST_NUMERICAL_SHARE * self.inputs.delta:
             return True

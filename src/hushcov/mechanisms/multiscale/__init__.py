@@ -2,7 +2,6 @@
 
 from hushcov.mechanisms.inputs import CalibratedInputs, PublicInputs
 from hushcov.mechanisms.multiscale.calibrated import (
-    RECONSTRUCTIONS,
     CalibratedParameters,
     Design,
     calibrated_parameters,
@@ -22,6 +21,7 @@ from hushcov.mechanisms.multiscale.parameters import (
     TheoremParameters,
     theorem_parameters,
 )
+from hushcov.mechanisms.multiscale.reconstruction import RECONSTRUCTIONS
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
 from hushcov.mechanisms.multiscale.transcript import Transcript, sample_transcript
 

@@ -26,12 +26,10 @@ from hushcov.mechanisms.inputs import CalibratedInputs, spent_rho
 from hushcov.mechanisms.multiscale.numerics import (
     numerical_delta,
     query_inflation,
-    rounding_inflation,
 )
-from hushcov.mechanisms.multiscale.reconstruction import value_step
+from hushcov.mechanisms.multiscale.reconstruction import RECONSTRUCTIONS
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
 
-RECONSTRUCTIONS = ("gate", "value")
 # kappa corrects the mean of 1/(1 - Z); without a clip that mean does not exist, and the part of
 # the noise beyond a half is left out of it.
 _CORRECTED_NOISE = 0.5
@@ -70,7 +68,7 @@ class CalibratedParameters:
     schedule: Schedule
 
     def __post_init__(self) -> None:
-        check_choice("reconstruction", self.reconstruction, RECONSTRUCTIONS)
+        check_choice("reconstruction", self.reconstruction, tuple(RECONSTRUCTIONS))
         if not self.schedule.gumbel or self.schedule.n_features != self.inputs.n_features:
             raise ParameterError(
                 f"schedule must select with Gumbel noise among {self.inputs.n_features} features, "
@@ -91,20 +89,20 @@ class CalibratedParameters:
     @property
     def events(self) -> tuple[Event, ...]:
         """What is charged: the events spent before, and those of the schedule."""
-        inflation = query_inflation if self.reconstruction == "value" else rounding_inflation
+        inflation = RECONSTRUCTIONS[self.reconstruction].inflation
         inflated = self.entry_sensitivity * (1 + inflation(self.inputs.n_records))
         return (*self.inputs.spent, *schedule_events(self.schedule, inflated))
 
     @property
     def numerical_delta(self) -> float:
         """What finite precision adds to delta."""
-        drawn = self.reconstruction == "value"
+        drawn = RECONSTRUCTIONS[self.reconstruction].all_tests_drawn
         return numerical_delta(self.schedule, self.inputs.epsilon, all_tests_drawn=drawn)
 
     @property
     def step(self) -> float | None:
         """To which values are rounded, in units of t_0; None for gates."""
-        return value_step(self.schedule) if self.reconstruction == "value" else None
+        return RECONSTRUCTIONS[self.reconstruction].step(self.schedule)
 
     @property
     def unit(self) -> float:

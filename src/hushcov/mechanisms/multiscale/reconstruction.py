@@ -1,4 +1,6 @@
-"""Values read from the transcript: post-processing of (J, V) beside the paper's gates.
+"""How the estimate is read from a release: the paper's gates, or values of the transcript.
+
+Each reconstruction says what its sampler costs. Values are post-processing of (J, V):
 
 A selected active test says S_e with noise: T V = S_e + T Z, of deviation T r. The
 precision-weighted mean over an entry's tests has deviation r / sqrt(sum 1/T^2) and is unbiased
@@ -8,10 +10,13 @@ given J. An entry is kept where the mean passes a public multiple of its own dev
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from hushcov.mechanisms.multiscale.numerics import query_inflation, rounding_inflation
 from hushcov.mechanisms.multiscale.schedule import Schedule
 from hushcov.mechanisms.multiscale.transcript import Transcript
 
@@ -52,3 +57,24 @@ def _inverse_activation(transcript: Transcript, schedule: Schedule) -> FloatArra
     surest = np.zeros(schedule.n_entries)
     np.maximum.at(surest, transcript.entry, activation[transcript.level])
     return np.divide(1.0, surest, out=np.ones_like(surest), where=surest > 0)
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """One way to read the estimate, with what finite precision costs on that way.
+
+    `inflation` is the relative growth of sensitivities by rounding, of a number of records.
+    `all_tests_drawn` says that every selected test is drawn by itself, which is charged. `step`
+    is to which values are rounded, in units of the smallest threshold; None for gates.
+    """
+
+    inflation: Callable[[int], float]
+    all_tests_drawn: bool
+    step: Callable[[Schedule], float | None]
+
+
+#: Every reconstruction by its name; another name is an error, never another one's constants.
+RECONSTRUCTIONS = {
+    "gate": Reconstruction(rounding_inflation, False, lambda _: None),  # proof: step 8
+    "value": Reconstruction(query_inflation, True, value_step),  # proof: step 9
+}

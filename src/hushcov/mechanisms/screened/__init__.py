@@ -13,15 +13,16 @@ from hushcov.mechanisms.screened.mechanism import (
 )
 from hushcov.mechanisms.screened.parameters import (
     NORMS,
-    SCREENS,
     ScreenedParameters,
     ScreenLevel,
     screened_parameters,
 )
+from hushcov.mechanisms.screened.screens import SCREENS, Screen
 
 __all__ = [
     "NORMS",
     "SCREENS",
+    "Screen",
     "ScreenLevel",
     "ScreenedDesign",
     "ScreenedParameters",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,6 @@ import numpy.typing as npt
 from hushcov.accounting import Guarantee, smallest_sigma
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.screened.parameters import (
-    CLIPPED_HALF_WIDTH,
-    CLIPPED_RADIUS,
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
     RADIUS,
@@ -23,6 +20,7 @@ from hushcov.mechanisms.screened.parameters import (
     size_cap,
     sum_sigma,
 )
+from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.postprocess import symmetric_sparse
 from hushcov.records import (
@@ -31,9 +29,6 @@ from hushcov.records import (
     Progress,
     Records,
     check_feature_scale,
-    clipped_gram,
-    pair_scores,
-    sign_gram,
 )
 from hushcov.release import Making, Release, named_parts
 
@@ -123,7 +118,8 @@ def select_pairs(
     if not parameters.levels:
         rows, columns = np.triu_indices(d, 1) if parameters.n_pairs else ([], [])
         return np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
-    scores = _scores(records, feature_scale, parameters, progress)  # proof: step 1
+    screen = SCREENS[parameters.screen]
+    scores = screen.scores(records, feature_scale, progress)  # proof: step 1
     selected = np.empty(0, dtype=np.int64)
     for level in parameters.levels:
         # proof: step 2
@@ -131,24 +127,6 @@ def select_pairs(
         selected = np.concatenate([selected, best])
         scores[best] = TAKEN  # proof: step 3
     return _pair_of(np.sort(selected), d)
-
-
-def _scores(
-    records: Records,
-    feature_scale: FloatArray,
-    parameters: ScreenedParameters,
-    progress: Progress | None,
-) -> npt.NDArray[Any]:
-    """How strongly each pair moves together, in integers, pair by pair."""
-    n, d = records.n_records, records.n_features
-    if parameters.screen == "sign":
-        return pair_scores(lambda i, j: sign_gram(records, i, j, progress=progress), d, n)
-    coarse = FeatureGrid(feature_scale, CLIPPED_RADIUS, CLIPPED_HALF_WIDTH)
-    return pair_scores(
-        lambda i, j: clipped_gram(records, coarse, i, j, progress=progress),
-        d,
-        n * CLIPPED_HALF_WIDTH**2,
-    )
 
 
 def release_norm_bound(

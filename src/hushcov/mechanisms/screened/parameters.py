@@ -27,14 +27,13 @@ from hushcov.mechanisms.screened.design import (
     level_sizes,
     possible_pairs,
 )
+from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.records import finest_half_width
 
-SCREENS = ("sign", "clipped")
 NORMS = ("public", "quantile")
 
 PAIR_WEIGHT, DIAGONAL_WEIGHT = 4, 3  # relative precision of pairs and of the diagonal
 RADIUS = 8.0  # coordinates are clipped at this many scales
-CLIPPED_RADIUS, CLIPPED_HALF_WIDTH = 1.5, 15  # of the screen on clipped products
 _SQUARED_CORRELATION = 0.15  # of a pair that is not zero, on the reference models
 _FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers per record
 # Relative bias, times d, when all records are shrunk. Measured on Gaussian records, off and on the
@@ -75,7 +74,7 @@ class ScreenedParameters:
     @property
     def score_sensitivity(self) -> int:
         """Most that a score moves when one record is replaced."""
-        return score_sensitivity(self.screen)
+        return SCREENS[self.screen].sensitivity
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -136,11 +135,6 @@ class ScreenedParameters:
 def ranges(norm_bound: int) -> tuple[int, int]:
     """Ranges of the shrinkage and of the size that each record reports beside its products."""
     return max(1, norm_bound // _FACTOR_PART), max(1, norm_bound // _SIZE_PART)
-
-
-def score_sensitivity(screen: str) -> int:
-    """Most that a score of this screen moves when one record is replaced."""
-    return 2 if screen == "sign" else 2 * CLIPPED_HALF_WIDTH**2  # proof: step 1
 
 
 def squared_sum_sensitivity(norm_bound: int) -> int:
@@ -213,7 +207,7 @@ def screened_parameters(
     before, compose to at most (epsilon, delta) by the accountant, which re-checks its own answer;
     `docs/proofs/screened.md`.
     """
-    check_choice("screen", screen, SCREENS)
+    check_choice("screen", screen, tuple(SCREENS))
     check_choice("norm", norm, NORMS)
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
@@ -270,7 +264,7 @@ def _levels(
     levels = []
     for size, share in zip(sizes, level_shares(sizes, design), strict=True):
         eta = math.sqrt(8 * rho * share / size)
-        levels.append(ScreenLevel(size, eta / (2 * score_sensitivity(screen))))
+        levels.append(ScreenLevel(size, eta / (2 * SCREENS[screen].sensitivity)))
     return tuple(levels)
 
 

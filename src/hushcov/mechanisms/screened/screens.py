@@ -1,0 +1,104 @@
+"""How pairs are scored before some are selected: each screen with its own sensitivity."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushcov.records import FeatureGrid, Progress, Records, clipped_gram, pair_scores, sign_gram
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Screen(ABC):
+    """One way to score pairs: integers that say how strongly two features move together.
+
+    `sensitivity` is the most that a score moves when one record is replaced.
+    """
+
+    name: str
+    sensitivity: int
+
+    @abstractmethod
+    def scores(
+        self, records: Records, feature_scale: FloatArray, progress: Progress | None
+    ) -> npt.NDArray[Any]:
+        """Sizes of the scores, pair by pair."""
+
+    @abstractmethod
+    def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
+        """Expected score of a Gaussian pair with this correlation."""
+
+    @abstractmethod
+    def deviation(self, n_records: int) -> float:
+        """Sampling error of a score, about: that of a pair without covariance."""
+
+    @abstractmethod
+    def of_zero(self, n_records: int, sizes: FloatArray) -> FloatArray:
+        """Scores of pairs without covariance, from the sizes of their empirical correlations."""
+
+
+class SignScreen(Screen):
+    """Products of signs: a replaced record moves a sum of +1 and -1 by at most 2."""
+
+    name = "sign"
+    sensitivity = 2  # proof: step 1
+
+    def scores(
+        self, records: Records, feature_scale: FloatArray, progress: Progress | None
+    ) -> npt.NDArray[Any]:
+        """See `Screen.scores`; signs need no scales."""
+        n, d = records.n_records, records.n_features
+        return pair_scores(lambda i, j: sign_gram(records, i, j, progress=progress), d, n)
+
+    def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
+        """See `Screen.expected`."""
+        return np.asarray(n_records * 2 / math.pi * np.arcsin(correlation))
+
+    def deviation(self, n_records: int) -> float:
+        """See `Screen.deviation`."""
+        return math.sqrt(n_records)
+
+    def of_zero(self, n_records: int, sizes: FloatArray) -> FloatArray:
+        """See `Screen.of_zero`."""
+        return n_records * sizes
+
+
+class ClippedScreen(Screen):
+    """Products of values on a coarse grid, clipped at `radius` scales to `half_width` steps."""
+
+    name = "clipped"
+    radius, half_width = 1.5, 15
+    sensitivity = 2 * half_width**2  # proof: step 1
+
+    def scores(
+        self, records: Records, feature_scale: FloatArray, progress: Progress | None
+    ) -> npt.NDArray[Any]:
+        """See `Screen.scores`."""
+        coarse = FeatureGrid(feature_scale, self.radius, self.half_width)
+        return pair_scores(
+            lambda i, j: clipped_gram(records, coarse, i, j, progress=progress),
+            records.n_features,
+            records.n_records * self.half_width**2,
+        )
+
+    def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
+        """See `Screen.expected`."""
+        inside = math.erf(self.radius / math.sqrt(2))
+        return n_records * correlation * (inside * self.half_width / self.radius) ** 2
+
+    def deviation(self, n_records: int) -> float:
+        """See `Screen.deviation`."""
+        return float(self.expected(n_records, np.array([1 / math.sqrt(n_records)]))[0])
+
+    def of_zero(self, n_records: int, sizes: FloatArray) -> FloatArray:
+        """See `Screen.of_zero`."""
+        return self.expected(n_records, sizes)
+
+
+#: Every screen by its name; another name is an error, never another screen's sensitivity.
+SCREENS: dict[str, Screen] = {screen.name: screen for screen in (SignScreen(), ClippedScreen())}
