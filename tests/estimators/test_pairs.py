@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import DataError
-from hushcov.records import ArrayRecords, IntegerGrid, second_moments
-from hushcov.records.pairs import PairDifferences
+from hushcov.records import ArrayRecords, IntegerGrid, PairDifferences, second_moments
 
 GRID = IntegerGrid(4.0, 1000)
 ROWS = np.random.default_rng(0).standard_normal((41, 3)) + np.array([10.0, -20.0, 0.5])

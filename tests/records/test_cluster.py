@@ -27,6 +27,7 @@ from hushcov.exceptions import DataError, SeededNoiseWarning
 from hushcov.records import (
     ArrayRecords,
     CompleteRecords,
+    DaskRecords,
     FeatureGrid,
     FileRecords,
     PairDifferences,
@@ -41,7 +42,6 @@ from hushcov.records import (
     row_bounded_gram,
     sign_gram,
 )
-from hushcov.records.cluster import DaskRecords
 
 X = np.random.default_rng(0).standard_normal((101, 4)) * [1, 2, 1e-3, 1e3]
 SCALES = np.array([1.0, 2.0, 1e-3, 1e3])

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from hushcov.records.device import DeviceRecords, TensorRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -26,6 +27,7 @@ from hushcov.records import (
     count_complete,
     device,
     log2_histogram,
+    norm_histogram,
     open_records,
     row_bounded_gram,
     rows,
@@ -33,8 +35,6 @@ from hushcov.records import (
     sign_gram,
     tensor_kernels,
 )
-from hushcov.records.device import DeviceRecords, TensorRecords
-from hushcov.records.norms import norm_histogram
 
 D = 3
 # Zeros of both signs, the smallest and largest numbers, and halves between points of the grids.

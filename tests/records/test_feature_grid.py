@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from hushcov.records.feature_grid import LARGEST_SCALE, SMALLEST_SCALE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import ParameterError
 from hushcov.records import ArrayRecords, FeatureGrid, ProductMap, check_feature_scale
-from hushcov.records.feature_grid import LARGEST_SCALE, SMALLEST_SCALE
 
 scales = st.just(0.0) | st.floats(SMALLEST_SCALE, LARGEST_SCALE) | st.floats(0.1, 10)
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.records import FeatureGrid, open_records
-from hushcov.records.norms import norm_histogram
+from hushcov.records import FeatureGrid, norm_histogram, open_records
 
 coordinates = st.floats(-10, 10) | st.floats(allow_nan=False, allow_infinity=False)
 tables = st.tuples(st.integers(1, 6), st.integers(1, 5)).flatmap(

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.records import ArrayRecords, FeatureGrid, row_bounded_gram
-from hushcov.records.transformed import TransformedRecords
+from hushcov.records import ArrayRecords, FeatureGrid, TransformedRecords, row_bounded_gram
 
 ROWS = np.random.default_rng(0).standard_normal((301, 5)) * [1, 2, 3, 0.5, 1]
 SCALE = np.array([1, 2, 3, 0.5, 1])

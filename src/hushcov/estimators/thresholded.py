@@ -17,7 +17,7 @@ from hushcov.estimators.base import FloatArray, open_named, pseudo_inverse
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.postprocess.rules import RULES, shrink
 from hushcov.records import PartitionedRecords
-from hushcov.records.arrays import is_tensor
+from hushcov.records.protocol import is_tensor
 
 IntArray = npt.NDArray[np.int64]
 

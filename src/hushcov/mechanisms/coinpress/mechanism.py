@@ -19,8 +19,7 @@ from hushcov.mechanisms.coinpress.parameters import (
 from hushcov.mechanisms.gaussian import symmetric_noise
 from hushcov.mechanisms.release import Release
 from hushcov.noise import Entropy, check_entropy
-from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
-from hushcov.records.transformed import TransformedRecords
+from hushcov.records import FeatureGrid, Progress, Records, TransformedRecords, row_bounded_gram
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]

@@ -9,32 +9,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._compiled import compiled, threads
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.records.arrays import is_tensor
-from hushcov.records.feature_grid import FeatureGrid
-from hushcov.records.source import Progress, Records
+from hushcov.records.grids import INSIDE, FeatureGrid
+from hushcov.records.protocol import Progress, Records, is_tensor
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-
-# Everything a kernel adds up is an integer below this, so doubles are exact in any order.
-_LARGEST_EXACT_FLOAT = 2**53
-# The factor C / norm and its products are rounded four times, by 2^-53 each; this leaves room for
-# that and keeps the norm <= C.
-_INSIDE = 1.0 - 2.0**-40
-# Squared products add up to less than 2**53, so products and sums of this many stay below 2**39.
-_EXACT_ROWS = 4096
-_ROOT_HALF = math.sqrt(0.5)
+# Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
+EXACT_ROWS = 4096
+ROOT_HALF = math.sqrt(0.5)
 N_NORM_BINS = 2 * 54
 
 
 @dataclass(frozen=True, eq=False)
 class ProductMap:
-    """What each record contributes: weighted products, its shrinkage and its size.
+    """What each record contributes: weighted products, how far it was scaled down, and its size.
 
     With y the record's integers on `grid`, z has `pair_weight` y_i y_j for each chosen pair and
     `diagonal_weight` (y_i^2 - `centre`) for each feature. The record contributes the integers
@@ -52,8 +43,8 @@ class ProductMap:
     """
 
     grid: FeatureGrid
-    rows: npt.NDArray[np.int64]
-    columns: npt.NDArray[np.int64]
+    rows: IntArray
+    columns: IntArray
     pair_weight: int
     diagonal_weight: int
     centre: int
@@ -73,12 +64,12 @@ class ProductMap:
                 f"rows and columns must be features, 0 to {self.grid.n_features - 1}: select "
                 "pairs of features."
             )
-        if self.largest_square_norm >= _LARGEST_EXACT_FLOAT:
+        if self.largest_square_norm >= LARGEST_EXACT_FLOAT:
             raise CapacityError(
                 f"half_width must keep the squared norm of {self.n_products} weighted products "
                 f"below 2**53, got {self.grid.half_width}: use finest_half_width."
             )
-        if self.grid.n_features * self.grid.half_width**2 * self.size_range >= 2**62:
+        if self.grid.n_features * self.grid.half_width**2 * self.size_range >= LARGEST_SUM:
             raise CapacityError(
                 f"size_range must keep sums of squares below 2**62, got {self.size_range}: "
                 "use a smaller one."
@@ -134,10 +125,10 @@ class ProductMap:
 
 @dataclass(frozen=True, eq=False)
 class _InThreads:
-    """Sum what a kernel adds to an array of `size` integers, rows divided among all cores.
+    """Run a kernel, which adds to an array of `size` integers, on all cores, and sum the results.
 
-    It travels to where the rows are, with the name of the kernel: a compiled function that travels
-    is another one when it arrives.
+    Picklable. It holds the name of the kernel, since a pickled compiled function would be compiled
+    again on arrival.
     """
 
     kernel: str
@@ -153,11 +144,11 @@ class _InThreads:
         return np.asarray(np.sum(parts, axis=0), dtype=np.int64)
 
     def _on_device(self, block: Any) -> Any:
-        from hushcov.records import tensor_kernels as kernels
+        from hushcov.records.sums import tensor_kernels as kernels
 
         if self.kernel == "norms":
             return kernels.norm_counts(block, self.arguments, self.size)
-        return kernels.contributions(block, self.arguments, _INSIDE)
+        return kernels.contributions(block, self.arguments)
 
     def _part(self, block: FloatArray) -> IntArray:
         total = np.zeros(self.size, dtype=np.int64)
@@ -167,7 +158,7 @@ class _InThreads:
 
 def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
     """Return the largest half width for which `ProductMap` is exact with weights up to `weight`."""
-    root = (_LARGEST_EXACT_FLOAT / (n_pairs + n_features + 1)) ** 0.25
+    root = (LARGEST_EXACT_FLOAT / (n_pairs + n_features + 1)) ** 0.25
     return max(1, min(at_most, int(root / weight**0.5)))
 
 
@@ -224,12 +215,12 @@ def _add_contributions(
             for e in range(n_products):
                 sums[e] += z[e]
         else:
-            factor = norm_bound / math.sqrt(square) * _INSIDE
+            factor = norm_bound / math.sqrt(square) * INSIDE
             total[n_products] += int(factor * factor_range)
             for e in range(n_products):
                 sums[e] += np.trunc(z[e] * factor)
         total[n_products + 1] += min(int(size), size_cap) * size_range // size_cap
-        if a % _EXACT_ROWS == _EXACT_ROWS - 1 or a == block.shape[0] - 1:
+        if a % EXACT_ROWS == EXACT_ROWS - 1 or a == block.shape[0] - 1:
             for e in range(n_products):
                 total[e] += int(sums[e])
                 sums[e] = 0.0
@@ -250,7 +241,7 @@ def _count_norms(
     for a in range(block.shape[0]):
         square, _ = _fill_products(block[a], multipliers, half_width, rows, columns, weights, y, z)
         mantissa, exponent = math.frexp(square)
-        total[2 * exponent + (1 if mantissa >= _ROOT_HALF else 0)] += 1
+        total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
 
 
 _KERNELS: dict[str, Callable[..., None]] = {

@@ -1,24 +1,33 @@
-"""Records: the only objects that touch data, and the one operation they offer."""
+"""Records: the only objects that touch data, and the one operation they offer.
+
+Rows come in blocks: a NumPy array, or on a device a PyTorch tensor. A sum over records is the sum
+over their blocks.
+"""
 
 from __future__ import annotations
 
 import copy
-import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_integer, listed
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records.arrays import is_tensor, namespace
-from hushcov.records.tables import MISSING_CURE, map_npy, names_of, numbers_of, numeric_table
 
-BlockFunction = Callable[[NDArray[np.float64]], NDArray[np.int64]]
+#: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
+BlockFunction = Callable[[FloatArray], IntArray]
+#: Called with the number of rows of each block that is done.
 Progress = Callable[[int], object]
+
+#: What to do about values that are missing. Records must not be removed: later ones would move up.
+MISSING_CURE = (
+    "pass open_records(X, drop_nulls=True) (--drop-nulls), or impute each value by a rule that "
+    "uses its own record alone. Do not remove records: that changes their number and their pairs."
+)
 
 # Measured on the Gram stage (2 cores, OpenBLAS, 32 MB L3). Blocks of 2 to 4 MB stay in cache
 # (d = 20: 1.6 times faster than 64 MB), but fewer than about 2,000 rows no longer pay for
@@ -28,14 +37,40 @@ _SMALLEST_DEFAULT_BLOCK_ROWS = 2048
 
 
 def default_block_rows(n_features: int) -> int:
-    """Rows in a block where nobody says otherwise."""
+    """Rows in a block on a processor, unless `block_rows` says otherwise."""
     return max(_SMALLEST_DEFAULT_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features))
+
+
+def check_block_rows(block_rows: int | None, default: int) -> int:
+    """Return the rows in a block: a positive integer, or the default for None."""
+    return check_integer(
+        "block_rows",
+        default if block_rows is None else block_rows,
+        at_least=1,
+        cure="leave it out for the default.",
+    )
+
+
+def is_tensor(block: object) -> bool:
+    """Whether this is a PyTorch tensor; it is none where PyTorch was never imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(block, torch.Tensor)
+
+
+def namespace(block: object) -> Any:
+    """The module to call on a block: `torch` for tensors, else `numpy`. Their names agree."""
+    return sys.modules["torch"] if is_tensor(block) else np
+
+
+def like(values: Any, block: Any) -> Any:
+    """Return NumPy values as a tensor on the block's device, or as they are for a NumPy block."""
+    return namespace(block).as_tensor(values, device=block.device) if is_tensor(block) else values
 
 
 class Records(ABC):
     """Sensitive rows that can be summed over, as often as needed, but not looked at.
 
-    A backend sets `n_records` and `n_features`, which are public, and yields the rows.
+    A subclass sets `n_records` and `n_features`, which are public, and yields the rows.
 
     Privacy
     -------
@@ -52,16 +87,15 @@ class Records(ABC):
 
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
-    ) -> NDArray[np.int64]:
+    ) -> IntArray:
         """Return the sum of `block_function(block)` over blocks that cover each row once.
 
         Parameters
         ----------
         block_function : callable
             Maps a block, a read-only C-contiguous float64 array of finite numbers with
-            `n_features` columns, to an int64 array whose shape is the same for every block. On an
-            accelerator both are PyTorch tensors.
-            It answers for the total staying within int64.
+            `n_features` columns, to an int64 array whose shape is the same for every block. On a
+            device both are PyTorch tensors. The total must fit in int64: nothing checks it here.
         progress : callable, optional
             Called after each block with the number of rows in it.
 
@@ -83,13 +117,13 @@ class Records(ABC):
         return np.asarray(total.cpu() if is_tensor(total) else total)
 
     def with_gaps(self) -> Self:
-        """The same records, of which some may miss values: NaN, or what their source has for it."""
+        """Return the same records, but allow missing values: NaN, None or null in their source."""
         other = copy.copy(self)
         other.gaps = True
         return other
 
     def _check_gaps(self, block_function: BlockFunction) -> None:
-        """Refuse to sum over missing values: NaN would become some integer or other."""
+        """Refuse to sum over missing values: NaN would become an arbitrary integer."""
         if self.gaps and not getattr(block_function, "takes_gaps", False):
             raise DataError(
                 "records must be complete to be summed over, got records opened with drop_nulls: "
@@ -98,12 +132,12 @@ class Records(ABC):
             )
 
     @abstractmethod
-    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+    def _blocks(self) -> Iterator[FloatArray]:
         """Yield the rows, each exactly once, as read-only C-contiguous float64 blocks."""
 
 
 class PartitionedRecords(Records):
-    """Records that lie in partitions elsewhere and are summed over there, not here."""
+    """Records in partitions on other machines, which sum over them and send back the sums."""
 
     @abstractmethod
     def map_sum_through(
@@ -113,20 +147,21 @@ class PartitionedRecords(Records):
         block_function: BlockFunction,
         *,
         progress: Progress | None = None,
-    ) -> NDArray[np.int64]:
+    ) -> IntArray:
         """Return `view(records).map_sum(block_function)`, computed partition by partition.
 
-        `view` makes one record of `rows_each` successive rows, which must not be torn apart.
+        `view` makes one record of `rows_each` successive rows, so these must be read together,
+        also where they lie in two partitions. `view` and `block_function` must be picklable.
         """
 
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
-    ) -> NDArray[np.int64]:
+    ) -> IntArray:
         """See `Records.map_sum`."""
         self._check_gaps(block_function)
         return self.map_sum_through(_unchanged, 1, block_function, progress=progress)
 
-    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+    def _blocks(self) -> Iterator[FloatArray]:
         raise NotImplementedError("rows of partitions are not handed out: use map_sum")
 
 
@@ -134,68 +169,8 @@ def _unchanged(records: Records) -> Records:
     return records
 
 
-class _TableRecords(Records):
-    """Rows of a numeric 2-D array, in memory or mapped, converted block by block."""
-
-    def __init__(self, table: NDArray[Any], block_rows: int | None) -> None:
-        self.n_records, self.n_features = table.shape
-        if block_rows is None:
-            block_rows = default_block_rows(self.n_features)
-        self.block_rows = check_integer(
-            "block_rows", block_rows, at_least=1, cure="leave it out for the default."
-        )
-        self._table = table
-
-    def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        for start in range(0, self.n_records, self.block_rows):
-            rows = self._table[start : start + self.block_rows]
-            if rows.dtype.kind == "O":
-                # Values are looked at here and not before.
-                rows = numbers_of(rows, self.gaps, self.feature_names)
-            # A wider float that does not fit becomes infinite here and is refused as such.
-            with np.errstate(all="ignore"):
-                block = np.ascontiguousarray(rows, dtype=np.float64)
-            # The block may be a view of the user's own array.
-            block.setflags(write=False)
-            yield block
-
-
-class ArrayRecords(_TableRecords):
-    """Records held in memory; the array is not copied, so leave it unchanged while in use.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_records, n_features)
-        Real numbers in any integer, boolean or floating dtype, or as objects, in any memory
-        layout; or a DataFrame. They are converted block by block, and objects are checked to be
-        numbers then.
-    block_rows : int, optional
-        Most rows in a block. It changes speed and memory, never a result.
-    """
-
-    def __init__(self, X: object, *, block_rows: int | None = None) -> None:
-        super().__init__(numeric_table(X), block_rows)
-        self.feature_names = names_of(X)
-
-
-class NpyRecords(_TableRecords):
-    """Records in a `.npy` file, memory-mapped, so that they need not fit in memory.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A file written by `numpy.save`, holding real numbers in two dimensions. Files with
-        pickled objects are refused.
-    block_rows : int, optional
-        Most rows in a block. It changes speed and memory, never a result.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], *, block_rows: int | None = None) -> None:
-        super().__init__(map_npy(Path(path)), block_rows)
-
-
 def check_finite(
-    block: NDArray[np.float64], *, gaps: bool = False, names: tuple[str, ...] | None = None
+    block: FloatArray, *, gaps: bool = False, names: tuple[str, ...] | None = None
 ) -> None:
     """Refuse a block with NaN or infinite values, without saying in which records they are.
 

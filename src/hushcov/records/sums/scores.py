@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
+from hushcov._arrays import LARGEST_EXACT_FLOAT32, Float32Array, FloatArray, IntArray
 from hushcov._compiled import compiled
 from hushcov.exceptions import CapacityError
-from hushcov.records.arrays import is_tensor
-from hushcov.records.feature_grid import FeatureGrid
-from hushcov.records.source import Progress, Records
+from hushcov.records.grids import FeatureGrid
+from hushcov.records.protocol import Progress, Records, is_tensor
 
-IntArray = npt.NDArray[np.int64]
 #: Sums of products of features start..stop-1 (rows) with features from start on (columns).
 Panel = Callable[[int, int], IntArray]
 
-# float32 holds every integer up to this size, and its matrix products take half the time.
-_LARGEST_EXACT_FLOAT32 = 2**24
-PANEL_BYTES = 2**30  # of sums held in one pass over the records
-STRIP = 2048  # rows of a matrix product that is converted at a time
+PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
+STRIP = 2048  # rows of a matrix product converted to integers at a time
 
 
 def sign_gram(
@@ -57,7 +54,7 @@ def clipped_gram(
     Nothing here is private by itself. Replacing one record moves every entry by at most
     2 half_width^2.
     """
-    if grid.half_width**2 > _LARGEST_EXACT_FLOAT32:
+    if grid.half_width**2 > LARGEST_EXACT_FLOAT32:
         raise CapacityError(
             f"half_width must be at most 4096 for exact sums, got {grid.half_width}: use a coarser "
             "grid."
@@ -68,11 +65,11 @@ def clipped_gram(
     return records.map_sum(panel, progress=progress)
 
 
-def pair_scores(panel: Panel, n_features: int, largest: int) -> npt.NDArray[Any]:
+def pair_scores(panel: Panel, n_features: int, largest: int) -> NDArray[Any]:
     """Absolute sums of all pairs i < j, row by row, from panels that fit in memory.
 
-    `largest` bounds them; up to 2^31 - 1 they take four bytes each. There is one pass over the
-    records up to 11,585 features, and about (n_features / 11,585)^2 / 2 beyond.
+    `largest` bounds them; if it is below 2^31 they take four bytes each. Up to 11,585 features
+    there is one pass over the records, beyond about (n_features / 11,585)^2 / 2.
     """
     d = n_features
     scores = np.empty(d * (d - 1) // 2, dtype=np.int32 if largest < 2**31 else np.int64)
@@ -90,14 +87,14 @@ def pair_scores(panel: Panel, n_features: int, largest: int) -> npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class _SignPanel:
-    """Sums of products of signs in a block; it travels to where the rows are."""
+    """Sums of products of signs in a block. Picklable, as all block functions."""
 
     start: int
     stop: int
 
     def __call__(self, block: Any) -> Any:
         if is_tensor(block):
-            from hushcov.records import tensor_kernels
+            from hushcov.records.sums import tensor_kernels
 
             return tensor_kernels.sign_gram(block[:, self.start :], self.stop - self.start)
         signs = np.empty((len(block), block.shape[1] - self.start), dtype=np.float32)
@@ -107,18 +104,18 @@ class _SignPanel:
 
 @dataclass(frozen=True, eq=False)
 class _ClippedPanel:
-    """Sums of products on a grid in a block; it travels to where the rows are."""
+    """Sums of products on a grid in a block. Picklable, as all block functions."""
 
     start: int
     stop: int
-    multipliers: npt.NDArray[np.float64]
+    multipliers: FloatArray
     half_width: int
 
     def __call__(self, block: Any) -> Any:
         width, n_rows = float(self.half_width), self.stop - self.start
         multipliers, block = self.multipliers[self.start :], block[:, self.start :]
         if is_tensor(block):
-            from hushcov.records import tensor_kernels as kernels
+            from hushcov.records.sums import tensor_kernels as kernels
 
             on_grid = kernels.integers_on_grid(block, multipliers, width)
             return kernels.exact_panel(on_grid, n_rows, self.half_width**2)
@@ -127,16 +124,19 @@ class _ClippedPanel:
         return _exact_panel(integers, n_rows, self.half_width**2)
 
 
-def _exact_panel(integers: npt.NDArray[np.float32], n_rows: int, largest_product: int) -> IntArray:
-    """The first rows of a Gram matrix of small integers: partial sums are exact in float32."""
-    exact_rows = _LARGEST_EXACT_FLOAT32 // largest_product
+def _exact_panel(integers: Float32Array, n_rows: int, largest_product: int) -> IntArray:
+    """The first rows of a Gram matrix of small integers, in float32: half the time of float64.
+
+    Products are taken of so many records at a time that partial sums are exact.
+    """
+    exact_rows = LARGEST_EXACT_FLOAT32 // largest_product
     d = integers.shape[1]
     panel = np.zeros((n_rows, d), dtype=np.int64)
     for first in range(0, len(integers), exact_rows):
         part = integers[first : first + exact_rows]
         for top in range(0, n_rows, STRIP):
             left = part[:, top : min(top + STRIP, n_rows)]
-            # Of a matrix that fits in one strip BLAS computes one half only.
+            # If all fits in one strip, the product is symmetric and BLAS computes half of it.
             right = part if left.shape[1] == d else part[:, top:]
             panel[top : top + left.shape[1], d - right.shape[1] :] += (left.T @ right).astype(
                 np.int64
@@ -145,7 +145,7 @@ def _exact_panel(integers: npt.NDArray[np.float32], n_rows: int, largest_product
 
 
 @compiled
-def _fill_signs(block: npt.NDArray[np.float64], signs: npt.NDArray[np.float32]) -> None:
+def _fill_signs(block: FloatArray, signs: Float32Array) -> None:
     for a in range(block.shape[0]):
         for i in range(block.shape[1]):
             signs[a, i] = np.float32(block[a, i] > 0.0) - np.float32(block[a, i] < 0.0)
@@ -153,10 +153,10 @@ def _fill_signs(block: npt.NDArray[np.float64], signs: npt.NDArray[np.float32]) 
 
 @compiled
 def _fill_integers(
-    block: npt.NDArray[np.float64],
-    multipliers: npt.NDArray[np.float64],
+    block: FloatArray,
+    multipliers: FloatArray,
     half_width: float,
-    integers: npt.NDArray[np.float32],
+    integers: Float32Array,
 ) -> None:
     for a in range(block.shape[0]):
         for i in range(block.shape[1]):

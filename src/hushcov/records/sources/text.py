@@ -1,29 +1,47 @@
-"""Text files: lines of fields, the first of which may be the names of the columns.
+"""Text files: lines of fields, of which the first line may name the columns.
 
-Every line is a record, also one that is blank: all its values are null. If it were skipped, the
-number of records would depend on what is in them.
+Every other line is a record. A blank line is a record of nulls: if it were skipped, the number of
+records would depend on their values.
+
+The names in the first line are published with a release. So if one of them could be a value, the
+line may be a record, and it is refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hushcov._validation import shown
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records.header import may_be_record
 
 _SEPARATORS = (";", "\t", "|", ",")
 _READ_BYTES = 2**20
+_NO_NAMES = frozenset(
+    [
+        *("", "na", "n/a", "#n/a", "#na", "<na>", "null", "none", "nil", "nan", "nat", "\\n"),
+        *("-", "--", "?", ".", "true", "false"),
+    ]
+)
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_APART = r"[\s,/.-]*"
+# 31 Jan 2024, Jan 31 2024, 2024-Jan-31; what follows may be a time.
+_WRITTEN_DATE = re.compile(
+    rf"([a-z]+{_APART})?(\d+(st|nd|rd|th)?{_APART}{_MONTH}{_APART}\d+"
+    rf"|{_MONTH}{_APART}\d+(st|nd|rd|th)?{_APART}\d{{4}})\b.*"
+)
+# The letters that times may have: 2024-01-31T12:00:00Z, 12:30 pm.
+_OF_TIME = re.compile(r"(?<=\d)(t(?=\d)|\s*(z|utc|gmt|am|pm|[ap]\.m\.)$)")
 
 
 @dataclass(frozen=True)
 class TextOptions:
     """How lines are read.
 
-    Without `delimiter` fields are apart by a tab in .tsv files and by a comma in others. `header`
-    says whether the first line has the names of the columns, which `names` then replace.
+    `delimiter` separates fields; by default it is a tab in .tsv files and a comma in others.
+    `header` says whether the first line has the names of the columns. `names` replace them.
     """
 
     delimiter: str | None = None
@@ -32,7 +50,7 @@ class TextOptions:
 
     @classmethod
     def checked(cls, delimiter: object, header: object, names: Sequence[str] | None) -> TextOptions:
-        """The options after checking them, without a file."""
+        """Return the options after checking all that can be checked without a file."""
         if delimiter is not None and (
             not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'
         ):
@@ -60,7 +78,7 @@ class TextOptions:
         return cls(delimiter, header, given)
 
     def delimiter_of(self, path: str) -> str:
-        """What is between two fields of this file."""
+        """What separates the fields of this file."""
         tabs = path.endswith((".tsv", ".tsv.gz"))
         return self.delimiter or ("\t" if tabs else ",")
 
@@ -68,7 +86,7 @@ class TextOptions:
 def csv_format(
     path: str, options: TextOptions, column_types: Mapping[str, Any] | None = None
 ) -> Any:
-    """How pyarrow is to read a text file: names, lines, delimiter, and types if they are known."""
+    """Return pyarrow's options for a text file; without `column_types` it guesses the types."""
     from pyarrow import csv, dataset
 
     named = options.names is not None
@@ -76,7 +94,7 @@ def csv_format(
         parse_options=csv.ParseOptions(
             delimiter=options.delimiter_of(path), ignore_empty_lines=False
         ),
-        # Not skip_rows_after_names, with which pyarrow 26 counts the line that it skips.
+        # Not skip_rows_after_names: with it pyarrow 26 also counts the line that it skips.
         read_options=csv.ReadOptions(
             column_names=options.names,
             skip_rows=int(options.header and named),
@@ -92,7 +110,7 @@ def generated_names(count: int) -> tuple[str, ...]:
 
 
 def check_header(path: str, names: Sequence[str], options: TextOptions) -> None:
-    """Refuse a first line that may be a record, without quoting it, or that was not taken apart."""
+    """Refuse a first line that may be a record, or that another delimiter would split."""
     delimiter = options.delimiter_of(path)
     if len(names) == 1:
         other = [sign for sign in _SEPARATORS if sign != delimiter and sign in names[0]]
@@ -101,7 +119,7 @@ def check_header(path: str, names: Sequence[str], options: TextOptions) -> None:
                 f"{path} must have fields separated by {delimiter!r}, but its one column has "
                 f"{other[0]!r} in its name: use delimiter={other[0]!r} (--delimiter)."
             )
-    if may_be_record(names):
+    if any(map(reads_as_value, names)):
         raise DataError(
             f"{path} must begin with the names of its columns, but some in its first line read as "
             "numbers, dates or nulls, so that it may be a record, which would be published. If it "
@@ -111,7 +129,7 @@ def check_header(path: str, names: Sequence[str], options: TextOptions) -> None:
 
 
 def check_count(path: str, found: int, names: Sequence[str]) -> None:
-    """Refuse names that are more or fewer than the columns."""
+    """Refuse another number of columns than of names."""
     if found != len(names):
         raise DataError(
             f"{path} must have a column for each of the {len(names)} names, got {found}: give one "
@@ -120,9 +138,9 @@ def check_count(path: str, found: int, names: Sequence[str]) -> None:
 
 
 def check_last_line(path: str) -> None:
-    """Refuse a file of one column that does not end with the end of a line.
+    """Refuse a file of one column that does not end with a line end.
 
-    If it did not, a last record that is null could not be told from no record.
+    Without it, nobody could tell whether a last record is null or missing.
     """
     import pyarrow
 
@@ -135,3 +153,19 @@ def check_last_line(path: str) -> None:
             f"{path} must end with a line end, as a last record that is null could not be told "
             "from none in a file of one column: add an empty line at its end."
         )
+
+
+def reads_as_value(name: str) -> bool:
+    """Whether a name could be a value: a number, a date, a time, true, false or a null."""
+    text = name.strip().casefold()
+    if text in _NO_NAMES or _WRITTEN_DATE.fullmatch(text):
+        return True
+    for read in (float, lambda number: int(number, 0)):
+        try:
+            read(text)
+            return True
+        except ValueError:
+            continue
+    text = _OF_TIME.sub(" ", text)
+    # Digits and signs alone: 1,234.5, 12 %, 2024-01-31, 12:30, 1/2.
+    return any(sign.isnumeric() for sign in text) and not any(sign.isalpha() for sign in text)

@@ -2,8 +2,8 @@
 
 The first line names the format and its version. The second is a JSON object with everything that is
 public. The upper triangle of the Gram matrix follows, row by row, in little-endian 64-bit integers,
-and the SHA-256 checksum of all that. Nothing in it is ever run, so a file can be damaged or forged,
-but not dangerous.
+and the SHA-256 checksum of all that. Nothing in a file is ever run: a damaged or forged file can be
+wrong, but it is not dangerous.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushcov._arrays import IntArray
 from hushcov.exceptions import CapacityError, HushcovError, ParameterError, StatisticsError
-from hushcov.records.feature_grid import FeatureGrid
-from hushcov.records.grid import IntegerGrid
-from hushcov.records.record_map import RecordMap
-from hushcov.records.statistics import Statistics
+from hushcov.records.grids import FeatureGrid, IntegerGrid
+from hushcov.records.sums.statistics import RecordMap, Statistics
 
 FORMAT = 1
 _NAME = b"hushcov statistics "
@@ -43,7 +41,7 @@ StatisticsPath = str | os.PathLike[str]
 def write_statistics(
     statistics: Statistics, path: StatisticsPath, *, overwrite: bool = False
 ) -> Path:
-    """Write a file that is there whole or not at all, whenever the program ends."""
+    """Write the file completely or not at all, even if the program is killed."""
     asked = _path(path)
     with _answered(asked, "written"):
         place = Path(os.path.realpath(asked))
@@ -70,10 +68,10 @@ def write_statistics(
 
 
 def read_statistics(path: StatisticsPath) -> Statistics:
-    """Read a file and verify all of it, or say what is wrong without quoting anything in it."""
+    """Read a file and check all of it; errors say what is wrong without quoting it."""
     asked = _path(path)
     with _answered(asked, "read"):
-        if not asked.is_file():  # anything else could wait or go on for ever
+        if not asked.is_file():  # reading anything else might never end
             what = "is not an ordinary file" if asked.exists() else "does not exist"
             raise StatisticsError(f"{asked} {what}: check the path.")
         try:
@@ -99,7 +97,7 @@ def _path(path: object) -> Path:
 
 @contextmanager
 def _answered(path: Path, verb: str) -> Iterator[None]:
-    """Answer what the operating system refuses with a typed error."""
+    """Replace errors of the operating system by a `StatisticsError`."""
     try:
         yield
     except HushcovError:
@@ -175,7 +173,7 @@ def _description(line: bytes) -> dict[str, Any]:
     return about
 
 
-def _gram(file: BinaryIO, d: int, digest: Any) -> NDArray[np.int64]:
+def _gram(file: BinaryIO, d: int, digest: Any) -> IntArray:
     gram = np.empty((d, d), dtype=np.int64)
     for i in range(d):
         content = file.read(8 * (d - i))
@@ -188,8 +186,8 @@ def _gram(file: BinaryIO, d: int, digest: Any) -> NDArray[np.int64]:
     return gram
 
 
-def _rebuilt(about: dict[str, Any], gram: NDArray[np.int64]) -> Statistics:
-    """The statistics as described, if every public number is one that could have been written."""
+def _rebuilt(about: dict[str, Any], gram: IntArray) -> Statistics:
+    """Make the statistics from their description, if every number in it is a possible one."""
     scale, names, parts = (about[name] for name in ("feature_scale", "feature_names", "parts"))
     grid: IntegerGrid | FeatureGrid
     try:
@@ -210,5 +208,5 @@ def _rebuilt(about: dict[str, Any], gram: NDArray[np.int64]) -> Statistics:
             raise TypeError
         return Statistics(gram, about["n_records"], record_map, parts)
     except (HushcovError, TypeError, ValueError, OverflowError):
-        # The refusal of a field is for the one who wrote it; here it may quote anything.
+        # Not the error of the field itself, which would quote what is in the file.
         raise _InvalidError("describes statistics that cannot be: " + _COPY_AGAIN) from None

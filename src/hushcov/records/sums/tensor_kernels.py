@@ -1,7 +1,7 @@
-"""What a block of rows contributes, computed on the device where it lies.
+"""Sums over a block of rows on its device, through PyTorch.
 
-Each function gives, bit for bit, the integers of the compiled one that it stands beside. See
-`hushcov.records.device` for why.
+Each function returns, bit for bit, the same integers as its counterpart on the processor. See
+`hushcov.records.sources.device` for why.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-_LARGEST_EXACT_FLOAT = 2**53
+from hushcov._arrays import LARGEST_EXACT_FLOAT
+from hushcov.records.grids import INSIDE
+from hushcov.records.sums.products import EXACT_ROWS, ROOT_HALF
+
 _LARGEST_INT32 = 2**31 - 1
-_TILE = 8  # integer matrix products want sizes that are multiples of it
-_FEWEST_ROWS = 32  # and no fewer than this many
-_PRODUCT_BYTES = 2**30  # of products of rows held at a time
-_EXACT_ROWS = 4096  # as in `hushcov.records.products`
-_ROOT_HALF = 0.5**0.5
+_TILE = 8  # sizes of integer matrix products must be multiples of this
+_FEWEST_ROWS = 32  # and at least this
+_PRODUCT_BYTES = 2**30  # bytes of products held at a time
 
 Tensor = Any
 
@@ -27,16 +28,16 @@ def integers_on_grid(block: Tensor, multipliers: Any, half_width: float) -> Tens
     return (block * factors).clamp_(-half_width, half_width).round_()
 
 
-def bound_rows(integers: Tensor, bound: float, inside: float) -> Tensor:
+def bound_rows(integers: Tensor, bound: float) -> Tensor:
     """Rows longer than the bound, scaled down to it and rounded towards zero."""
     square = (integers * integers).sum(dim=1)
     long = square > bound * bound
-    factor = torch.where(long, _quotient(bound, square.sqrt()) * inside, 1.0)
+    factor = torch.where(long, _quotient(bound, square.sqrt()) * INSIDE, 1.0)
     return torch.where(long[:, None], (integers * factor[:, None]).trunc_(), integers)
 
 
 def _quotient(number: float, tensor: Tensor) -> Tensor:
-    """Correctly rounded; PyTorch takes `number / tensor` for a reciprocal times the number."""
+    """A correctly rounded quotient: PyTorch computes `number / tensor` by a reciprocal."""
     return torch.full_like(tensor, number).div_(tensor)
 
 
@@ -47,7 +48,7 @@ def exact_gram(integers: Tensor, largest_product: int) -> Tensor:
 
 def exact_panel(integers: Tensor, n_rows: int, largest_product: int) -> Tensor:
     """The first rows of a Gram matrix of integers held in doubles."""
-    exact_rows = _LARGEST_EXACT_FLOAT // largest_product
+    exact_rows = LARGEST_EXACT_FLOAT // largest_product
     panel: Tensor = 0
     for part in integers.split(exact_rows):
         panel = panel + (part[:, :n_rows].T @ part).to(torch.int64)
@@ -70,7 +71,7 @@ def _tiled(size: int) -> int:
 
 
 def octave_counts(block: Tensor, shift: int, n_bins: int) -> Tensor:
-    """How many values of each feature lie in each octave; see `hushcov.records.histogram`."""
+    """How many values of each feature lie in each octave; see `log2_histogram`."""
     octaves = ((block.contiguous().view(torch.int64) >> 52) & 0x7FF) + shift
     d = block.shape[1]
     first = torch.arange(d, device=block.device) * n_bins
@@ -79,15 +80,15 @@ def octave_counts(block: Tensor, shift: int, n_bins: int) -> Tensor:
 
 
 def norm_bins(block: Tensor, multipliers: Any, half_width: float, edges: Any) -> Tensor:
-    """How many rows have their squared norm between edges; see `hushcov.records.norms`."""
+    """How many rows have their squared norm between edges; see `norm_histogram`."""
     integers = integers_on_grid(block, multipliers, half_width)
     square = (integers * integers).sum(dim=1)
     bins = torch.searchsorted(torch.as_tensor(edges, device=block.device), square)
     return torch.bincount(bins, minlength=len(edges) + 1)
 
 
-def contributions(block: Tensor, arguments: tuple[Any, ...], inside: float) -> Tensor:
-    """Summed contributions of the rows; see `hushcov.records.products`."""
+def contributions(block: Tensor, arguments: tuple[Any, ...]) -> Tensor:
+    """Summed contributions of the rows; see `ProductMap`."""
     *products, bounds = arguments
     norm_bound, factor_range, size_range, size_cap = (int(value) for value in bounds)
     n_products = len(products[2]) + block.shape[1]
@@ -95,7 +96,7 @@ def contributions(block: Tensor, arguments: tuple[Any, ...], inside: float) -> T
     for part in block.split(_rows_at_a_time(n_products)):
         z, square, size = _products(part, *products)
         long = square > float(norm_bound) * float(norm_bound)
-        factor = torch.where(long, _quotient(norm_bound, square.sqrt()) * inside, 1.0)
+        factor = torch.where(long, _quotient(norm_bound, square.sqrt()) * INSIDE, 1.0)
         z = torch.where(long[:, None], (z * factor[:, None]).trunc_(), z)
         total[:n_products] += z.sum(dim=0).to(torch.int64)
         shares = torch.where(long, (factor * factor_range).to(torch.int64), factor_range)
@@ -106,18 +107,18 @@ def contributions(block: Tensor, arguments: tuple[Any, ...], inside: float) -> T
 
 
 def norm_counts(block: Tensor, arguments: tuple[Any, ...], n_bins: int) -> Tensor:
-    """How many rows have their norm in each bin; see `hushcov.records.products`."""
+    """How many rows have their norm in each bin; see `ProductMap`."""
     total = torch.zeros(n_bins, dtype=torch.int64, device=block.device)
     for part in block.split(_rows_at_a_time(len(arguments[2]) + block.shape[1])):
         _, square, _ = _products(part, *arguments)
         mantissa, exponent = torch.frexp(square)
-        bins = 2 * exponent.to(torch.int64) + (mantissa >= _ROOT_HALF)
+        bins = 2 * exponent.to(torch.int64) + (mantissa >= ROOT_HALF)
         total += torch.bincount(bins, minlength=n_bins)
     return total
 
 
 def _rows_at_a_time(n_products: int) -> int:
-    return max(1, min(_EXACT_ROWS, _PRODUCT_BYTES // (8 * n_products)))
+    return max(1, min(EXACT_ROWS, _PRODUCT_BYTES // (8 * n_products)))
 
 
 def _products(

@@ -1,8 +1,8 @@
 """Records that the workers of a Dask cluster sum over: in files they read, or in a collection.
 
-Of files, tasks are told which rows to read and answer with sums of integers: no row travels. Of a
-collection, dask moves rows between workers as it sees fit: a cluster is one circle of trust. Sums
-do not depend on the order in which they are added, and workers that are lost cost time, not a bit.
+With files, a task is told which rows to read and sends back sums of integers: no row is sent. With
+a collection, dask may move rows between workers, so all workers must be trusted alike. Integer sums
+are the same in any order, so a lost worker costs time but changes no result.
 """
 
 from __future__ import annotations
@@ -18,25 +18,19 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushcov._arrays import IntArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
-from hushcov.records.files import FileRecords
-from hushcov.records.formats import FileSpan
-from hushcov.records.frames import check_frame
-from hushcov.records.source import (
-    ArrayRecords,
-    BlockFunction,
-    PartitionedRecords,
-    Progress,
-    Records,
-)
-from hushcov.records.wrapped import WatchedRecords
+from hushcov.records.protocol import BlockFunction, PartitionedRecords, Progress, Records
+from hushcov.records.sources.files import FileRecords
+from hushcov.records.sources.formats import FileSpan
+from hushcov.records.sources.memory import ArrayRecords, check_frame
+from hushcov.records.views import View, WatchedRecords
 
-_FAN_IN = 8  # statistics added up in one step of the tree
-_ROWS_OF_PIECE = 2**18  # of a file, for one task
-_ROWS_OF_REPORT = 2**16
-# Who listens in this process to which topic; a fork of this process is another one.
+_FAN_IN = 8  # sums added up in one task
+_ROWS_OF_PIECE = 2**18  # rows of a file for one task
+_ROWS_OF_REPORT = 2**16  # rows between two reports of progress
+# Progress callbacks by process and topic. A fork of this process has its own number and none.
 _LISTENERS: dict[tuple[int, str], Progress] = {}
 _TELLING = threading.Lock()
 _Computed = TypeVar("_Computed")
@@ -50,7 +44,7 @@ class Piece:
     load: Callable[[int, int], Any]
 
 
-#: Rows start to stop - 1 of some pieces, which are summed over together.
+#: Rows start to stop - 1 of one or more pieces; one task sums over them.
 Group = list[tuple[Piece, tuple[int, int]]]
 
 
@@ -61,19 +55,18 @@ class DaskRecords(PartitionedRecords):
     ----------
     data : dask array, dask dataframe or FileRecords
         Lengths of partitions are public. Where dask does not know them they are counted first.
-        Files are cut between groups of rows (Parquet) or record batches (Arrow), which one worker
-        reads whole, as it does a CSV file: many workers need many of them.
+        One task reads whole groups of rows of a Parquet file, whole record batches of an Arrow
+        file, or a whole CSV file. So there must be many of these to keep many workers busy.
 
     The sums run on the scheduler that dask would use: that of the current
     `dask.distributed.Client`, or threads of this process.
 
     Privacy
     -------
-    Nothing here is private by itself; see `Records`. What travels from workers that read files are
-    sums of integers and numbers of rows. Rows of a collection may travel: those at the edges of
-    partitions, where they are paired across them, and whole partitions, where dask moves work.
-    Errors of the collection's own tasks come as a `DataError` without their message, but workers
-    log them as they are.
+    Nothing here is private by itself; see `Records`. Workers that read files send sums of integers
+    and numbers of rows, nothing else. Rows of a collection may be sent from worker to worker: at
+    the edges of partitions if rows are paired, and whole partitions if dask moves work. An error in
+    the collection's own tasks becomes a `DataError` without their message; workers log the message.
     """
 
     def __init__(self, data: Any) -> None:
@@ -118,16 +111,16 @@ class DaskRecords(PartitionedRecords):
 
     def map_sum_through(
         self,
-        view: Callable[[Records], Records],
+        view: View,
         rows_each: int,
         block_function: BlockFunction,
         *,
         progress: Progress | None = None,
-    ) -> NDArray[np.int64]:
+    ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`."""
         delayed = _dask().delayed
         work = delayed(_Work(view, block_function, self.gaps), pure=False)
-        # Rows beyond the last whole group are dropped by the view, wherever they are.
+        # Fewer than `rows_each` rows make no record: the view would leave them out.
         cut = self._file_groups if self._in_files else self._groups
         groups = [group for group in cut(rows_each) if _rows_of(group) >= rows_each]
         with _listening(progress) as topic:
@@ -143,9 +136,10 @@ class DaskRecords(PartitionedRecords):
             return np.asarray(_computed(sums[0].compute))
 
     def _groups(self, rows_each: int) -> Iterator[Group]:
-        """Cut the rows so that no record is torn apart: a partition's own, and those at its edge.
+        """Group rows so that the `rows_each` rows of a record stay together.
 
-        Of the rows at an edge, fewer than `rows_each` are asked for beside their neighbours'.
+        A partition's whole records are one group. The rows of a record that lies in several
+        partitions are a group of their own, so that few rows are sent.
         """
         edge: Group = []
         for piece in self._pieces:
@@ -166,9 +160,9 @@ class DaskRecords(PartitionedRecords):
             yield edge
 
     def _file_groups(self, rows_each: int) -> Iterator[Group]:
-        """The same for files: a piece takes the rows it misses from the start of the next one.
+        """The same for files: a piece whose last record is cut takes rows of the next piece.
 
-        The last rows of a piece are read after all the others, so nobody else should need them.
+        Those are the first rows there. Its last rows would be read only after all others.
         """
         group: Group = []
         for piece in self._pieces:
@@ -184,9 +178,9 @@ class DaskRecords(PartitionedRecords):
 
 
 def _computed(compute: Callable[[], _Computed]) -> _Computed:
-    """What dask computes, or an error that quotes nothing: tasks of the user's own may quote rows.
+    """Return what dask computes. Replace an error of the user's own tasks: it may quote rows.
 
-    The new error is raised after the old one was handled, so that no chain leads back to it.
+    The new error is raised outside the `except` block, so that it does not refer to the old one.
     """
     try:
         return compute()
@@ -208,7 +202,7 @@ def _rows_of(group: Group) -> int:
 
 @dataclass(frozen=True)
 class _Sliced:
-    """Rows of a delayed array."""
+    """Load rows of a delayed array."""
 
     block: Any
     length: int
@@ -219,7 +213,7 @@ class _Sliced:
 
 @dataclass(frozen=True)
 class _Spanned:
-    """Rows of a file."""
+    """Load rows of a file."""
 
     records: FileRecords
     span: FileSpan
@@ -231,13 +225,13 @@ class _Spanned:
 
 @dataclass(frozen=True)
 class _Work:
-    """What to do with rows; it travels to them."""
+    """What a task does with its rows. Picklable: it is sent to the workers."""
 
-    view: Callable[[Records], Records]
+    view: View
     block_function: BlockFunction
     gaps: bool
 
-    def __call__(self, parts: Sequence[Any], report: Progress) -> NDArray[np.int64]:
+    def __call__(self, parts: Sequence[Any], report: Progress) -> IntArray:
         records = _joined(parts)
         records.gaps = self.gaps
         return self.view(WatchedRecords(records, _nothing, report)).map_sum(self.block_function)
@@ -254,7 +248,7 @@ def _nothing() -> None:
     pass
 
 
-def _sum_rows(work: _Work, topic: str | None, *parts: Any) -> NDArray[np.int64]:
+def _sum_rows(work: _Work, topic: str | None, *parts: Any) -> IntArray:
     report = _Report(topic)
     total = work(parts, report)
     report.send()
@@ -262,7 +256,7 @@ def _sum_rows(work: _Work, topic: str | None, *parts: Any) -> NDArray[np.int64]:
 
 
 class _Report:
-    """Tells whoever listens to a topic of rows, many at a time."""
+    """Counts rows and reports them, many at a time, to the listener of a topic."""
 
     def __init__(self, topic: str | None) -> None:
         self._topic = topic
@@ -274,7 +268,7 @@ class _Report:
             self.send()
 
     def send(self) -> None:
-        """Tell of the rows that nobody has been told of."""
+        """Report the rows since the last report."""
         rows, self._rows = self._rows, 0
         if self._topic is None or not rows:
             return
@@ -283,20 +277,20 @@ class _Report:
             return
         from distributed import get_worker
 
-        # Dask may have been told to compute in processes of its own, which nobody hears.
+        # With dask's own processes there is no worker, and progress cannot be reported.
         with suppress(ValueError):
             get_worker().log_event(self._topic, rows)
 
 
 def _tell(topic: str, rows: int) -> None:
-    """Reports arrive in threads of workers or of the client, and not after the end."""
+    """Call the listener, from one thread at a time; do nothing after the sum has ended."""
     with _TELLING:
         progress = _LISTENERS.get((os.getpid(), topic))
         if progress is not None:
             progress(rows)
 
 
-def _added(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _added(*parts: IntArray) -> IntArray:
     total = parts[0].copy()
     for part in parts[1:]:
         total += part
@@ -305,12 +299,12 @@ def _added(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @contextmanager
 def _listening(progress: Progress | None) -> Iterator[str | None]:
-    """Yield the topic on which rows are reported, from this process or from workers elsewhere."""
+    """Yield the topic under which tasks report rows, here or on workers of a cluster."""
     if progress is None:
         yield None
         return
     client, place = _client(), os.getpid()
-    # No two listeners at the same time have one address and one time.
+    # Two listeners at the same time differ in their id, later ones in the time.
     topic = f"hushcov-{'' if client is None else client.id}-{id(progress)}-{time.monotonic_ns()}"
     _LISTENERS[place, topic] = progress
     if client is not None:
@@ -324,7 +318,7 @@ def _listening(progress: Progress | None) -> Iterator[str | None]:
 
 
 def _client() -> Any:
-    """The current client of a cluster, if there is one."""
+    """Return the current client of a cluster, or None."""
     try:
         from distributed import get_client
 

@@ -1,8 +1,8 @@
-"""Records on an accelerator, through PyTorch: the same integers, bit for bit.
+"""Records on a device such as a GPU, through PyTorch: the same integers, bit for bit.
 
-Every step that decides an integer is one IEEE operation on doubles, correctly rounded on
-processors and accelerators alike: a product, a quotient, a root, a rounding to an integer. All
-sums are sums of integers that doubles hold exactly, in whatever order they are taken.
+Every step that decides an integer is one IEEE operation on doubles: a product, a quotient, a root
+or a rounding to an integer. Processors and devices round these alike. All sums are sums of
+integers that doubles hold exactly, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._validation import check_integer, shown
+from hushcov._validation import shown
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
-from hushcov.records.arrays import namespace
-from hushcov.records.source import Records
-from hushcov.records.tables import check_table
-from hushcov.records.wrapped import View, WrappedRecords
+from hushcov.records.protocol import Records, check_block_rows, namespace
+from hushcov.records.sources.memory import check_table
+from hushcov.records.views import View, WrappedRecords
 
-# Blocks that keep an accelerator busy; a processor's blocks are far smaller.
+# Blocks large enough to keep a device busy; a processor's blocks are far smaller.
 _BLOCK_BYTES = 2**30
 
 
@@ -29,10 +28,10 @@ class DeviceRecords(WrappedRecords):
 
     def __init__(self, records: Records, device: str) -> None:
         super().__init__(records)
-        torch = torch_module()
+        torch = _torch()
         try:
             self._device = str(torch.device(device))
-            # There and back again: a device may exist in name only, or have no doubles.
+            # Try it: a device may exist in name only, or have no doubles.
             torch.ones(1, dtype=torch.float64, device=self._device).cpu()
         except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError):
             raise ParameterError(
@@ -41,12 +40,12 @@ class DeviceRecords(WrappedRecords):
             ) from None
 
     def _blocks(self) -> Iterator[Any]:
-        torch = torch_module()
+        torch = _torch()
         for rows in self._joined():
             yield torch.as_tensor(rows).to(self._device)
 
     def _joined(self) -> Iterator[Any]:
-        """Blocks of the records, joined to such that pay the way to the device."""
+        """Blocks joined to larger ones: few large copies to a device are faster than many."""
         largest = max(1, _BLOCK_BYTES // (8 * self.n_features))
         waiting: list[Any] = []
         n_rows = 0
@@ -64,7 +63,7 @@ class DeviceRecords(WrappedRecords):
 
 
 class TensorRecords(Records):
-    """Rows of a PyTorch tensor, summed over on the device where it lies.
+    """Rows of a PyTorch tensor, summed over on its own device.
 
     Parameters
     ----------
@@ -75,17 +74,15 @@ class TensorRecords(Records):
     """
 
     def __init__(self, tensor: Any, *, block_rows: int | None = None) -> None:
-        torch = torch_module()
+        torch = _torch()
         if tensor.is_complex() or tensor.is_sparse or tensor.is_quantized:
             raise DataError(
                 f"X must be a dense tensor of real numbers, got {tensor.dtype}: convert it first."
             )
         check_table("X", tuple(tensor.shape), np.dtype(np.float64), kinds="f")
         self.n_records, self.n_features = tensor.shape
-        if block_rows is None:
-            block_rows = max(1, _BLOCK_BYTES // (8 * self.n_features))
-        self.block_rows = check_integer(
-            "block_rows", block_rows, at_least=1, cure="leave it out for the default."
+        self.block_rows = check_block_rows(
+            block_rows, max(1, _BLOCK_BYTES // (8 * self.n_features))
         )
         self._tensor, self._double = tensor.detach(), torch.float64
 
@@ -95,12 +92,12 @@ class TensorRecords(Records):
 
 
 def _joined(blocks: list[Any]) -> Any:
-    """Blocks of rows as one, which may be written to: PyTorch knows no other arrays."""
+    """Join blocks into a new, writeable one: PyTorch warns of read-only arrays."""
     return namespace(blocks[0]).concatenate(blocks)
 
 
-def torch_module() -> Any:
-    """PyTorch, or how to install it."""
+def _torch() -> Any:
+    """Return the package torch, or raise an error that says how to install it."""
     try:
         import torch
     except ImportError:

@@ -1,4 +1,4 @@
-"""From whatever holds rows to Records."""
+"""`open_records`: an array, a DataFrame, files, a tensor or a dask collection as Records."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from hushcov._validation import shown
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records.arrays import is_tensor
-from hushcov.records.files import FileRecords, is_file_source
-from hushcov.records.formats import FORMATS
-from hushcov.records.frames import check_no_nulls
-from hushcov.records.source import ArrayRecords, NpyRecords, Records
-from hushcov.records.tables import MISSING_CURE
+from hushcov.records.protocol import Records, is_tensor
+from hushcov.records.sources.cluster import DaskRecords
+from hushcov.records.sources.device import TensorRecords
+from hushcov.records.sources.files import FileRecords, is_file_source
+from hushcov.records.sources.formats import FORMATS
+from hushcov.records.sources.memory import ArrayRecords, NpyRecords, check_frame_complete
 
 
 def open_records(
@@ -34,11 +34,10 @@ def open_records(
         Records themselves, an array-like, a DataFrame, a PyTorch tensor, a dask array or
         dataframe, or a path: a `.npy` file, or Parquet, Arrow or CSV files (see `FileRecords`).
     columns
-        Features to read, by name; for files that have names.
+        Features to read from files, by name.
     drop_nulls
         Whether to leave out records that miss a value (NaN, None, null), which otherwise are an
-        error. The number of records stays what it is; `fit` estimates privately how many are
-        complete.
+        error. They still count in `n_records`; `fit` estimates privately how many are complete.
     header, names, delimiter
         How CSV files are read; see `FileRecords`.
     block_rows
@@ -67,7 +66,7 @@ def open_records(
                 "indexing it."
             )
     if not drop_nulls:
-        check_no_nulls(source, MISSING_CURE)
+        check_frame_complete(source)
     records = _open(source, block_rows)
     return records.with_gaps() if drop_nulls else records
 
@@ -91,11 +90,7 @@ def _open(source: object, block_rows: int | None) -> Records:
             )
         return NpyRecords(path, block_rows=block_rows)
     if type(source).__module__.startswith("dask."):
-        from hushcov.records.cluster import DaskRecords
-
         return DaskRecords(source)
     if is_tensor(source):
-        from hushcov.records.device import TensorRecords
-
         return TensorRecords(source, block_rows=block_rows)
     return ArrayRecords(source, block_rows=block_rows)

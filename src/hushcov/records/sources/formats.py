@@ -1,15 +1,21 @@
-"""What pyarrow is asked: names, types and numbers of rows of a file, and its rows in batches."""
+"""Parquet, Arrow and CSV files through pyarrow: their columns and rows, and rows in batches.
+
+Columns must be in every file, be numbers and have no nulls.
+"""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from hushcov._validation import listed, shown
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError, RecordsFileError
-from hushcov.records.text import TextOptions, csv_format
+from hushcov.records.sources.memory import is_arrow_number, refuse_nulls
+from hushcov.records.sources.text import TextOptions, csv_format
 
 FORMATS = {
     ".parquet": "parquet",
@@ -21,11 +27,11 @@ FORMATS = {
     ".csv.gz": "csv",
     ".tsv.gz": "csv",
 }
-# Without it pyarrow holds a group of rows whole, and the default of many writers is one group of a
-# million rows. Of each column it then holds a page, its dictionary if it has one, and this.
+# Without a buffer size pyarrow holds a whole group of rows, and many writers make groups of a
+# million. With it, pyarrow holds one page of each column, its dictionary if any, and this buffer.
 _STREAM_BYTES = 2**14
 _DAMAGED = "it is damaged, of another format than its name says, or two columns share a name."
-# What pyarrow says of text without rows, also where a single line has no end.
+# Errors of pyarrow for text without rows, or of a single line without an end.
 _NO_ROWS = ("Empty CSV file", "Could not skip initial")
 NO_RECORDS = "must hold at least one record, got none: it has no rows. Check how it was written."
 _WRONG_TEXT = (
@@ -36,10 +42,9 @@ _WRONG_TEXT = (
 
 @dataclass(frozen=True)
 class FileSpan:
-    """Rows `start` to `stop` of a file; it travels to whoever reads them.
+    """Rows `start` to `stop` - 1 of a file. Picklable: it is sent to the worker that reads them.
 
-    Of an Arrow file `batch` is the record batch at which reading begins, and `batch_start` the
-    first row of that.
+    In an Arrow file, reading begins at record batch `batch`, whose first row is `batch_start`.
     """
 
     path: str
@@ -57,7 +62,7 @@ class FileSpan:
 
 
 def format_of(path: str) -> str | None:
-    """The format that the name of a file stands for, if it does."""
+    """The format by the ending of a file's name, or None."""
     return next((kind for ending, kind in FORMATS.items() if path.endswith(ending)), None)
 
 
@@ -65,35 +70,14 @@ def schema_of(path: str, file_format: str, text: TextOptions) -> Any:
     """Names and types of the columns; those of text files are guessed from the first lines."""
     with _readable(path):
         schema = _opened(path, file_format, text).schema
-        _ = schema.names  # decoding them may fail, so not later
+        _ = schema.names  # decoding them may fail: do it here, where errors are translated
         return schema
 
 
 def count_rows(path: str, file_format: str, text: TextOptions) -> int:
-    """Number of rows, without reading them where the format counts them."""
+    """Number of rows; files that do not store it are read."""
     with _readable(path):
         return int(_opened(path, file_format, text).count_rows())
-
-
-def columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> set[str]:
-    """The columns that a Parquet file says have nulls. Others do not say, and have none here."""
-    if file_format != "parquet":
-        return set()
-    with _readable(path), _open_parquet(path) as file:
-        metadata = file.metadata
-        chunks = (
-            metadata.row_group(group).column(i)
-            for group in range(metadata.num_row_groups)
-            for i in range(metadata.num_columns)
-        )
-        return {
-            chunk.path_in_schema
-            for chunk in chunks
-            if chunk.path_in_schema in names
-            and chunk.statistics is not None
-            and chunk.statistics.has_null_count
-            and chunk.statistics.null_count
-        }
 
 
 def _opened(path: str, file_format: str, text: TextOptions, types: Any = None) -> Any:
@@ -102,11 +86,11 @@ def _opened(path: str, file_format: str, text: TextOptions, types: Any = None) -
 
 
 def read_batches(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[tuple[int, Any]]:
-    """Record batches with all rows of a span, in order and few at a time in memory.
+    """Yield record batches that cover a span, in order, each with its first row's number.
 
-    Each comes with its position in the file. Parquet files are read from the first group of rows
-    that has one of the span, Arrow files from a record batch, text from the start. `rows` is about
-    how many a batch should have; Arrow files have theirs, which are not copied.
+    Reading may begin before the span: at a group of rows of a Parquet file, a record batch of an
+    Arrow file, the start of a text file. A batch has about `rows` rows; the batches of an Arrow
+    file are those in the file, and are not copied.
     """
     readers = {"parquet": _parquet_batches, "ipc": _arrow_batches, "csv": _csv_batches}
     with _readable(span.path):
@@ -114,10 +98,10 @@ def read_batches(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[tu
 
 
 def cut(span: FileSpan, name: str, rows: int) -> list[FileSpan]:
-    """Parts of a span of about this many rows, none of which is read for the sake of another.
+    """Cut a span into parts of about this many rows, so that nothing is read twice.
 
-    A group of rows of a Parquet file and a record batch of an Arrow file stay whole, and so does
-    text. `name` is a column.
+    Groups of rows of a Parquet file, record batches of an Arrow file and text files stay whole.
+    `name` is any column.
     """
     with _readable(span.path):
         sizes = _unit_sizes(span, name)
@@ -138,12 +122,12 @@ def cut(span: FileSpan, name: str, rows: int) -> list[FileSpan]:
 
 
 def _unit_sizes(span: FileSpan, name: str) -> list[int]:
-    """Numbers of rows that are read together, from where reading the span begins."""
+    """Sizes of the units that are read whole, from where reading the span begins."""
     if span.format == "parquet":
         with _open_parquet(span.path) as file:
             return _group_sizes(file.metadata)
     if span.format == "ipc":
-        # Rows of a batch are counted by reading one column of it.
+        # pyarrow tells the size of a record batch only when it reads a column of it.
         return [batch.num_rows for _, batch in _arrow_batches(span, [name], 0)]
     return [span.stop]
 
@@ -180,7 +164,7 @@ def _arrow_batches(span: FileSpan, names: list[str], _: int) -> Iterator[tuple[i
 
 
 def _csv_batches(span: FileSpan, names: list[str], rows: int) -> Iterator[tuple[int, Any]]:
-    """Columns as numbers whatever the first rows look like: integers may be followed by 0.5."""
+    """Read columns as floats: pyarrow would guess integers from the first rows, and fail at 0.5."""
     pa, schema = arrow(), schema_of(span.path, "csv", span.text)
     found = {name: schema.field(name).type for name in names}
     kinds = {
@@ -200,8 +184,85 @@ def _placed(batches: Iterable[Any], position: int) -> Iterator[tuple[int, Any]]:
         del batch  # before the next one is made
 
 
+def chosen_columns(
+    paths: Sequence[str], schemas: Sequence[Any], columns: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the features, after checking that they are columns of numbers in every file."""
+    names = tuple(schemas[0].names if columns is None else columns)
+    if not names or len(set(names)) < len(names):
+        raise DataError(
+            f"columns must be names that all differ, at least one, got {len(names)} with "
+            f"{len(set(names))} different ones: choose columns, or rename them in {paths[0]}."
+        )
+    for path, schema in zip(paths, schemas, strict=True):
+        _check_there(path, schema.names, names)
+        _check_types(path, schema, names)
+    return names
+
+
+def check_files_complete(paths: Sequence[str], file_format: str, names: Sequence[str]) -> None:
+    """Refuse columns with nulls if the files say so, without reading their rows."""
+    found = {name for path in paths for name in _columns_with_nulls(path, file_format, names)}
+    refuse_nulls([name for name in names if name in found])
+
+
+def _columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> set[str]:
+    """The columns with nulls by the statistics of a Parquet file; empty for other formats."""
+    if file_format != "parquet":
+        return set()
+    with _readable(path), _open_parquet(path) as file:
+        metadata = file.metadata
+        chunks = (
+            metadata.row_group(group).column(i)
+            for group in range(metadata.num_row_groups)
+            for i in range(metadata.num_columns)
+        )
+        return {
+            chunk.path_in_schema
+            for chunk in chunks
+            if chunk.path_in_schema in names
+            and chunk.statistics is not None
+            and chunk.statistics.has_null_count
+            and chunk.statistics.null_count
+        }
+
+
+def _check_there(path: str, found: Sequence[str], names: Sequence[str]) -> None:
+    bad = [name for name in names if found.count(name) != 1]
+    if not bad:
+        return
+    twice = [name for name in bad if name in found]
+    if twice:
+        raise DataError(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
+    close = [match for name in bad for match in difflib.get_close_matches(name, found, 1)]
+    hint = f"did you mean {', '.join(map(shown, dict.fromkeys(close)))}? " if close else ""
+    raise DataError(
+        f"{path} must have {listed(bad)}, got none of that name: {hint}choose columns that all "
+        "files have (names of folders are no columns)."
+    )
+
+
+def _check_types(path: str, schema: Any, names: Sequence[str]) -> None:
+    pa, text = arrow(), path.endswith((".csv", ".tsv", ".gz"))
+    kinds = {name: schema.field(name).type for name in names}
+    # A column of a text file whose first rows are all null has no type yet.
+    bad = [
+        name
+        for name, kind in kinds.items()
+        if not is_arrow_number(pa, kind) and not (text and pa.types.is_null(kind))
+    ]
+    if not bad:
+        return
+    types = ", ".join(dict.fromkeys(str(kinds[name]) for name in bad))
+    apart = ", or check the delimiter" if text else ""
+    raise DataError(
+        f"{path} must hold numbers, but {listed(bad)} {'has' if len(bad) == 1 else 'have'} type "
+        f"{types}: encode as numbers, choose columns without it{apart}."
+    )
+
+
 class _readable:
-    """Turn what pyarrow raises on a damaged file into an error that quotes no value."""
+    """Replace pyarrow's errors by ours, which quote no value of the file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -226,7 +287,7 @@ class _readable:
 
 
 def arrow() -> Any:
-    """The package pyarrow, or an error that says how to install it."""
+    """Return the package pyarrow, or raise an error that says how to install it."""
     try:
         import pyarrow
     except ImportError:
