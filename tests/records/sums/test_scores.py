@@ -17,9 +17,9 @@ from hushcov.records import (
     PairDifferences,
     clipped_gram,
     pair_scores,
-    scores,
     sign_gram,
 )
+from hushcov.records.sums import scores
 
 HALF_WIDTH = 15
 ADVERSARIAL = [0.0, -0.0, 5e-324, -5e-324, 1.5, -1.5, 1e308, -1e308, 1.0, -1.0]

@@ -10,11 +10,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hushcov.records.header import reads_as_value
 from pyarrow import csv
 
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.records import FileRecords, open_records
+from hushcov.records.sources.text import reads_as_value
 
 NAN, SECRET = np.nan, "987654.125"
 

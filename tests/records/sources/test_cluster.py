@@ -35,13 +35,13 @@ from hushcov.records import (
     ScaledRecords,
     WatchedRecords,
     clipped_gram,
-    cluster,
     count_complete,
     log2_histogram,
     open_records,
     row_bounded_gram,
     sign_gram,
 )
+from hushcov.records.sources import cluster
 
 X = np.random.default_rng(0).standard_normal((101, 4)) * [1, 2, 1e-3, 1e3]
 SCALES = np.array([1.0, 2.0, 1e-3, 1e3])
@@ -319,8 +319,8 @@ def test_rows_of_partitions_are_not_handed_out():
 def test_progress_without_a_cluster(scheduler, monkeypatch):
     """Tasks in this process tell whoever listens, at once and not after the end."""
     monkeypatch.setattr(cluster, "_ROWS_OF_REPORT", 10)
-    monkeypatch.setattr("hushcov.records.source._SMALLEST_DEFAULT_BLOCK_ROWS", 4)
-    monkeypatch.setattr("hushcov.records.source._BLOCK_BYTES", 1)
+    monkeypatch.setattr("hushcov.records.protocol._SMALLEST_DEFAULT_BLOCK_ROWS", 4)
+    monkeypatch.setattr("hushcov.records.protocol._BLOCK_BYTES", 1)
     seen = []
     records = WatchedRecords(
         DaskRecords(cut(X, (1, 30, 33, 37))), lambda: seen.append("pass"), seen.append

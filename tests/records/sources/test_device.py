@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hushcov.records.device import DeviceRecords, TensorRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -18,23 +17,24 @@ from hushcov.exceptions import DataError, MissingPackageError, ParameterError, S
 from hushcov.records import (
     ArrayRecords,
     CompleteRecords,
+    DeviceRecords,
     FeatureGrid,
     IntegerGrid,
     PairDifferences,
     ProductMap,
     ScaledRecords,
+    TensorRecords,
     clipped_gram,
     count_complete,
-    device,
     log2_histogram,
     norm_histogram,
     open_records,
     row_bounded_gram,
-    rows,
     second_moments,
     sign_gram,
-    tensor_kernels,
 )
+from hushcov.records.sources import device
+from hushcov.records.sums import gram, tensor_kernels
 
 D = 3
 # Zeros of both signs, the smallest and largest numbers, and halves between points of the grids.
@@ -159,8 +159,8 @@ def test_shrunk_rows_have_the_same_bits():
     integers = random.integers(2**20, 2**22, (2_000, 1)) * 2.0**40
     bound = 3.0 * 2**55
     expected = np.empty_like(integers)
-    rows._fill_rows(integers, np.ones(1), 2.0**70, bound, expected)
-    found = tensor_kernels.bound_rows(torch.from_numpy(integers), bound, rows._INSIDE)
+    gram._fill_rows(integers, np.ones(1), 2.0**70, bound, expected)
+    found = tensor_kernels.bound_rows(torch.from_numpy(integers), bound)
     np.testing.assert_array_equal(found.numpy(), expected)
     assert (expected != integers).sum() > 1_000
 

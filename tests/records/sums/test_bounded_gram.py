@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.records import FeatureGrid, open_records, row_bounded_gram, rows
+from hushcov.records import FeatureGrid, open_records, row_bounded_gram
+from hushcov.records.sums import gram
 
 coordinates = st.floats(-10, 10) | st.floats(allow_nan=False, allow_infinity=False)
 tables = st.tuples(st.integers(1, 6), st.integers(1, 6)).flatmap(
@@ -77,7 +78,7 @@ def test_no_norm_exceeds_the_bound(X, half_width, norm_bound):
 def test_every_row_of_a_block_is_summed(n_rows, exact_rows, monkeypatch):
     """Also the last one, however many rows fit into one exact product."""
     grid = grid_for(3, half_width=9)
-    monkeypatch.setattr(rows, "_LARGEST_EXACT_FLOAT", exact_rows * 9**2)
+    monkeypatch.setattr(gram, "LARGEST_EXACT_FLOAT", exact_rows * 9**2)
     X = np.random.default_rng(n_rows).uniform(-8, 8, (n_rows, 3))
     assert gram_of(X, grid, None, block_rows=100).tolist() == gram_in_python(X, grid, None)
 
