@@ -41,7 +41,7 @@ import scale_costs
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, __version__
 from hushcov.cli.main import cli
 from hushcov.planning import plan_screened
-from hushcov.records import FeatureGrid, FileRecords, row_bounded_gram, sign_gram
+from hushcov.records import DaskRecords, FeatureGrid, FileRecords, row_bounded_gram, sign_gram
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 PARTS = ("files", "cluster", "exponents")
@@ -279,8 +279,6 @@ def turns(found: dict[str, Any], name: str) -> list[dict[str, float]]:
 
 def stages(path: str, d: int) -> dict[str, Callable[[], object]]:
     """Statistics alone, and whole fits; `DaskRecords` computes on the current client."""
-    from hushcov.records.cluster import DaskRecords
-
     records = DaskRecords(FileRecords(path))
     grid = FeatureGrid(np.ones(d), 6.0, 2**14)
     return {

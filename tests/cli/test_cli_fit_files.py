@@ -17,8 +17,7 @@ from rich.progress import Progress
 from hushcov.accounting import Gaussian
 from hushcov.cli import sources
 from hushcov.cli.progress import _RowsPerSecond, watched
-from hushcov.records import ArrayRecords
-from hushcov.records.cluster import DaskRecords
+from hushcov.records import ArrayRecords, DaskRecords
 from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -239,7 +238,7 @@ def test_workers_read_the_files(run, visits, clients, monkeypatch):
             super().__init__(data)
             made.append(self)
 
-    monkeypatch.setattr("hushcov.records.cluster.DaskRecords", Watched)
+    monkeypatch.setattr(sources, "DaskRecords", Watched)
     options = ("--columns", "age,weight", "--drop-nulls", "--scheduler", "tcp://there:8786")
     result = run("fit", "visits", *PUBLIC, *options)
     assert result.exit_code == 0, result.stderr

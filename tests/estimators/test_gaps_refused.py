@@ -36,13 +36,13 @@ from hushcov.records import (
     RecordMap,
     clipped_gram,
     log2_histogram,
+    norm_histogram,
     open_records,
     record_statistics,
     row_bounded_gram,
     second_moments,
     sign_gram,
 )
-from hushcov.records.norms import norm_histogram
 
 N, D = 4_000, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D))

@@ -18,8 +18,7 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
 )
 from hushcov.metrics import operator_norm_error
-from hushcov.records import ArrayRecords, Statistics, second_moments
-from hushcov.records.pairs import PairDifferences
+from hushcov.records import ArrayRecords, PairDifferences, Statistics, second_moments
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 
 BUDGET = {"epsilon": 1.0, "delta": 0.1, "row_sparsity": 1, "scale": 1.0}

@@ -30,18 +30,19 @@ from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
 from hushcov.records import (
     CompleteRecords,
+    DaskRecords,
     FeatureGrid,
     FileRecords,
     PairDifferences,
     Records,
     Statistics,
-    cluster,
     count_complete,
     log2_histogram,
     open_records,
     row_bounded_gram,
     sign_gram,
 )
+from hushcov.records.sources import cluster
 
 from .odd_records import LINES, NULL_WORDS, NUMBERS, OBJECTS, SHAPES, Line, Table
 
@@ -318,7 +319,7 @@ def _on_workers(source: Any, how: How) -> Sums:
     """Files, read in pieces by tasks."""
     records = FileRecords(source, drop_nulls=how.drop_nulls, block_rows=how.block_rows)
     with mock.patch.object(cluster, "_ROWS_OF_PIECE", how.choices % 5 + 1):
-        return summed(cluster.DaskRecords(records), how)
+        return summed(DaskRecords(records), how)
 
 
 # At several sites

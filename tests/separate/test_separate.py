@@ -35,9 +35,8 @@ from hushcov.mechanisms.separate import (
 )
 from hushcov.mechanisms.separate.choice import predict, squared_edges
 from hushcov.mechanisms.separate.parameters import histogram_mu
-from hushcov.records import FeatureGrid, open_records, row_bounded_gram
-from hushcov.records.norms import norm_histogram
-from hushcov.release.document import Release
+from hushcov.records import FeatureGrid, norm_histogram, open_records, row_bounded_gram
+from hushcov.release import Release
 from separate.settings import METHODS, inputs_for, seeded
 from statistics_helpers import FALSE_ALARM, normal_p_value
 

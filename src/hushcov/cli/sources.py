@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
-from hushcov.records import FileRecords, Records, open_records
+from hushcov.records import DaskRecords, FileRecords, Records, open_records
 
 
 @contextmanager
@@ -55,7 +55,6 @@ def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Record
         from distributed import Client
     except ImportError:
         raise MissingPackageError("clusters", "dask", "dask") from None
-    from hushcov.records.cluster import DaskRecords
 
     try:
         # The current client until it is closed, which the records find by themselves.

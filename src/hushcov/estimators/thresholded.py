@@ -18,7 +18,7 @@ from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.postprocess.rules import RULES, shrink
 from hushcov.records import PartitionedRecords
-from hushcov.records.arrays import is_tensor
+from hushcov.records.protocol import is_tensor
 
 IntArray = npt.NDArray[np.int64]
 

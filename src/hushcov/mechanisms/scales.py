@@ -21,7 +21,7 @@ from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.mechanisms.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import Progress, Records, log2_histogram
-from hushcov.records.histogram import LARGEST_EXPONENT, SMALLEST_EXPONENT
+from hushcov.records.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]

@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 
 from hushcov.exceptions import CapacityError
-from hushcov.records.scores import PANEL_BYTES, STRIP
-from hushcov.records.source import default_block_rows
+from hushcov.records.protocol import default_block_rows
+from hushcov.records.sums.scores import PANEL_BYTES, STRIP
 
 # Python, NumPy, SciPy, scikit-learn and compiled code, before any fit.
 _PROCESS = 300 * 10**6

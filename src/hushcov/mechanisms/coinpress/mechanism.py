@@ -18,8 +18,7 @@ from hushcov.mechanisms.coinpress.parameters import (
 )
 from hushcov.mechanisms.gaussian import symmetric_noise
 from hushcov.noise import Entropy, check_entropy
-from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
-from hushcov.records.transformed import TransformedRecords
+from hushcov.records import FeatureGrid, Progress, Records, TransformedRecords, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 
 IntArray = npt.NDArray[np.int64]

@@ -13,8 +13,7 @@ from hushcov.mechanisms.gaussian import symmetric_noise
 from hushcov.mechanisms.separate.choice import Choice, choose, squared_edges
 from hushcov.mechanisms.separate.parameters import MatrixNoise, SeparateParameters, matrix_noise
 from hushcov.noise import Entropy, check_entropy, rounded_normal
-from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
-from hushcov.records.norms import norm_histogram
+from hushcov.records import FeatureGrid, Progress, Records, norm_histogram, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 
 IntArray = npt.NDArray[np.int64]

@@ -46,8 +46,7 @@ from hushcov.mechanisms.separate import (
 from hushcov.mechanisms.separate.choice import squared_edges
 from hushcov.mechanisms.separate.mechanism import draw_counts
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords, FeatureGrid, row_bounded_gram
-from hushcov.records.norms import norm_histogram
+from hushcov.records import ArrayRecords, FeatureGrid, norm_histogram, row_bounded_gram
 
 # Eigenvalues this many records apart keep their order, and norms this common keep their bound.
 _APART = 40

@@ -25,7 +25,6 @@ from hushcov.lab.audit.attack import (
     summed,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair
-from hushcov.release import Release
 from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.row_top_k import RowTopKParameters, release_row_top_k, row_top_k_parameters
 from hushcov.mechanisms.row_top_k import mechanism as row_top_k
@@ -47,6 +46,7 @@ from hushcov.records import (
     Records,
     row_bounded_gram,
 )
+from hushcov.release import Release
 
 
 @dataclass(frozen=True)

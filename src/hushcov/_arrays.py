@@ -1,0 +1,17 @@
+"""Types of arrays, and the largest integers that sums in them hold exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+
+#: Every integer up to this size is a float64, so sums that stay below it are exact in any order.
+LARGEST_EXACT_FLOAT = 2**53
+#: The same for float32.
+LARGEST_EXACT_FLOAT32 = 2**24
+#: Sums of records stay within this, so that int64 has room for the noise that is added to them.
+LARGEST_SUM = 2**62

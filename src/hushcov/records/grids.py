@@ -1,0 +1,208 @@
+"""The integer grids on which coordinates are clipped and rounded before any product."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray
+from hushcov._validation import check_integer, check_real
+from hushcov.exceptions import CapacityError, DataError, ParameterError
+
+# Of an `IntegerGrid`: beyond any unit of measurement, and neither half_width / radius nor step**2
+# overflows or becomes subnormal.
+_SMALLEST_RADIUS = 1e-100
+_LARGEST_RADIUS = 1e100
+# Of a `FeatureGrid`: neither a multiplier nor a product of two scales overflows or becomes
+# subnormal. Then a finite coordinate times its multiplier is never NaN, and is clipped if infinite.
+SMALLEST_SCALE = 1e-100
+LARGEST_SCALE = 1e100
+_SMALLEST_SCALED_RADIUS = 1e-6
+_LARGEST_SCALED_RADIUS = 1e6
+# A row is scaled down to a norm by a factor that is rounded four times, by 2**-53 each. This much
+# less keeps the norm at most what it should be.
+INSIDE = 1.0 - 2.0**-40
+
+
+@dataclass(frozen=True)
+class IntegerGrid:
+    """Clip a coordinate to [-radius, radius] and round it to a multiple of the step.
+
+    Parameters
+    ----------
+    radius : float
+        Public bound on every coordinate, above 1e-100 and at most 1e100.
+    half_width : int
+        Number of steps from 0 to the radius, from 1 to `largest_half_width`.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Both parameters are public and must not be chosen by
+    looking at the records. The grid maps each coordinate on its own, so a changed record
+    changes no row but its own.
+    """
+
+    radius: float
+    half_width: int
+
+    #: Products stay within 2**30, so that float64 sums 8.3 million of them exactly.
+    largest_half_width: ClassVar[int] = 32767
+
+    def __post_init__(self) -> None:
+        radius = check_real(
+            "radius",
+            self.radius,
+            above=_SMALLEST_RADIUS,
+            at_most=_LARGEST_RADIUS,
+            cure="it is a public bound on every coordinate and is never inferred from X; "
+            "rescale the features if it lies outside this range.",
+        )
+        half_width = check_integer(
+            "half_width",
+            self.half_width,
+            at_least=1,
+            at_most=self.largest_half_width,
+            cure="IntegerGrid.for_records chooses the finest grid for a number of records.",
+        )
+        object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "half_width", half_width)
+
+    @classmethod
+    def for_records(cls, radius: float, n_records: int) -> IntegerGrid:
+        """Return the finest grid on which sums over `n_records` products stay within 2**62."""
+        n_records = check_integer(
+            "n_records", n_records, at_least=1, cure="pass the public number of records."
+        )
+        half_width = min(cls.largest_half_width, math.isqrt(LARGEST_SUM // n_records))
+        if half_width < 1:
+            raise CapacityError(
+                f"n_records must be at most 2**62, got {n_records}: int64 sums cannot hold more; "
+                "release disjoint parts of the records separately."
+            )
+        return cls(radius, half_width)
+
+    @property
+    def step(self) -> float:
+        """Distance between neighbouring grid points."""
+        return self.radius / self.half_width
+
+    def quantise(self, block: FloatArray) -> FloatArray:
+        """Return a fresh array of integers in [-half_width, half_width], one per coordinate.
+
+        The integers are stored as float64 because BLAS multiplies nothing else as fast.
+        `block` must be finite, which `Records.map_sum` guarantees.
+        """
+        # Clipping first keeps the product finite. It may then exceed half_width by a few rounding
+        # errors, which rint removes.
+        integers = np.clip(block, -self.radius, self.radius)
+        np.multiply(integers, self.half_width / self.radius, out=integers)
+        np.rint(integers, out=integers)
+        return integers
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureGrid:
+    """Divide each feature by its scale, clip to [-radius, radius] and round to the step.
+
+    Parameters
+    ----------
+    feature_scale : ndarray of shape (n_features,)
+        Public scale of each feature, its standard deviation or close to it. 0 marks a feature
+        that is known to be constant: all its integers are 0.
+    radius : float
+        Bound on every coordinate in units of its feature's scale.
+    half_width : int
+        Number of steps from 0 to the radius.
+
+    Privacy
+    -------
+    Nothing here is private by itself. The parameters are public, or were released. The grid
+    maps each record on its own, so a changed record changes no row but its own.
+    """
+
+    feature_scale: FloatArray
+    radius: float
+    half_width: int
+
+    def __post_init__(self) -> None:
+        scale = check_feature_scale(self.feature_scale, len(np.atleast_1d(self.feature_scale)))
+        cure = "it is a public bound on every coordinate, in units of its scale."
+        radius = check_real(
+            "radius",
+            self.radius,
+            above=_SMALLEST_SCALED_RADIUS,
+            at_most=_LARGEST_SCALED_RADIUS,
+            cure=cure,
+        )
+        half_width = check_integer(
+            "half_width", self.half_width, at_least=1, at_most=2**20, cure="leave it to the plan."
+        )
+        for name, value in (
+            ("feature_scale", scale),
+            ("radius", radius),
+            ("half_width", half_width),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.feature_scale)
+
+    @property
+    def step(self) -> float:
+        """Distance between neighbouring grid points, in units of the scale."""
+        return self.radius / self.half_width
+
+    @property
+    def multipliers(self) -> FloatArray:
+        """Factors from coordinates to grid units: 1 / (step * scale), and 0 for scale 0."""
+        with np.errstate(divide="ignore"):
+            inverse = 1.0 / (self.step * self.feature_scale)
+        return np.where(self.feature_scale > 0, inverse, 0.0)
+
+    def check_features(self, n_features: int) -> None:
+        """Refuse records of another width: compiled loops do not check indices."""
+        if n_features != self.n_features:
+            raise DataError(
+                f"records must have the {self.n_features} features of the grid, got {n_features}: "
+                "give one scale for each column."
+            )
+
+    def check_squared_norms(self) -> None:
+        """Refuse a grid so fine that a squared norm of integers may not be an exact float64."""
+        if self.n_features * self.half_width**2 >= LARGEST_EXACT_FLOAT:
+            raise CapacityError(
+                "half_width must keep n_features * half_width**2 below 2**53, got "
+                f"{self.half_width} for {self.n_features} features: squared norms are not exact "
+                "beyond that; use a smaller one."
+            )
+
+
+def check_feature_scale(feature_scale: object, n_features: int) -> FloatArray:
+    """Return scales as a read-only array with one number per feature, or raise."""
+    try:
+        scale = np.array(feature_scale, dtype=np.float64)
+    except Exception:  # an object's own conversion may raise anything
+        raise ParameterError(
+            "feature_scale must be a number or one number for each feature, got "
+            f"{type(feature_scale).__name__}: pass standard deviations that are public, or None."
+        ) from None
+    if scale.ndim == 0:
+        scale = np.full(n_features, float(scale))
+    if scale.shape != (n_features,):
+        raise ParameterError(
+            f"feature_scale must be a number or have one for each of {n_features} features, got "
+            f"shape {scale.shape}: pass standard deviations in the order of the columns."
+        )
+    inside = (scale == 0) | ((scale >= SMALLEST_SCALE) & (scale <= LARGEST_SCALE))
+    if not inside.all():
+        raise ParameterError(
+            f"feature_scale must be 0 (a constant feature) or from {SMALLEST_SCALE:g} to "
+            f"{LARGEST_SCALE:g}: rescale the features outside this range."
+        )
+    scale.setflags(write=False)
+    return scale

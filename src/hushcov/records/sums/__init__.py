@@ -1,0 +1,1 @@
+"""Exact sums of integers over records: Gram matrices, scores, products, counts, statistics."""
