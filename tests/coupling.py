@@ -18,13 +18,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushcov.mechanisms import complete, eigen_sampling, gaussian, scales
-from hushcov.mechanisms.coinpress import mechanism as coinpress
+from hushcov.mechanisms import gaussian
 from hushcov.mechanisms.multiscale import mechanism as multiscale
-from hushcov.mechanisms.row_top_k import mechanism as row_top_k
-from hushcov.mechanisms.row_top_k import printed
+from hushcov.mechanisms.peers import eigen_sampling
+from hushcov.mechanisms.peers.coinpress import mechanism as coinpress
+from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
+from hushcov.mechanisms.peers.row_top_k import printed
+from hushcov.mechanisms.peers.separate import mechanism as separate
 from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.separate import mechanism as separate
+from hushcov.stages import complete, scales
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (

@@ -17,15 +17,8 @@ import pytest
 
 from hushcov.accounting import Gaussian, compose
 from hushcov.exceptions import HushcovError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.coinpress import certify_coinpress, coinpress_parameters
-from hushcov.mechanisms.complete import complete_parameters
-from hushcov.mechanisms.eigen_sampling import (
-    certify_eigen_sampling,
-    eigen_sampling_parameters,
-    pure_inputs,
-)
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import certify_gaussian, gaussian_parameters
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.multiscale import (
     CalibratedInputs,
     Design,
@@ -34,10 +27,17 @@ from hushcov.mechanisms.multiscale import (
     certify,
     theorem_parameters,
 )
-from hushcov.mechanisms.row_top_k import certify_row_top_k, row_top_k_parameters
-from hushcov.mechanisms.scales import scale_parameters
+from hushcov.mechanisms.peers.coinpress import certify_coinpress, coinpress_parameters
+from hushcov.mechanisms.peers.eigen_sampling import (
+    certify_eigen_sampling,
+    eigen_sampling_parameters,
+    pure_inputs,
+)
+from hushcov.mechanisms.peers.row_top_k import certify_row_top_k, row_top_k_parameters
+from hushcov.mechanisms.peers.separate import certify_separate, separate_parameters
 from hushcov.mechanisms.screened import certify_screened, screened_parameters
-from hushcov.mechanisms.separate import certify_separate, separate_parameters
+from hushcov.stages.complete import complete_parameters
+from hushcov.stages.scales import scale_parameters
 from screened.settings import DESIGN
 
 INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, (Gaussian(0.02),))

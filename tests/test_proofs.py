@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-NOT_MECHANISMS = {"__init__", "inputs"}
+PROVED = ("stages", "mechanisms", "mechanisms/peers")
+NOT_PROVED = {"__init__", "peers"}
 
 HEADING = re.compile(r"^## Step (\d+): \S.*$")
 COMMENT = re.compile(r"^# proof: step (\d+)$")
@@ -26,9 +27,10 @@ def proved_code(root: Path) -> dict[str, Path]:
     """Everything that needs a proof page: name of the page and the module or package."""
     package = root / "src" / "hushcov"
     found = {"accounting": package / "accounting"}
-    for path in sorted((package / "mechanisms").iterdir()):
+    listed = (path for folder in PROVED for path in sorted((package / folder).glob("*")))
+    for path in listed:
         is_module = path.suffix == ".py" or (path / "__init__.py").exists()
-        if is_module and path.stem not in NOT_MECHANISMS:
+        if is_module and path.stem not in NOT_PROVED:
             found[path.stem] = path
     return found
 
@@ -86,9 +88,10 @@ def proof_problems(root: Path) -> list[str]:
 
 
 def docstring_problems(root: Path) -> list[str]:
-    """Public entry functions `release_*` of mechanisms whose docstring has no Privacy section."""
+    """Functions `release_*` of stages and mechanisms whose docstring has no Privacy section."""
     problems = []
-    for module in modules(root / "src" / "hushcov" / "mechanisms"):
+    package = root / "src" / "hushcov"
+    for module in (*modules(package / "stages"), *modules(package / "mechanisms")):
         for node in ast.walk(ast.parse(module.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("release_"):
                 lines = [line.strip() for line in (ast.get_docstring(node) or "").splitlines()]
@@ -141,7 +144,7 @@ def tree(tmp_path):
         "src/hushcov/accounting/__init__.py": "",
         "src/hushcov/accounting/basic.py": "x = 1  # proof: step 1\n",
         "src/hushcov/mechanisms/__init__.py": "",
-        "src/hushcov/mechanisms/inputs.py": "x = 1\n",
+        "src/hushcov/inputs.py": "x = 1\n",
         "src/hushcov/mechanisms/example/__init__.py": "",
         "src/hushcov/mechanisms/example/inner/deep.py": CODE,
         "src/hushcov/mechanisms/flat.py": CODE,

@@ -27,7 +27,7 @@ from scipy import stats
 from hushcov import __version__
 from hushcov.accounting.gaussian import gaussian_epsilon
 from hushcov.estimators.coinpress import CoinPressCovariance
-from hushcov.mechanisms.coinpress import budget_shares, row_norm
+from hushcov.mechanisms.peers.coinpress import budget_shares, row_norm
 
 D, RHO, DELTA = 10, 0.5, 1e-6
 HIGH = 10 * math.sqrt(D)

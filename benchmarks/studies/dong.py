@@ -28,8 +28,8 @@ import numpy as np
 from hushcov._version import __version__
 from hushcov.accounting.gaussian import gaussian_epsilon
 from hushcov.estimators.separate import SeparateCovariance
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.separate import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.separate import (
     Choice,
     draw_transcript,
     matrix_noise,

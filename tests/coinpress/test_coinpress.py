@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from hushcov.accounting import Gaussian, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.coinpress import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.coinpress import (
     budget_shares,
     certify_coinpress,
     coinpress_parameters,
@@ -26,7 +27,6 @@ from hushcov.mechanisms.coinpress import (
     run_steps,
     transformed_gram,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import Entropy, entropy_source
 from hushcov.records import open_records
 from hushcov.release import Release

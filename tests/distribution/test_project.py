@@ -14,8 +14,9 @@ from packaging.utils import canonicalize_name
 from distribution.building import ROOT
 from hushcov import __version__
 from hushcov.accounting.ledger import store
-from hushcov.mechanisms import release_schema, release_signature
 from hushcov.records import statistics_files
+from hushcov.release import schema as release_schema
+from hushcov.release import signature as release_signature
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = [

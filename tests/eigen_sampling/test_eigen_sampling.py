@@ -22,8 +22,8 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
 )
-from hushcov.mechanisms import eigen_sampling
-from hushcov.mechanisms.eigen_sampling import (
+from hushcov.mechanisms.peers import eigen_sampling
+from hushcov.mechanisms.peers.eigen_sampling import (
     SHARES,
     EigenSamplingParameters,
     assembled,
@@ -473,7 +473,7 @@ def laws(monkeypatch):
         found.append((matrix, rate, Bingham(matrix, rate)))
         return found[-1][2]
 
-    monkeypatch.setattr("hushcov.mechanisms.eigen_sampling.Bingham", recorded)
+    monkeypatch.setattr("hushcov.mechanisms.peers.eigen_sampling.Bingham", recorded)
     return found
 
 

@@ -29,7 +29,7 @@ from hushcov import (
 )
 from hushcov.estimators import runs
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, UncertifiedWarning
-from hushcov.mechanisms import row_top_k
+from hushcov.mechanisms.peers import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source

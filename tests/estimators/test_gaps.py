@@ -17,10 +17,10 @@ from hushcov import GaussianCovariance, MultiscaleCovariance, ScreenedCovariance
 from hushcov.accounting import Gaussian
 from hushcov.estimators import scaled
 from hushcov.exceptions import DataError, ParameterError, TooFewCompleteError
-from hushcov.mechanisms.complete import complete_parameters, release_complete_count
 from hushcov.postprocess import sampling_sd
 from hushcov.records import ArrayRecords, FileRecords, count_complete, open_records
 from hushcov.simulate import gaussian_records
+from hushcov.stages.complete import complete_parameters, release_complete_count
 
 N, MISSING = 20_000, 0.2
 # Noise this many deviations away is a false alarm in 10^7 for each entry, 10^6 for ten of them.

@@ -22,10 +22,8 @@ from hushcov import (
     mechanisms,
 )
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, UncertifiedWarning
-from hushcov.mechanisms.coinpress.mechanism import transformed_gram
-from hushcov.mechanisms.complete import complete_parameters
 from hushcov.mechanisms.multiscale import grid_for
-from hushcov.mechanisms.scales import release_scales, scale_parameters
+from hushcov.mechanisms.peers.coinpress.mechanism import transformed_gram
 from hushcov.mechanisms.screened import mechanism
 from hushcov.mechanisms.screened.mechanism import release_norm_bound, select_pairs
 from hushcov.noise import entropy_source
@@ -43,6 +41,8 @@ from hushcov.records import (
     second_moments,
     sign_gram,
 )
+from hushcov.stages.complete import complete_parameters
+from hushcov.stages.scales import release_scales, scale_parameters
 
 N, D = 4_000, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D))

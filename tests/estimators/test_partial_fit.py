@@ -46,13 +46,13 @@ from hushcov.exceptions import (
     PrivacyWarning,
     SeededNoiseWarning,
 )
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import (
     certify_gaussian,
     gaussian_parameters,
     parameters_for_sums,
     release_gaussian_sums,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.multiscale import calibrated_parameters
 from hushcov.noise import entropy_source
 from hushcov.planning import MultiscalePlan

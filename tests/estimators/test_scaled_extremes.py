@@ -11,10 +11,10 @@ from estimators.settings import BUDGET, ESTIMATORS, RECORDS, TRUTH, D, correlati
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.estimators.scaled import trusted_scale
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, SeededNoiseWarning
-from hushcov.mechanisms.scales import FeatureScales
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import comparison
 from hushcov.simulate import gaussian_records
+from hushcov.stages.scales import FeatureScales
 
 each_estimator = pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}

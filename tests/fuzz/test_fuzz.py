@@ -20,7 +20,7 @@ from sklearn.covariance import EmpiricalCovariance
 import hushcov
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import HushcovError
-from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.planning import smallest_n
 from hushcov.records import open_records
 from hushcov.release.schema import parse

@@ -23,6 +23,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
 )
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import (
     GaussianParameters,
     balanced_row_norm,
@@ -31,7 +32,6 @@ from hushcov.mechanisms.gaussian import (
     release_gaussian,
     squared_sensitivity,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import Entropy
 from hushcov.records import FeatureGrid, open_records, row_bounded_gram
 from statistics_helpers import FALSE_ALARM, normal_p_value

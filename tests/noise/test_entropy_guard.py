@@ -19,14 +19,14 @@ from randomgen import ChaCha
 
 import hushcov
 from hushcov.exceptions import ParameterError
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.multiscale import release_multiscale
-from hushcov.mechanisms.scales import release_scales, scale_parameters
 from hushcov.mechanisms.screened import release_screened
 from hushcov.noise import Entropy, check_entropy, entropy_source
 from hushcov.noise.entropy import SecretChaCha
 from hushcov.records import ArrayRecords
+from hushcov.stages.scales import release_scales, scale_parameters
 
 SOURCE = Path(hushcov.__file__).parent
 PRIVATE = ("mechanisms", "noise", "records", "estimators")

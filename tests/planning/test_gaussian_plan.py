@@ -8,8 +8,8 @@ import statistics
 import numpy as np
 import pytest
 
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
 from hushcov.planning import gaussian

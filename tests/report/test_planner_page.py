@@ -13,7 +13,7 @@ from hushcov.cli import forecasts, plan_page
 from hushcov.cli.output import memory, number
 from hushcov.cli.workers import Task
 from hushcov.exceptions import CapacityError
-from hushcov.mechanisms.inputs import LARGEST_EPSILON
+from hushcov.inputs import LARGEST_EPSILON
 from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast, forecast
 from hushcov.report.page import embedded, page, part
 from hushcov.report.planner import SHOWN_ERRORS, Setting, grid_around

@@ -11,15 +11,15 @@ import pytest
 
 from hushcov.accounting import NOT_CERTIFIED, Gaussian, Pure, compose
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.row_top_k import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.row_top_k import (
     printed_laplace_scale,
     printed_parameters,
     release_printed,
     row_top_k_parameters,
 )
-from hushcov.mechanisms.row_top_k.mechanism import mutual_pairs
-from hushcov.mechanisms.row_top_k.printed import averaged_values, pick_noisy_largest
+from hushcov.mechanisms.peers.row_top_k.mechanism import mutual_pairs
+from hushcov.mechanisms.peers.row_top_k.printed import averaged_values, pick_noisy_largest
 from hushcov.noise import Entropy, entropy_source
 from hushcov.records import open_records
 from hushcov.release import Release

@@ -21,21 +21,24 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.row_top_k import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.row_top_k import (
     RowTopKParameters,
     certify_row_top_k,
     release_row_top_k,
     row_top_k_parameters,
 )
-from hushcov.mechanisms.row_top_k.mechanism import (
+from hushcov.mechanisms.peers.row_top_k.mechanism import (
     mutual_pairs,
     noisy_values,
     pick_partners,
     value_sigma,
 )
-from hushcov.mechanisms.row_top_k.parameters import balanced_radius
-from hushcov.mechanisms.row_top_k.sensitivity import complete_groups, values_squared_sensitivity
+from hushcov.mechanisms.peers.row_top_k.parameters import balanced_radius
+from hushcov.mechanisms.peers.row_top_k.sensitivity import (
+    complete_groups,
+    values_squared_sensitivity,
+)
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy, entropy_source
 from hushcov.records import FeatureGrid, open_records, row_bounded_gram

@@ -19,12 +19,6 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     SeededNoiseWarning,
 )
-from hushcov.mechanisms.scales import (
-    ScaleParameters,
-    estimate_scales,
-    release_scales,
-    scale_parameters,
-)
 from hushcov.noise import entropy_source
 from hushcov.records import (
     ArrayRecords,
@@ -32,6 +26,12 @@ from hushcov.records import (
     Records,
     check_feature_scale,
     log2_histogram,
+)
+from hushcov.stages.scales import (
+    ScaleParameters,
+    estimate_scales,
+    release_scales,
+    scale_parameters,
 )
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 

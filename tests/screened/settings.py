@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import SeededNoiseWarning
-from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import ScreenedDesign, release_screened, screened_parameters
 from hushcov.noise import entropy_source
 from hushcov.records import ArrayRecords, Records

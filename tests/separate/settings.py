@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy
 
 METHODS = ("gauss", "separate", "adaptive")

@@ -19,7 +19,7 @@ from scipy import linalg
 from hushcov.accounting import Gaussian, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.gaussian import squared_sensitivity
-from hushcov.mechanisms.separate import (
+from hushcov.mechanisms.peers.separate import (
     Choice,
     MatrixNoise,
     Transcript,
@@ -33,8 +33,8 @@ from hushcov.mechanisms.separate import (
     rounded_eigenvalues,
     separate_parameters,
 )
-from hushcov.mechanisms.separate.choice import predict, squared_edges
-from hushcov.mechanisms.separate.parameters import histogram_mu
+from hushcov.mechanisms.peers.separate.choice import predict, squared_edges
+from hushcov.mechanisms.peers.separate.parameters import histogram_mu
 from hushcov.records import FeatureGrid, norm_histogram, open_records, row_bounded_gram
 from hushcov.release import Release
 from separate.settings import METHODS, inputs_for, seeded

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hushcov.accounting import Guarantee, calibrate_zcdp
 from hushcov.cli.output import count, number
 from hushcov.cli.words import noise_level
+from hushcov.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.gaussian import GaussianParameters, certify_gaussian, gaussian_parameters
-from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.multiscale import Schedule, certify
 from hushcov.mechanisms.screened import ScreenedParameters, candidate_pairs, certify_screened
 from hushcov.planning import multiscale_inputs, plan_multiscale, plan_screened

@@ -10,7 +10,7 @@ from hushcov._validation import check_integer
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import HushcovError
-from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.planning import MECHANISMS, Caution, Forecast, fit_memory, forecast, smallest_n
 
 MOST_RECORDS = 10**12  # where the search for the smallest number of records ends too

@@ -20,9 +20,9 @@ from hushcov.cli.output import (
 )
 from hushcov.cli.pairs import Found, found_pairs, pair_remarks, pair_table
 from hushcov.cli.words import privacy_promise
-from hushcov.mechanisms.complete import complete_words
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease, read_release
+from hushcov.stages.complete import complete_words
 
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "

@@ -21,12 +21,12 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.base import Preview
 from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
-from hushcov.mechanisms.complete import complete_words
-from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
+from hushcov.inputs import ReleaseInputs, spent_rho
 from hushcov.planning import Caution, Comparison, Forecast, fit_memory, forecast
 from hushcov.postprocess import Matrix
 from hushcov.records import FileRecords, Records, check_feature_scale
 from hushcov.release import Release
+from hushcov.stages.complete import complete_words
 
 _SHOWN_PAIRS = 10
 

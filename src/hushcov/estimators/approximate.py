@@ -10,8 +10,8 @@ from hushcov._validation import check_choice, check_real
 from hushcov.accounting import calibrate_zcdp
 from hushcov.estimators.options import DeltaOptions, with_options
 from hushcov.estimators.scaled import ScaledCovariance
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.scales import ScaleParameters, scale_parameters
+from hushcov.inputs import ReleaseInputs
+from hushcov.stages.scales import ScaleParameters, scale_parameters
 
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.

@@ -8,13 +8,13 @@ from typing import Any
 from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.estimators.runs import Run
-from hushcov.mechanisms.coinpress import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.coinpress import (
     CoinPressParameters,
     certify_coinpress,
     coinpress_parameters,
     release_coinpress,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
 
 
 @with_options

@@ -8,14 +8,14 @@ from hushcov.estimators.options import with_options
 from hushcov.estimators.runs import Run
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.exceptions import ParameterError
-from hushcov.mechanisms.eigen_sampling import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.eigen_sampling import (
     EigenSamplingParameters,
     certify_eigen_sampling,
     eigen_sampling_parameters,
     pure_inputs,
     release_eigen_sampling,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
 
 
 @with_options

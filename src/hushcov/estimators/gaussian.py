@@ -13,6 +13,7 @@ from hushcov.estimators.options import ForecastOptions, with_options
 from hushcov.estimators.runs import Run, gaussian_run
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import (
     GaussianParameters,
     certify_gaussian,
@@ -20,7 +21,6 @@ from hushcov.mechanisms.gaussian import (
     parameters_for_sums,
     release_gaussian_sums,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import entropy_source
 from hushcov.planning import Forecast, check_memory, forecast
 from hushcov.postprocess import detection_deviation, universal_threshold

@@ -13,8 +13,8 @@ from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.estimators.runs import Run
 from hushcov.exceptions import ParameterError, UncertifiedWarning
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.row_top_k import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.row_top_k import (
     PrintedParameters,
     certify_row_top_k,
     claim_printed,

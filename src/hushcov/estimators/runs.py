@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 from hushcov.accounting import Guarantee
 from hushcov.estimators.base import FloatArray
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import GaussianParameters, certify_gaussian, release_gaussian
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.multiscale import (
     CalibratedParameters,
     certify,

@@ -17,7 +17,14 @@ from hushcov.estimators.base import FloatArray, Preview, PrivateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.estimators.runs import Run
 from hushcov.exceptions import ParameterError, TooFewCompleteError
-from hushcov.mechanisms.complete import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.noise import Entropy, entropy_source
+from hushcov.planning import Caution, Forecast, hopeless, noisy_scales
+from hushcov.postprocess import Matrix
+from hushcov.records import CompleteRecords, Records, check_feature_scale
+from hushcov.release import Part, Release
+from hushcov.release.findings import intervals, noise_deviation
+from hushcov.stages.complete import (
     COMPLETE,
     CompleteCount,
     CompleteParameters,
@@ -25,19 +32,12 @@ from hushcov.mechanisms.complete import (
     complete_words,
     release_complete_count,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.scales import (
+from hushcov.stages.scales import (
     SCALES,
     FeatureScales,
     ScaleParameters,
     release_scales,
 )
-from hushcov.noise import Entropy, entropy_source
-from hushcov.planning import Caution, Forecast, hopeless, noisy_scales
-from hushcov.postprocess import Matrix
-from hushcov.records import CompleteRecords, Records, check_feature_scale
-from hushcov.release import Part, Release
-from hushcov.release.findings import intervals, noise_deviation
 
 #: Features up to which an estimate is a dense matrix where nothing else is asked for.
 LARGEST_DENSE = 10_000

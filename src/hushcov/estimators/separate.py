@@ -7,8 +7,8 @@ from sklearn.utils.validation import check_is_fitted
 from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.estimators.runs import Run
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.separate import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.separate import (
     SeparateParameters,
     certify_separate,
     release_separate,

@@ -10,8 +10,8 @@ from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import ForecastOptions, SparseOptions, with_options
 from hushcov.estimators.runs import Run, gaussian_run, multiscale_run, screened_run
 from hushcov.exceptions import ParameterError
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.planning import (
     MECHANISMS,
     Comparison,

@@ -23,7 +23,7 @@ from hushcov.accounting import (
     calibrate_gaussian,
 )
 from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import (
     FeatureGrid,

@@ -15,9 +15,9 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.scales import ScaleParameters
+from hushcov.inputs import ReleaseInputs
 from hushcov.planning.comparison import Forecast
+from hushcov.stages.scales import ScaleParameters
 
 # Noise of a count over the number of records, from which on scales are lost: their logarithm to the
 # base 2 is off by about 2.4 times as much, if all goes well.

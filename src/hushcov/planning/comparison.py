@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hushcov.exceptions import PrivacyConditionError
+from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters
-from hushcov.mechanisms.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.planning.gaussian import predict_gaussian
 from hushcov.planning.multiscale import plan_multiscale, rough_multiscale
 from hushcov.planning.reference import reference

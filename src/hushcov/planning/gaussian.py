@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.planning.norms import sparse_norms
 from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
 from hushcov.postprocess import universal_threshold

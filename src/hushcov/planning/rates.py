@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.mechanisms.inputs import LARGEST_N, PublicInputs
+from hushcov.inputs import LARGEST_N, PublicInputs
 from hushcov.mechanisms.multiscale import theorem_parameters
-from hushcov.mechanisms.row_top_k import printed_laplace_scale, printed_radius
+from hushcov.mechanisms.peers.row_top_k import printed_laplace_scale, printed_radius
 
 
 def kumar_smallest_n(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy import special
 
 from hushcov._compiled import compiled
-from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import (
     SCREENS,
     ScreenedDesign,

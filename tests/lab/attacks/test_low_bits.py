@@ -27,8 +27,8 @@ import math
 import numpy as np
 import pytest
 
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.mechanisms.multiscale import (
     CalibratedInputs,
     Design,

@@ -14,7 +14,7 @@ import pytest
 
 import hushcov.lab.audit.attacks.gaussian
 import hushcov.lab.audit.attacks.selection
-import hushcov.mechanisms.scales
+import hushcov.stages.scales
 from hushcov.lab.audit import attacks_on, run_attack
 from hushcov.mechanisms import gaussian
 from hushcov.mechanisms.multiscale import Schedule
@@ -26,7 +26,7 @@ from hushcov.records import ProductMap, row_bounded_gram
 FALSE_ALARM = 1e-6
 MODULES_WITH_NOISE = (
     gaussian,
-    hushcov.mechanisms.scales,
+    hushcov.stages.scales,
     screened,
     hushcov.lab.audit.attacks.gaussian,
     hushcov.lab.audit.attacks.selection,
@@ -85,9 +85,9 @@ def test_factor_two_of_replacement_forgotten_by_the_screened_values(monkeypatch)
 
 def test_factor_two_of_replacement_forgotten_by_the_scales(monkeypatch):
     """Noise for half the distance by which a record moves the counts, rounded up to 2."""
-    correct = hushcov.mechanisms.scales.smallest_sigma
+    correct = hushcov.stages.scales.smallest_sigma
     monkeypatch.setattr(
-        hushcov.mechanisms.scales, "smallest_sigma", lambda square, mu: correct(square // 4, mu)
+        hushcov.stages.scales, "smallest_sigma", lambda square, mu: correct(square // 4, mu)
     )
     assert is_caught("scales", "huge or zero", 4000)
 

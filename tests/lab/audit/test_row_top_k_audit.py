@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov.lab.audit import attacks_on, check_path, run_attack
-from hushcov.mechanisms.row_top_k import mechanism, sensitivity
+from hushcov.mechanisms.peers.row_top_k import mechanism, sensitivity
 from hushcov.noise import rounded_normal
 from hushcov.records import ArrayRecords, FeatureGrid, row_bounded_gram
 

@@ -9,10 +9,10 @@ import pytest
 
 from hushcov.estimators import GaussianCovariance
 from hushcov.exceptions import PrivacyConditionError, SeededNoiseWarning
+from hushcov.inputs import ReleaseInputs
 from hushcov.lab.benchmark.contenders import CONTENDERS, Contender
 from hushcov.lab.benchmark.design import DELTA, Point
 from hushcov.lab.benchmark.work import measure, measure_cost, predict
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.planning import forecast
 from hushcov.simulate import gaussian_records, sparse_covariance

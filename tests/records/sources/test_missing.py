@@ -16,7 +16,6 @@ import torch
 from pyarrow import feather, parquet
 
 from hushcov.exceptions import DataError, DataTypeError, SeededNoiseWarning
-from hushcov.mechanisms.complete import CompleteParameters, release_complete_count
 from hushcov.noise import entropy_source
 from hushcov.records import (
     ArrayRecords,
@@ -29,6 +28,7 @@ from hushcov.records import (
     open_records,
     second_moments,
 )
+from hushcov.stages.complete import CompleteParameters, release_complete_count
 
 NAN, SECRET = np.nan, 987_654.125
 ROWS = np.array([[1.0, 2.0], [NAN, 3.0], [4.0, NAN], [NAN, NAN], [5.0, SECRET]])

@@ -12,17 +12,17 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.accounting import Gaussian, calibrate_zcdp
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, TooFewCompleteError
-from hushcov.mechanisms import complete
-from hushcov.mechanisms.complete import (
+from hushcov.inputs import ReleaseInputs
+from hushcov.noise import entropy_source
+from hushcov.records import ArrayRecords, CompleteRecords, PairDifferences, count_complete
+from hushcov.stages import complete
+from hushcov.stages.complete import (
     CompleteCount,
     CompleteParameters,
     complete_parameters,
     complete_words,
     release_complete_count,
 )
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.noise import entropy_source
-from hushcov.records import ArrayRecords, CompleteRecords, PairDifferences, count_complete
 
 NAN = np.nan
 ROWS = np.array([[1.0, 2.0], [NAN, 3.0], [4.0, NAN], [NAN, NAN], [5.0, -6.0]])

@@ -24,11 +24,11 @@ from hushcov.exceptions import (
     PrivacyWarning,
     SeededNoiseWarning,
 )
+from hushcov.inputs import ReleaseInputs
 from hushcov.lab.arrays import FloatArray
 from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
 from hushcov.lab.benchmark.design import DELTA, Point, Preset
 from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.planning import MECHANISMS, forecast
 from hushcov.simulate import gaussian_records, sparse_covariance

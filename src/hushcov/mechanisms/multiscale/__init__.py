@@ -1,6 +1,6 @@
 """The paper's mechanism: public parameters, two samplers of Algorithm 1, and its release."""
 
-from hushcov.mechanisms.inputs import CalibratedInputs, PublicInputs
+from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.mechanisms.multiscale.calibrated import (
     CalibratedParameters,
     Design,

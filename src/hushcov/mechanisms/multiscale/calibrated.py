@@ -22,7 +22,7 @@ from hushcov.accounting import (
     calibrate_zcdp,
 )
 from hushcov.exceptions import ParameterError, PrivacyConditionError
-from hushcov.mechanisms.inputs import CalibratedInputs, spent_rho
+from hushcov.inputs import CalibratedInputs, spent_rho
 from hushcov.mechanisms.multiscale.numerics import (
     numerical_delta,
     query_inflation,

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from hushcov._validation import shown
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.inputs import LARGEST_N, PublicInputs
+from hushcov.inputs import LARGEST_N, PublicInputs
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
 
 QUOTA_CONSTANT = 64  # C_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hushcov._validation import check_integer, check_real
-from hushcov.mechanisms.inputs import ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from hushcov.accounting import (
     smallest_sigma,
 )
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
+from hushcov.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.screened.design import (
     ScreenedDesign,
     candidate_pairs,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import HushcovError
-from hushcov.mechanisms.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast, compare, forecast
 from hushcov.report.html.markup import (
     Markup,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from hushcov.mechanisms.complete import complete_words
 from hushcov.report.html.markup import (
     Markup,
     count,
@@ -18,6 +17,7 @@ from hushcov.report.html.markup import (
     tag,
 )
 from hushcov.report.html.subject import Subject
+from hushcov.stages.complete import complete_words
 
 _FALSE_ALARMS = (0.01, 0.05, 0.1, 0.5)
 _MOST_EPSILON = 700.0  # of which doubles hold the exponential

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hushcov.mechanisms.inputs import LARGEST_EPSILON
+from hushcov.inputs import LARGEST_EPSILON
 
 Number = TypeVar("Number", int, float)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hushcov.inputs import ReleaseInputs
 from hushcov.lab.arrays import FloatArray, IntArray
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
@@ -28,10 +29,9 @@ from hushcov.lab.audit.attack import (
 )
 from hushcov.lab.audit.bounds import Promise
 from hushcov.lab.audit.neighbours import HUGE, Pair
-from hushcov.mechanisms import eigen_sampling as sampling
-from hushcov.mechanisms.eigen_sampling import EigenSamplingParameters
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.separate import (
+from hushcov.mechanisms.peers import eigen_sampling as sampling
+from hushcov.mechanisms.peers.eigen_sampling import EigenSamplingParameters
+from hushcov.mechanisms.peers.separate import (
     Choice,
     MatrixNoise,
     SeparateParameters,
@@ -43,8 +43,8 @@ from hushcov.mechanisms.separate import (
     rounded_eigenvalues,
     separate_parameters,
 )
-from hushcov.mechanisms.separate.choice import squared_edges
-from hushcov.mechanisms.separate.mechanism import draw_counts
+from hushcov.mechanisms.peers.separate.choice import squared_edges
+from hushcov.mechanisms.peers.separate.mechanism import draw_counts
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, FeatureGrid, norm_histogram, row_bounded_gram
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushcov.accounting.gaussian import gaussian_epsilon
+from hushcov.inputs import ReleaseInputs
 from hushcov.lab.arrays import FloatArray, IndexArray, IntArray
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
@@ -28,18 +29,17 @@ from hushcov.lab.audit.attack import (
 from hushcov.lab.audit.bounds import Promise
 from hushcov.lab.audit.neighbours import HUGE, Pair
 from hushcov.mechanisms import gaussian
-from hushcov.mechanisms.coinpress import (
+from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
+from hushcov.mechanisms.peers.coinpress import (
     CoinPressParameters,
     coinpress_parameters,
     release_coinpress,
     run_steps,
     transformed_gram,
 )
-from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.scales import ScaleParameters, release_scales, scale_parameters
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import ArrayRecords, FeatureGrid, log2_histogram, row_bounded_gram
+from hushcov.stages.scales import ScaleParameters, release_scales, scale_parameters
 
 
 @dataclass(frozen=True, eq=False)

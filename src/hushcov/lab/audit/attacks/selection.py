@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hushcov.inputs import ReleaseInputs
 from hushcov.lab.arrays import FloatArray, IntArray
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
@@ -25,9 +26,12 @@ from hushcov.lab.audit.attack import (
     summed,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.row_top_k import RowTopKParameters, release_row_top_k, row_top_k_parameters
-from hushcov.mechanisms.row_top_k import mechanism as row_top_k
+from hushcov.mechanisms.peers.row_top_k import (
+    RowTopKParameters,
+    release_row_top_k,
+    row_top_k_parameters,
+)
+from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
 from hushcov.mechanisms.screened import (
     ScreenedDesign,
     ScreenedParameters,

@@ -9,8 +9,8 @@ from fractions import Fraction
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import Event, Gaussian, calibrate_gaussian, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, balanced_row_norm, noise_sigmas
-from hushcov.mechanisms.inputs import ReleaseInputs
 
 METHODS = ("gauss", "separate", "adaptive")
 CONSTANTS = ("sound", "paper")

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import Event, Guarantee, Pure
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import balanced_row_norm
-from hushcov.mechanisms.inputs import ReleaseInputs
 from hushcov.noise import Entropy, check_entropy
 from hushcov.noise.bingham import MOST_CONCENTRATED, Bingham
 from hushcov.noise.discrete_laplace import discrete_laplace

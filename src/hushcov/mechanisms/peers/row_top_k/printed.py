@@ -15,8 +15,8 @@ import numpy.typing as npt
 from hushcov._validation import check_real
 from hushcov.accounting import NOT_CERTIFIED, Guarantee, compose
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.inputs import ReleaseInputs
-from hushcov.mechanisms.row_top_k.mechanism import mutual_pairs
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.row_top_k.mechanism import mutual_pairs
 from hushcov.noise import Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts

@@ -15,7 +15,7 @@ from hushcov.accounting import (
     calibrate_zcdp,
 )
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.inputs import ReleaseInputs, spent_rho
+from hushcov.inputs import ReleaseInputs, spent_rho
 
 # Measured: over models, sizes and budgets the error is within 40 % of that of the best share.
 SELECTION_SHARE = 0.65

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.mechanisms.separate.parameters import (
+from hushcov.mechanisms.peers.separate.parameters import (
     MatrixNoise,
     SeparateParameters,
     matrix_noise,

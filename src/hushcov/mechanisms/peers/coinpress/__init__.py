@@ -6,14 +6,14 @@ and releases their second moments with Gaussian noise. What it finds makes the A
 step, under which the covariance is closer to the identity and the same noise does less harm.
 """
 
-from hushcov.mechanisms.coinpress.mechanism import (
+from hushcov.mechanisms.peers.coinpress.mechanism import (
     Transcript,
     certify_coinpress,
     release_coinpress,
     run_steps,
     transformed_gram,
 )
-from hushcov.mechanisms.coinpress.parameters import (
+from hushcov.mechanisms.peers.coinpress.parameters import (
     CONSTANTS,
     CoinPressParameters,
     budget_shares,

@@ -5,8 +5,8 @@ GaussCov, SeparateCov and AdaptiveCov of "Differentially Private Covariance Revi
 this departs from the published description.
 """
 
-from hushcov.mechanisms.separate.choice import Choice, choose
-from hushcov.mechanisms.separate.mechanism import (
+from hushcov.mechanisms.peers.separate.choice import Choice, choose
+from hushcov.mechanisms.peers.separate.mechanism import (
     Transcript,
     certify_separate,
     draw_transcript,
@@ -14,7 +14,7 @@ from hushcov.mechanisms.separate.mechanism import (
     release_separate,
     rounded_eigenvalues,
 )
-from hushcov.mechanisms.separate.parameters import (
+from hushcov.mechanisms.peers.separate.parameters import (
     CONSTANTS,
     METHODS,
     MatrixNoise,

@@ -10,8 +10,8 @@ from typing import Any
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting import Event, Gaussian, calibrate_gaussian
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, noise_sigmas, squared_sensitivity
-from hushcov.mechanisms.inputs import ReleaseInputs
 
 CONSTANTS = ("sound", "paper")
 SMALLEST_EIGENVALUE = 0.1  # of a correlation matrix, where nothing is declared

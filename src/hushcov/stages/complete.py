@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hushcov._validation import check_integer
 from hushcov.accounting import Gaussian, calibrate_zcdp
 from hushcov.exceptions import ParameterError, TooFewCompleteError
-from hushcov.mechanisms.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import Progress, Records, count_complete
 

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.accounting import Guarantee
-from hushcov.mechanisms.coinpress.parameters import (
+from hushcov.mechanisms.gaussian import symmetric_noise
+from hushcov.mechanisms.peers.coinpress.parameters import (
     OUTPUT_BITS,
     REACH,
     ROOM,
     CoinPressParameters,
 )
-from hushcov.mechanisms.gaussian import symmetric_noise
 from hushcov.noise import Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, TransformedRecords, row_bounded_gram
 from hushcov.release import Making, Release, named_parts

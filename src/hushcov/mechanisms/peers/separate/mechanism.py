@@ -10,8 +10,12 @@ from scipy import optimize
 
 from hushcov.accounting import Guarantee
 from hushcov.mechanisms.gaussian import symmetric_noise
-from hushcov.mechanisms.separate.choice import Choice, choose, squared_edges
-from hushcov.mechanisms.separate.parameters import MatrixNoise, SeparateParameters, matrix_noise
+from hushcov.mechanisms.peers.separate.choice import Choice, choose, squared_edges
+from hushcov.mechanisms.peers.separate.parameters import (
+    MatrixNoise,
+    SeparateParameters,
+    matrix_noise,
+)
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import FeatureGrid, Progress, Records, norm_histogram, row_bounded_gram
 from hushcov.release import Making, Release, named_parts

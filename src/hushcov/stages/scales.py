@@ -18,7 +18,7 @@ from scipy import special
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError, PrivacyConditionError
-from hushcov.mechanisms.inputs import LARGEST_CALIBRATED_N
+from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import Progress, Records, log2_histogram
 from hushcov.records.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT

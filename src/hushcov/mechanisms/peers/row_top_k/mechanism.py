@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov.accounting import Guarantee, smallest_sigma
-from hushcov.mechanisms.row_top_k.parameters import RowTopKParameters
-from hushcov.mechanisms.row_top_k.sensitivity import values_squared_sensitivity
+from hushcov.mechanisms.peers.row_top_k.parameters import RowTopKParameters
+from hushcov.mechanisms.peers.row_top_k.sensitivity import values_squared_sensitivity
 from hushcov.noise import Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts

@@ -1,0 +1,1 @@
+"""Published mechanisms, run soundly: one room each."""

@@ -1,0 +1,1 @@
+"""Private steps that several mechanisms share: each with its parameters, event, proof and words."""
