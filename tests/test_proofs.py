@@ -143,6 +143,7 @@ def tree(tmp_path):
     for name, text in {
         "src/hushcov/accounting/__init__.py": "",
         "src/hushcov/accounting/basic.py": "x = 1  # proof: step 1\n",
+        "src/hushcov/stages/__init__.py": "",
         "src/hushcov/mechanisms/__init__.py": "",
         "src/hushcov/inputs.py": "x = 1\n",
         "src/hushcov/mechanisms/example/__init__.py": "",
