@@ -8,6 +8,8 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
+IndexArray = npt.NDArray[np.intp]
+BoolArray = npt.NDArray[np.bool_]
 
 #: Every integer up to this size is a float64, so sums that stay below it are exact in any order.
 LARGEST_EXACT_FLOAT = 2**53

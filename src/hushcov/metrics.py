@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-FloatArray = npt.NDArray[np.float64]
+from hushcov._arrays import FloatArray
+
 Matrix = Any  # of NumPy, or a sparse array of SciPy
 
 _DENSE = 600  # above this the extreme eigenvalues come from Lanczos iterations, if they converge

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer
 from hushcov.exceptions import DataError
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 
 from hushcov.accounting import Guarantee
@@ -18,8 +16,6 @@ from hushcov.planning import Caution
 from hushcov.postprocess import Matrix
 from hushcov.records import Records
 from hushcov.release import Release, SigningKey
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from rich.table import Table
 
+from hushcov._arrays import FloatArray
 from hushcov.cli.output import counted, number, plain_table, short_name
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
 from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, Findings, find
-
-FloatArray = npt.NDArray[np.float64]
 
 _TOO_STRONG = "The strongest of many estimates tend to be too strong."
 _OUTSIDE = "*"  # marks an estimate that lies outside its interval

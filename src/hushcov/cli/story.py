@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
+from hushcov._arrays import FloatArray
 from hushcov.cli.forecasts import Planner
 from hushcov.cli.output import facts, heading, number, paragraph, plain_table, show
 from hushcov.cli.pairs import found_pairs, pair_remarks, pair_table
@@ -23,8 +23,6 @@ from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.release.findings import LEVEL
 from hushcov.report.backend import MissingFiguresError
 from hushcov.report.comparison import write_truth_figure
-
-FloatArray = npt.NDArray[np.float64]
 
 _SHOWN_PAIRS = 6
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from hushcov._arrays import FloatArray
 from hushcov.accounting import Guarantee
-from hushcov.cli.jobs import FloatArray, Source
+from hushcov.cli.jobs import Source
 from hushcov.cli.output import number
 from hushcov.cli.pairs import Found, found_pairs
 from hushcov.cli.words import accuracy_verdict, privacy_promise, privacy_verdict

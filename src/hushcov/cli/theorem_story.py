@@ -7,10 +7,9 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 
+from hushcov._arrays import FloatArray
 from hushcov.cli.output import exact, facts, heading, number, paragraph, show
 from hushcov.cli.progress import busy
 from hushcov.estimators import MultiscaleCovariance
@@ -18,8 +17,6 @@ from hushcov.exceptions import SeededNoiseWarning
 from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters, theorem_parameters
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import sparse_covariance, wishart_moments
-
-FloatArray = npt.NDArray[np.float64]
 
 FEATURES, ROW_SPARSITY, TARGET_ERROR, FAILURE_PROBABILITY = 100, 5, 0.25, 0.1
 

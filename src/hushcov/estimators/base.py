@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 from sklearn.base import BaseEstimator
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
 from hushcov.estimators.options import with_options
@@ -27,7 +27,6 @@ from hushcov.records import ArrayRecords, DeviceRecords, PairDifferences, Record
 from hushcov.release import Release
 from hushcov.release.findings import estimate
 
-FloatArray = npt.NDArray[np.float64]
 REACTIONS = ("raise", "warn")
 
 

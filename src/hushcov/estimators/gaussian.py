@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from hushcov._arrays import FloatArray
 from hushcov.estimators.approximate import ApproximateCovariance
-from hushcov.estimators.base import FloatArray
 from hushcov.estimators.options import ForecastOptions, with_options
 from hushcov.estimators.runs import Run, gaussian_run
 from hushcov.estimators.sites import SummedCovariance

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
+from hushcov._arrays import FloatArray
 from hushcov.accounting import Guarantee
-from hushcov.estimators.base import FloatArray
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import GaussianParameters, certify_gaussian, release_gaussian
 from hushcov.mechanisms.multiscale import (

@@ -12,8 +12,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.estimators.base import FloatArray, Preview, PrivateCovariance
+from hushcov.estimators.base import Preview, PrivateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.estimators.runs import Run
 from hushcov.exceptions import ParameterError, TooFewCompleteError

@@ -6,21 +6,19 @@ import math
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov.estimators.base import FloatArray, open_named, pseudo_inverse
+from hushcov.estimators.base import open_named, pseudo_inverse
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.postprocess.rules import RULES, shrink
 from hushcov.records import PartitionedRecords
 from hushcov.records.protocol import is_tensor
-
-IntArray = npt.NDArray[np.int64]
 
 _THRESHOLDS = ("universal", "adaptive")
 _MOST, _MOST_CONSTANTS = 1e100, 10**6  # products with them do not overflow

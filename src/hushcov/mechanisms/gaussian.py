@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting import (
     Event,
@@ -24,7 +25,7 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.noise import Entropy, check_entropy, rounded_normal
+from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.records import (
     FeatureGrid,
     Progress,
@@ -39,8 +40,6 @@ CLIPPINGS = ("row", "coordinate")
 
 _RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
 _LARGEST_HALF_WIDTH = 32767
-_LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
-_LARGEST_EXACT_FLOAT = 2**53
 # From this ratio of norm bound to half width on, diagonal noise as small as the rest costs the
 # rest 3 % at most. Below it the ratio sqrt(2), which costs nothing, is as good or better.
 _EQUAL_NOISE_FROM = 4
@@ -76,13 +75,13 @@ class GaussianParameters:
         check_integer("half_width", self.half_width, at_least=1, cure=cure)
         if self.norm_bound is not None:
             check_integer("norm_bound", self.norm_bound, at_least=1, cure=cure)
-        check_integer("sigma", self.sigma, at_least=1, at_most=_LARGEST_SIGMA, cure=cure)
+        check_integer("sigma", self.sigma, at_least=1, at_most=LARGEST_SIGMA, cure=cure)
         # proof: step 2
         check_integer(
             "diagonal_sigma",
             self.diagonal_sigma,
             at_least=self.sigma,
-            at_most=_LARGEST_SIGMA,
+            at_most=LARGEST_SIGMA,
             cure=cure,
         )
 
@@ -248,7 +247,7 @@ def parameters_for_sums(
         )
     mu = calibrate_gaussian(inputs.epsilon, inputs.delta, inputs.spent) * WITHIN
     sigmas = noise_sigmas(d, grid.half_width, bound, mu)  # proof: step 6
-    if max(sigmas) > _LARGEST_SIGMA:
+    if max(sigmas) > LARGEST_SIGMA:
         raise CapacityError(
             f"epsilon {inputs.epsilon:g} and delta {inputs.delta:g} need more noise than integers "
             f"hold on a grid of half width {grid.half_width}: use a larger budget, or sum the "
@@ -299,9 +298,9 @@ def _half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) ->
     finest = min(
         _LARGEST_HALF_WIDTH,
         math.isqrt(2**62 // inputs.n_records),
-        math.isqrt((_LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
+        math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
         # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
-        math.floor(min(2.0**62, radius / norm * math.sqrt(_LARGEST_SIGMA / 2 * mu))),
+        math.floor(min(2.0**62, radius / norm * math.sqrt(LARGEST_SIGMA / 2 * mu))),
     )
     if finest < 1:
         raise CapacityError(

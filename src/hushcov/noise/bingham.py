@@ -21,14 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.noise.exact_direction import FACTOR_BITS, GRID_BITS, ExactTrial, Law
 from hushcov.noise.lazy_normal import LazyNormals, lazy_normals
 from hushcov.noise.lazy_uniform import LazyUniform
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 LARGEST_ENTRY = 2**53  # doubles hold all integers up to here
 #: Up to this product of rate, norm and number of rows, proposals lose nothing to rounding errors.

@@ -15,10 +15,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_in_chunks
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 INVERSION_MEAN = 10.0  # below this mean BTRS is not valid; inversion takes at most this many steps
 _LONGEST_INVERSION = 150  # P(Poisson(10) > 150) < 1e-110

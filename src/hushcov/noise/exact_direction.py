@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.noise.lazy_uniform import LazyUniform
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 GRID_BITS = 24  # a direction is rounded to multiples of 2^-24
 FACTOR_BITS = 80  # the entries of a factor are multiples of 2^-80

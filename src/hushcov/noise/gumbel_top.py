@@ -21,14 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_in_chunks
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.noise.lazy_uniform import LazyUniform
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 #: The score of an item that is no candidate.
 TAKEN = -1

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.noise.lazy_uniform import LazyUniform
 from hushcov.noise.rounded_normal import _BITS, _COIN_MARGIN, _LEVELS, _is_kept, _reaches
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

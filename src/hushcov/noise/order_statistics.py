@@ -16,13 +16,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.exceptions import CapacityError
 from hushcov.noise.binomial import binomial
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 FEW_POINTS = 256  # undecided points that are drawn one by one
 _BINS = 512  # representatives on which a split point is searched

@@ -18,15 +18,14 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import IntArray
 from hushcov._compiled import compiled, run_in_chunks
 from hushcov._validation import check_integer
 from hushcov.noise.lazy_uniform import LazyUniform
 
-IntArray = npt.NDArray[np.int64]
-
-_LARGEST_SIGMA = 2**40
+#: The largest deviation that is drawn.
+LARGEST_SIGMA = 2**40
 _BLOCK = 2**18  # draws made at a time: their words stay in the cache
 
 _BITS = 63  # leading bits of a uniform; with 64 the kernel could not use signed integers
@@ -68,7 +67,7 @@ def rounded_normal(generator: np.random.Generator, sigma: int, size: int) -> Int
         "sigma",
         sigma,
         at_least=1,
-        at_most=_LARGEST_SIGMA,
+        at_most=LARGEST_SIGMA,
         cure="scale the statistic so that its noise is a whole number of steps.",
     )
     size = check_integer("size", size, at_least=0, cure="ask for a number of draws.")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IndexArray
 from hushcov._compiled import compiled
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.intp]
 
 _STEPS = 120  # of the power method; the norm is then within a percent or two, from below
 

@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from hushcov._arrays import FloatArray
 from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Level, Schedule, kernels
 from hushcov.metrics import operator_norm
 from hushcov.planning.reference import Reference
-
-FloatArray = npt.NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from scipy import sparse, special
 from scipy.sparse.linalg import eigsh
 
+from hushcov._arrays import FloatArray
 from hushcov.simulate import random_matchings, sparse_covariance
-
-FloatArray = npt.NDArray[np.float64]
 
 REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
 _SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
+from hushcov._arrays import FloatArray, IndexArray
 from hushcov._compiled import compiled
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import (
@@ -35,9 +35,6 @@ from hushcov.mechanisms.screened.parameters import (
 from hushcov.planning.descent import descend
 from hushcov.planning.norms import sparse_norms
 from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.intp]
 
 _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer
 from hushcov.postprocess.psd import check_symmetric
-
-FloatArray = npt.NDArray[np.float64]
 
 _CONVERGED = 1e-13  # growth of the variance in a step, relative, at which iterations end
 

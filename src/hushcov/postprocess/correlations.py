@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray
 from hushcov.postprocess.matrices import Matrix, is_sparse, multiply_outer, row_blocks
-
-FloatArray = npt.NDArray[np.float64]
 
 _ROUNDING = 1e-9  # beyond 1 by less than this is no noise
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-FloatArray = npt.NDArray[np.float64]
+from hushcov._arrays import FloatArray
 
 _STEPS = 60
 _REACH = 12.0  # standard deviations within which the ends of an interval are looked for

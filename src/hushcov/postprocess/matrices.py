@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from hushcov._arrays import FloatArray, IntArray
+
 #: A NumPy array, or a sparse array whose stored entries, zeros too, are those that were released.
 Matrix = Any
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray
 from hushcov.exceptions import DataError
 from hushcov.postprocess.matrices import row_blocks
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def project_psd(matrix: FloatArray) -> FloatArray:

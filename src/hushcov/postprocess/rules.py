@@ -14,11 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray
 from hushcov.postprocess.threshold import hard_threshold
-
-FloatArray = npt.NDArray[np.float64]
 
 _SCAD_A = 3.7  # Fan and Li (2001), by a Bayes risk argument; customary since
 _ETA = 4  # the exponent of Cai and Liu (2011), and one that Rothman, Levina and Zhu compare

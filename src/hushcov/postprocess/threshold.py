@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess.matrices import Matrix, is_sparse, row_blocks
 from hushcov.postprocess.psd import check_symmetric, is_symmetric
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def hard_threshold(matrix: Matrix, threshold: float | FloatArray) -> Matrix:

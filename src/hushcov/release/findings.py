@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.postprocess import (
     Matrix,
     hard_threshold,
@@ -26,9 +27,6 @@ from hushcov.postprocess import (
 )
 from hushcov.release.document import Release
 from hushcov.release.pairs import Pairs, Scan, ordered, pairs_at, scan
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 LEVEL = 0.95
 MOST_PAIRS = 600_000  # in the heat map

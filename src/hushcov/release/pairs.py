@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.postprocess import Matrix, is_sparse, upper_pairs, values_at
 from hushcov.postprocess.matrices import row_blocks
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import IntArray
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
@@ -29,8 +29,6 @@ _MAKING = (
 _COMPLETE = ("released", "of", "noise_sd")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
 _LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
-
-IntArray = npt.NDArray[np.int64]
 
 
 def describe(release: Release) -> dict[str, Any]:

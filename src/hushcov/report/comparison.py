@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from hushcov._arrays import FloatArray, IndexArray
 from hushcov.exceptions import DataError
 from hushcov.report.backend import caption, new_figure
 from hushcov.report.heatmap import check_square, colour_bar, colour_limit, panel
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.intp]
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; markers differ too.
 _FOUND, _MISSED, _FALSE = ("#0072B2", "o"), ("#E69F00", "X"), ("#D55E00", "s")

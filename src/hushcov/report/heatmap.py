@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray
 from hushcov.exceptions import DataError
 from hushcov.postprocess import Matrix, is_noise, is_sparse
 from hushcov.report.backend import caption, new_figure
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-FloatArray = npt.NDArray[np.float64]
 
 _COLOURS = "RdBu_r"  # white is zero; red and blue also differ for colour-blind readers
 _NOISE_COLOUR = "0.55"  # a grey

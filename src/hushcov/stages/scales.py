@@ -15,19 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from hushcov._arrays import Float32Array, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.inputs import LARGEST_CALIBRATED_N
-from hushcov.noise import Entropy, check_entropy, rounded_normal
+from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.records import Progress, Records, log2_histogram
 from hushcov.records.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-
-_LARGEST_SIGMA = 2**40
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are
 # not zero. Scales stay clear of bin 0, so that a small scale is not mistaken for a constant.
@@ -71,7 +66,7 @@ class ScaleParameters:
             "sigma",
             self.sigma,
             at_least=1,
-            at_most=_LARGEST_SIGMA,
+            at_most=LARGEST_SIGMA,
             cure="give the scales a larger share of the budget.",
         )
         least = smallest_sigma(2 * self.n_features, self.mu)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from hushcov._arrays import FloatArray
 from hushcov.accounting import Gaussian
-from hushcov.lab.arrays import FloatArray
 from hushcov.lab.audit.bounds import Promise
 from hushcov.lab.audit.neighbours import Pair
 from hushcov.noise import Entropy

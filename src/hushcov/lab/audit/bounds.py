@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from hushcov._arrays import FloatArray
 from hushcov.accounting.gaussian import gaussian_epsilon
-from hushcov.lab.arrays import FloatArray
 
 _THRESHOLDS = 200  # tried on either side of the median; more would gain nothing
 

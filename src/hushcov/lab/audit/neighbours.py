@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hushcov._arrays import FloatArray
 from hushcov.exceptions import ParameterError
-from hushcov.lab.arrays import FloatArray
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 HUGE = 1e9  # beyond every clipping radius

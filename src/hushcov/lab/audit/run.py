@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer
-from hushcov.lab.arrays import FloatArray
 from hushcov.lab.audit.attack import Attack, Draw, weighted_sums
 from hushcov.lab.audit.attacks import MECHANISMS, attacks_on
 from hushcov.lab.audit.bounds import best_rule, measured_epsilon

@@ -9,9 +9,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 import hushcov
+from hushcov._arrays import FloatArray
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
-from hushcov.lab.arrays import FloatArray
 from hushcov.lab.benchmark.design import DELTA, Point
 from hushcov.lab.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hushcov._arrays import FloatArray
 from hushcov._version import __version__
 from hushcov.cli.workers import Task, run_tasks
 from hushcov.exceptions import (
@@ -25,7 +26,6 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.arrays import FloatArray
 from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
 from hushcov.lab.benchmark.design import DELTA, Point, Preset
 from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction

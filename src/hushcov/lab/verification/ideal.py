@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
-from hushcov.lab.arrays import FloatArray
+from hushcov._arrays import FloatArray
 from hushcov.lab.verification.claim import FALSE_ALARM, Claim, agree, at_most
 from hushcov.lab.verification.numerics import (
     correction_by_moments,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import integrate, special
 
-from hushcov.lab.arrays import FloatArray
+from hushcov._arrays import FloatArray
 from hushcov.mechanisms.multiscale import TheoremParameters
 
 _REACH = 12.0  # standard deviations; P(|g| > 12) = 4e-33

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import special, stats
 
-from hushcov.lab.arrays import FloatArray, IntArray
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.lab.verification import numerics
 from hushcov.lab.verification.claim import FALSE_ALARM, LOG10, Claim, agree, at_most
 from hushcov.lab.verification.numerics import fired_length

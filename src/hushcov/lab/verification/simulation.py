@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hushcov.lab.arrays import FloatArray, IndexArray, IntArray
+from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.lab.verification.numerics import Moments, ideal_moments, mean_formula
 from hushcov.mechanisms.multiscale import (
     PublicInputs,

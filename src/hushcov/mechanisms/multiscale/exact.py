@@ -14,15 +14,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import run_in_chunks
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale import kernels
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule
 from hushcov.mechanisms.multiscale.selection import select_tests
 from hushcov.noise import binomial
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 LARGEST_COUNT = 2**62  # more candidates than this at one level do not fit the integer arrays
 

@@ -20,9 +20,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled
-
-FloatArray = npt.NDArray[np.float64]
 
 INACTIVE = -1.0  # stands for alpha in the pooled group of inactive tests
 

@@ -6,13 +6,10 @@ It draws every candidate, so it is for small sizes: the tests hold the exact sam
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 LARGEST_LEVEL = 20_000_000  # candidates of one level held in memory at once
 

@@ -14,14 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.mechanisms.multiscale.numerics import query_inflation, rounding_inflation
 from hushcov.mechanisms.multiscale.schedule import Schedule
 from hushcov.mechanisms.multiscale.transcript import Transcript
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 STEPS_PER_DEVIATION = 4  # rounding at a quarter of the deviation adds 0.5 % to the variance
 

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.noise import FEW_POINTS
-
-FloatArray = npt.NDArray[np.float64]
 
 _CURE = "use theorem_parameters or calibrated_parameters."
 # Tests at the edge of a selection that doubles may not tell apart: the noise has a density of at

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import run_in_chunks
 from hushcov.mechanisms.multiscale import kernels
 from hushcov.mechanisms.multiscale.schedule import Level
 from hushcov.noise import Selection, binomial, select_largest
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 def select_tests(

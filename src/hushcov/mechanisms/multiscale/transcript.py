@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale.exact import by_size, check_capacity
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule
 from hushcov.mechanisms.multiscale.selection import active_tests, noisy_scores, select_tests
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 LARGEST_TRANSCRIPT = 50_000_000  # tests
 

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import Event, Guarantee, Pure
 from hushcov.exceptions import CapacityError, ParameterError
@@ -25,9 +25,6 @@ from hushcov.noise.bingham import MOST_CONCENTRATED, Bingham
 from hushcov.noise.discrete_laplace import discrete_laplace
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 ALLOCATIONS = ("adaptive", "uniform")
 CONSTANTS = ("sound", "paper")

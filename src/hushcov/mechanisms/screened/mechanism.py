@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Guarantee, smallest_sigma
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.screened.parameters import (
@@ -31,9 +31,6 @@ from hushcov.records import (
     check_feature_scale,
 )
 from hushcov.release import Making, Release, named_parts
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 _LARGEST_N = 2**33  # for which sums and scores stay exact, with room for weights and noise
 _SURE = 4.0  # standard deviations beyond which the size of the records corrects the estimate

@@ -28,6 +28,7 @@ from hushcov.mechanisms.screened.design import (
     possible_pairs,
 )
 from hushcov.mechanisms.screened.screens import SCREENS
+from hushcov.noise import LARGEST_SIGMA
 from hushcov.records import finest_half_width
 
 NORMS = ("public", "quantile")
@@ -40,7 +41,6 @@ _FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers
 # diagonal: 4.4 and 2.6 (random), 6.2 and 4.5 (banded), 8.4 and 4.5 (block).
 SHRINKING_BIAS = 5.0
 _LARGEST_HALF_WIDTH = 2047
-_LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
 _NORM_SHARE = 0.02  # of the budget, for a private norm bound
 _UP = 1 + 2.0**-50  # makes up for two roundings
 # Noise over that of the zCDP bound: where it usually is, then where it can be.
@@ -276,7 +276,7 @@ def _half_width(inputs: ReleaseInputs, n_pairs: int, widest: float, mu: float) -
     """
     finest = min(
         finest_half_width(n_pairs, inputs.n_features, PAIR_WEIGHT, at_most=_LARGEST_HALF_WIDTH),
-        int(math.sqrt(_LARGEST_SIGMA * mu / (3 * widest))),  # proof: step 7
+        int(math.sqrt(LARGEST_SIGMA * mu / (3 * widest))),  # proof: step 7
     )
     if finest < 1:
         raise CapacityError(

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray
 from hushcov.records import FeatureGrid, Progress, Records, clipped_gram, pair_scores, sign_gram
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Screen(ABC):

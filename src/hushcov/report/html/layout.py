@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from hushcov._arrays import FloatArray
 
 _ROUNDS = 150
 _BEND = 0.75  # long chains are drawn shorter than they are, so that they bend into the picture

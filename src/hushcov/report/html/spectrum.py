@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from hushcov._arrays import FloatArray
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer
 from hushcov.release.findings import Findings, ratio
 from hushcov.report.html.markup import (
@@ -22,8 +22,6 @@ from hushcov.report.html.markup import (
 )
 from hushcov.report.html.plot import Axis, dots, frame, picture, text
 from hushcov.report.html.subject import Subject
-
-FloatArray = npt.NDArray[np.float64]
 
 _ALL = 1_000  # features up to which every eigenvalue is computed
 _LARGEST, _SMALLEST = 30, 10  # eigenvalues that are looked for where there are more features

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.arrays import FloatArray, IntArray
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.accounting.gaussian import gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.arrays import FloatArray, IndexArray, IntArray
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hushcov.lab.arrays import FloatArray, IntArray
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,

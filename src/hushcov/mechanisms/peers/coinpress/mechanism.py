@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Guarantee
 from hushcov.mechanisms.gaussian import symmetric_noise
 from hushcov.mechanisms.peers.coinpress.parameters import (
@@ -21,8 +22,6 @@ from hushcov.noise import Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, TransformedRecords, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 #: The exact Gram matrix of the records times an integer matrix.
 GramOf = Callable[[FloatArray], IntArray]
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting import Event, Gaussian, calibrate_gaussian
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, noise_sigmas, squared_sensitivity
+from hushcov.noise import LARGEST_SIGMA
 
 CONSTANTS = ("sound", "paper")
 SMALLEST_EIGENVALUE = 0.1  # of a correlation matrix, where nothing is declared
@@ -26,8 +28,6 @@ REACH = 6.0  # deviations of a feature with the largest variance that bounds all
 _LARGEST_NORM_BOUND = 2**15
 _LARGEST_RECORD_HALF_WIDTH = 2**20
 _SMALLEST_RECORD_HALF_WIDTH = 2**10
-_LARGEST_EXACT_FLOAT = 2**53
-_LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
 _EXTREME_EIGENVALUE = 1e9
 # Steps of the fixed-point matrix per feature, in units of its smallest eigenvalue: rounding moves
 # no eigenvalue by more than 1/32 of the smallest.
@@ -65,7 +65,7 @@ class CoinPressParameters:
                 f"diagonal_sigmas must be as many as sigmas, {len(self.sigmas)}, got "
                 f"{len(self.diagonal_sigmas)}: {cure}"
             )
-        most = _LARGEST_SIGMA
+        most = LARGEST_SIGMA
         for sigma, diagonal_sigma in zip(self.sigmas, self.diagonal_sigmas, strict=True):
             check_integer("sigma", sigma, at_least=1, at_most=most, cure=cure)
             check_integer("diagonal_sigma", diagonal_sigma, at_least=sigma, at_most=most, cure=cure)
@@ -234,8 +234,8 @@ def _norm_bound(inputs: ReleaseInputs, mu: float) -> int:
     finest = min(
         _LARGEST_NORM_BOUND,
         math.isqrt(2**62 // inputs.n_records) // ROOM,
-        math.isqrt((_LARGEST_EXACT_FLOAT - 1) // inputs.n_features) // ROOM,
-        math.isqrt(math.floor(_LARGEST_SIGMA / 4 * min(1.0, mu))),
+        math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features) // ROOM,
+        math.isqrt(math.floor(LARGEST_SIGMA / 4 * min(1.0, mu))),
     )
     if finest < 1:
         raise CapacityError(
@@ -250,7 +250,7 @@ def _fixed_point(n_features: int, bounds: tuple[float, float]) -> tuple[int, int
     """The largest integers of records and of matrices: as many bits as exact products leave."""
     low, high = bounds
     needed = math.ceil(_MATRIX_STEPS * n_features * math.sqrt(high / low)) + 1
-    room = (_LARGEST_EXACT_FLOAT - 1) // n_features
+    room = (LARGEST_EXACT_FLOAT - 1) // n_features
     record_half_width = min(_LARGEST_RECORD_HALF_WIDTH, room // needed)
     if record_half_width < _SMALLEST_RECORD_HALF_WIDTH:
         raise CapacityError(

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.accounting import Guarantee, smallest_sigma
 from hushcov.mechanisms.peers.row_top_k.parameters import RowTopKParameters
 from hushcov.mechanisms.peers.row_top_k.sensitivity import values_squared_sensitivity
 from hushcov.noise import Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 def certify_row_top_k(parameters: RowTopKParameters, *, private: bool) -> Guarantee:

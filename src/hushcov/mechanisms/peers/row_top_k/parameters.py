@@ -16,12 +16,12 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs, spent_rho
+from hushcov.noise import LARGEST_SIGMA
 
 # Measured: over models, sizes and budgets the error is within 40 % of that of the best share.
 SELECTION_SHARE = 0.65
 _LARGEST_HALF_WIDTH = 32767
 _LARGEST_SCORE = 2**53  # of `gumbel_top`
-_LARGEST_SIGMA = 2**40  # of `rounded_normal`
 _LEAST_RADIUS, _MOST_RADIUS = 1.5, 6.0
 _NOISE_WEIGHT = 3.0  # measured, see docs/proofs/row_top_k.md
 _HALVINGS = 40
@@ -217,7 +217,7 @@ def _half_width(inputs: ReleaseInputs, mu: float) -> int:
     finest = min(
         _LARGEST_HALF_WIDTH,
         math.isqrt(_LARGEST_SCORE // inputs.n_records),  # proof: step 2
-        math.floor(math.sqrt(_LARGEST_SIGMA * mu / widest)),
+        math.floor(math.sqrt(LARGEST_SIGMA * mu / widest)),
     )
     if finest < 1:
         raise CapacityError(

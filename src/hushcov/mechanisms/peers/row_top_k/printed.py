@@ -10,8 +10,8 @@ import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import LARGEST_EXACT_FLOAT, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_real
 from hushcov.accounting import NOT_CERTIFIED, Guarantee, compose
 from hushcov.exceptions import CapacityError, PrivacyConditionError
@@ -21,13 +21,8 @@ from hushcov.noise import Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-
 PRINTED_FAILURE_PROBABILITY = 0.1  # beta, which only the radius depends on
 _LARGEST_HALF_WIDTH = 32767
-_LARGEST_EXACT_FLOAT = 2**53
 _LARGEST_NOISE = 2**52  # of sums in squared steps, such that their rounding is an integer
 
 
@@ -102,7 +97,7 @@ def printed_parameters(inputs: ReleaseInputs) -> PrintedParameters:
     per_square = printed_laplace_scale(2.0, d, inputs.row_sparsity, epsilon, delta)
     finest = min(
         _LARGEST_HALF_WIDTH,
-        math.isqrt(_LARGEST_EXACT_FLOAT // n),
+        math.isqrt(LARGEST_EXACT_FLOAT // n),
         math.floor(math.sqrt(_LARGEST_NOISE / (64 * per_square))),
     )
     if finest < 1:

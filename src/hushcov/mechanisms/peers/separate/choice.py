@@ -6,16 +6,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.mechanisms.peers.separate.parameters import (
     MatrixNoise,
     SeparateParameters,
     matrix_noise,
 )
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 _OCTAVES = 16  # of norms, below the norm bound
 _BINS_PER_OCTAVE = 4

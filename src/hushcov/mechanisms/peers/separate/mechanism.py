@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
+from hushcov._arrays import IntArray
 from hushcov.accounting import Guarantee
 from hushcov.mechanisms.gaussian import symmetric_noise
 from hushcov.mechanisms.peers.separate.choice import Choice, choose, squared_edges
@@ -19,8 +20,6 @@ from hushcov.mechanisms.peers.separate.parameters import (
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import FeatureGrid, Progress, Records, norm_histogram, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
-
-IntArray = npt.NDArray[np.int64]
 
 _TRUSTED = (
     "assumed, not checked: the eigenvalue solver errs by less than 15 * n_features * 2**-53 times "

@@ -6,11 +6,13 @@ import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
+from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import Event, Gaussian, calibrate_gaussian, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, balanced_row_norm, noise_sigmas
+from hushcov.noise import LARGEST_SIGMA
 
 METHODS = ("gauss", "separate", "adaptive")
 CONSTANTS = ("sound", "paper")
@@ -20,8 +22,6 @@ CONSTANTS = ("sound", "paper")
 _SMALLEST_RADIUS, _LARGEST_RADIUS = 2.0**-16, 2.0**19
 # Fine enough for records that are 1/2^10 of the norm bound.
 _LARGEST_HALF_WIDTH = 2**19
-_LARGEST_SIGMA = 2**40  # what `rounded_normal` draws
-_LARGEST_EXACT_FLOAT = 2**53
 _LARGEST_SUM = 2**62
 
 # LAPACK's error of an eigenvalue and that of turning integers into doubles, together, in units of
@@ -74,7 +74,7 @@ class SeparateParameters:
                 "histogram_sigma",
                 self.histogram_sigma,
                 at_least=1,
-                at_most=_LARGEST_SIGMA,
+                at_most=LARGEST_SIGMA,
                 cure=cure,
             )
 
@@ -137,7 +137,7 @@ def eigenvalue_sensitivity(n_records: int, n_features: int, norm_bound: int) -> 
     exact = math.isqrt(2 * norm_bound**4 - 1) + 1  # proof: step 3
     # proof: step 4
     largest = n_records * norm_bound**2
-    error = Fraction(_EIGENSOLVER * n_features * largest, _LARGEST_EXACT_FLOAT) + Fraction(1, 2)
+    error = Fraction(_EIGENSOLVER * n_features * largest, LARGEST_EXACT_FLOAT) + Fraction(1, 2)
     return exact + math.isqrt(math.ceil(4 * n_features * error**2)) + 1
 
 
@@ -236,10 +236,10 @@ def _largest_norm_bound(inputs: ReleaseInputs, mu: float, constants: str) -> flo
     """The norm bound at which noise is as large as is drawn, or sums as large as int64 holds."""
     n, d = inputs.n_records, inputs.n_features
     share = _EIGENVALUE_SHARE[constants]
-    matrix = (_LARGEST_SIGMA - 3) * mu * math.sqrt(1 - share) / math.sqrt(2)
+    matrix = (LARGEST_SIGMA - 3) * mu * math.sqrt(1 - share) / math.sqrt(2)
     rounding = math.sqrt(d) + 4  # as in `eigenvalue_sensitivity`, from above
-    growth = math.sqrt(2) + 2 * math.sqrt(d) * _EIGENSOLVER * d * n / _LARGEST_EXACT_FLOAT
-    eigenvalues = ((_LARGEST_SIGMA - 1) * mu * math.sqrt(share) - rounding) / growth
+    growth = math.sqrt(2) + 2 * math.sqrt(d) * _EIGENSOLVER * d * n / LARGEST_EXACT_FLOAT
+    eigenvalues = ((LARGEST_SIGMA - 1) * mu * math.sqrt(share) - rounding) / growth
     square = min(matrix, eigenvalues) * (1 - 2.0**-30)
     return min(math.sqrt(max(square, 0.0)), float(math.isqrt(_LARGEST_SUM // n)))
 
@@ -249,7 +249,7 @@ def _half_width(inputs: ReleaseInputs, radius: float, norm: float, largest_bound
     finest = min(
         _LARGEST_HALF_WIDTH,
         math.isqrt(_LARGEST_SUM // inputs.n_records),
-        math.isqrt((_LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
+        math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
         # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
         math.floor(min(2.0**62, radius / norm * largest_bound)),
     )
