@@ -10,7 +10,7 @@ from scipy import sparse
 
 from hushcov.cli import forecasts, sparse_job
 from hushcov.estimators import scaled
-from hushcov.planning import fit_memory, memory
+from hushcov.planning import fit_memory, registry
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -82,5 +82,5 @@ def test_memory_in_the_plan(run):
 
 
 def test_what_does_not_fit_in_memory_is_refused(refused, data, monkeypatch):
-    monkeypatch.setattr(memory, "total_memory", lambda: 10**8)
+    monkeypatch.setattr(registry, "total_memory", lambda: 10**8)
     assert "0.1 GB are there" in refused(5, "fit", data, *PUBLIC)

@@ -27,12 +27,12 @@ from hushcov import (
     RowTopKCovariance,
     ScreenedCovariance,
 )
-from hushcov.estimators import runs
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, UncertifiedWarning
 from hushcov.mechanisms.peers import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source
+from hushcov.planning import registry
 from hushcov.records import ArrayRecords
 from hushcov.release import Release
 from screened.settings import DESIGN
@@ -160,7 +160,7 @@ def document(release, folder):
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
     monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
-    monkeypatch.setattr(runs, "plan_multiscale", plan_without_search)
+    monkeypatch.setattr(registry, "plan_multiscale", plan_without_search)
 
 
 @pytest.mark.parametrize("name", CASES)

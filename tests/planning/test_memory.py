@@ -10,7 +10,7 @@ import pytest
 from estimators.settings import fit
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.exceptions import CapacityError
-from hushcov.planning import MECHANISMS, check_memory, fit_memory, memory, total_memory
+from hushcov.planning import MECHANISMS, check_memory, fit_memory, memory, registry, total_memory
 
 D, N = 1200, 4500
 PUBLIC = {
@@ -59,7 +59,7 @@ def test_sparse_output_of_many_features_fits_where_dense_does_not():
 
 
 def test_a_fit_that_does_not_fit_is_refused_before_anything_is_read(monkeypatch):
-    monkeypatch.setattr(memory, "total_memory", lambda: 10**8)
+    monkeypatch.setattr(registry, "total_memory", lambda: 10**8)
 
     rows = np.full((100, 20), np.nan)  # reading them would be another error
     for estimator in (

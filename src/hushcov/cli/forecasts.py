@@ -78,7 +78,7 @@ class Planner:
 
     estimator: PrivateSparseCovariance
     n_features: int
-    mechanisms: tuple[str, ...] = MECHANISMS
+    mechanisms: tuple[str, ...] = tuple(MECHANISMS)
     refine: bool = False
 
     def inputs(self, n_records: int) -> ReleaseInputs:

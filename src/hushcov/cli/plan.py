@@ -55,7 +55,7 @@ from hushcov.report.plan import write_plan_figure
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(MECHANISMS),
+    type=click.Choice(tuple(MECHANISMS)),
     multiple=True,
     help="What would be run; may be repeated.  [default: all]",
 )

@@ -6,14 +6,7 @@ import math
 
 from hushcov.cli.output import exact, number
 from hushcov.mechanisms.multiscale import TheoremParameters
-from hushcov.planning import COMPARED_MODELS, Forecast
-
-_NO_LIMIT = {
-    "screened": "at row sparsity 1 it releases variances alone",
-    "gaussian-threshold": "one feature has no pairs",
-    "gaussian": "every pair gets a value, and none is set to zero",
-    "multiscale": "its tests have no single threshold",
-}
+from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast
 
 
 def privacy_promise(epsilon: float, delta: float) -> str:
@@ -76,7 +69,7 @@ def detection(forecast: Forecast) -> str:
     """Say which correlations will be found."""
     limit = forecast.detection_limit
     if limit is None:
-        return f"no prediction: {_NO_LIMIT[forecast.mechanism]}"
+        return f"no prediction: {MECHANISMS[forecast.mechanism].no_limit}"
     if limit >= 1:
         return "hardly any pair: there are too few records"
     return f"correlations of {number(limit, 2)} or more, nine times out of ten"

@@ -7,7 +7,6 @@ from typing import Any
 
 from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import with_options
-from hushcov.estimators.runs import Run
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.peers.coinpress import (
     CoinPressParameters,
@@ -15,6 +14,7 @@ from hushcov.mechanisms.peers.coinpress import (
     coinpress_parameters,
     release_coinpress,
 )
+from hushcov.planning.runs import Run
 
 
 @with_options

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from hushcov.estimators.options import with_options
-from hushcov.estimators.runs import Run
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -16,6 +15,7 @@ from hushcov.mechanisms.peers.eigen_sampling import (
     pure_inputs,
     release_eigen_sampling,
 )
+from hushcov.planning.runs import Run
 
 
 @with_options

@@ -10,7 +10,6 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import ForecastOptions, with_options
-from hushcov.estimators.runs import Run, gaussian_run
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -22,11 +21,10 @@ from hushcov.mechanisms.gaussian import (
     release_gaussian_sums,
 )
 from hushcov.noise import entropy_source
-from hushcov.planning import Forecast, check_memory, forecast
+from hushcov.planning import NINE_OF_TEN, Forecast, check_memory, forecast
+from hushcov.planning.runs import Run, gaussian_run
 from hushcov.postprocess import detection_deviation, universal_threshold
 from hushcov.records import FeatureGrid, RecordMap, Statistics
-
-_NINE_OF_TEN = 1.2815515655446004  # normal quantile of 0.9
 
 
 @with_options
@@ -104,7 +102,7 @@ class GaussianCovariance(ForecastOptions, ApproximateCovariance, SummedCovarianc
         if level is None:
             level = universal_threshold(noise_sd, inputs.n_records, inputs.n_features)
         deviation = detection_deviation(noise_sd, inputs.n_records)
-        self.detection_limit_ = min(1.0, level + _NINE_OF_TEN * deviation) if level else None
+        self.detection_limit_ = min(1.0, level + NINE_OF_TEN * deviation) if level else None
         return gaussian_run(parameters, level)
 
     def _forecast(self, inputs: ReleaseInputs) -> Forecast | None:

@@ -11,7 +11,6 @@ from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
 from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import with_options
-from hushcov.estimators.runs import Run
 from hushcov.exceptions import ParameterError, UncertifiedWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.peers.row_top_k import (
@@ -23,6 +22,7 @@ from hushcov.mechanisms.peers.row_top_k import (
     release_row_top_k,
     row_top_k_parameters,
 )
+from hushcov.planning.runs import Run
 
 CONSTANTS = ("sound", "paper")
 

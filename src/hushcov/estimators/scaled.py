@@ -16,11 +16,11 @@ from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.estimators.base import Preview, PrivateCovariance
 from hushcov.estimators.options import with_options
-from hushcov.estimators.runs import Run
 from hushcov.exceptions import ParameterError, TooFewCompleteError
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import Caution, Forecast, hopeless, noisy_scales
+from hushcov.planning.runs import Run
 from hushcov.postprocess import Matrix
 from hushcov.records import CompleteRecords, Records, check_feature_scale
 from hushcov.release import Part, Release

@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from hushcov._validation import check_choice
 from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import ForecastOptions, SparseOptions, with_options
-from hushcov.estimators.runs import Run, screened_run
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import NORMS, SCREENS, ScreenedParameters
 from hushcov.planning import Forecast, ScreenedPlan, check_memory, plan_screened
+from hushcov.planning.runs import Run, screened_run
 from hushcov.planning.screened import detection_limit, predicted_errors
 
 

@@ -6,7 +6,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import with_options
-from hushcov.estimators.runs import Run
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.peers.separate import (
     SeparateParameters,
@@ -14,6 +13,7 @@ from hushcov.mechanisms.peers.separate import (
     release_separate,
     separate_parameters,
 )
+from hushcov.planning.runs import Run
 
 
 @with_options

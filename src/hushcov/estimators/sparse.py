@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from hushcov._validation import check_choice
 from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import ForecastOptions, SparseOptions, with_options
-from hushcov.estimators.runs import Run, gaussian_run, multiscale_run, screened_run
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import gaussian_parameters
 from hushcov.planning import (
     MECHANISMS,
     Comparison,
     Forecast,
+    Run,
     check_memory,
     compare,
     forecast,
-    plan_screened,
 )
-from hushcov.postprocess import universal_threshold
 
 
 @with_options
@@ -103,48 +99,28 @@ class PrivateSparseCovariance(SparseOptions, ForecastOptions, ApproximateCovaria
         auto = self.mechanism == "auto"
         if not self._sparse(plan.inputs.n_features):
             return plan.best.mechanism if auto else self.mechanism
-        if not auto and self.mechanism != "screened":
+        able = [name for name, each in MECHANISMS.items() if each.sparse]
+        if not auto and self.mechanism not in able:
             raise ParameterError(
-                f"mechanism must be 'screened' or 'auto' for sparse output, got {self.mechanism!r},"
-                " which releases every pair: change it, or pass sparse_output=False."
+                f"mechanism must be {' or '.join(map(repr, able))} or 'auto' for sparse output, "
+                f"got {self.mechanism!r}, which releases every pair: change it, or pass "
+                "sparse_output=False."
             )
-        return "screened"
+        return next(each.mechanism for each in plan.forecasts if each.mechanism in able)
 
     def _planned(self, inputs: ReleaseInputs) -> Run[Any]:
         check_choice("mechanism", self.mechanism, ("auto", *MECHANISMS))
         sparse = self._sparse(inputs.n_features)
-        self.plan_ = compare(inputs, refine=self.mechanism in ("auto", "multiscale"))
+        self.plan_ = compare(inputs, refine=self._refines())
         self.mechanism_ = self.chosen_mechanism(self.plan_)
         self.detection_limit_ = self._forecast(inputs).detection_limit
         check_memory(self.mechanism_, inputs.n_records, inputs.n_features, sparse=sparse)
-        return _RUNS[self.mechanism_](inputs, sparse)
+        return MECHANISMS[self.mechanism_].run(inputs, sparse)
+
+    def _refines(self) -> bool:
+        """Whether slow searches are to be run: for the best, or for the one that was chosen."""
+        return self.mechanism == "auto" or MECHANISMS[self.mechanism].slow
 
     def _forecast(self, inputs: ReleaseInputs) -> Forecast:
         auto = self.mechanism_ == self.plan_.best.mechanism
         return self.plan_.best if auto else forecast(inputs, self.mechanism_)
-
-
-def _screened(inputs: ReleaseInputs, sparse: bool) -> Run[Any]:
-    return screened_run(plan_screened(inputs).parameters, sparse=sparse)
-
-
-def _gaussian(inputs: ReleaseInputs, _: bool) -> Run[Any]:
-    return gaussian_run(gaussian_parameters(inputs), 0.0)
-
-
-def _thresholded(inputs: ReleaseInputs, _: bool) -> Run[Any]:
-    parameters = gaussian_parameters(inputs)
-    level = universal_threshold(parameters.noise_sd, inputs.n_records, inputs.n_features)
-    return gaussian_run(parameters, level)
-
-
-def _multiscale(inputs: ReleaseInputs, _: bool) -> Run[Any]:
-    return multiscale_run(inputs)
-
-
-_RUNS: dict[str, Callable[[ReleaseInputs, bool], Run[Any]]] = {
-    "screened": _screened,
-    "gaussian-threshold": _thresholded,
-    "gaussian": _gaussian,
-    "multiscale": _multiscale,
-}

@@ -16,7 +16,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning.comparison import Forecast
+from hushcov.planning.registry import Forecast
 from hushcov.stages.scales import ScaleParameters
 
 # Noise of a count over the number of records, from which on scales are lost: their logarithm to the

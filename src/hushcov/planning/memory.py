@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hushcov.exceptions import CapacityError
-from hushcov.records.protocol import default_block_rows
 from hushcov.records.sums.scores import PANEL_BYTES, STRIP
 
 # Python, NumPy, SciPy, scikit-learn and compiled code, before any fit.
@@ -29,49 +27,29 @@ _MULTISCALE = 65
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def fit_memory(
-    mechanism: str,
-    n_records: int,
-    n_features: int,
-    *,
-    sparse: bool = False,
-    files: bool = False,
-) -> int:
-    """Bytes that a process needs to fit so many features, without records held in memory.
+def process_memory(n_features: int, rows: int, *, files: bool) -> int:
+    """Bytes of the process and of the blocks of rows that are there at the same time."""
+    blocks = _BLOCKS * rows * n_features * 8
+    return _PROCESS + _FIXED + _PYARROW * files + blocks
 
-    `files` says that they are read through pyarrow, which has buffers of its own.
-    """
+
+def screened_work(n_records: int, n_features: int, rows: int, sparse: bool) -> int:
+    """Sums of a panel and of a block of it, a strip of the product, signs of a block, scores."""
     d = n_features
-    rows = default_block_rows(d)
-    blocks = _BLOCKS * rows * d * 8
-    if mechanism == "screened":
-        # Sums of a panel and of a block of it, a strip of the product, signs of a block, scores.
-        panel = min(8 * d * d, PANEL_BYTES)
-        strip = min(STRIP, d) * d * (4 + 8)
-        scores = (4 if n_records < 2**31 else 8) * d * (d - 1) // 2
-        work = max(2 * panel + strip + rows * d * 4 + scores, 0 if sparse else _DENSE * d * d)
-    elif mechanism == "multiscale":
-        work = _MULTISCALE * d * d
-    else:
-        # The sum, a block's sum as doubles and as integers, and the block on its grid.
-        work = _DENSE * d * d + rows * d * 8
-    return _PROCESS + _FIXED + _PYARROW * files + blocks + work
+    panel = min(8 * d * d, PANEL_BYTES)
+    strip = min(STRIP, d) * d * (4 + 8)
+    scores = (4 if n_records < 2**31 else 8) * d * (d - 1) // 2
+    return max(2 * panel + strip + rows * d * 4 + scores, 0 if sparse else _DENSE * d * d)
 
 
-def check_memory(mechanism: str, n_records: int, n_features: int, *, sparse: bool = False) -> None:
-    """Refuse a fit that this computer cannot hold, before anything is spent on it."""
-    needed, there = fit_memory(mechanism, n_records, n_features, sparse=sparse), total_memory()
-    if there is None or needed <= there:
-        return
-    cure = (
-        "use fewer features or a larger computer."
-        if sparse
-        else "use a screened release with sparse output, fewer features, or a larger computer."
-    )
-    raise CapacityError(
-        f"{n_features:,} features need about {needed / 1e9:.3g} GB of memory for the {mechanism} "
-        f"mechanism, and {there / 1e9:.3g} GB are there: {cure} Nothing was spent."
-    )
+def multiscale_work(n_records: int, n_features: int, rows: int, sparse: bool) -> int:
+    """Levels, exact moments, and arrays of the sampler."""
+    return _MULTISCALE * n_features**2
+
+
+def all_pairs_work(n_records: int, n_features: int, rows: int, sparse: bool) -> int:
+    """The sum, a block's sum as doubles and as integers, and the block on its grid."""
+    return _DENSE * n_features**2 + rows * n_features * 8
 
 
 def total_memory() -> int | None:

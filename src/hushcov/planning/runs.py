@@ -9,7 +9,6 @@ from typing import Generic, TypeVar
 
 from hushcov._arrays import FloatArray
 from hushcov.accounting import Guarantee
-from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import GaussianParameters, certify_gaussian, release_gaussian
 from hushcov.mechanisms.multiscale import (
     CalibratedParameters,
@@ -19,7 +18,6 @@ from hushcov.mechanisms.multiscale import (
 )
 from hushcov.mechanisms.screened import ScreenedParameters, certify_screened, release_screened
 from hushcov.noise import Entropy
-from hushcov.planning import multiscale_inputs, plan_multiscale
 from hushcov.postprocess import detection_deviation
 from hushcov.records import Records, ScaledRecords, second_moments
 from hushcov.release import Release
@@ -70,9 +68,8 @@ def gaussian_run(parameters: GaussianParameters, level: float) -> Run[GaussianPa
     return Run(parameters, certify_gaussian, release_gaussian, lambda _: level)
 
 
-def multiscale_run(inputs: ReleaseInputs) -> Run[CalibratedParameters]:
+def multiscale_run(parameters: CalibratedParameters) -> Run[CalibratedParameters]:
     """The multiscale mechanism with calibrated values, which thresholds by itself."""
-    parameters = plan_multiscale(multiscale_inputs(inputs), "value").parameters
     return Run(parameters, partial(certify, exact_statistic=False), _release_scaled)
 
 
