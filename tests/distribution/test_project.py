@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from distribution.building import ROOT
 from hushcov import __version__
 from hushcov.accounting.ledger import store
-from hushcov.records import statistics_files
+from hushcov.records.sums import statistics_files
 from hushcov.release import schema as release_schema
 from hushcov.release import signature as release_signature
 

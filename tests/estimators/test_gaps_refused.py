@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import itertools
 import pkgutil
 
 import numpy as np
@@ -20,6 +21,7 @@ from hushcov import (
     ScreenedCovariance,
     SeparateCovariance,
     mechanisms,
+    stages,
 )
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, UncertifiedWarning
 from hushcov.mechanisms.multiscale import grid_for
@@ -145,7 +147,9 @@ def test_gaps_in_pairs_are_gaps(name, entropy):
 
 def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
     found = set()
-    for module in pkgutil.walk_packages(mechanisms.__path__, mechanisms.__name__ + "."):
+    packages = (mechanisms, stages)
+    walks = (pkgutil.walk_packages(each.__path__, each.__name__ + ".") for each in packages)
+    for module in itertools.chain(*walks):
         for name, function in inspect.getmembers(
             importlib.import_module(module.name), inspect.isfunction
         ):

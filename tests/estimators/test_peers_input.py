@@ -120,11 +120,12 @@ def test_the_reference_without_privacy_takes_the_same_tables(tmp_path):
 def no_noise(monkeypatch):
     """Every sampler, as the mechanisms know it, is gone."""
     for sampler in (
-        *("scales.rounded_normal", "gaussian.rounded_normal", "row_top_k.mechanism.gumbel_top"),
-        *("row_top_k.mechanism.rounded_normal", "separate.mechanism.rounded_normal"),
-        *("eigen_sampling.discrete_laplace", "eigen_sampling.Bingham"),
+        *("stages.scales.rounded_normal", "mechanisms.gaussian.rounded_normal"),
+        *(f"mechanisms.peers.row_top_k.mechanism.{name}" for name in ("gumbel_top", "rounded_normal")),
+        "mechanisms.peers.separate.mechanism.rounded_normal",
+        *(f"mechanisms.peers.eigen_sampling.{name}" for name in ("discrete_laplace", "Bingham")),
     ):
-        monkeypatch.setattr(f"hushcov.mechanisms.{sampler}", None)
+        monkeypatch.setattr(f"hushcov.{sampler}", None)
 
 
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")

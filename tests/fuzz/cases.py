@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -308,7 +309,8 @@ def _stored(kind: type) -> dict[str, bytes]:
         warnings.simplefilter("ignore")
         rows = np.random.default_rng(0).normal(size=(200, 4))
         estimator = kind(**_budget(kind), **STORED[kind], random_state=0)
-        folder = estimator.fit(rows).release_.write(Path(place) / "a", column_names=list("abcd"))
+        release = replace(estimator.fit(rows).release_, column_names=tuple("abcd"))
+        folder = release.write(Path(place) / "a")
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -338,9 +340,10 @@ def read_folder(rng: random.Random, folder: Path) -> str:
 
     outcome = judged(work)
     expected = (0,) if outcome == "released" else (1, 6)
-    code = _command(["show", "release", *rng.choice(([], ["--json"]))], folder)
+    command = rng.choice((["show"], ["show", "--json"], ["report", "-o", "page.html"]))
+    code = _command([command[0], "release", *command[1:]], folder)
     if code not in expected:
-        raise Finding(f"show answers {code} to {outcome}")
+        raise Finding(f"{command[0]} answers {code} to {outcome}")
     return outcome
 
 
