@@ -121,7 +121,10 @@ def no_noise(monkeypatch):
     """Every sampler, as the mechanisms know it, is gone."""
     for sampler in (
         *("stages.scales.rounded_normal", "mechanisms.gaussian.rounded_normal"),
-        *(f"mechanisms.peers.row_top_k.mechanism.{name}" for name in ("gumbel_top", "rounded_normal")),
+        *(
+            f"mechanisms.peers.row_top_k.mechanism.{name}"
+            for name in ("gumbel_top", "rounded_normal")
+        ),
         "mechanisms.peers.separate.mechanism.rounded_normal",
         *(f"mechanisms.peers.eigen_sampling.{name}" for name in ("discrete_laplace", "Bingham")),
     ):
