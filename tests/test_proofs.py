@@ -36,7 +36,7 @@ def proved_code(root: Path) -> dict[str, Path]:
 
 
 def modules(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return sorted(path.rglob("*.py")) if path.suffix != ".py" else [path]
 
 
 def steps_in_code(path: Path) -> tuple[set[int], list[str]]:
