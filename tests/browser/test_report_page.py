@@ -9,7 +9,7 @@ from chromium import DESKTOP, PHONE
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.planning import Forecast
 from hushcov.postprocess import symmetric_sparse
-from hushcov.release import Release
+from hushcov.release import Making, Release
 from hushcov.report.html import outlook, write_report
 
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>"
@@ -41,6 +41,8 @@ def release(**changes) -> Release:
         "feature_scale": SCALE,
         "noise_sd": (0.02, 0.03),
         "selected": PAIRS,
+        "column_names": tuple(NAMES),
+        "making": Making(n_averaged=10_000),
     }
     return Release(**parts | changes)
 
@@ -55,7 +57,7 @@ def report(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outlook, "forecast", quick_forecast)
         path = tmp_path_factory.mktemp("report") / "report.html"
-        return write_report(path, release(), column_names=NAMES)
+        return write_report(path, release())
 
 
 def view(page) -> list[int]:
@@ -140,7 +142,7 @@ def noisy(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outlook, "forecast", quick_forecast)
         path = tmp_path_factory.mktemp("noisy") / "report.html"
-        return write_report(path, release(integers=matrix), column_names=NAMES)
+        return write_report(path, release(integers=matrix))
 
 
 def test_noise_is_said_and_grey_in_the_heat_map(open_page, noisy):
@@ -400,7 +402,8 @@ def test_many_features_are_condensed_and_can_be_zoomed_to_single_cells(
     rows = np.arange(0, d - 1, 10)
     integers = symmetric_sparse((rows, rows + 1), np.full(len(rows), 300), np.full(d, 1000))
     pairs = np.stack([rows, rows + 1])
-    many = release(integers=integers, selected=pairs, feature_scale=np.ones(d))
+    shape = {"feature_scale": np.ones(d), "column_names": None}
+    many = release(integers=integers, selected=pairs, **shape)
     page = open_page(write_report(tmp_path / "many.html", many))
     page.mouse.move(*centre(page, 2_500, 2_500))
     # Of the pairs in this dot, one that is there is shown.

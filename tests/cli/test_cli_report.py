@@ -11,7 +11,7 @@ import pytest
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli import report
 from hushcov.planning import Forecast
-from hushcov.release import Release
+from hushcov.release import Making, Release
 from hushcov.report.html import outlook
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -46,8 +46,10 @@ def write(folder="out", *, private=True) -> Path:
         parameters={"inputs": {"n_records": 10_000, "row_sparsity": 2, "delta": 1e-6}},
         feature_scale=np.ones(2),
         noise_sd=(0.01, 0.01),
+        column_names=("age", "<b>weight"),
+        making=Making(n_averaged=10_000, made="2026-01-31T12:00:00+00:00"),
     )
-    return release.write(folder, column_names=["age", "<b>weight"])
+    return release.write(folder)
 
 
 def _words(text: str) -> str:
@@ -66,7 +68,7 @@ def test_a_page_beside_the_release(run):
     assert page.startswith("<!DOCTYPE html>")
     assert "&lt;b&gt;weight" in page
     assert "<b>weight" not in page
-    assert "The release was written 20" in page
+    assert "The release was made on 2026-01-31 12:00:00 UTC." in page
     assert run("show", "out").exit_code == 0
 
 
@@ -117,14 +119,56 @@ def test_fit_writes_the_report_into_the_release(run, data):
     listed = json.loads(Path("x-release/release.json").read_text())["files"]
     assert "report.html" in listed
     page = Path("x-release/report.html").read_text("utf-8")
-    assert "from 2,000 differences of two records" in page
+    assert "4,000, averaged as 2,000 differences of two" in page
+    assert "95 % interval of the covariance" in page
     assert "NOT PRIVATE" not in page
-    # The same release read from its folder gives the same, but for what only the fit knew.
-    run("report", "x-release", "-o", "again.html")
-    again = Path("again.html").read_text("utf-8")
-    largest = [text.partition('id="largest"')[2].partition("<section")[0] for text in (page, again)]
-    assert "95 % interval of the covariance" in largest[0]
-    assert largest[0] == largest[1]
+
+
+def gaps() -> str:
+    """A table with names, some of whose values are missing."""
+    rows = gaussian_records(sparse_covariance("block", 6, 2), 4_001, random_state=0)
+    lines = [",".join(f"{value:.4f}" for value in row) for row in rows]
+    lines[::50] = ["," + line.partition(",")[2] for line in lines[::50]]
+    Path("x.csv").write_text("\n".join(["age,<b>pulse,c,d,e,f", *lines]) + "\n")
+    return "x.csv"
+
+
+WAYS = {
+    "default": (),
+    "gaps and names": ("--drop-nulls",),
+    "thresholded, projected": ("--mechanism", "gaussian-threshold", "--psd"),
+    "all values": ("--mechanism", "gaussian", "--known-mean"),
+    "screened, scales": ("--mechanism", "screened", "--feature-scale", 1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_show_fit_and_report_say_the_same(run, data, way):
+    file = gaps() if way == "gaps and names" else data
+    fit = json.loads(run("fit", file, *OPTIONS, *WAYS[way], "--json").stdout)
+    shown = json.loads(run("show", "x-release", "--json").stdout)
+    assert run("report", "x-release", "-o", "again.html").exit_code == 0
+    page = Path("x-release/report.html").read_bytes()
+    assert page == Path("again.html").read_bytes()
+    page = page.decode()
+    assert (fit["n_records"], fit["n_averaged"]) == (
+        shown["making"]["n_rows"],
+        shown["making"]["n_averaged"],
+    )
+    text = _words(run("show", "x-release").stdout)
+    averaged = f", averaged as {fit['n_averaged']:,} differences of two"
+    said = f"{fit['n_records']:,}{'' if fit['known_mean'] else averaged}"
+    assert f"records {said} " in text
+    assert f"<dt>Records</dt><dd>{said}</dd>" in page
+    assert fit["mechanism"] == shown["name"]
+    assert f"mechanism {fit['mechanism']} " in text
+    assert f"<dt>Mechanism</dt><dd>{fit['mechanism']}</dd>" in page
+    assert fit["found_pairs"] == shown["found_pairs"] > 0
+    assert f"pairs {fit['found_pairs']} of 15 pairs" in text
+    assert f"<dt>Found</dt><dd>{fit['found_pairs']} of 15 pairs of features</dd>" in page
+    assert fit["largest_pairs"] == shown["largest_pairs"]
+    assert fit["complete_records"] == shown["making"]["complete"]
+    assert (fit["complete_records"] is not None) == (way == "gaps and names")
 
 
 def test_a_report_that_fails_does_not_cost_the_release(run, data, monkeypatch):

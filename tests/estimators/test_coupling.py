@@ -28,11 +28,12 @@ from hushcov import (
 )
 from hushcov.estimators import runs
 from hushcov.exceptions import AccuracyWarning, UncertifiedWarning
+from hushcov.mechanisms import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source
 from hushcov.records import ArrayRecords
-from hushcov.release import Release, row_top_k
+from hushcov.release import Release
 from screened.settings import DESIGN
 
 # Other scales, other correlations, heavy tails, and one feature that hardly varies.

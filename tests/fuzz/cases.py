@@ -308,7 +308,8 @@ def _stored(kind: type) -> dict[str, bytes]:
         warnings.simplefilter("ignore")
         rows = np.random.default_rng(0).normal(size=(200, 4))
         estimator = kind(**_budget(kind), **STORED[kind], random_state=0)
-        folder = estimator.fit(rows).release_.write(Path(place) / "a", column_names=list("abcd"))
+        release = replace(estimator.fit(rows).release_, column_names=tuple("abcd"))
+        folder = release.write(Path(place) / "a")
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 

@@ -14,6 +14,7 @@ from report_releases import MECHANISMS, SCALES, fitted, made, quick_forecast
 
 from hushcov import RowTopKCovariance
 from hushcov.accounting import Gaussian
+from hushcov.exceptions import ParameterError
 from hushcov.release import Making, Part, Release
 from hushcov.report.html import outlook, report_page, write_report
 from hushcov.simulate import gaussian_records
@@ -228,6 +229,11 @@ def test_extreme_numbers(changes):
     visible = [value for _, each in page.elements for value in each.values() if value]
     for text in (page.text, *visible):
         assert not re.search(r"\b(nan|inf)\b", text)
+
+
+def test_names_must_be_as_many_as_features():
+    with pytest.raises(ParameterError, match="column_names must be as many as features, 6, got 2"):
+        report_page(six(column_names=("a", "b")))
 
 
 def test_scales_are_those_of_the_fixture():

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hushcov._version import __version__
+from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.findings import STRONGEST, Findings, find
 from hushcov.report.html.budget import budget_section
@@ -51,7 +52,12 @@ def write_report(path: str | Path, release: Release) -> Path:
 
 def report_page(release: Release) -> str:
     """Return what `write_report` writes: a function of the document alone."""
-    listed = release.column_names or map(str, range(release.n_features))
+    listed = release.column_names or tuple(map(str, range(release.n_features)))
+    if len(listed) != release.n_features:
+        raise ParameterError(
+            f"column_names must be as many as features, {release.n_features}, got {len(listed)}: "
+            "name every feature, or none."
+        )
     subject = Subject(release, page_names(list(listed)))
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         findings = find(release)
