@@ -26,6 +26,7 @@ from hushcov.exceptions import (
     HopelessError,
     ParameterError,
     PrivacyWarning,
+    TooFewCompleteError,
 )
 from hushcov.planning import Caution, comparison, large_delta
 from hushcov.records import ArrayRecords, open_records
@@ -202,8 +203,10 @@ def test_a_preview_is_what_a_fit_charges_and_heeds(ledger):
         est.fit(np.ones((50, D)))
     assert tuple(each.sentence for each in before.cautions) == est.warnings_
     assert est.release_.guarantee == before.guarantee
-    gaps = est.preview(25, D, gaps=True).guarantee
-    assert len(gaps.events) == len(before.guarantee.events) + 1
+    gaps = est.preview(2_000, D, gaps=True).guarantee
+    assert len(gaps.events) == len(est.preview(2_000, D).guarantee.events) + 1
+    with pytest.raises(TooFewCompleteError, match="Nothing was charged"):
+        est.preview(25, D, gaps=True)
 
 
 # Fits that fail after their charge.
@@ -294,7 +297,7 @@ def test_drop_nulls_is_a_flag_and_never_pure(tmp_path):
     path = tmp_path / "visits.parquet"
     pd.DataFrame(np.ones((100, 2)), columns=["a", "b"]).to_parquet(path)
     pure = EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0)
-    with pytest.raises(ParameterError, match="not pure DP"):
+    with pytest.raises(ParameterError, match="no pure guarantee covers"):
         pure.fit(open_records(path, drop_nulls=True))
     assert "drop_nulls" not in pure.get_params()
     assert "on_large_delta" not in pure.get_params()

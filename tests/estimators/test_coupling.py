@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.estimators import runs
-from hushcov.exceptions import AccuracyWarning, UncertifiedWarning
+from hushcov.exceptions import AccuracyWarning, PrivacyWarning, UncertifiedWarning
 from hushcov.mechanisms import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
@@ -51,11 +52,17 @@ def with_gaps(X, every):
     return records
 
 
+@contextmanager
+def quiet():
+    with warnings.catch_warnings():
+        for expected in (AccuracyWarning, UncertifiedWarning, PrivacyWarning):
+            warnings.simplefilter("ignore", expected)
+        yield
+
+
 def fitted(make_estimator):
     def fit(X):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AccuracyWarning)
-            warnings.simplefilter("ignore", UncertifiedWarning)
+        with quiet():
             return make_estimator().fit(X)
 
     return fit
@@ -77,7 +84,8 @@ def calibrated(reconstruction):
 
 def of_statistics(make_estimator, total):
     def release(X):
-        return make_estimator().fit_statistics(summed(make_estimator(), X, total=total))
+        with quiet():
+            return make_estimator().fit_statistics(summed(make_estimator(), X, total=total))
 
     return release
 

@@ -165,7 +165,7 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
         r"about \d+ of 2,000 pairs of records are complete, released with noise", message
     )
     budget = f"epsilon {BUDGET['epsilon']:g} and delta {BUDGET['delta']:g}"
-    assert f"Dataset 'visits' was charged {budget}." in message
+    assert f"{budget} were charged to dataset 'visits'" in info.value.__notes__[0]
     assert len(ledger.history("visits")) == 1
     assert not hasattr(estimator, "release_")
     with pytest.raises(TooFewCompleteError, match="It spent at most epsilon"):

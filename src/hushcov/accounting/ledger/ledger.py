@@ -97,7 +97,7 @@ class Ledger:
     >>> budget = ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
     >>> receipt = ledger.charge("patients", Gaussian(mu=0.1), label="first look")
     >>> round(ledger.spent("patients").epsilon, 3), round(ledger.remaining("patients").epsilon, 3)
-    (0.397, 0.9)
+    (0.397, 0.853)
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 60.0) -> None:
