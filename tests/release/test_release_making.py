@@ -107,7 +107,7 @@ def test_the_document_is_all_there_is(name, tmp_path):
 def test_rows_are_counted(name):
     making, estimator = fitted(name).release_.making, fitted(name)
     assert making.paired is not estimator.assume_centered
-    expected = {"theorem": (120_000_000_000, 60_000_000_000), "sums": (2_000, 1_000)}
+    expected = {"theorem": (60_000_000_000, 60_000_000_000), "sums": (2_000, 1_000)}
     averaged = 4000 if estimator.assume_centered else 2000
     assert (making.n_rows, making.n_averaged) == expected.get(name, (4000, averaged))
     assert making.projected is bool(getattr(estimator, "positive_semidefinite", False))

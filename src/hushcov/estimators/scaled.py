@@ -35,9 +35,7 @@ from hushcov.mechanisms.scales import (
 )
 from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import Caution, Forecast, hopeless, noisy_scales
-from hushcov.postprocess import (
-    Matrix,
-)
+from hushcov.postprocess import Matrix
 from hushcov.records import CompleteRecords, Records, check_feature_scale
 from hushcov.release import Part, Release
 from hushcov.release.findings import intervals, noise_deviation
