@@ -16,6 +16,7 @@ from hushcov import RowTopKCovariance
 from hushcov.accounting import Gaussian
 from hushcov.exceptions import ParameterError
 from hushcov.release import Making, Part, Release
+from hushcov.release.document import UNNAMED
 from hushcov.report.html import outlook, report_page, write_report
 from hushcov.simulate import gaussian_records
 
@@ -91,6 +92,7 @@ def test_every_mechanism(mechanism, tmp_path):
     assert found == list(SECTIONS)
     assert "NOT PRIVATE" in page.text
     assert not re.search(r"\b(nan|inf|out of range)\b", page.text)
+    assert UNNAMED not in page.text
     for part in EXPECTED[mechanism]:
         assert part in page.text
 

@@ -639,7 +639,7 @@ def test_a_release_larger_than_memory(folder, monkeypatch):
 
 # Kills. One program forks the writers, so that hundreds of them cost little time.
 
-# `HUSHCOV_KILLS=1000 HUSHCOV_KILL_STRIDE=1 pytest tests/test_release_files.py` is thorough.
+# `HUSHCOV_KILLS=1000 HUSHCOV_KILL_STRIDE=1 pytest tests/release/test_release_files.py` is thorough.
 KILLED = int(os.environ.get("HUSHCOV_KILLS", "60"))
 STRIDE = int(os.environ.get("HUSHCOV_KILL_STRIDE", "25"))
 KILLS = r"""

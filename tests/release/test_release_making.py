@@ -1,0 +1,176 @@
+"""How a release came about: every estimator tells it completely, and nothing else is needed."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hushcov
+from golden.releases import BUDGET, FREE, cases, records
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
+from hushcov.noise import entropy_source
+from hushcov.postprocess import is_sparse, universal_threshold
+from hushcov.records import ArrayRecords
+from hushcov.release import Making, Release
+from hushcov.release.document import UNNAMED
+from hushcov.release.findings import estimate, find
+from hushcov.simulate import wishart_moments
+from hushcov.stages.complete import COMPLETE
+from hushcov.stages.scales import SCALES
+
+KNOWN = {"feature_scale": 1.0, "assume_centered": True}
+
+
+def quietly(run, *given):
+    """Seeds are warned of, and so are few records."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return run(*given)
+
+
+def fit(estimator, rows):
+    return quietly(estimator.fit, rows)
+
+
+def _paper():
+    estimator = hushcov.RowTopKCovariance(row_sparsity=2, constants="paper", **BUDGET)
+    return fit(estimator, records(4000, 6))
+
+
+def _theorem():
+    moments = wishart_moments(np.eye(2), 60_000_000_000, random_state=1)
+    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "scale": 1.0}
+    return quietly(hushcov.MultiscaleCovariance(**known).fit_statistics, moments)
+
+
+def _summed():
+    estimator = hushcov.GaussianCovariance(**BUDGET, **FREE, feature_scale=1.0)
+    fit(estimator, records(4000, 6))  # whose number of rows must not stay
+    sums = hushcov.GaussianCovariance(**BUDGET, **FREE, feature_scale=1.0)
+    sums.partial_fit(records(1001, 6), total_records=2001).partial_fit(records(1000, 6))
+    return quietly(estimator.fit_statistics, sums.statistics_)
+
+
+MORE = {
+    "row top-k, paper": _paper,
+    "theorem": _theorem,
+    "sums": _summed,
+}
+NAMES = (*cases(), *MORE)
+
+
+@cache
+def fitted(name: str):
+    return MORE[name]() if name in MORE else fit(*cases()[name])
+
+
+each = pytest.mark.parametrize("name", NAMES)
+
+
+@each
+def test_parts_are_the_events_of_the_guarantee_by_name(name):
+    release = fitted(name).release_
+    making, events = release.making, release.guarantee.events
+    assert tuple(event for part in making.parts for event in part.events) == events
+    names = [part.name for part in making.parts]
+    assert UNNAMED not in names
+    assert len(set(names)) == len(names)
+    assert (SCALES in names) == (making.scales == "released")
+    assert (COMPLETE in names) == (making.complete is not None)
+    before = [SCALES] * (SCALES in names) + [COMPLETE] * (COMPLETE in names)
+    assert names[: len(before)] == before
+
+
+@each
+def test_the_document_is_all_there_is(name, tmp_path):
+    """What is written reads back equal, and gives the estimate and the findings of the fit."""
+    estimator = fitted(name)
+    release = estimator.release_
+    again = Release.read(release.write(tmp_path / "release"))
+    assert again == release
+    assert again.making.made == release.making.made
+    for made in (estimate(release), estimate(again)):
+        assert is_sparse(made) == is_sparse(estimator.covariance_)
+        assert (made != estimator.covariance_).sum() == 0
+    one, other = find(release), find(again)
+    assert (one.rule, one.threshold, one.n_found) == (other.rule, other.threshold, other.n_found)
+    assert one.found.places == other.found.places
+
+
+@each
+def test_rows_are_counted(name):
+    making, estimator = fitted(name).release_.making, fitted(name)
+    assert making.paired is not estimator.assume_centered
+    expected = {"theorem": (60_000_000_000, 60_000_000_000), "sums": (2_000, 1_000)}
+    averaged = 4000 if estimator.assume_centered else 2000
+    assert (making.n_rows, making.n_averaged) == expected.get(name, (4000, averaged))
+    assert making.projected is bool(getattr(estimator, "positive_semidefinite", False))
+    if name in ("multiscale", "theorem"):
+        assert making.scales is None
+    else:
+        assert making.scales == ("released" if estimator.feature_scale is None else "given")
+
+
+def test_an_odd_row_is_counted_and_not_averaged():
+    making = fit(hushcov.GaussianCovariance(**BUDGET), records(4001, 6)).release_.making
+    assert (making.n_rows, making.n_averaged, making.paired) == (4001, 2000, True)
+    assert making.words == "4,001, averaged as 2,000 differences of two"
+
+
+def test_gaps():
+    making = fitted("default, gaps").release_.making
+    assert set(making.complete) == {"released", "of", "noise_sd"}
+    assert making.complete["of"] == making.n_averaged == 2000
+    assert making.n_complete == making.complete["released"] < 2000
+    assert fitted("default").release_.making.complete is None
+    assert fitted("default").release_.making.n_complete == 2000
+
+
+def test_thresholds():
+    def threshold(name):
+        return fitted(name).release_.making.threshold
+
+    noise = fitted("gaussian, threshold").release_.noise_sd[0]
+    assert threshold("gaussian, threshold") == universal_threshold(noise, 4000, 6)
+    assert threshold("screened") > 0
+    for name in ("gaussian", "gaussian, coordinates", "multiscale", "row top-k", "coinpress"):
+        assert threshold(name) == 0
+    assert fitted("gaussian, threshold").release_.name == "gaussian-threshold"
+    assert fitted("gaussian").release_.name == "gaussian"
+    assert fitted("screened").release_.name == "screened"
+
+
+def test_names_are_those_of_the_columns():
+    rows = pd.DataFrame(records(4000, 6), columns=list("abcdef"))
+    assert fit(hushcov.GaussianCovariance(**BUDGET), rows).release_.column_names == tuple("abcdef")
+    assert fitted("gaussian").release_.column_names is None
+    sums = hushcov.GaussianCovariance(**BUDGET, **KNOWN)
+    sums.partial_fit(rows, total_records=4000)
+    assert quietly(sums.fit_statistics).release_.column_names == tuple("abcdef")
+
+
+def test_a_mechanism_by_itself_says_what_it_knows():
+    inputs = ReleaseInputs(4000, 6, 2, 1.0, 1e-6)
+    parameters = gaussian_parameters(inputs, clipping="row", row_norm=None)
+    entropy = quietly(entropy_source, 0)
+    release = release_gaussian(ArrayRecords(records(4000, 6)), np.ones(6), parameters, entropy)
+    making = release.making
+    assert (making.n_averaged, making.n_rows, making.paired, making.scales) == (4000, *[None] * 3)
+    assert making.words == "4,000 averaged, or differences of two"
+    assert [part.name for part in making.parts] == ["values of all pairs (15) and variances (6)"]
+    assert find(release).intervals is not None
+
+
+def test_when_it_was_made_does_not_count_for_equality():
+    release = fitted("gaussian").release_
+    later = replace(release.making, made="2030-01-01T00:00:00+00:00")
+    assert replace(release, making=later) == release
+    assert replace(release, making=replace(later, n_rows=1)) != release
+    assert replace(release, column_names=tuple("abcdef")) != release
+    assert Making().words is None
