@@ -386,7 +386,7 @@ def test_colours_follow_the_scheme_while_the_page_is_open(open_page, report):
 def test_one_or_two_features(open_page, tmp_path, monkeypatch, d):
     monkeypatch.setattr(outlook, "forecast", quick_forecast)
     integers = 1000 * np.eye(d, dtype=np.int64)
-    few = release(integers=integers, selected=None, feature_scale=np.ones(d))
+    few = release(integers=integers, selected=None, feature_scale=np.ones(d), column_names=None)
     page = open_page(write_report(tmp_path / "few.html", few))
     page.focus("#heat")
     page.keyboard.press("ArrowRight")

@@ -124,7 +124,7 @@ def test_what_is_known_is_used(run, data):
     assert _released()["feature_scale"] == [2.5] * 6
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS[:3])
+@pytest.mark.parametrize("mechanism", list(MECHANISMS)[:3])
 def test_mechanisms_can_be_chosen(run, data, mechanism):
     result = run("fit", data, *PUBLIC, "--mechanism", mechanism, "--json")
     found = json.loads(result.stdout)
