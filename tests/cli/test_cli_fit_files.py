@@ -75,7 +75,7 @@ def test_columns_and_nulls(run, visits, source):
     assert about in words(result.stderr)
     shown = run("show", "visits-release")
     assert "age, weight" in words(shown.stdout)
-    assert f"about {complete['released']:,} of 2,000 records (or pairs" in words(shown.stdout)
+    assert f"about {complete['released']:,} of 2,000 pairs of records" in words(shown.stdout)
     page = Path("visits-release/report.html").read_text()
     assert f"about {complete['released']:,} of 2,000" in page
 

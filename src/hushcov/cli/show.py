@@ -122,7 +122,8 @@ def _content(release: Release, found: Found) -> list[tuple[str, str]]:
         ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} matrix of integers and a unit"),
         *found.lines(),
     ]
-    complete = complete_words(release.making.complete, "records (or pairs of records)")
+    making = release.making
+    complete = complete_words(making.complete, "pairs of records" if making.paired else "records")
     if complete is not None:
         rows.append(("complete", complete))
     if release.noise_sd is not None:

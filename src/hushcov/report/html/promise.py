@@ -219,8 +219,8 @@ def _complete(subject: Subject) -> list[str]:
     complete = subject.release.making.complete
     if complete is None:
         return []
-    counted = "records" if subject.known_mean else "records (or pairs of records)"
-    words = complete_words(complete, counted)
+    paired = subject.release.making.paired
+    words = complete_words(complete, "pairs of records" if paired else "records")
     number_left = f": {words}" if words else ""
     return [
         "Records with missing values were left out, and about how many are complete was estimated "
