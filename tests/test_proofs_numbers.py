@@ -18,7 +18,7 @@ from hushcov.mechanisms.multiscale import (
     certify,
     theorem_parameters,
 )
-from hushcov.mechanisms.multiscale.numerics import rounding_inflation, total_variation
+from hushcov.mechanisms.multiscale.schedule import rounding_inflation, total_variation
 from hushcov.noise import order_statistics, select_largest
 from hushcov.records import IntegerGrid
 

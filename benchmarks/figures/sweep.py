@@ -19,7 +19,7 @@ from rich.progress import Progress
 
 from hushcov.mechanisms.multiscale import CalibratedInputs
 from hushcov.planning import plan_multiscale
-from hushcov.planning.search import CHOICES, Search
+from hushcov.mechanisms.multiscale.planner import CHOICES, Search
 
 SETTINGS = {"gate": 5_000_000, "value": 1_000_000}
 LABELS = {

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from chromium import DESKTOP, PHONE
-from hushcov.cli.output import memory, number
+from hushcov._words import memory, number
 from hushcov.planning import COMPARED_MODELS
 from planner_pages import MECHANISMS, RECORDS, embedded_data, planner, write_small_page
 

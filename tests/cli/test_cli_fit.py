@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from hushcov._words import number
 from hushcov import PrivateSparseCovariance
 from hushcov.cli import fit, sources
-from hushcov.cli.output import number
 from hushcov.cli.progress import WatchedRecords, busy, steps, watched
 from hushcov.exceptions import DataError
 from hushcov.metrics import operator_norm_error

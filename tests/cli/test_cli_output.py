@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hushcov._words import count, counted, exact, noise_level, number
 from hushcov.accounting import Gaussian, Guarantee
-from hushcov.cli.output import count, counted, exact, number
 from hushcov.cli.pairs import (
     Pair,
     found_pairs,
     pair_remarks,
     pair_table,
 )
-from hushcov.cli.words import detection, noise_level
+from hushcov.cli.words import detection
 from hushcov.planning import Forecast
 from hushcov.release import Release
 

@@ -18,8 +18,8 @@ from hushcov import (
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.mechanisms.multiscale import calibrated_parameters
 from hushcov.planning import MultiscalePlan
-from hushcov.planning.multiscale import _predictions
-from hushcov.planning.search import starting_design
+from hushcov.mechanisms.multiscale.planner import _predictions
+from hushcov.mechanisms.multiscale.planner import starting_design
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)

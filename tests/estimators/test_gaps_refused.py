@@ -25,7 +25,7 @@ from hushcov import (
 )
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, UncertifiedWarning
 from hushcov.mechanisms.multiscale import grid_for
-from hushcov.mechanisms.peers.coinpress.mechanism import transformed_gram
+from hushcov.mechanisms.peers.coinpress import transformed_gram
 from hushcov.mechanisms.screened import mechanism
 from hushcov.mechanisms.screened.mechanism import release_norm_bound, select_pairs
 from hushcov.noise import entropy_source

@@ -27,7 +27,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
     SeededNoiseWarning,
 )
-from hushcov.mechanisms.multiscale.numerics import total_variation
+from hushcov.mechanisms.multiscale.schedule import total_variation
 from hushcov.records import ArrayRecords, second_moments
 from hushcov.simulate import wishart_moments
 

@@ -56,7 +56,7 @@ from hushcov.mechanisms.gaussian import (
 from hushcov.mechanisms.multiscale import calibrated_parameters
 from hushcov.noise import entropy_source
 from hushcov.planning import MultiscalePlan
-from hushcov.planning.search import starting_design
+from hushcov.mechanisms.multiscale.planner import starting_design
 from hushcov.records import ArrayRecords, FeatureGrid, RecordMap, record_statistics
 
 

@@ -13,8 +13,8 @@ from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
 from hushcov.planning import gaussian
-from hushcov.planning.gaussian import predict_gaussian
-from hushcov.planning.reference import REFERENCE_MODELS, reference
+from hushcov.mechanisms.gaussian.prediction import predict_gaussian
+from hushcov.predicting import REFERENCE_MODELS, reference
 from hushcov.postprocess import hard_threshold, universal_threshold
 from hushcov.records import open_records
 from hushcov.simulate import gaussian_records, sparse_covariance

@@ -9,8 +9,8 @@ import re
 
 import pytest
 
+from hushcov._words import memory, number
 from hushcov.cli import forecasts, plan_page
-from hushcov.cli.output import memory, number
 from hushcov.cli.workers import Task
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import LARGEST_EPSILON

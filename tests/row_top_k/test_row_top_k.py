@@ -34,8 +34,8 @@ from hushcov.mechanisms.peers.row_top_k.mechanism import (
     pick_partners,
     value_sigma,
 )
-from hushcov.mechanisms.peers.row_top_k.parameters import balanced_radius
-from hushcov.mechanisms.peers.row_top_k.sensitivity import (
+from hushcov.mechanisms.peers.row_top_k.mechanism import balanced_radius
+from hushcov.mechanisms.peers.row_top_k.mechanism import (
     complete_groups,
     values_squared_sensitivity,
 )

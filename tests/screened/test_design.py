@@ -16,7 +16,7 @@ from hushcov.mechanisms.screened import (
     level_sizes,
     possible_pairs,
 )
-from hushcov.mechanisms.screened.design import level_shares
+from hushcov.mechanisms.screened.parameters import level_shares
 from screened.settings import ALL_PAIRS, DESIGN, inputs_of
 
 designs = st.builds(

@@ -33,7 +33,7 @@ from hushcov.mechanisms.peers.separate import (
     rounded_eigenvalues,
     separate_parameters,
 )
-from hushcov.mechanisms.peers.separate.choice import predict, squared_edges
+from hushcov.mechanisms.peers.separate.parameters import predict, squared_edges
 from hushcov.mechanisms.peers.separate.parameters import histogram_mu
 from hushcov.records import FeatureGrid, norm_histogram, open_records, row_bounded_gram
 from hushcov.release import Release

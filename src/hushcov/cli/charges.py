@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hushcov._words import number
 from hushcov.accounting import Guarantee
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.folders import holds_release
-from hushcov.cli.output import number
 from hushcov.estimators.base import PrivateCovariance, charge_words
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hushcov._words import count, noise_level, number
 from hushcov.accounting import Guarantee, calibrate_zcdp
-from hushcov.cli.output import count, number
-from hushcov.cli.words import noise_level
 from hushcov.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.gaussian import GaussianParameters, certify_gaussian, gaussian_parameters
 from hushcov.mechanisms.multiscale import Schedule, certify

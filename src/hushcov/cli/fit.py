@@ -12,21 +12,14 @@ import numpy as np
 from rich.console import Console
 from scipy import sparse
 
+from hushcov._words import memory, number
 from hushcov.accounting import Guarantee
 from hushcov.cli.charges import quote_words, quoted, stated_charge
 from hushcov.cli.folders import refuse_taken, reserved
 from hushcov.cli.jobs import Job, Source
 from hushcov.cli.keys import PASSPHRASE, read_signing_key
 from hushcov.cli.options import INTEGER, NUMBER, SCALES, Command, public_inputs
-from hushcov.cli.output import (
-    console,
-    facts,
-    heading,
-    memory,
-    number,
-    paragraph,
-    peak_memory,
-)
+from hushcov.cli.output import console, facts, heading, paragraph, peak_memory
 from hushcov.cli.progress import watched
 from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.sources import opened

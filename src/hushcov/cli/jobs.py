@@ -8,8 +8,8 @@ from typing import Protocol
 
 from rich.console import Console
 
+from hushcov._words import counted
 from hushcov.accounting import Guarantee
-from hushcov.cli.output import counted
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.exceptions import DataError
 from hushcov.planning import Caution

@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from hushcov._validation import check_real
+from hushcov._words import number
 from hushcov.accounting import Approximate, Pure
 from hushcov.accounting.ledger import Ledger, Receipt, Remaining, Statement
 from hushcov.cli.options import NUMBER, Command, Function
-from hushcov.cli.output import console, facts, heading, number, paragraph, show
+from hushcov.cli.output import console, facts, heading, paragraph, show
 
 _FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 _DATASET = click.option(

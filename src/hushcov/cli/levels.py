@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from hushcov.cli.output import count, number, plain_table
+from hushcov._words import count, number
+from hushcov.cli.output import plain_table
 from hushcov.mechanisms.multiscale import Schedule
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable
 
@@ -17,7 +16,6 @@ from hushcov.cli.errors import BROKEN_PIPE
 
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)
-_EXPONENT_FROM = 1e4
 _LONGEST_NAME = 40
 
 
@@ -77,29 +75,6 @@ def plain_table(*, gap: int = 1) -> Table:
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
 
 
-def number(value: float, digits: int = 4) -> str:
-    """Return a number to some significant digits: 0.0012, 1,234, 1.461e15."""
-    text = f"{value:.{digits}g}"
-    if "e+" in text and abs(float(text)) < _EXPONENT_FROM:
-        return f"{float(text):,.0f}"
-    return re.sub(r"e([+-])0*(\d+)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
-
-
-def count(value: int) -> str:
-    """Return an integer exactly while it is short, else to four digits."""
-    return f"{value:,}" if value < 10_000_000 else number(value)
-
-
-def exact(value: int) -> str:
-    """Return an integer exactly, with its size where it has many digits."""
-    return f"{value:,}" if value < 10_000_000 else f"{value:,} (about {number(value, 3)})"
-
-
-def counted(value: int, what: str) -> str:
-    """Return a number of things: 1 record, 2,000 records."""
-    return f"{value:,} {what}{'' if value == 1 else 's'}"
-
-
 def clean(text: str) -> str:
     """Text from a file, in one line, without characters that a terminal would obey."""
     return "".join(each if each.isprintable() else "?" for each in text)
@@ -109,11 +84,6 @@ def short_name(name: str) -> str:
     """The name of a feature for a table: of one line and of moderate length."""
     name = clean(name)
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
-
-
-def memory(n_bytes: int) -> str:
-    """A number of bytes in the unit that suits it, to two or three digits."""
-    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"
 
 
 def peak_memory() -> int | None:

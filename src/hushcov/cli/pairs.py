@@ -9,7 +9,8 @@ import numpy as np
 from rich.table import Table
 
 from hushcov._arrays import FloatArray
-from hushcov.cli.output import counted, number, plain_table, short_name
+from hushcov._words import counted, number
+from hushcov.cli.output import plain_table, short_name
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
 from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, Findings, find

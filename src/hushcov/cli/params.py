@@ -11,9 +11,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from hushcov._words import number
 from hushcov.cli.levels import level_table
 from hushcov.cli.options import INTEGER, Command, theorem_inputs
-from hushcov.cli.output import console, facts, heading, number, plain_table, show
+from hushcov.cli.output import console, facts, heading, plain_table, show
 from hushcov.cli.words import accuracy_verdict, privacy_verdict
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters, theorem_parameters

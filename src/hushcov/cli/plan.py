@@ -11,12 +11,13 @@ import click
 from rich.console import Console
 
 from hushcov._validation import check_real
+from hushcov._words import counted, number
 from hushcov.cli.design import PublicDesign, public_design
 from hushcov.cli.folders import check_figure, check_parent
 from hushcov.cli.forecasts import Planner, Row
 from hushcov.cli.levels import level_table
 from hushcov.cli.options import INTEGER, NUMBER, Command, public_inputs
-from hushcov.cli.output import console, counted, facts, heading, number, paragraph, show
+from hushcov.cli.output import console, facts, heading, paragraph, show
 from hushcov.cli.plan_page import check_page, knowledge, write_page
 from hushcov.cli.progress import steps
 from hushcov.cli.tables import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sklearn.base import clone
 
+from hushcov._words import counted, memory, number
 from hushcov.cli.forecasts import MOST_RECORDS, Planner, Row
-from hushcov.cli.output import counted, memory, number
 from hushcov.cli.progress import steps
 from hushcov.cli.workers import Task, run_tasks, usable_cores
 from hushcov.exceptions import HushcovError, ParameterError

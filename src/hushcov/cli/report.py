@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from hushcov._words import counted, memory
 from hushcov.cli.options import Command
-from hushcov.cli.output import clean, console, counted, facts, heading, memory, paragraph
+from hushcov.cli.output import clean, console, facts, heading, paragraph
 from hushcov.cli.progress import busy
 from hushcov.cli.show import NOT_PRIVATE
 from hushcov.exceptions import ParameterError

@@ -7,17 +7,9 @@ from pathlib import Path
 
 import click
 
+from hushcov._words import counted, number
 from hushcov.cli.options import Command
-from hushcov.cli.output import (
-    clean,
-    console,
-    counted,
-    facts,
-    heading,
-    number,
-    paragraph,
-    show,
-)
+from hushcov.cli.output import clean, console, facts, heading, paragraph, show
 from hushcov.cli.pairs import Found, found_pairs, pair_remarks, pair_table
 from hushcov.cli.words import privacy_promise
 from hushcov.release import Release

@@ -10,13 +10,14 @@ from typing import Any
 
 from rich.console import Console
 
+from hushcov._words import counted, memory, noise_level, number
 from hushcov.accounting import Guarantee, calibrate_zcdp
 from hushcov.cli.forecasts import forecast_dict
 from hushcov.cli.jobs import Source
-from hushcov.cli.output import counted, heading, memory, number, paragraph, show
+from hushcov.cli.output import heading, paragraph, show
 from hushcov.cli.pairs import Found, found_pairs, pair_remarks, pair_table
 from hushcov.cli.progress import busy
-from hushcov.cli.words import detection, noise_level, privacy_promise, typical_error
+from hushcov.cli.words import detection, privacy_promise, typical_error
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.base import Preview
 from hushcov.estimators.scaled import LARGEST_DENSE

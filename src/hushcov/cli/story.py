@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from hushcov._arrays import FloatArray
+from hushcov._words import number
 from hushcov.cli.forecasts import Planner
-from hushcov.cli.output import facts, heading, number, paragraph, plain_table, show
+from hushcov.cli.output import facts, heading, paragraph, plain_table, show
 from hushcov.cli.pairs import found_pairs, pair_remarks, pair_table
 from hushcov.cli.progress import busy
 from hushcov.cli.tables import mechanism_table, remarks

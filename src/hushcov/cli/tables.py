@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from hushcov._words import count, memory, number
 from hushcov.cli.forecasts import MOST_RECORDS, Row
-from hushcov.cli.output import count, memory, number, plain_table
+from hushcov.cli.output import plain_table
 from hushcov.planning import COMPARED_MODELS, Forecast
 
 # Smallest number of records by mechanism and reference model; None where there is none.

@@ -11,9 +11,9 @@ import numpy as np
 from rich.console import Console
 
 from hushcov._arrays import FloatArray
+from hushcov._words import number
 from hushcov.accounting import Guarantee
 from hushcov.cli.jobs import Source
-from hushcov.cli.output import number
 from hushcov.cli.pairs import Found, found_pairs
 from hushcov.cli.words import accuracy_verdict, privacy_promise, privacy_verdict
 from hushcov.estimators import MultiscaleCovariance

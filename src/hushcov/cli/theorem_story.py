@@ -10,7 +10,8 @@ from dataclasses import replace
 from rich.console import Console
 
 from hushcov._arrays import FloatArray
-from hushcov.cli.output import exact, facts, heading, number, paragraph, show
+from hushcov._words import exact, number
+from hushcov.cli.output import facts, heading, paragraph, show
 from hushcov.cli.progress import busy
 from hushcov.estimators import MultiscaleCovariance
 from hushcov.exceptions import SeededNoiseWarning

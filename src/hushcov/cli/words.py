@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hushcov.cli.output import exact, number
+from hushcov._words import exact, number
 from hushcov.mechanisms.multiscale import TheoremParameters
 from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast
 
@@ -73,11 +73,3 @@ def detection(forecast: Forecast) -> str:
     if limit >= 1:
         return "hardly any pair: there are too few records"
     return f"correlations of {number(limit, 2)} or more, nine times out of ten"
-
-
-def noise_level(noise_sd: float, n_records: int) -> str:
-    """Hold the noise of a correlation against its sampling error."""
-    return (
-        f"standard deviation {number(noise_sd, 2)} on a correlation; sampling error alone has "
-        f"{number(1 / math.sqrt(n_records), 2)}"
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -28,14 +28,6 @@ from hushcov.release import Release
 from hushcov.release.findings import estimate
 
 REACTIONS = ("raise", "warn")
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What is known of a fit before any record is read: what it would charge, and what to heed."""
-
-    guarantee: Guarantee
-    cautions: tuple[Caution, ...]
 
 
 def charge_words(ledger: object, receipt: Any) -> str:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import with_options
+from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.peers.coinpress import (
-    CoinPressParameters,
-    certify_coinpress,
-    coinpress_parameters,
-    release_coinpress,
-)
-from hushcov.planning.runs import Run
+from hushcov.mechanisms.peers.coinpress import COINPRESS
+from hushcov.mechanisms.room import MechanismPlan
 
 
 @with_options
@@ -81,11 +76,11 @@ class CoinPressCovariance(ApproximateCovariance):
 
     assumed_row_sparsity = math.inf
 
-    def _planned(self, inputs: ReleaseInputs) -> Run[CoinPressParameters]:
-        self.parameters_ = coinpress_parameters(
+    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+        planned = COINPRESS.plan(
             inputs,
             n_steps=self.n_steps,
             eigenvalue_bounds=self.eigenvalue_bounds,
             constants=self.constants,
         )
-        return Run(self.parameters_, certify_coinpress, release_coinpress)
+        return planned, None

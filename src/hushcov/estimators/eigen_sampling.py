@@ -8,14 +8,9 @@ from hushcov.estimators.options import with_options
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.peers.eigen_sampling import (
-    EigenSamplingParameters,
-    certify_eigen_sampling,
-    eigen_sampling_parameters,
-    pure_inputs,
-    release_eigen_sampling,
-)
-from hushcov.planning.runs import Run
+from hushcov.mechanisms.peers.eigen_sampling import EIGEN_SAMPLING
+from hushcov.mechanisms.room import MechanismPlan
+from hushcov.planning import Request
 
 
 @with_options
@@ -79,24 +74,17 @@ class EigenSamplingCovariance(ScaledCovariance):
     allocation: str = "adaptive"
     constants: str = "sound"
 
-    def _inputs(self, n_records: int, n_features: int) -> tuple[ReleaseInputs, None]:
-        """Every public input; scales are among them, so none are estimated."""
-        self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
-        self._check_given("epsilon")
+    def _request(self, n_features: int) -> Request:
+        """Scales are public: none are estimated."""
         if self.feature_scale is None:
             raise ParameterError(
                 "feature_scale is required: estimating scales privately is not pure DP. Pass "
                 f"feature_scale=..., numbers that are public, to {type(self).__name__}."
             )
-        n_features, row_sparsity = self._check_sizes(n_features)
-        epsilon: Any = self.epsilon
-        return pure_inputs(n_records, n_features, row_sparsity, epsilon), None
+        return super()._request(n_features)
 
-    def _planned(self, inputs: ReleaseInputs) -> Run[EigenSamplingParameters]:
-        self.parameters_ = eigen_sampling_parameters(
-            inputs,
-            allocation=self.allocation,
-            constants=self.constants,
-            row_norm=self.row_norm,
+    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+        planned = EIGEN_SAMPLING.plan(
+            inputs, allocation=self.allocation, constants=self.constants, row_norm=self.row_norm
         )
-        return Run(self.parameters_, certify_eigen_sampling, release_eigen_sampling)
+        return planned, None

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import ForecastOptions, with_options
+from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import (
-    GaussianParameters,
+    GAUSSIAN,
+    GAUSSIAN_THRESHOLD,
+    GaussianNoise,
+    PlannedGaussian,
     certify_gaussian,
     gaussian_parameters,
     parameters_for_sums,
     release_gaussian_sums,
 )
 from hushcov.noise import entropy_source
-from hushcov.planning import NINE_OF_TEN, Forecast, check_memory, forecast
-from hushcov.planning.runs import Run, gaussian_run
-from hushcov.postprocess import detection_deviation, universal_threshold
+from hushcov.planning import Plan
 from hushcov.records import FeatureGrid, RecordMap, Statistics
 
 
@@ -86,32 +88,21 @@ class GaussianCovariance(ForecastOptions, ApproximateCovariance, SummedCovarianc
     row_norm: float | None = None
     threshold: Any = None
 
-    def _planned(self, inputs: ReleaseInputs) -> Run[GaussianParameters]:
-        return self._run(
-            gaussian_parameters(inputs, clipping=self.clipping, row_norm=self.row_norm)
-        )
+    def _planned(self, inputs: ReleaseInputs) -> tuple[PlannedGaussian, None]:
+        room, level = self._threshold()
+        planned = room.plan(inputs, clipping=self.clipping, row_norm=self.row_norm, level=level)
+        return planned, None
 
-    def _run(self, parameters: GaussianParameters) -> Run[GaussianParameters]:
-        """Keep the parameters, and what the threshold is with them."""
+    def _threshold(self) -> tuple[GaussianNoise, float | None]:
+        """Which room it is, and the threshold where it is a number of one's own."""
         level = self._check_threshold(
             self.threshold, "universal", at_most=math.inf, cure="follows from the noise."
         )
-        self.parameters_ = parameters
-        noise_sd, inputs = parameters.noise_sd, parameters.inputs
-        check_memory("gaussian", inputs.n_records, inputs.n_features)
-        if level is None:
-            level = universal_threshold(noise_sd, inputs.n_records, inputs.n_features)
-        deviation = detection_deviation(noise_sd, inputs.n_records)
-        self.detection_limit_ = min(1.0, level + NINE_OF_TEN * deviation) if level else None
-        return gaussian_run(parameters, level)
+        return (GAUSSIAN, None) if level == 0 else (GAUSSIAN_THRESHOLD, level)
 
-    def _forecast(self, inputs: ReleaseInputs) -> Forecast | None:
-        """None for what the planner has no prediction of: other bounds, thresholds of one's own."""
-        if self.clipping != "row" or self.row_norm is not None:
-            return None
-        if isinstance(self.threshold, str):
-            return forecast(inputs, "gaussian-threshold")
-        return None if self.threshold else forecast(inputs, "gaussian")
+    def _keep(self, plan: Plan) -> None:
+        super()._keep(plan)
+        self.detection_limit_ = plan.chosen.detection_limit  # type: ignore[attr-defined]
 
     def fit_statistics(self, statistics: Statistics | None = None) -> Self:
         """Release the covariance of records that were summed before, at one or more sites.
@@ -133,24 +124,32 @@ class GaussianCovariance(ForecastOptions, ApproximateCovariance, SummedCovarianc
         with self._fresh():
             self._check_ledger()
             record_map, n_records = statistics.record_map, statistics.n_records
-            inputs, _ = self._inputs(n_records, statistics.n_features)
+            request = self._request(statistics.n_features)
+            inputs, stages = request.divide(n_records, statistics.n_features)
             self._name_features(statistics)
             parameters = parameters_for_sums(
                 inputs, record_map, clipping=self.clipping, row_norm=self.row_norm
             )
-            self.feature_scale_ = self._scale_of(record_map)
-            run = self._run(parameters)
-            self._heed(*self._cautions(inputs, None, self._forecast(inputs)))
-            guarantee = run.certify(private=self.random_state is None)
+            scale = self._scale_of(record_map)
+            room, level = self._threshold()
+            chosen = room.thresholded(
+                parameters, level, usual=self.clipping == "row" and self.row_norm is None
+            )
+            plan = request.plan(inputs, stages, chosen, scale)
+            self._keep(plan)
+            self._heed(*plan.cautions)
+            guarantee = plan.certify(private=self.random_state is None)
             entropy = entropy_source(self.random_state)
             with self._charged(guarantee):
                 release = release_gaussian_sums(statistics, parameters, entropy)
-                threshold = run.threshold(release)
-                return self._estimate(release, n_records, threshold, scales="given")
+                making = replace(
+                    release.making, threshold=chosen.threshold(release), scales="given"
+                )
+                return self._estimate(replace(release, making=making))
 
     def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
         scale = self._declared_scale(n_features)
-        inputs, _ = self._inputs(n_records, n_features)
+        inputs = self.public_inputs(n_records, n_features)
         parameters = gaussian_parameters(inputs, clipping=self.clipping, row_norm=self.row_norm)
         certify_gaussian(parameters, private=self.random_state is None)
         grid = FeatureGrid(scale, parameters.radius, parameters.half_width)

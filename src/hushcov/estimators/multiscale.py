@@ -14,16 +14,18 @@ from hushcov.mechanisms.multiscale import (
     CalibratedInputs,
     CalibratedParameters,
     Moments,
+    MultiscalePlan,
     Parameters,
     PublicInputs,
     certify,
     check_moments,
     grid_for,
+    plan_multiscale,
     release_multiscale,
     theorem_parameters,
 )
 from hushcov.noise import Entropy, entropy_source
-from hushcov.planning import Caution, MultiscalePlan, hopeless_because, plan_multiscale
+from hushcov.planning import Caution, hopeless_because
 from hushcov.records import IntegerGrid, RecordMap, Statistics, second_moments
 from hushcov.simulate import SimulatedMoments
 

@@ -7,24 +7,12 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov._validation import check_choice, shown
-from hushcov.accounting import Guarantee
-from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import with_options
+from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError, UncertifiedWarning
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.peers.row_top_k import (
-    PrintedParameters,
-    certify_row_top_k,
-    claim_printed,
-    printed_parameters,
-    release_printed,
-    release_row_top_k,
-    row_top_k_parameters,
-)
-from hushcov.planning.runs import Run
-
-CONSTANTS = ("sound", "paper")
+from hushcov.mechanisms.peers.row_top_k import ROW_TOP_K
+from hushcov.mechanisms.room import MechanismPlan
 
 
 @with_options
@@ -98,31 +86,19 @@ class RowTopKCovariance(ApproximateCovariance):
         check_is_fitted(self, "release_")
         return self.release_.released
 
-    def _planned(self, inputs: ReleaseInputs) -> Run[Any]:
-        check_choice("constants", self.constants, CONSTANTS)
-        if self.constants == "sound":
-            self.parameters_: Any = row_top_k_parameters(inputs, radius=self.radius)
-            return Run(self.parameters_, certify_row_top_k, release_row_top_k)
-        if self.radius is not None:
-            raise ParameterError(
-                f"radius must be left out with constants='paper', got {shown(self.radius)}: the "
-                "paper prints its own. Use constants='sound' to choose one."
-            )
+    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+        planned = ROW_TOP_K.plan(inputs, constants=self.constants, radius=self.radius)
+        if self.constants != "paper":
+            return planned, None
         if self.ledger is not None:
             raise ParameterError(
                 "ledger must be left out with constants='paper': a ledger charges what is "
                 "certified, and this release is not. Use constants='sound'."
             )
-        self.parameters_ = printed_parameters(inputs)
         warnings.warn(
             "constants='paper' was given: the published privacy argument has gaps, so this "
             "release is NOT certified to be private. Use constants='sound' for sensitive records.",
             UncertifiedWarning,
             stacklevel=4,
         )
-        return Run(self.parameters_, _claimed, release_printed)
-
-
-def _claimed(parameters: PrintedParameters, *, private: bool) -> Guarantee:
-    """What the paper claims; it is never marked as private."""
-    return claim_printed(parameters)
+        return planned, None

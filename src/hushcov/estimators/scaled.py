@@ -2,58 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.estimators.base import Preview, PrivateCovariance
-from hushcov.estimators.options import with_options
-from hushcov.exceptions import ParameterError, TooFewCompleteError
+from hushcov.estimators.base import PrivateCovariance
+from hushcov.estimators.options import DeltaOptions, with_options
+from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.noise import Entropy, entropy_source
-from hushcov.planning import Caution, Forecast, hopeless, noisy_scales
-from hushcov.planning.runs import Run
+from hushcov.mechanisms.room import MechanismPlan
+from hushcov.noise import entropy_source
+from hushcov.planning import Comparison, Plan, Request
 from hushcov.postprocess import Matrix
-from hushcov.records import CompleteRecords, Records, check_feature_scale
-from hushcov.release import Part, Release
+from hushcov.records import Records, check_feature_scale
+from hushcov.release import Release
 from hushcov.release.findings import intervals, noise_deviation
-from hushcov.stages.complete import (
-    COMPLETE,
-    CompleteCount,
-    CompleteParameters,
-    complete_parameters,
-    complete_words,
-    release_complete_count,
-)
-from hushcov.stages.scales import (
-    SCALES,
-    FeatureScales,
-    ScaleParameters,
-    release_scales,
-)
 
 #: Features up to which an estimate is a dense matrix where nothing else is asked for.
 LARGEST_DENSE = 10_000
-
-
-@dataclass(frozen=True)
-class _Settled:
-    """Everything that is fixed before any record is read."""
-
-    inputs: ReleaseInputs
-    run: Run[Any]
-    scale: FloatArray
-    scales: ScaleParameters | None
-    counted: CompleteParameters | None
-    cautions: tuple[Caution, ...]
+_DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
 
 
 @with_options
@@ -82,7 +54,8 @@ class ScaledCovariance(PrivateCovariance):
     feature_scale: Any = None
     positive_semidefinite: bool = False
 
-    sparse_output = False  # an option of some estimators
+    sparse_output = False  # options of some estimators
+    scale_share = "auto"
     #: Nonzeros of a row that are assumed where none are declared; None where they must be.
     assumed_row_sparsity: ClassVar[float | None] = 5
 
@@ -97,106 +70,53 @@ class ScaledCovariance(PrivateCovariance):
         with self._fresh():
             self._check_ledger()
             records = self._open(X)
-            settled = self._settled(records.n_records, records.n_features, records.gaps)
-            self._heed(*settled.cautions)
-            guarantee = settled.run.certify(private=self.random_state is None)
-            entropy = entropy_source(self.random_state)
-            # Nothing has been read from the records and no noise has been drawn so far, and all
-            # that follows is certified. Charge first, then release.
-            with self._charged(guarantee):
-                return self._released(records, settled, entropy)
+            plan = self.fit_plan(records.n_records, records.n_features, gaps=records.gaps)
+            return self._run(records, plan)
 
-    def _released(self, records: Records, settled: _Settled, entropy: Entropy) -> Self:
-        """Read the records, and release."""
-        count, share, scale = None, 1.0, settled.scale
-        if settled.counted is not None:
-            count = release_complete_count(records, settled.counted, entropy)
-            if not count.enough:
-                raise self._too_few(count, settled.inputs)
-            records, share = CompleteRecords(records), count.share
-        if settled.scales is not None:
-            released = release_scales(records, settled.scales, entropy)
-            # The zeros of missing records made scales smaller than complete ones have.
-            scale = trusted_scale(released) / math.sqrt(share)
-        release = _for_complete(settled.run.release(records, scale, entropy), count)
-        before = [SCALES] * (settled.scales is not None) + [COMPLETE] * (count is not None)
-        return self._estimate(
-            release,
-            records.n_records,
-            settled.run.threshold(release),
-            parts=_renamed(release.making.parts, before),
-            scales="given" if settled.scales is None else "released",
-            complete=None if count is None else count.to_dict(),
-        )
+    def fit_planned(self, X: Any, plan: Plan) -> Self:
+        """The same by a plan that `fit_plan` made before, for records of this size."""
+        with self._fresh():
+            self._check_ledger()
+            return self._run(self._open(X), plan)
 
-    def _settled(self, n_records: int, n_features: int, gaps: bool) -> _Settled:
-        """Plan from public inputs alone; what is to be known of the plan is stored."""
-        inputs, scales = self._inputs(n_records, n_features)
-        counted = complete_parameters(inputs) if gaps else None
-        if counted is not None:
-            counted.check_possible()
-            inputs = replace(inputs, spent=(*inputs.spent, counted.event))
-        scale = self._public_scale(n_features)
-        run = self._planned(inputs)
-        cautions = self._cautions(inputs, scales, self._forecast(inputs))
-        return _Settled(inputs, run, scale, scales, counted, cautions)
+    def fit_plan(self, n_records: int, n_features: int, *, gaps: bool = False) -> Plan:
+        """Everything that a fit of this size settles before it reads a record.
 
-    def preview(self, n_records: int, n_features: int, *, gaps: bool = False) -> Preview:
-        """What a fit of this size would charge, and what it would warn of or refuse.
-
-        All that `fit` checks before its charge is checked, from public inputs alone. `n_records`
+        All that `fit` checks before its charge is checked, from public inputs alone. The plan says
+        what would be charged (`certify`), run, and warned of or refused (`cautions`). `n_records`
         counts what is averaged: half the rows if not `assume_centered`. `gaps`: records with nulls
         are left out.
         """
-        settled = clone(self)._settled(n_records, n_features, gaps)
-        guarantee = settled.run.certify(private=self.random_state is None)
-        return Preview(guarantee, settled.cautions)
+        request = self._request(n_features)
+        inputs, stages = request.divide(n_records, n_features, gaps=gaps)
+        scale = self._public_scale(n_features)
+        chosen, comparison = self._planned(inputs)
+        sparse = self._sparse(n_features)
+        return request.plan(inputs, stages, chosen, scale, sparse=sparse, comparison=comparison)
 
-    def cautions(
-        self, n_records: int, n_features: int, expected: Forecast | None
-    ) -> tuple[Caution, ...]:
-        """What people should know of a fit of this size, with this error to expect."""
-        return self._cautions(*self._inputs(n_records, n_features), expected)
+    def _run(self, records: Records, plan: Plan) -> Self:
+        self._keep(plan)
+        self._heed(*plan.cautions)
+        guarantee = plan.certify(private=self.random_state is None)
+        entropy = entropy_source(self.random_state)
+        # Nothing has been read from the records and no noise has been drawn so far, and all
+        # that follows is certified. Charge first, then release.
+        with self._charged(guarantee):
+            return self._estimate(plan.release(records, entropy))
 
-    def _cautions(
-        self, inputs: ReleaseInputs, scales: ScaleParameters | None, expected: Forecast | None
-    ) -> tuple[Caution, ...]:
-        paired = not self.assume_centered
-        found = (
-            self._large_delta(inputs.delta, inputs.n_records),
-            None if scales is None else noisy_scales(scales, paired=paired),
-            None if expected is None else hopeless(inputs, expected, paired=paired),
-        )
-        return tuple(caution for caution in found if caution is not None)
-
-    def _forecast(self, inputs: ReleaseInputs) -> Forecast | None:
-        """The error to expect, where there is a prediction."""
-        return None
-
-    def _too_few(self, count: CompleteCount, inputs: ReleaseInputs) -> TooFewCompleteError:
-        """That nearly all records miss a value, which is all that is released."""
-        counted = "records" if self.assume_centered else "pairs of records"
-        words = complete_words(count.to_dict(), counted)
-        spent = f" It spent at most epsilon {inputs.epsilon:g} and delta {inputs.delta:g}."
-        return TooFewCompleteError(
-            f"{words}: too few to release anything useful. This count is a release by itself."
-            f"{spent if self.ledger is None else ''} Use columns that have more values, or impute "
-            "each value by a rule that uses its own record alone."
-        )
-
-    def _estimate(self, release: Release, n_averaged: int, threshold: float, **making: Any) -> Self:
+    def _estimate(self, release: Release) -> Self:
         """Keep a release, and the estimate made of it."""
-        self.feature_scale_ = release.feature_scale
-        self.n_records_ = n_averaged
-        projected = bool(self.positive_semidefinite)
-        return self._store(release, n_averaged, threshold=threshold, projected=projected, **making)
+        n_averaged = release.making.n_averaged
+        assert n_averaged is not None
+        self.feature_scale_, self.n_records_ = release.feature_scale, n_averaged
+        return self._store(release, n_averaged, projected=bool(self.positive_semidefinite))
 
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Every public input for this size, with the privacy events of estimating scales.
 
         `n_records` counts what is averaged: half the rows if not `assume_centered`.
         """
-        return self._inputs(n_records, n_features)[0]
+        return self._request(n_features).inputs(n_records, n_features)
 
     @property
     def noise_sd_(self) -> Matrix:
@@ -293,44 +213,51 @@ class ScaledCovariance(PrivateCovariance):
         cure = f"None and 0 keep every entry, {word!r} {cure}"
         return check_real("threshold", value, above=0, at_most=at_most, cure=cure)
 
-    @abstractmethod
-    def _inputs(
-        self, n_records: int, n_features: int
-    ) -> tuple[ReleaseInputs, ScaleParameters | None]:
-        """Every public input, and the parameters of private scales if there are to be any."""
+    def _keep(self, plan: Plan) -> None:
+        """Keep what is to be known of a plan."""
+        self.parameters_: Any = plan.chosen.parameters
+
+    def _request(self, n_features: int) -> Request:
+        """Check the options, and say what is asked for."""
+        self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
+        self._check_reactions()
+        self._check_given("epsilon")
+        _, row_sparsity = self._check_sizes(n_features)
+        return Request(
+            row_sparsity,
+            self.epsilon,  # type: ignore[arg-type]
+            self._checked_delta(),
+            known_mean=bool(self.assume_centered),
+            known_scale=self.feature_scale is not None,
+            scale_share=self.scale_share,
+        )
+
+    def _checked_delta(self) -> float:
+        """Zero, for guarantees without a delta."""
+        return 0.0
 
     @abstractmethod
-    def _planned(self, inputs: ReleaseInputs) -> Run[Any]:
-        """Choose what to run, from public inputs alone, and store what is to be known of it."""
+    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], Comparison | None]:
+        """Choose what to run, from public inputs alone; and among which mechanisms, if among any."""
 
 
-def trusted_scale(scales: FeatureScales) -> FloatArray:
-    """Released scales to work with: no uncertain one is larger than the largest certain one.
+@with_options
+class ApproximateCovariance(DeltaOptions, ScaledCovariance):
+    """Base of (epsilon, delta)-private estimators on scaled features; not for use by itself.
 
-    Where all are uncertain, none is larger than the median.
-
-    An uncertain scale may be off by many orders of magnitude, and the noise of a feature grows with
-    its scale: one that is far too large would drown all others. One that is too small clips the
-    feature.
+    Parameters
+    ----------
+    scale_share : "auto" or float, default="auto"
+        Share of the budget that estimating scales spends when `feature_scale` is None; "auto" is
+        at most 0.2 and falls with the number of records.
+    drop_nulls : bool, default=False
+        Leave out records with nulls, which otherwise are an error. About how many are complete is
+        released with the rest, from 0.5 % of the budget.
     """
-    if not scales.uncertain.all():
-        largest = scales.scale[~scales.uncertain].max()
-    else:
-        largest = np.median(scales.scale[scales.scale > 0]) if scales.scale.any() else 0.0
-    return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
 
+    scale_share: Any = "auto"
+    drop_nulls: bool = False
 
-def _for_complete(release: Release, count: CompleteCount | None) -> Release:
-    """The release of the complete records alone, where all others counted as zeros."""
-    if count is None:
-        return release
-    noise_sd, share = release.noise_sd, count.share
-    if noise_sd is not None:
-        noise_sd = (noise_sd[0] / share, noise_sd[1] / share)
-    return replace(release, unit=release.unit / share, noise_sd=noise_sd)
-
-
-def _renamed(parts: tuple[Part, ...], before: list[str]) -> tuple[Part, ...]:
-    """The parts, the first ones by these names."""
-    first = [Part(name, part.events) for name, part in zip(before, parts, strict=False)]
-    return (*first, *parts[len(before) :])
+    def _checked_delta(self) -> float:
+        self._check_given("delta")
+        return check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA)

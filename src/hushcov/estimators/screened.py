@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice
-from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import ForecastOptions, SparseOptions, with_options
+from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.screened import NORMS, SCREENS, ScreenedParameters
-from hushcov.planning import Forecast, ScreenedPlan, check_memory, plan_screened
-from hushcov.planning.runs import Run, screened_run
-from hushcov.planning.screened import detection_limit, predicted_errors
+from hushcov.mechanisms.screened import (
+    NORM_RULES,
+    SCREENED,
+    SCREENS,
+    PlannedScreened,
+    ScreenedPlan,
+)
+from hushcov.planning import Plan
 
 
 @with_options
@@ -101,27 +104,20 @@ class ScreenedCovariance(SparseOptions, ForecastOptions, ApproximateCovariance):
 
         `n_records` counts what is averaged: half the rows if not `assume_centered`.
         """
-        return self._plan(self.public_inputs(n_records, n_features))
+        return SCREENED.search(self.public_inputs(n_records, n_features), **self._options())
 
-    def _plan(self, inputs: ReleaseInputs) -> ScreenedPlan:
+    def _options(self) -> dict[str, Any]:
         check_choice("screen", self.screen, tuple(SCREENS))
-        check_choice("norm_bound", self.norm_bound, NORMS)
+        check_choice("norm_bound", self.norm_bound, tuple(NORM_RULES))
         keep_above = self._check_threshold(
             self.threshold, "auto", at_most=100, cure="takes the planned number of deviations."
         )
-        plan = plan_screened(inputs, self.screen, self.norm_bound)
-        if keep_above is None:
-            return plan
-        design = replace(plan.parameters.design, keep_above=keep_above)
-        parameters = replace(plan.parameters, design=design)
-        return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
+        return {"screen": self.screen, "norm": self.norm_bound, "keep_above": keep_above}
 
-    def _planned(self, inputs: ReleaseInputs) -> Run[ScreenedParameters]:
-        self.plan_ = self._plan(inputs)
-        self.detection_limit_ = self.plan_.detection_limit
+    def _planned(self, inputs: ReleaseInputs) -> tuple[PlannedScreened, None]:
         sparse = self._sparse(inputs.n_features)
-        check_memory("screened", inputs.n_records, inputs.n_features, sparse=sparse)
-        return screened_run(self.plan_.parameters, sparse=sparse)
+        return SCREENED.plan(inputs, sparse=sparse, **self._options()), None
 
-    def _forecast(self, inputs: ReleaseInputs) -> Forecast:
-        return Forecast("screened", self.plan_.predicted_error, self.detection_limit_)
+    def _keep(self, plan: Plan) -> None:
+        self.plan_ = plan.chosen.searched  # type: ignore[attr-defined]
+        self.detection_limit_ = self.plan_.detection_limit

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import with_options
+from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.peers.separate import (
-    SeparateParameters,
-    certify_separate,
-    release_separate,
-    separate_parameters,
-)
-from hushcov.planning.runs import Run
+from hushcov.mechanisms.peers.separate import SEPARATE
+from hushcov.mechanisms.room import MechanismPlan
 
 
 @with_options
@@ -100,8 +97,8 @@ class SeparateCovariance(ApproximateCovariance):
         check_is_fitted(self, "release_")
         return float(str(self.release_.parameters["chosen_row_norm"]))
 
-    def _planned(self, inputs: ReleaseInputs) -> Run[SeparateParameters]:
-        self.parameters_ = separate_parameters(
+    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+        planned = SEPARATE.plan(
             inputs, method=self.method, constants=self.constants, row_norm=self.row_norm
         )
-        return Run(self.parameters_, certify_separate, release_separate)
+        return planned, None

@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from hushcov._validation import check_choice
-from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.options import ForecastOptions, SparseOptions, with_options
+from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning import (
-    MECHANISMS,
-    Comparison,
-    Forecast,
-    Run,
-    check_memory,
-    compare,
-    forecast,
-)
+from hushcov.mechanisms.room import MechanismPlan
+from hushcov.planning import MECHANISMS, Comparison, Plan, compare
 
 
 @with_options
@@ -33,8 +26,9 @@ class PrivateSparseCovariance(SparseOptions, ForecastOptions, ApproximateCovaria
         Most nonzero entries in a row of the covariance, the diagonal included. Required. It
         decides how many pairs are looked for: too small a number loses weak pairs, too large a
         one costs accuracy. Privacy does not depend on it. 1 releases variances alone.
-    mechanism : {"auto", "screened", "gaussian-threshold", "gaussian", "multiscale"}
-        "auto", the default, takes the one with the smallest predicted error.
+    mechanism : str, default="auto"
+        The name of any mechanism (`hushcov.planning.MECHANISMS`), at its usual options. "auto"
+        takes the one with the smallest predicted error.
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
         no `precision_`. "auto": above 10,000 features. Only the screened release selects
@@ -108,19 +102,17 @@ class PrivateSparseCovariance(SparseOptions, ForecastOptions, ApproximateCovaria
             )
         return next(each.mechanism for each in plan.forecasts if each.mechanism in able)
 
-    def _planned(self, inputs: ReleaseInputs) -> Run[Any]:
+    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], Comparison]:
         check_choice("mechanism", self.mechanism, ("auto", *MECHANISMS))
+        # Slow searches are run for the best mechanism, and for the one that was asked for.
+        refine = self.mechanism == "auto" or MECHANISMS[self.mechanism].slow
+        comparison = compare(inputs, refine=refine)
         sparse = self._sparse(inputs.n_features)
-        self.plan_ = compare(inputs, refine=self._refines())
-        self.mechanism_ = self.chosen_mechanism(self.plan_)
-        self.detection_limit_ = self._forecast(inputs).detection_limit
-        check_memory(self.mechanism_, inputs.n_records, inputs.n_features, sparse=sparse)
-        return MECHANISMS[self.mechanism_].run(inputs, sparse)
+        chosen = MECHANISMS[self.chosen_mechanism(comparison)]
+        return chosen.plan(inputs, sparse=sparse), comparison
 
-    def _refines(self) -> bool:
-        """Whether slow searches are to be run: for the best, or for the one that was chosen."""
-        return self.mechanism == "auto" or MECHANISMS[self.mechanism].slow
-
-    def _forecast(self, inputs: ReleaseInputs) -> Forecast:
-        auto = self.mechanism_ == self.plan_.best.mechanism
-        return self.plan_.best if auto else forecast(inputs, self.mechanism_)
+    def _keep(self, plan: Plan) -> None:
+        self.plan_ = plan.comparison
+        self.mechanism_ = plan.chosen.mechanism.name
+        expected = plan.chosen.forecast
+        self.detection_limit_ = None if expected is None else expected.detection_limit

@@ -16,8 +16,8 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning.registry import Forecast
-from hushcov.stages.scales import ScaleParameters
+from hushcov.predicting import Forecast
+from hushcov.stages import ScaleParameters
 
 # Noise of a count over the number of records, from which on scales are lost: their logarithm to the
 # base 2 is off by about 2.4 times as much, if all goes well.
@@ -51,12 +51,12 @@ class Caution:
         return self.error(f"{self.sentence} {self.insist}")
 
 
-def hopeless(inputs: ReleaseInputs, forecast: Forecast, *, paired: bool) -> Caution | None:
+def hopeless(inputs: ReleaseInputs, forecast: Forecast, counted: str) -> Caution | None:
     """That the zero matrix is expected to do as well."""
     if not forecast.hopeless:
         return None
     return hopeless_because(
-        f"{inputs.n_records:,} {_counted(paired)} of {inputs.n_features:,} features are too few at "
+        f"{inputs.n_records:,} {counted} of {inputs.n_features:,} features are too few at "
         f"this budget: the predicted error of {forecast.mechanism} is "
         f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero matrix. "
         "Use more records, fewer features, or a larger budget."
@@ -73,13 +73,13 @@ def hopeless_because(sentence: str) -> Caution:
     return Caution(title, sentence, AccuracyWarning, HopelessError, "on_hopeless", insist)
 
 
-def noisy_scales(scales: ScaleParameters, *, paired: bool) -> Caution | None:
+def noisy_scales(scales: ScaleParameters, counted: str) -> Caution | None:
     """That private scales may be off by orders of magnitude."""
     if scales.sigma <= _LARGEST_COUNT_NOISE * scales.n_records:
         return None
     return Caution(
         "Too few to find the scales of the features",
-        f"{scales.n_records:,} {_counted(paired)} are too few to find the scales of "
+        f"{scales.n_records:,} {counted} are too few to find the scales of "
         f"{scales.n_features:,} features at this budget: they may be off by orders of "
         "magnitude, and the estimate with them. Pass feature_scale, or use more records.",
         AccuracyWarning,
@@ -111,7 +111,3 @@ def large_delta(delta: float, n_rows: int) -> Caution | None:
     )
     title = "delta is 1 / n or more"
     return Caution(title, sentence, PrivacyWarning, ParameterError, "on_large_delta", insist)
-
-
-def _counted(paired: bool) -> str:
-    return "pairs of records" if paired else "records"

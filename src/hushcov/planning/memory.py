@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hushcov.records.sums.scores import PANEL_BYTES, STRIP
-
 # Python, NumPy, SciPy, scikit-learn and compiled code, before any fit.
 _PROCESS = 300 * 10**6
 # Blocks of rows that are there at the same time: one being read, one waiting, one in use.
@@ -19,10 +17,6 @@ _BLOCKS = 3
 _PYARROW = 500 * 10**6
 # Working arrays whose size depends on nothing.
 _FIXED = 50 * 10**6
-# A release in integers, its estimate, and the estimate while it is made symmetric.
-_DENSE = 3 * 8
-# Bytes for a pair of features, measured: levels, exact moments, and four arrays of the sampler.
-_MULTISCALE = 65
 # Linux: what a container may use. "max" in the file says that there is no limit.
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -31,25 +25,6 @@ def process_memory(n_features: int, rows: int, *, files: bool) -> int:
     """Bytes of the process and of the blocks of rows that are there at the same time."""
     blocks = _BLOCKS * rows * n_features * 8
     return _PROCESS + _FIXED + _PYARROW * files + blocks
-
-
-def screened_work(n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-    """Sums of a panel and of a block of it, a strip of the product, signs of a block, scores."""
-    d = n_features
-    panel = min(8 * d * d, PANEL_BYTES)
-    strip = min(STRIP, d) * d * (4 + 8)
-    scores = (4 if n_records < 2**31 else 8) * d * (d - 1) // 2
-    return max(2 * panel + strip + rows * d * 4 + scores, 0 if sparse else _DENSE * d * d)
-
-
-def multiscale_work(n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-    """Levels, exact moments, and arrays of the sampler."""
-    return _MULTISCALE * n_features**2
-
-
-def all_pairs_work(n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-    """The sum, a block's sum as doubles and as integers, and the block on its grid."""
-    return _DENSE * n_features**2 + rows * n_features * 8
 
 
 def total_memory() -> int | None:

@@ -1,1 +1,15 @@
-"""Private steps that several mechanisms share: each with its parameters, event, proof and words."""
+"""Private steps that mechanisms share: each with its parameters, event, proof and words."""
+
+from hushcov.stages.complete import CompleteParameters, complete_parameters, complete_words
+from hushcov.stages.scales import ScaleParameters, scale_parameters
+from hushcov.stages.stage import Prepared, Stage
+
+__all__ = [
+    "CompleteParameters",
+    "Prepared",
+    "ScaleParameters",
+    "Stage",
+    "complete_parameters",
+    "complete_words",
+    "scale_parameters",
+]

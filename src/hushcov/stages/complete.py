@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from hushcov._validation import check_integer
 from hushcov.accounting import Gaussian, calibrate_zcdp
 from hushcov.exceptions import ParameterError, TooFewCompleteError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
-from hushcov.records import Progress, Records, count_complete
+from hushcov.records import CompleteRecords, Progress, Records, count_complete
+from hushcov.stages.stage import Prepared, Stage
 
 # Of the budget. At epsilon 1 the count is off by about 60, whatever the number of records.
 _SHARE = 0.005
@@ -19,13 +21,13 @@ _FEWEST = 0.01  # a share of complete records below this is taken for it: it div
 # Deviations of the noise that a count must have to be of use: 2 of what is found, which leaves it
 # wrong by half, and 5 of all records, so that complete ones fall below 2 once in 700 times.
 _FEWEST_DEVIATIONS, _FEWEST_POSSIBLE = 2, 5
-#: What this step releases, in words.
-COMPLETE = "number of complete records"
 
 
 @dataclass(frozen=True)
-class CompleteParameters:
-    """The number of records and the deviation of the noise, an integer."""
+class CompleteParameters(Stage):
+    """The stage that counts complete records: their number and the deviation of the noise."""
+
+    released: ClassVar[str] = "number of complete records"
 
     n_records: int
     sigma: int
@@ -38,6 +40,23 @@ class CompleteParameters:
     def event(self) -> Gaussian:
         """What is charged."""
         return Gaussian(1 / self.sigma)  # proof: step 1
+
+    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+        """Release the count, and hand on the complete records alone."""
+        count = release_complete_count(prepared.records, self, entropy)
+        found = count.to_dict()
+        if not count.enough:
+            raise TooFewCompleteError(
+                f"{complete_words(found, prepared.counted)}: too few to release anything useful. "
+                "This count is a release by itself, and it is paid for. Use columns that have more "
+                "values, or impute each value by a rule that uses its own record alone."
+            )
+        return replace(
+            prepared,
+            records=CompleteRecords(prepared.records),
+            share=count.share,
+            making={**prepared.making, "complete": found},
+        )
 
     def check_possible(self) -> None:
         """Refuse records that are too few for a count of use, whatever is in them."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.records import Progress, Records, log2_histogram
 from hushcov.records.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT
+from hushcov.stages.stage import Prepared, Stage
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are
 # not zero. Scales stay clear of bin 0, so that a small scale is not mistaken for a constant.
@@ -43,17 +45,17 @@ _START_WEIGHT = 2.0  # in features
 _ROUNDS = 50
 _LIKELY = 0.9
 _ROWS = 256  # features summarised at a time
-#: What this step releases, in words.
-SCALES = "scales of the features"
 
 
 @dataclass(frozen=True)
-class ScaleParameters:
-    """Public parameters of the scales: the noise of each count, and what it costs.
+class ScaleParameters(Stage):
+    """The stage that finds scales: the noise of each count, and what it costs.
 
     `mu` is the privacy loss in units of a Gaussian mechanism, and `sigma` the standard deviation
     of the noise.
     """
+
+    released: ClassVar[str] = "scales of the features"
 
     n_records: int
     n_features: int
@@ -80,6 +82,14 @@ class ScaleParameters:
     def event(self) -> Gaussian:
         """What the release of the scales costs."""
         return Gaussian(self.mu)  # proof: step 2
+
+    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+        """Release the scales, and hand them on."""
+        scale = trusted_scale(release_scales(prepared.records, self, entropy))
+        # The zeros of records that miss a value made scales smaller than complete ones have.
+        scale = scale / math.sqrt(prepared.share)
+        making = {**prepared.making, "scales": "released"}
+        return replace(prepared, feature_scale=scale, making=making)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +149,22 @@ def release_scales(
     counts += noise.reshape(counts.shape)  # proof: step 2
     scale, uncertain = estimate_scales(counts, parameters)  # proof: step 3
     return FeatureScales(scale, uncertain, counts)
+
+
+def trusted_scale(scales: FeatureScales) -> FloatArray:
+    """Released scales to work with: no uncertain one is larger than the largest certain one.
+
+    Where all are uncertain, none is larger than the median.
+
+    An uncertain scale may be off by many orders of magnitude, and the noise of a feature grows with
+    its scale: one that is far too large would drown all others. One that is too small clips the
+    feature.
+    """
+    if not scales.uncertain.all():
+        largest = scales.scale[~scales.uncertain].max()
+    else:
+        largest = np.median(scales.scale[scales.scale > 0]) if scales.scale.any() else 0.0
+    return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
 
 
 def estimate_scales(

@@ -10,9 +10,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from hushcov._words import number
 from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, Command
-from hushcov.cli.output import console, heading, number, paragraph, plain_table, show
+from hushcov.cli.output import console, heading, paragraph, plain_table, show
 from hushcov.cli.progress import steps
 from hushcov.exceptions import ParameterError
 from hushcov.lab.audit import MECHANISMS, AuditResult, attacks_on, audit

@@ -7,8 +7,6 @@ from hushcov.mechanisms.multiscale.calibrated import (
     calibrated_parameters,
     draft_schedule,
 )
-from hushcov.mechanisms.multiscale.exact import sample_exact
-from hushcov.mechanisms.multiscale.literal import sample_literal
 from hushcov.mechanisms.multiscale.mechanism import (
     Moments,
     Parameters,
@@ -21,17 +19,21 @@ from hushcov.mechanisms.multiscale.parameters import (
     TheoremParameters,
     theorem_parameters,
 )
-from hushcov.mechanisms.multiscale.reconstruction import RECONSTRUCTIONS
+from hushcov.mechanisms.multiscale.planner import MultiscalePlan, plan_multiscale
+from hushcov.mechanisms.multiscale.room import MULTISCALE, multiscale_inputs
+from hushcov.mechanisms.multiscale.samplers import sample_exact, sample_literal
 from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
-from hushcov.mechanisms.multiscale.transcript import Transcript, sample_transcript
+from hushcov.mechanisms.multiscale.transcript import RECONSTRUCTIONS, Transcript, sample_transcript
 
 __all__ = [
+    "MULTISCALE",
     "RECONSTRUCTIONS",
     "CalibratedInputs",
     "CalibratedParameters",
     "Design",
     "Level",
     "Moments",
+    "MultiscalePlan",
     "Parameters",
     "PublicInputs",
     "Schedule",
@@ -43,6 +45,8 @@ __all__ = [
     "draft_schedule",
     "gate_correction",
     "grid_for",
+    "multiscale_inputs",
+    "plan_multiscale",
     "release_multiscale",
     "sample_exact",
     "sample_literal",

@@ -23,12 +23,14 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs, spent_rho
-from hushcov.mechanisms.multiscale.numerics import (
+from hushcov.mechanisms.multiscale.schedule import (
+    Level,
+    Schedule,
+    gate_correction,
     numerical_delta,
     query_inflation,
 )
-from hushcov.mechanisms.multiscale.reconstruction import RECONSTRUCTIONS
-from hushcov.mechanisms.multiscale.schedule import Level, Schedule, gate_correction
+from hushcov.mechanisms.multiscale.transcript import RECONSTRUCTIONS
 
 # kappa corrects the mean of 1/(1 - Z); without a clip that mean does not exist, and the part of
 # the noise beyond a half is left out of it.

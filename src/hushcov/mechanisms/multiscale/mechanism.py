@@ -17,16 +17,16 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.mechanisms.multiscale.calibrated import CalibratedParameters, composition_delta
-from hushcov.mechanisms.multiscale.exact import check_capacity, sample_exact
-from hushcov.mechanisms.multiscale.numerics import numerical_delta, rounding_inflation
 from hushcov.mechanisms.multiscale.parameters import TheoremParameters
-from hushcov.mechanisms.multiscale.reconstruction import value_integers
-from hushcov.mechanisms.multiscale.transcript import sample_transcript
+from hushcov.mechanisms.multiscale.samplers import check_capacity, sample_exact
+from hushcov.mechanisms.multiscale.schedule import numerical_delta, rounding_inflation
+from hushcov.mechanisms.multiscale.transcript import sample_transcript, value_integers
 from hushcov.noise import Entropy, check_entropy
 from hushcov.records import IntegerGrid, Statistics
 from hushcov.release import Making, Release, named_parts
 from hushcov.simulate import SimulatedMoments
 
+NAME = "multiscale"
 Moments = Statistics | SimulatedMoments
 Parameters = TheoremParameters | CalibratedParameters
 
@@ -153,7 +153,7 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
     statistic = _statistic(moments, parameters)
     integers, unit = _reconstruct(statistic, parameters, entropy.generator)
     return Release(
-        mechanism="multiscale",
+        mechanism=NAME,
         integers=_symmetric(integers, parameters.inputs.n_features),
         unit=unit,
         guarantee=guarantee,

@@ -20,12 +20,14 @@ from hushcov.accounting import Event, Guarantee, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import balanced_row_norm
+from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import Entropy, check_entropy
 from hushcov.noise.bingham import MOST_CONCENTRATED, Bingham
 from hushcov.noise.discrete_laplace import discrete_laplace
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 
+NAME = "eigen-sampling"
 ALLOCATIONS = ("adaptive", "uniform")
 CONSTANTS = ("sound", "paper")
 
@@ -274,7 +276,7 @@ def release_eigen_sampling(
     )  # proof: step 1
     spectrum = sample_spectrum(entropy.generator, gram, rounded_eigenvalues(gram), parameters)
     return Release(
-        mechanism="eigen_sampling",
+        mechanism=NAME,
         integers=assembled(*spectrum),
         unit=parameters.unit,
         guarantee=guarantee,
@@ -382,3 +384,54 @@ def assembled(eigenvalues: IntArray, directions: FloatArray) -> IntArray:
     matrix = np.multiply(directions, eigenvalues) @ directions.T
     upper = np.rint(np.triu(matrix)).astype(np.int64)
     return np.asarray(upper + np.triu(upper, 1).T)
+
+
+@dataclass(frozen=True)
+class PlannedEigenSampling(MechanismPlan[EigenSamplingParameters]):
+    """Eigenvalues and directions with their shares of the budget."""
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """See `certify_eigen_sampling`."""
+        return certify_eigen_sampling(self.parameters, private=private)
+
+    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+        """See `release_eigen_sampling`."""
+        return release_eigen_sampling(records, feature_scale, self.parameters, entropy)
+
+
+class EigenSampling(Mechanism):
+    """Noisy eigenvalues along sampled directions, without a delta."""
+
+    name = NAME
+    title = "eigenvector sampling (Amin et al.)"
+    pure = True
+    most_features = 200
+    limit = "its time grows with the fourth power of their number, to minutes at 1,000."
+
+    def plan(
+        self,
+        inputs: ReleaseInputs,
+        *,
+        sparse: bool = False,
+        allocation: str = "adaptive",
+        constants: str = "sound",
+        row_norm: float | None = None,
+    ) -> PlannedEigenSampling:
+        """See `Mechanism.plan` and `eigen_sampling_parameters`; a delta is left unspent."""
+        if inputs.spent:
+            raise ParameterError(
+                "feature_scale is required: estimating scales privately is not pure DP. Pass "
+                "feature_scale=..., numbers that are public (--feature-scale)."
+            )
+        return PlannedEigenSampling(
+            self,
+            eigen_sampling_parameters(
+                replace(inputs, delta=0.0),
+                allocation=allocation,
+                constants=constants,
+                row_norm=row_norm,
+            ),
+        )
+
+
+EIGEN_SAMPLING = EigenSampling()

@@ -32,6 +32,7 @@ from hushcov.records import (
 )
 from hushcov.release import Making, Release, named_parts
 
+NAME = "screened"
 _LARGEST_N = 2**33  # for which sums and scores stay exact, with room for weights and noise
 _SURE = 4.0  # standard deviations beyond which the size of the records corrects the estimate
 
@@ -198,7 +199,7 @@ def _assemble(
     trace_sd = math.sqrt(d) * sigma * PAIR_WEIGHT * value
     value *= _size_correction(sums, products, sigma, (trace, trace_sd), n)
     return Release(
-        mechanism="screened",
+        mechanism=NAME,
         integers=symmetric_sparse(pairs, off_diagonal, diagonal),
         unit=value,
         guarantee=guarantee,

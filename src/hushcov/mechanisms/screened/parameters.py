@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from scipy import special
 
-from hushcov._validation import check_choice
+from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import (
     BoundedRange,
     Event,
@@ -20,18 +20,84 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs, spent_rho
-from hushcov.mechanisms.screened.design import (
-    ScreenedDesign,
-    candidate_pairs,
-    level_shares,
-    level_sizes,
-    possible_pairs,
-)
 from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.noise import LARGEST_SIGMA
 from hushcov.records import finest_half_width
 
-NORMS = ("public", "quantile")
+
+@dataclass(frozen=True)
+class ScreenedDesign:
+    """What an optimiser may choose freely: every value gives a private mechanism.
+
+    Parameters
+    ----------
+    screen_share : float
+        Share of the budget (in zCDP) that the screen spends.
+    selection_factor : float
+        Selected pairs, over the d (k - 1) / 2 that can be nonzero.
+    n_levels : int
+        Screening levels. 0 releases all pairs and screens nothing.
+    size_ratio : float
+        Pairs of a level over those of the level before.
+    noise_ratio : float
+        Selection noise of a level over that of the level before.
+    norm_factor : float
+        Norm bound over the typical norm. A small one means less noise; records beyond it are
+        shrunk, and what dividing by the mean shrinkage leaves is a bias of a few parts in d.
+    keep_above : float
+        Released pairs below this many standard deviations are set to zero.
+    """
+
+    screen_share: float
+    selection_factor: float
+    n_levels: int
+    size_ratio: float
+    noise_ratio: float
+    norm_factor: float
+    keep_above: float
+
+    def __post_init__(self) -> None:
+        cure = "leave the design to the planner."
+        check_real("screen_share", self.screen_share, above=0, at_most=0.95, cure=cure)
+        check_real("selection_factor", self.selection_factor, above=0, at_most=1e6, cure=cure)
+        check_integer("n_levels", self.n_levels, at_least=0, at_most=30, cure=cure)
+        check_real("size_ratio", self.size_ratio, above=0, at_most=1e3, cure=cure)
+        check_real("noise_ratio", self.noise_ratio, above=1e-3, at_most=1e3, cure=cure)
+        check_real("norm_factor", self.norm_factor, above=0, at_most=1e3, cure=cure)
+        check_real("keep_above", self.keep_above, above=-1e-300, at_most=100, cure=cure)
+
+
+def candidate_pairs(inputs: ReleaseInputs) -> int:
+    """Pairs of features."""
+    return inputs.n_features * (inputs.n_features - 1) // 2
+
+
+def possible_pairs(inputs: ReleaseInputs) -> int:
+    """The most pairs that can have a covariance: each feature has at most k - 1 partners."""
+    return min(candidate_pairs(inputs), inputs.n_features * (inputs.row_sparsity - 1) // 2)
+
+
+def level_sizes(inputs: ReleaseInputs, design: ScreenedDesign) -> tuple[int, ...]:
+    """How many pairs each level selects; empty when every pair is released anyway."""
+    candidates, possible = candidate_pairs(inputs), possible_pairs(inputs)
+    total = max(possible, 1, round(design.selection_factor * possible))
+    if possible == 0 or design.n_levels == 0 or total >= candidates:
+        return ()
+    n_levels = min(design.n_levels, total)
+    weights = [design.size_ratio**ell for ell in range(n_levels)]
+    ends = [0]
+    for ell in range(n_levels):
+        share = sum(weights[: ell + 1]) / sum(weights)
+        # At least one pair a level, and room for one in each that follows.
+        ends.append(max(ends[-1] + 1, min(round(share * total), total - (n_levels - 1 - ell))))
+    return tuple(ends[ell + 1] - ends[ell] for ell in range(n_levels))
+
+
+def level_shares(sizes: tuple[int, ...], design: ScreenedDesign) -> tuple[float, ...]:
+    """How the levels divide the screen's zCDP: rho_ell is proportional to s_ell / noise_ell^2."""
+    costs = [size * design.noise_ratio ** (-2 * ell) for ell, size in enumerate(sizes)]
+    return tuple(cost / sum(costs) for cost in costs)
+
 
 PAIR_WEIGHT, DIAGONAL_WEIGHT = 4, 3  # relative precision of pairs and of the diagonal
 RADIUS = 8.0  # coordinates are clipped at this many scales
@@ -41,11 +107,26 @@ _FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers
 # diagonal: 4.4 and 2.6 (random), 6.2 and 4.5 (banded), 8.4 and 4.5 (block).
 SHRINKING_BIAS = 5.0
 _LARGEST_HALF_WIDTH = 2047
-_NORM_SHARE = 0.02  # of the budget, for a private norm bound
 _UP = 1 + 2.0**-50  # makes up for two roundings
 # Noise over that of the zCDP bound: where it usually is, then where it can be.
 _BRACKETS = ((0.9, 1.02), (0.1, 10.0))
 _NOISE_PRECISION = 1e-6
+
+
+@dataclass(frozen=True)
+class NormRule:
+    """Where the bound on the norm of records comes from.
+
+    `share` is its part of the budget, for a noisy histogram of norms; 0 where the bound follows
+    from public numbers, so that nothing is released for it.
+    """
+
+    name: str
+    share: float
+
+
+#: Every rule by its name; another name is an error.
+NORM_RULES = {rule.name: rule for rule in (NormRule("public", 0.0), NormRule("quantile", 0.02))}
 
 
 @dataclass(frozen=True)
@@ -208,7 +289,7 @@ def screened_parameters(
     `docs/proofs/screened.md`.
     """
     check_choice("screen", screen, tuple(SCREENS))
-    check_choice("norm", norm, NORMS)
+    check_choice("norm", norm, tuple(NORM_RULES))
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
     widest = PAIR_WEIGHT * math.sqrt(n_pairs + inputs.n_features)
@@ -217,7 +298,7 @@ def screened_parameters(
     def draft(multiplier: float) -> ScreenedParameters:
         """The release with noise `multiplier` times what the zCDP bound asks for."""
         budget = rho / multiplier**2
-        for_norm = _NORM_SHARE * budget if norm == "quantile" else 0.0
+        for_norm = NORM_RULES[norm].share * budget
         for_screen = design.screen_share * (budget - for_norm) if sizes else 0.0
         mu = math.sqrt(2 * (budget - for_norm - for_screen))
         half_width = _half_width(inputs, n_pairs, widest, mu)

@@ -1,7 +1,11 @@
 """Row-wise top-k selection: a sound release, and the one that its authors print."""
 
-from hushcov.mechanisms.peers.row_top_k.mechanism import certify_row_top_k, release_row_top_k
-from hushcov.mechanisms.peers.row_top_k.parameters import RowTopKParameters, row_top_k_parameters
+from hushcov.mechanisms.peers.row_top_k.mechanism import (
+    RowTopKParameters,
+    certify_row_top_k,
+    release_row_top_k,
+    row_top_k_parameters,
+)
 from hushcov.mechanisms.peers.row_top_k.printed import (
     PrintedParameters,
     claim_printed,
@@ -10,8 +14,10 @@ from hushcov.mechanisms.peers.row_top_k.printed import (
     printed_radius,
     release_printed,
 )
+from hushcov.mechanisms.peers.row_top_k.room import ROW_TOP_K
 
 __all__ = [
+    "ROW_TOP_K",
     "PrintedParameters",
     "RowTopKParameters",
     "certify_row_top_k",

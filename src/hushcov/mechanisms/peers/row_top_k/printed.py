@@ -16,7 +16,7 @@ from hushcov._validation import check_real
 from hushcov.accounting import NOT_CERTIFIED, Guarantee, compose
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.peers.row_top_k.mechanism import mutual_pairs
+from hushcov.mechanisms.peers.row_top_k.mechanism import NAME, mutual_pairs
 from hushcov.noise import Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
@@ -153,7 +153,7 @@ def release_printed(
     picked = pick_noisy_largest(gram, parameters, entropy.generator)
     rows, columns = mutual_pairs(picked)
     return Release(
-        mechanism="row_top_k",
+        mechanism=NAME,
         integers=averaged_values(gram, rows, columns, parameters, entropy.generator),
         unit=parameters.unit,
         guarantee=guarantee,

@@ -5,8 +5,8 @@ GaussCov, SeparateCov and AdaptiveCov of "Differentially Private Covariance Revi
 this departs from the published description.
 """
 
-from hushcov.mechanisms.peers.separate.choice import Choice, choose
 from hushcov.mechanisms.peers.separate.mechanism import (
+    SEPARATE,
     Transcript,
     certify_separate,
     draw_transcript,
@@ -17,8 +17,10 @@ from hushcov.mechanisms.peers.separate.mechanism import (
 from hushcov.mechanisms.peers.separate.parameters import (
     CONSTANTS,
     METHODS,
+    Choice,
     MatrixNoise,
     SeparateParameters,
+    choose,
     eigenvalue_sensitivity,
     matrix_noise,
     separate_parameters,
@@ -27,6 +29,7 @@ from hushcov.mechanisms.peers.separate.parameters import (
 __all__ = [
     "CONSTANTS",
     "METHODS",
+    "SEPARATE",
     "Choice",
     "MatrixNoise",
     "SeparateParameters",

@@ -8,15 +8,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from hushcov._arrays import IntArray
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Guarantee
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import symmetric_noise
-from hushcov.mechanisms.peers.separate.choice import Choice, choose, squared_edges
 from hushcov.mechanisms.peers.separate.parameters import (
+    Choice,
     MatrixNoise,
     SeparateParameters,
+    choose,
     matrix_noise,
+    separate_parameters,
+    squared_edges,
 )
+from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import FeatureGrid, Progress, Records, norm_histogram, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
@@ -25,6 +30,8 @@ _TRUSTED = (
     "assumed, not checked: the eigenvalue solver errs by less than 15 * n_features * 2**-53 times "
     "the norm of the matrix"
 )
+
+NAME = "separate"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +91,7 @@ def release_separate(
     eigenvalues = None if noise.eigenvalue_sigma is None else rounded_eigenvalues(gram)
     transcript = draw_transcript(entropy.generator, gram, eigenvalues, noise)
     return Release(
-        mechanism="separate",
+        mechanism=NAME,
         integers=recombine(transcript, parameters, choice),
         unit=parameters.unit,
         guarantee=guarantee,
@@ -162,3 +169,40 @@ def _released(
         "noisy_counts": None if noisy_counts is None else noisy_counts.tolist(),
         **asdict(noise),
     }
+
+
+@dataclass(frozen=True)
+class PlannedSeparate(MechanismPlan[SeparateParameters]):
+    """Eigenvalues, directions and the choice between methods with their noise."""
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """See `certify_separate`."""
+        return certify_separate(self.parameters, private=private)
+
+    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+        """See `release_separate`."""
+        return release_separate(records, feature_scale, self.parameters, entropy)
+
+
+class Separate(Mechanism):
+    """Eigenvectors and eigenvalues apart, or the matrix as a whole, whichever is better."""
+
+    name = NAME
+    title = "AdaptiveCov (Dong et al.)"
+
+    def plan(
+        self,
+        inputs: ReleaseInputs,
+        *,
+        sparse: bool = False,
+        method: str = "adaptive",
+        constants: str = "sound",
+        row_norm: float | None = None,
+    ) -> PlannedSeparate:
+        """See `Mechanism.plan` and `separate_parameters`."""
+        return PlannedSeparate(
+            self, separate_parameters(inputs, method=method, constants=constants, row_norm=row_norm)
+        )
+
+
+SEPARATE = Separate()

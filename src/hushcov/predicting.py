@@ -1,4 +1,4 @@
-"""Public stand-ins for the unknown covariance: predictions are made on these.
+"""What predictions are made with: reference models, norms of drawn errors, descent over designs.
 
 A plan may not look at the data, so it needs something to predict the error on: the simulation
 models at the size in question, scaled to the declared operator norm, and a diagonal matrix,
@@ -8,21 +8,55 @@ which has the largest variances that the declared scale allows.
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
 from scipy.sparse.linalg import eigsh
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import FloatArray, IndexArray
+from hushcov._compiled import compiled
 from hushcov.simulate import random_matchings, sparse_covariance
 
 REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
+COMPARED_MODELS = ("block", "banded", "random")
+#: Normal quantile of 0.9: what is found nine times out of ten passes its threshold by as much.
+NINE_OF_TEN = 1.2815515655446004
+_HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 _SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
 _LARGEST_RANDOM = 2000  # features of the random model whose norm is computed
 _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What to expect of one mechanism.
+
+    `predicted_error` is per reference model and relative to the operator norm of the covariance,
+    so that 1 is the error of the zero matrix. `rough` says that the mechanism's own search was
+    not run, because a quick prediction was far behind; it would improve the figures somewhat.
+    """
+
+    mechanism: str
+    predicted_error: dict[str, float]
+    detection_limit: float | None
+    rough: bool = False
+
+    @property
+    def typical_error(self) -> float:
+        """Geometric mean over the block, banded and random models."""
+        logs = (math.log(max(self.predicted_error[m], 1e-300)) for m in COMPARED_MODELS)
+        return math.exp(statistics.fmean(logs))
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether releasing nothing, the zero matrix, is expected to do as well."""
+        return self.typical_error >= _HOPELESS
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: `reference` makes each one once
@@ -153,3 +187,96 @@ def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     index[order] = (_SIZES * rank**0.5).astype(np.intp)
     index = np.unique(index, return_inverse=True)[1]
     return np.asarray(np.bincount(index, weights=values) / np.bincount(index)), index
+
+
+_STEPS = 120  # of the power method; the norm is then within a percent or two, from below
+
+
+def sparse_norms(
+    draws: IndexArray,
+    rows: IndexArray,
+    columns: IndexArray,
+    values: FloatArray,
+    n_draws: int,
+    size: int,
+) -> FloatArray:
+    """Operator norms of symmetric matrices given by entries of their upper triangles.
+
+    Entry e belongs to matrix `draws[e]`; entries at the same place add up.
+    """
+    order = np.argsort(draws, kind="stable")
+    starts = np.searchsorted(draws[order], np.arange(n_draws + 1))
+    norms = np.empty(n_draws)
+    begin = np.random.default_rng(0).standard_normal(size)
+    _fill_norms(starts, rows[order], columns[order], values[order], begin, norms)
+    return norms
+
+
+@compiled
+def _fill_norms(
+    starts: IndexArray,
+    rows: IndexArray,
+    columns: IndexArray,
+    values: FloatArray,
+    begin: FloatArray,
+    norms: FloatArray,
+) -> None:
+    """The power method on each matrix: ||E x|| for x the normalised image of many steps."""
+    size = len(begin)
+    x, image = np.empty(size), np.empty(size)
+    for draw in range(len(norms)):
+        x[:] = begin / math.sqrt(np.sum(begin * begin))
+        norms[draw] = 0.0
+        for _ in range(_STEPS):
+            image[:] = 0.0
+            for e in range(starts[draw], starts[draw + 1]):
+                image[rows[e]] += values[e] * x[columns[e]]
+                if rows[e] != columns[e]:
+                    image[columns[e]] += values[e] * x[rows[e]]
+            length = math.sqrt(np.sum(image * image))
+            norms[draw] = length
+            if length == 0.0:
+                break
+            for i in range(size):
+                x[i] = image[i] / length
+
+
+Point = TypeVar("Point")
+Score = Callable[[Point], float]
+Move = Callable[[str, Point, int], Point | None]
+
+_ENOUGH = 0.999  # a line must improve the score by this factor to be walked
+
+
+def descend(
+    score: Score[Point], start: Point, lines: Sequence[str], move: Move[Point]
+) -> tuple[float, Point]:
+    """Walk along one line after another, as long as one of them helps.
+
+    `move(line, point, stride)` is the point `stride` choices further along a line, None beyond
+    its end. Scores are positive, and smaller is better.
+    """
+    best_score, best = score(start), start
+    improved = True
+    while improved:
+        improved = False
+        for line in lines:
+            found_score, found = _walk(score, best_score, best, line, move)
+            if found_score < _ENOUGH * best_score:
+                best_score, best, improved = found_score, found, True
+    return best_score, best
+
+
+def _walk(
+    score: Score[Point], best_score: float, best: Point, line: str, move: Move[Point]
+) -> tuple[float, Point]:
+    """Follow a line one way, then the other, while the score improves; long steps first."""
+    for stride in (2, 1, -2, -1):
+        trial = move(line, best, stride)
+        while trial is not None:
+            trial_score = score(trial)
+            if trial_score >= best_score:
+                break
+            best_score, best = trial_score, trial
+            trial = move(line, best, stride)
+    return best_score, best

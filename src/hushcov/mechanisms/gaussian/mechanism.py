@@ -36,8 +36,7 @@ from hushcov.records import (
 )
 from hushcov.release import Making, Release, named_parts
 
-CLIPPINGS = ("row", "coordinate")
-
+NAME = "gaussian"
 _RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
 _LARGEST_HALF_WIDTH = 32767
 # From this ratio of norm bound to half width on, diagonal noise as small as the rest costs the
@@ -45,6 +44,18 @@ _LARGEST_HALF_WIDTH = 32767
 _EQUAL_NOISE_FROM = 4
 # The budget is met with this to spare, far more than the roundings of mu.
 WITHIN = 1 - 2.0**-40
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """How records are bounded: coordinates always, and their norm where `bounds_norm` says so."""
+
+    name: str
+    bounds_norm: bool
+
+
+#: Every way by its name; another name is an error, never another one's sensitivity.
+CLIPPINGS = {each.name: each for each in (Clipping("row", True), Clipping("coordinate", False))}
 
 
 @dataclass(frozen=True)
@@ -64,8 +75,8 @@ class GaussianParameters:
     diagonal_sigma: int
 
     def __post_init__(self) -> None:
-        check_choice("clipping", self.clipping, CLIPPINGS)
-        if (self.norm_bound is None) != (self.clipping == "coordinate"):
+        check_choice("clipping", self.clipping, tuple(CLIPPINGS))
+        if (self.norm_bound is not None) != CLIPPINGS[self.clipping].bounds_norm:
             raise ParameterError(
                 f"norm_bound must be given exactly with clipping='row', got {self.norm_bound!r} "
                 f"with {self.clipping!r}: use gaussian_parameters."
@@ -191,14 +202,13 @@ def gaussian_parameters(
     mu = calibrate_gaussian(inputs.epsilon, inputs.delta, inputs.spent) * WITHIN  # proof: step 5
     cure = "it is a public bound on every coordinate, in units of its scale."
     radius = _RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
-    if clipping == "coordinate":
-        half_width = _half_width(inputs, radius, radius * math.sqrt(d), mu)
-        norm_bound = None
-    else:
-        norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
-        norm = min(norm, radius * math.sqrt(d))
-        half_width = _half_width(inputs, radius, norm, mu)
-        norm_bound = _norm_in_steps(norm, d, radius, half_width)
+    norm = radius * math.sqrt(d)  # no record is longer
+    if CLIPPINGS[clipping].bounds_norm:
+        norm = min(norm, balanced_row_norm(inputs, mu) if row_norm is None else row_norm)
+    half_width = _half_width(inputs, radius, norm, mu)
+    norm_bound = (
+        _norm_in_steps(norm, d, radius, half_width) if CLIPPINGS[clipping].bounds_norm else None
+    )
     sigma, diagonal_sigma = noise_sigmas(d, half_width, norm_bound, mu)
     return GaussianParameters(
         inputs, clipping, radius, half_width, norm_bound, sigma, diagonal_sigma
@@ -239,7 +249,7 @@ def parameters_for_sums(
     declared = (
         bound if row_norm is None else _norm_in_steps(row_norm, d, grid.radius, grid.half_width)
     )
-    if (bound is None) != (clipping == "coordinate") or bound != declared:
+    if (bound is not None) != CLIPPINGS[clipping].bounds_norm or bound != declared:
         raise DataError(
             f"statistics must have been clipped as declared (clipping={clipping!r}, "
             f"row_norm={row_norm}), got radius {grid.radius:g}, half_width {grid.half_width} and "
@@ -258,12 +268,12 @@ def parameters_for_sums(
 
 def _checked_norm(clipping: str, row_norm: float | None) -> float | None:
     """The declared bound on the norm of records, if there is one and it has a meaning."""
-    check_choice("clipping", clipping, CLIPPINGS)
+    check_choice("clipping", clipping, tuple(CLIPPINGS))
     if row_norm is None:
         return None
-    if clipping == "coordinate":
+    if not CLIPPINGS[clipping].bounds_norm:
         raise ParameterError(
-            f"row_norm must be left out with clipping='coordinate', got {shown(row_norm)}: "
+            f"row_norm must be left out with clipping={clipping!r}, got {shown(row_norm)}: "
             "use clipping='row'."
         )
     cure = "it is a public bound on the norm of every record, in units of the scales."
@@ -394,7 +404,7 @@ def _noisy(
         entropy.generator, len(gram), parameters.sigma, parameters.diagonal_sigma
     )  # proof: step 4
     return Release(
-        mechanism="gaussian",
+        mechanism=NAME,
         integers=gram,
         unit=parameters.unit,
         guarantee=guarantee,

@@ -23,9 +23,8 @@ from scipy import special
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters
-from hushcov.planning.norms import sparse_norms
-from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
 from hushcov.postprocess import universal_threshold
+from hushcov.predicting import REFERENCE_MODELS, Reference, reference, sparse_norms
 
 _FEATURES = 100  # size of the references, at most; more features are several such parts
 _REPETITIONS, _MOST_PARTS = 5, 12

@@ -19,9 +19,12 @@ import numpy.typing as npt
 from scipy import special
 
 from hushcov._arrays import FloatArray
-from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Level, Schedule, kernels
+from hushcov.inputs import CalibratedInputs
+from hushcov.mechanisms.multiscale import kernels
+from hushcov.mechanisms.multiscale.calibrated import Design
+from hushcov.mechanisms.multiscale.schedule import Level, Schedule
 from hushcov.metrics import operator_norm
-from hushcov.planning.reference import Reference
+from hushcov.predicting import Reference
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell

@@ -11,19 +11,27 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
-from hushcov.mechanisms.multiscale import CalibratedInputs, Design, Schedule, draft_schedule
-from hushcov.mechanisms.multiscale.numerics import numerical_delta
-from hushcov.mechanisms.multiscale.reconstruction import RECONSTRUCTIONS
-from hushcov.mechanisms.multiscale.transcript import LARGEST_TRANSCRIPT
-from hushcov.planning.descent import descend
-from hushcov.planning.prediction import expected_largest_miss, predict_errors
-from hushcov.planning.reference import REFERENCE_MODELS, reference
+from hushcov._validation import check_choice
+from hushcov.inputs import CalibratedInputs
+from hushcov.mechanisms.multiscale.calibrated import (
+    CalibratedParameters,
+    Design,
+    calibrated_parameters,
+    draft_schedule,
+)
+from hushcov.mechanisms.multiscale.prediction import expected_largest_miss, predict_errors
+from hushcov.mechanisms.multiscale.schedule import Schedule, numerical_delta
+from hushcov.mechanisms.multiscale.transcript import LARGEST_TRANSCRIPT, RECONSTRUCTIONS
+from hushcov.predicting import REFERENCE_MODELS, descend, reference
 
 _FEATURES = 60  # size of the references for draws of the error, at most
 _FULL_FEATURES = 1000  # and for the entries that may be missed
 _SEEDS = range(5)
+_PREDICTION_FEATURES = 1000  # size of the references for the prediction, at most
+_PREDICTION_SEEDS = range(100, 109)  # not the search's, which would flatter its winner
+_ROUGH_FEATURES, _ROUGH_SEEDS = 60, range(3)
 _LARGEST_COUNT = 2**60
 _LARGEST_NUMERICAL_SHARE = 0.25
 
@@ -130,3 +138,81 @@ def _moved(name: str, design: Design, stride: int) -> Design | None:
         changes = {name: choices[here + stride]}
     inside = all(CHOICES[key][0] <= value <= CHOICES[key][-1] for key, value in changes.items())
     return replace(design, **changes) if inside else None  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class MultiscalePlan:
+    """The chosen parameters and what to expect of them."""
+
+    parameters: CalibratedParameters
+    predicted_error: dict[str, float]  # per reference model, in units of scale^2
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether releasing nothing, the zero matrix, is expected to do as well everywhere."""
+        return min(self.predicted_error.values()) >= 0.99
+
+    @property
+    def advice(self) -> str:
+        """The prediction in words, without formulas."""
+        inputs = self.parameters.inputs
+        low, high = min(self.predicted_error.values()), max(self.predicted_error.values())
+        size = f"{inputs.n_records:,} records of {inputs.n_features:,} features"
+        if self.hopeless:
+            return (
+                f"{size} are too few at this budget: the predicted error is {low:.2g} scale**2, "
+                "no better than the zero matrix, whose error is at most 1. Use more records, "
+                "fewer features, or a larger budget."
+            )
+        return (
+            f"{size}: the predicted operator-norm error is {low:.2g} to {high:.2g} scale**2 over "
+            "the reference models; the zero matrix has at most 1."
+        )
+
+
+@lru_cache(maxsize=512)
+def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> MultiscalePlan:
+    """Choose the design for these inputs and predict the error of each reference model."""
+    check_choice("reconstruction", reconstruction, tuple(RECONSTRUCTIONS))
+    best = best_design(inputs, reconstruction)
+    parameters = calibrated_parameters(inputs, best, reconstruction)
+    return MultiscalePlan(parameters, _predictions(parameters))
+
+
+@lru_cache(maxsize=512)
+def rough_multiscale(inputs: CalibratedInputs) -> dict[str, float]:
+    """A quick prediction of values: of the design that the search starts from."""
+    design = starting_design("value")
+    schedule = draft_schedule(inputs, design)
+    return {
+        model: statistics.median(
+            predict_errors(
+                inputs,
+                design,
+                schedule,
+                "value",
+                reference(model, inputs.n_features, inputs.row_sparsity, _ROUGH_FEATURES),
+                _ROUGH_SEEDS,
+            )
+        )
+        for model in REFERENCE_MODELS
+    }
+
+
+def _predictions(parameters: CalibratedParameters) -> dict[str, float]:
+    """Median over a few draws of the final schedule's error on each reference model."""
+    inputs = parameters.inputs
+    predicted = {}
+    for model in REFERENCE_MODELS:
+        ref = reference(model, inputs.n_features, inputs.row_sparsity, _PREDICTION_FEATURES)
+        predicted[model] = statistics.median(
+            predict_errors(
+                inputs,
+                parameters.design,
+                parameters.schedule,
+                parameters.reconstruction,
+                ref,
+                _PREDICTION_SEEDS,
+            )
+        )
+    return predicted

@@ -19,22 +19,19 @@ from scipy import special
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov._compiled import compiled
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.screened import (
-    SCREENS,
+from hushcov.mechanisms.screened.parameters import (
+    DIAGONAL_WEIGHT,
+    NORM_RULES,
+    PAIR_WEIGHT,
     ScreenedDesign,
     ScreenedParameters,
     candidate_pairs,
-    screened_parameters,
-)
-from hushcov.mechanisms.screened.parameters import (
-    DIAGONAL_WEIGHT,
-    PAIR_WEIGHT,
     norm_spread,
+    screened_parameters,
     shrunk_part,
 )
-from hushcov.planning.descent import descend
-from hushcov.planning.norms import sparse_norms
-from hushcov.planning.reference import REFERENCE_MODELS, Reference, reference
+from hushcov.mechanisms.screened.screens import SCREENS
+from hushcov.predicting import REFERENCE_MODELS, Reference, descend, reference, sparse_norms
 
 _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40
@@ -265,7 +262,7 @@ def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
         PAIR_WEIGHT**2 * products + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
     )
     ratio, noise = parameters.norm_bound / norm, ref.variance
-    if parameters.norm == "quantile":
+    if NORM_RULES[parameters.norm].share:
         ratio = parameters.design.norm_factor
         noise *= ratio * norm / parameters.norm_bound
     shrinkage, shrunk = shrunk_part(ratio, norm_spread(inputs.n_features))

@@ -1,0 +1,44 @@
+"""Numbers as people read them: the same on the command line, in reports and in designs."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_EXPONENT_FROM = 1e4
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number to some significant digits: 0.0012, 1,234, 1.461e15."""
+    text = f"{value:.{digits}g}"
+    if "e+" in text and abs(float(text)) < _EXPONENT_FROM:
+        return f"{float(text):,.0f}"
+    return re.sub(r"e([+-])0*(\d+)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
+
+
+def count(value: int) -> str:
+    """Return an integer exactly while it is short, else to four digits."""
+    return f"{value:,}" if value < 10_000_000 else number(value)
+
+
+def exact(value: int) -> str:
+    """Return an integer exactly, with its size where it has many digits."""
+    return f"{value:,}" if value < 10_000_000 else f"{value:,} (about {number(value, 3)})"
+
+
+def counted(value: int, what: str) -> str:
+    """Return a number of things: 1 record, 2,000 records."""
+    return f"{value:,} {what}{'' if value == 1 else 's'}"
+
+
+def memory(n_bytes: int) -> str:
+    """A number of bytes in the unit that suits it, to two or three digits."""
+    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"
+
+
+def noise_level(noise_sd: float, n_records: int) -> str:
+    """Hold the noise of a correlation against its sampling error."""
+    return (
+        f"standard deviation {number(noise_sd, 2)} on a correlation; sampling error alone has "
+        f"{number(1 / math.sqrt(n_records), 2)}"
+    )

@@ -1,0 +1,43 @@
+"""Gaussian noise on the whole second-moment matrix: Analyze Gauss, calibrated exactly."""
+
+from hushcov.mechanisms.gaussian.mechanism import (
+    CLIPPINGS,
+    WITHIN,
+    GaussianParameters,
+    balanced_row_norm,
+    certify_gaussian,
+    gaussian_parameters,
+    noise_sigmas,
+    parameters_for_sums,
+    release_gaussian,
+    release_gaussian_sums,
+    squared_sensitivity,
+    symmetric_noise,
+)
+from hushcov.mechanisms.gaussian.prediction import predict_gaussian
+from hushcov.mechanisms.gaussian.room import (
+    GAUSSIAN,
+    GAUSSIAN_THRESHOLD,
+    GaussianNoise,
+    PlannedGaussian,
+)
+
+__all__ = [
+    "CLIPPINGS",
+    "GAUSSIAN",
+    "GAUSSIAN_THRESHOLD",
+    "WITHIN",
+    "GaussianNoise",
+    "GaussianParameters",
+    "PlannedGaussian",
+    "balanced_row_norm",
+    "certify_gaussian",
+    "gaussian_parameters",
+    "noise_sigmas",
+    "parameters_for_sums",
+    "predict_gaussian",
+    "release_gaussian",
+    "release_gaussian_sums",
+    "squared_sensitivity",
+    "symmetric_noise",
+]

@@ -1,0 +1,130 @@
+"""The rooms of the Gaussian mechanism: every pair with noise, thresholded afterwards or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hushcov._arrays import FloatArray
+from hushcov._words import noise_level, number
+from hushcov.accounting import Guarantee
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian.mechanism import (
+    NAME,
+    GaussianParameters,
+    certify_gaussian,
+    gaussian_parameters,
+    release_gaussian,
+)
+from hushcov.mechanisms.gaussian.prediction import predict_gaussian
+from hushcov.mechanisms.room import Facts, Mechanism, MechanismPlan, budget_words, certified_words
+from hushcov.noise import Entropy
+from hushcov.postprocess import detection_deviation, universal_threshold
+from hushcov.predicting import NINE_OF_TEN, Forecast
+from hushcov.records import Records
+from hushcov.release import Release
+
+
+@dataclass(frozen=True)
+class PlannedGaussian(MechanismPlan[GaussianParameters]):
+    """The Gaussian mechanism, with entries below `level` set to zero."""
+
+    level: float = 0.0
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """See `certify_gaussian`."""
+        return certify_gaussian(self.parameters, private=private)
+
+    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+        """See `release_gaussian`."""
+        return release_gaussian(records, feature_scale, self.parameters, entropy)
+
+    def threshold(self, release: Release) -> float:
+        """The level, which follows from public numbers."""
+        return self.level
+
+    @property
+    def detection_limit(self) -> float | None:
+        """The smallest correlation that passes nine times out of ten; None without a threshold."""
+        if not self.level:
+            return None
+        noise_sd, n = self.parameters.noise_sd, self.parameters.inputs.n_records
+        return min(1.0, self.level + NINE_OF_TEN * detection_deviation(noise_sd, n))
+
+    def facts(self) -> Facts:
+        """See `MechanismPlan.facts`."""
+        parameters, inputs = self.parameters, self.parameters.inputs
+        pairs = f"all {inputs.n_features * (inputs.n_features - 1) // 2:,} pairs are released"
+        clipped = "values of a record, in units of the scales, are clipped"
+        if parameters.norm_bound is not None:
+            bound = number(parameters.norm_bound * parameters.step, 3)
+            clipped = f"records, in units of the scales, are scaled down to norm {bound}"
+        kept = f"entries below a correlation of {number(self.level, 2)} are set to zero"
+        return [
+            ("budget", budget_words(inputs, {}, "the values")),
+            ("values", f"{clipped}; {pairs}"),
+            ("noise", noise_level(parameters.noise_sd, inputs.n_records)),
+            (
+                "threshold",
+                kept if self.level else "none: every pair is released, and none is set to zero",
+            ),
+            ("certified", certified_words(self.certify(private=True))),
+        ]
+
+
+class GaussianNoise(Mechanism):
+    """Every pair with the same noise."""
+
+    name = NAME
+    title = "Gaussian"
+    predicted = True
+    no_limit = "every pair gets a value, and none is set to zero"
+
+    def plan(
+        self,
+        inputs: ReleaseInputs,
+        *,
+        sparse: bool = False,
+        clipping: str = "row",
+        row_norm: float | None = None,
+        level: float | None = None,
+    ) -> PlannedGaussian:
+        """See `Mechanism.plan`; `level` is a threshold of one's own.
+
+        There is a forecast where rows are clipped at the bound taken from public inputs.
+        """
+        parameters = gaussian_parameters(inputs, clipping=clipping, row_norm=row_norm)
+        return self.thresholded(parameters, level, usual=clipping == "row" and row_norm is None)
+
+    def thresholded(
+        self, parameters: GaussianParameters, level: float | None, *, usual: bool
+    ) -> PlannedGaussian:
+        """These parameters with a threshold, and a forecast where both are as `usual`."""
+        planned = PlannedGaussian(self, parameters, None, self.level(parameters, level))
+        if not usual or (level is not None and level != self.level(parameters, None)):
+            return planned
+        errors = predict_gaussian(parameters.inputs, threshold=planned.level > 0)
+        limit = planned.detection_limit if parameters.inputs.n_features > 1 else None
+        forecast = Forecast(self.name, errors, limit)
+        return PlannedGaussian(self, parameters, forecast, planned.level)
+
+    def level(self, parameters: GaussianParameters, given: float | None) -> float:
+        """The threshold: the one given, or none."""
+        return given or 0.0
+
+
+class GaussianThreshold(GaussianNoise):
+    """The same, with entries that noise alone may have made set to zero."""
+
+    name = f"{NAME}-threshold"
+    title = "Gaussian + threshold"
+    no_limit = "one feature has no pairs"
+
+    def level(self, parameters: GaussianParameters, given: float | None) -> float:
+        """The threshold: the one given, or the largest of as many entries of noise."""
+        if given is not None:
+            return given
+        inputs = parameters.inputs
+        return universal_threshold(parameters.noise_sd, inputs.n_records, inputs.n_features)
+
+
+GAUSSIAN, GAUSSIAN_THRESHOLD = GaussianNoise(), GaussianThreshold()

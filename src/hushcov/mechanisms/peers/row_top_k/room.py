@@ -1,0 +1,86 @@
+"""The room of row-wise top-k selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hushcov._arrays import FloatArray
+from hushcov._validation import check_choice, shown
+from hushcov.accounting import Guarantee
+from hushcov.exceptions import ParameterError
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers.row_top_k.mechanism import (
+    NAME,
+    RowTopKParameters,
+    certify_row_top_k,
+    release_row_top_k,
+    row_top_k_parameters,
+)
+from hushcov.mechanisms.peers.row_top_k.printed import (
+    PrintedParameters,
+    claim_printed,
+    printed_parameters,
+    release_printed,
+)
+from hushcov.mechanisms.room import Mechanism, MechanismPlan
+from hushcov.noise import Entropy
+from hushcov.records import Records
+from hushcov.release import Release
+
+CONSTANTS = ("sound", "paper")
+
+
+@dataclass(frozen=True)
+class PlannedRowTopK(MechanismPlan[RowTopKParameters]):
+    """Selection and values with noise that is proved to be private."""
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """See `certify_row_top_k`."""
+        return certify_row_top_k(self.parameters, private=private)
+
+    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+        """See `release_row_top_k`."""
+        return release_row_top_k(records, feature_scale, self.parameters, entropy)
+
+
+@dataclass(frozen=True)
+class PlannedPrinted(MechanismPlan[PrintedParameters]):
+    """The noise as it is printed, which is not certified."""
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """What the paper claims; it is never marked as private."""
+        return claim_printed(self.parameters)
+
+    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+        """See `release_printed`."""
+        return release_printed(records, feature_scale, self.parameters, entropy)
+
+
+class RowTopK(Mechanism):
+    """Rows select their partners; pairs that select each other are released."""
+
+    name = NAME
+    title = "row top-k (Kumar et al.)"
+
+    def plan(
+        self,
+        inputs: ReleaseInputs,
+        *,
+        sparse: bool = False,
+        constants: str = "sound",
+        radius: float | None = None,
+    ) -> MechanismPlan[Any]:
+        """See `Mechanism.plan` and `row_top_k_parameters`."""
+        check_choice("constants", constants, CONSTANTS)
+        if constants == "sound":
+            return PlannedRowTopK(self, row_top_k_parameters(inputs, radius=radius))
+        if radius is not None:
+            raise ParameterError(
+                f"radius must be left out with constants='paper', got {shown(radius)}: the "
+                "paper prints its own. Use constants='sound' to choose one."
+            )
+        return PlannedPrinted(self, printed_parameters(inputs))
+
+
+ROW_TOP_K = RowTopK()

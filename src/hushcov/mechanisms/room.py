@@ -1,0 +1,135 @@
+"""What every mechanism is: a room that plans a release, certifies it, and makes it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from hushcov._arrays import FloatArray
+from hushcov._words import number
+from hushcov.accounting import Guarantee, calibrate_zcdp
+from hushcov.inputs import CalibratedInputs, ReleaseInputs, spent_rho
+from hushcov.noise import Entropy
+from hushcov.predicting import Forecast
+from hushcov.records import Records
+from hushcov.release import Release
+
+Parameters = TypeVar("Parameters")
+#: For an entry of a release: its integer, its estimate, and that while it is made symmetric.
+DENSE_BYTES = 3 * 8
+#: Labelled sentences, in the order in which they are read.
+Facts = list[tuple[str, str]]
+#: Titles of columns, and rows of text.
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class MechanismPlan(ABC, Generic[Parameters]):
+    """One mechanism with its numbers, made from public inputs alone.
+
+    `forecast` is the error to expect, where there is a prediction.
+    """
+
+    mechanism: Mechanism
+    parameters: Parameters
+    forecast: Forecast | None = None
+
+    @abstractmethod
+    def certify(self, *, private: bool) -> Guarantee:
+        """Let the accountant bound the events, or raise; before any record is read."""
+
+    @abstractmethod
+    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+        """Certify, read the records, and release."""
+
+    def threshold(self, release: Release) -> float:
+        """What an off-diagonal entry must exceed to be kept, in units of its features' scales."""
+        return 0.0
+
+    def facts(self) -> Facts:
+        """The design in words."""
+        return []
+
+    def table(self) -> Table | None:
+        """The rest of the design, where a table says it better."""
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parameters as plain, JSON-ready data."""
+        made: dict[str, Any] = self.parameters.to_dict()  # type: ignore[attr-defined]
+        return made
+
+
+class Mechanism(ABC):
+    """One mechanism on features at scale 1. `planning.MECHANISMS` lists them all.
+
+    Attributes
+    ----------
+    name : str
+        Its name, everywhere.
+    title : str
+        What figures and tables call it.
+    predicted : bool
+        Whether its error is predicted, so that the default may choose it.
+    no_limit : str
+        Why no smallest correlation is predicted to be found, where none is.
+    sparse : bool
+        Whether it can release some pairs only, so that the output can be sparse.
+    slow : bool
+        Whether its own search takes seconds, so that it is first predicted roughly.
+    pure : bool
+        Whether it is private without a delta, which needs public scales.
+    most_features : int or None
+        Above this many features it takes minutes, for the reason `limit`.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    predicted: ClassVar[bool] = False
+    no_limit: ClassVar[str] = "its error is not predicted"
+    sparse: ClassVar[bool] = False
+    slow: ClassVar[bool] = False
+    pure: ClassVar[bool] = False
+    most_features: ClassVar[int | None] = None
+    limit: ClassVar[str] = ""
+
+    @abstractmethod
+    def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> MechanismPlan[Any]:
+        """Choose every number from public inputs; `sparse` asks for a sparse matrix.
+
+        Rooms with options of their own take them by keyword.
+        """
+
+    def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
+        """The error to expect; with `rough` a quick figure will do."""
+        found = self.plan(inputs).forecast
+        assert found is not None, f"{self.name} is said to be predicted"
+        return found
+
+    def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
+        """Bytes of its working arrays, where blocks have so many rows.
+
+        Here: the sum, a block's sum as doubles and as integers, and the block on its grid.
+        """
+        return DENSE_BYTES * n_features**2 + rows * n_features * 8
+
+
+def budget_words(
+    inputs: ReleaseInputs | CalibratedInputs, shares: Mapping[str, float], rest: str
+) -> str:
+    """Who gets how much of the budget: the scales, these shares of what they leave, the rest."""
+    scales = spent_rho(inputs.spent) / calibrate_zcdp(inputs.epsilon, inputs.delta)
+    parts = {"the scales": scales}
+    parts |= {name: (1 - scales) * share for name, share in shares.items()}
+    parts[rest] = 1 - sum(parts.values())
+    return ", ".join(f"{number(100 * part, 2)} % for {to}" for to, part in parts.items() if part)
+
+
+def certified_words(guarantee: Guarantee) -> str:
+    """What the accountant certifies."""
+    return (
+        f"epsilon {number(guarantee.transcript_epsilon)} at delta "
+        f"{number(guarantee.transcript_delta)} (bound: {guarantee.method})"
+    )

@@ -1,0 +1,147 @@
+"""The room of the screened release: pairs selected privately, then their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hushcov._arrays import FloatArray
+from hushcov._words import noise_level, number
+from hushcov.accounting import Guarantee
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.room import (
+    DENSE_BYTES,
+    Facts,
+    Mechanism,
+    MechanismPlan,
+    budget_words,
+    certified_words,
+)
+from hushcov.mechanisms.screened.mechanism import NAME, certify_screened, release_screened
+from hushcov.mechanisms.screened.parameters import ScreenedParameters, candidate_pairs
+from hushcov.mechanisms.screened.planner import (
+    ScreenedPlan,
+    detection_limit,
+    plan_screened,
+    predicted_errors,
+)
+from hushcov.noise import Entropy
+from hushcov.postprocess import detection_deviation
+from hushcov.predicting import Forecast
+from hushcov.records import Records
+from hushcov.records.sums.scores import PANEL_BYTES, STRIP
+from hushcov.release import Release
+
+
+@dataclass(frozen=True)
+class PlannedScreened(MechanismPlan[ScreenedParameters]):
+    """A screened release, thresholded at a number of deviations, noise and sampling together."""
+
+    sparse: bool = False
+    searched: ScreenedPlan | None = None
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """See `certify_screened`."""
+        return certify_screened(self.parameters, private=private)
+
+    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+        """See `release_screened`."""
+        return release_screened(
+            records, feature_scale, self.parameters, entropy, sparse=self.sparse
+        )
+
+    def threshold(self, release: Release) -> float:
+        """The planned number of deviations, with the noise as it came out."""
+        assert release.noise_sd is not None
+        deviation = detection_deviation(release.noise_sd[0], self.parameters.inputs.n_records)
+        return self.parameters.design.keep_above * deviation
+
+    def facts(self) -> Facts:
+        """See `MechanismPlan.facts`."""
+        parameters, inputs = self.parameters, self.parameters.inputs
+        screen_share = parameters.design.screen_share if parameters.levels else 0.0
+        factor = number(parameters.design.norm_factor)
+        found = [
+            ("budget", budget_words(inputs, {"the screen": screen_share}, "the values")),
+            ("screen", self._screen()),
+            ("values", f"records are scaled down to at most {factor} times the typical norm"),
+        ]
+        if parameters.n_pairs:
+            found.append(("noise", noise_level(parameters.noise_sd[0], inputs.n_records)))
+            found.append(("threshold", self._kept()))
+        return [*found, ("certified", certified_words(self.certify(private=True)))]
+
+    def _screen(self) -> str:
+        parameters = self.parameters
+        if parameters.n_pairs == 0:
+            return "none: at row sparsity 1 no pair is looked for, and variances are released alone"
+        if not parameters.levels:
+            return f"none: the values of all {parameters.n_pairs:,} pairs are released"
+        sizes = " + ".join(f"{level.size:,}" for level in parameters.levels)
+        rounds = "round" if len(parameters.levels) == 1 else "rounds, the strongest pairs first"
+        total = "" if len(parameters.levels) == 1 else f" = {parameters.n_pairs:,}"
+        return (
+            f"pairs are scored by how often their signs agree; {len(parameters.levels)} {rounds}, "
+            f"select {sizes}{total} of {candidate_pairs(parameters.inputs):,} pairs"
+        )
+
+    def _kept(self) -> str:
+        keep, n = self.parameters.design.keep_above, self.parameters.inputs.n_records
+        if keep == 0:
+            return "none: all released pairs are kept"
+        limit = keep * detection_deviation(self.parameters.noise_sd[0], n)
+        return (
+            f"released pairs below {number(keep)} standard deviations, a correlation of about "
+            f"{number(limit, 2)}, are set to zero"
+        )
+
+
+class Screened(Mechanism):
+    """Select pairs, release their values."""
+
+    name = NAME
+    title = NAME
+    predicted = True
+    no_limit = "at row sparsity 1 it releases variances alone"
+    sparse = True
+
+    def plan(
+        self,
+        inputs: ReleaseInputs,
+        *,
+        sparse: bool = False,
+        screen: str = "sign",
+        norm: str = "public",
+        keep_above: float | None = None,
+    ) -> PlannedScreened:
+        """See `Mechanism.plan`; `keep_above` replaces the planned number of deviations."""
+        plan = self.search(inputs, screen=screen, norm=norm, keep_above=keep_above)
+        limit = plan.detection_limit if plan.parameters.n_pairs else None  # no pair is looked for
+        forecast = Forecast(self.name, plan.predicted_error, limit)
+        return PlannedScreened(self, plan.parameters, forecast, sparse, plan)
+
+    def search(
+        self,
+        inputs: ReleaseInputs,
+        *,
+        screen: str = "sign",
+        norm: str = "public",
+        keep_above: float | None = None,
+    ) -> ScreenedPlan:
+        """The best design, and what to expect of it."""
+        plan = plan_screened(inputs, screen, norm)
+        if keep_above is None:
+            return plan
+        design = replace(plan.parameters.design, keep_above=keep_above)
+        parameters = replace(plan.parameters, design=design)
+        return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
+
+    def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
+        """Sums of a panel and of a block of it, a strip of the product, signs of a block, scores."""
+        d = n_features
+        panel = min(8 * d * d, PANEL_BYTES)
+        strip = min(STRIP, d) * d * (4 + 8)
+        scores = (4 if n_records < 2**31 else 8) * d * (d - 1) // 2
+        return max(2 * panel + strip + rows * d * 4 + scores, 0 if sparse else DENSE_BYTES * d * d)
+
+
+SCREENED = Screened()

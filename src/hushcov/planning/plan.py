@@ -1,0 +1,197 @@
+"""A fit settled before any record is read: how the budget is divided, and what is run.
+
+Everything here follows from public inputs. Estimators, the command line and the report plan with
+the same functions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hushcov._arrays import FloatArray
+from hushcov._validation import check_choice, check_real
+from hushcov.accounting import Guarantee, calibrate_zcdp
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.room import MechanismPlan
+from hushcov.noise import Entropy
+from hushcov.planning.cautions import Caution, hopeless, large_delta, noisy_scales
+from hushcov.planning.comparison import Comparison
+from hushcov.planning.registry import check_memory
+from hushcov.predicting import Forecast
+from hushcov.records import Records
+from hushcov.release import Part, Release
+from hushcov.stages import (
+    Prepared,
+    ScaleParameters,
+    Stage,
+    complete_parameters,
+    scale_parameters,
+)
+
+# Measured: the share at which errors of the scales and of the release balance; see
+# docs/proofs/scales.md.
+_SHARE, _LARGEST_SHARE = 5.0, 0.2
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for, all of it public: the budget, and what is known of the records.
+
+    Parameters
+    ----------
+    row_sparsity : int
+        Most nonzero entries in a row of the covariance.
+    epsilon, delta : float
+        The budget.
+    known_mean, known_scale : bool
+        Whether means are zero, and whether scales are given. Where they are not, differences of
+        two records are averaged, and a share of the budget finds the scales.
+    scale_share : "auto" or float
+        That share; "auto" balances their errors against what is left.
+    """
+
+    row_sparsity: int
+    epsilon: float
+    delta: float
+    known_mean: bool = False
+    known_scale: bool = False
+    scale_share: Any = "auto"
+
+    @property
+    def rows_averaged(self) -> int:
+        """Rows for each one that is averaged."""
+        return 1 if self.known_mean else 2
+
+    @property
+    def counted(self) -> str:
+        """What is averaged, in words."""
+        return "records" if self.known_mean else "pairs of records"
+
+    def divide(
+        self, n_averaged: int, n_features: int, *, gaps: bool = False
+    ) -> tuple[ReleaseInputs, tuple[Stage, ...]]:
+        """The stages before the mechanism, and the inputs that say what they leave of the budget.
+
+        `n_averaged` counts rows, or differences of two; `gaps` says that some may miss a value.
+        """
+        inputs = ReleaseInputs(n_averaged, n_features, self.row_sparsity, self.epsilon, self.delta)
+        stages: list[Stage] = []
+        if gaps:
+            counted = complete_parameters(inputs)
+            counted.check_possible()
+            stages.append(counted)
+        if self.delta > 0:
+            rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
+            share = self._scale_share(n_averaged, n_features, rho)
+            if not self.known_scale:
+                mu = math.sqrt(2 * share * rho)
+                stages.append(scale_parameters(n_averaged, n_features, mu))
+        return replace(inputs, spent=tuple(stage.event for stage in stages)), tuple(stages)
+
+    def inputs(self, n_averaged: int, n_features: int) -> ReleaseInputs:
+        """Inputs of the mechanism, where no record misses a value."""
+        return self.divide(n_averaged, n_features)[0]
+
+    def cautions(
+        self, inputs: ReleaseInputs, stages: tuple[Stage, ...], expected: Forecast | None
+    ) -> tuple[Caution, ...]:
+        """What people should know of a fit with this error to expect."""
+        found = [large_delta(inputs.delta, inputs.n_records * self.rows_averaged)]
+        for stage in stages:
+            if isinstance(stage, ScaleParameters):
+                found.append(noisy_scales(stage, self.counted))
+        found.append(None if expected is None else hopeless(inputs, expected, self.counted))
+        return tuple(caution for caution in found if caution is not None)
+
+    def plan(
+        self,
+        inputs: ReleaseInputs,
+        stages: tuple[Stage, ...],
+        chosen: MechanismPlan[Any],
+        feature_scale: FloatArray,
+        *,
+        sparse: bool = False,
+        comparison: Comparison | None = None,
+    ) -> Plan:
+        """The whole fit; one that this computer cannot hold is refused."""
+        n, d = inputs.n_records, inputs.n_features
+        check_memory(chosen.mechanism, n, d, sparse=sparse)
+        cautions = self.cautions(inputs, stages, chosen.forecast)
+        return Plan(self, inputs, stages, chosen, feature_scale, cautions, comparison)
+
+    def _scale_share(self, n_averaged: int, n_features: int, rho: float) -> float:
+        if isinstance(self.scale_share, str):
+            check_choice("scale_share", self.scale_share, ("auto",))
+            return min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_averaged)
+        cure = 'it is the share of the budget that estimating scales spends; "auto" chooses it.'
+        return check_real("scale_share", self.scale_share, above=0, at_most=0.9, cure=cure)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A fit, settled from public inputs alone: its stages, its mechanism, and what to heed.
+
+    Parameters
+    ----------
+    request : Request
+        What was asked for.
+    inputs : ReleaseInputs
+        What the mechanism gets: the size, the budget, and what the stages spend of it.
+    stages : tuple of Stage
+        Private steps before the mechanism, in the order in which they run.
+    chosen : MechanismPlan
+        The mechanism with its numbers.
+    feature_scale : ndarray
+        Public scales; ones where a stage finds them.
+    cautions : tuple of Caution
+        What people should know before anything is charged.
+    comparison : Comparison, optional
+        Predicted errors of the mechanisms among which this one was chosen.
+    """
+
+    request: Request
+    inputs: ReleaseInputs
+    stages: tuple[Stage, ...]
+    chosen: MechanismPlan[Any]
+    feature_scale: FloatArray
+    cautions: tuple[Caution, ...] = ()
+    comparison: Comparison | None = None
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """Let the accountant bound all events, or raise; before any record is read."""
+        return self.chosen.certify(private=private)
+
+    def release(self, records: Records, entropy: Entropy) -> Release:
+        """Run the stages, then the mechanism, and complete the document."""
+        prepared = Prepared(records, self.feature_scale, self.request.counted)
+        prepared = replace(prepared, making={"scales": "given"})
+        for stage in self.stages:
+            prepared = stage.run(prepared, entropy)
+        release = self.chosen.release(prepared.records, prepared.feature_scale, entropy)
+        release = _for_complete(release, prepared.share)
+        parts = release.making.parts
+        named = [
+            Part(stage.released, part.events)
+            for stage, part in zip(self.stages, parts, strict=False)
+        ]
+        making = replace(
+            release.making,
+            n_averaged=records.n_records,
+            paired=not self.request.known_mean,
+            threshold=self.chosen.threshold(release),
+            parts=(*named, *parts[len(named) :]),
+            **prepared.making,
+        )
+        return replace(release, making=making)
+
+
+def _for_complete(release: Release, share: float) -> Release:
+    """The release of the complete records alone, where all others counted as zeros."""
+    if share == 1.0:
+        return release
+    noise_sd = release.noise_sd
+    if noise_sd is not None:
+        noise_sd = (noise_sd[0] / share, noise_sd[1] / share)
+    return replace(release, unit=release.unit / share, noise_sd=noise_sd)

@@ -1,0 +1,58 @@
+"""What every stage is: one private step before a mechanism, and what it hands on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from hushcov._arrays import FloatArray
+from hushcov.accounting import Event
+from hushcov.noise import Entropy
+from hushcov.records import Records
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a stage or a mechanism starts with: records, and what was released before.
+
+    Parameters
+    ----------
+    records : Records
+        As they are to be read.
+    feature_scale : ndarray
+        Scales of the features, public or released; ones before they are known.
+    counted : str
+        What the records are called in messages: they may be differences of two.
+    share : float
+        About which share of the records is complete; sums count the others as zeros.
+    making : mapping
+        What the document of the release is to say of it, see `hushcov.release.Making`.
+    """
+
+    records: Records
+    feature_scale: FloatArray
+    counted: str = "records"
+    share: float = 1.0
+    making: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Stage(ABC):
+    """One private step with its public parameters, fixed before any record is read.
+
+    `released` says what it releases in a few words, and `passes` how often it reads the records.
+    The proof is a page of `docs/proofs/` of the name of its module.
+    """
+
+    released: ClassVar[str]
+    passes: ClassVar[int] = 1
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """What is charged, whatever the records are."""
+
+    @abstractmethod
+    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+        """Release, and hand on what the next step starts with."""
