@@ -1,4 +1,4 @@
-"""What to expect of each mechanism at many numbers of records, with the estimator's own inputs."""
+"""What to expect of each mechanism at many numbers of records."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hushcov._validation import check_integer
-from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning import MECHANISMS, Caution, Forecast, fit_memory, forecast, smallest_n
+from hushcov.planning import (
+    MECHANISMS,
+    PREDICTED,
+    Caution,
+    Forecast,
+    Request,
+    compare,
+    fit_memory,
+    forecast,
+    smallest_n,
+)
 
 MOST_RECORDS = 10**12  # where the search for the smallest number of records ends too
 _DEFAULT_RUNGS = 8
@@ -41,7 +50,7 @@ class Row:
     def memory(self, mechanism: str) -> int:
         """Bytes that a fit needs."""
         n, d = self.inputs.n_records, self.inputs.n_features
-        return fit_memory(mechanism, n, d, sparse=d > LARGEST_DENSE)
+        return fit_memory(MECHANISMS[mechanism], n, d, sparse=d > LARGEST_DENSE)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
@@ -71,22 +80,22 @@ def forecast_dict(each: Forecast) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Planner:
-    """Forecasts of some mechanisms for the budget and the knowledge of an estimator.
+    """Forecasts of some mechanisms for a budget and what is known of the records.
 
-    The multiscale mechanism's own search takes seconds: without `refine` its figures are rough.
+    Where a mechanism's own search takes seconds, its figures are rough without `refine`.
     """
 
-    estimator: PrivateSparseCovariance
+    request: Request
     n_features: int
-    mechanisms: tuple[str, ...] = tuple(MECHANISMS)
+    mechanisms: tuple[str, ...] = tuple(PREDICTED)
     refine: bool = False
 
     def inputs(self, n_records: int) -> ReleaseInputs:
-        """What the estimator would plan with; half the records if they are taken in pairs."""
-        fewest = 1 if self.estimator.assume_centered else 2
+        """What a fit would plan with; half the records if they are taken in pairs."""
+        fewest = self.request.rows_averaged
         cure = "differences of pairs need two records." if fewest == 2 else "give their number."
         check_integer("n_records", n_records, at_least=fewest, at_most=MOST_RECORDS, cure=cure)
-        return self.estimator.public_inputs(n_records // fewest, self.n_features)
+        return self.request.inputs(n_records // fewest, self.n_features)
 
     def row(self, n_records: int) -> Row:
         """Forecasts at one number of records; what a mechanism refuses is kept with its reason."""
@@ -99,12 +108,12 @@ class Planner:
         return self._heeded(Row(n_records, inputs, tuple(forecasts), refusals))
 
     def chosen(self, n_records: int) -> Row:
-        """The same as the estimator sees it: searched where the rough figures do not decide."""
-        if self.refine or set(self.mechanisms) != set(MECHANISMS):
+        """The same as a fit sees it: searched where the rough figures do not decide."""
+        if self.refine or set(self.mechanisms) != set(PREDICTED):
             return self.row(n_records)
         inputs = self.inputs(n_records)
         try:
-            forecasts = self.estimator.plan(inputs.n_records, self.n_features).forecasts
+            forecasts = compare(inputs).forecasts
         except HushcovError:
             return self.row(n_records)
         in_order = sorted(forecasts, key=lambda each: self.mechanisms.index(each.mechanism))
@@ -112,20 +121,19 @@ class Planner:
 
     def _heeded(self, row: Row) -> Row:
         """With what a fit by the best mechanism would warn of, or refuse."""
-        found = self.estimator.cautions(row.inputs.n_records, self.n_features, row.best)
-        return replace(row, cautions=found)
+        inputs, stages = self.request.divide(row.inputs.n_records, self.n_features)
+        return replace(row, cautions=self.request.cautions(inputs, stages, row.best))
 
     def smallest(self, mechanism: str, model: str, target_error: float) -> int | None:
         """The fewest records that reach a target error on a model; None beyond 1e12."""
-        per_average = 1 if self.estimator.assume_centered else 2
         found = smallest_n(
-            lambda n: self.estimator.public_inputs(n, self.n_features),
+            lambda n: self.request.inputs(n, self.n_features),
             mechanism,
             model,
             target_error,
             rough=self._rough(mechanism),
         )
-        return None if found is None else per_average * found
+        return None if found is None else self.request.rows_averaged * found
 
     def default_records(self) -> Sequence[int]:
         """Round numbers over three and a half decades, from hopeless to accurate.
@@ -135,14 +143,14 @@ class Planner:
         """
         inputs = self.inputs(2)
         d, k = inputs.n_features, inputs.row_sparsity
-        sensitivity = 2 * math.sqrt(d * k) * (1 if self.estimator.assume_centered else 2)
+        sensitivity = 2 * math.sqrt(d * k) * self.request.rows_averaged
         noise = sensitivity * math.sqrt(2 * math.log(1.25 / inputs.delta)) / inputs.epsilon
         first = math.floor(2 * math.log10(2 * math.sqrt(k) * noise))
         first = min(max(1, first), _LAST_RUNG - _DEFAULT_RUNGS + 1)
         return tuple(_rungs(first, _DEFAULT_RUNGS))
 
     def _rough(self, mechanism: str) -> bool:
-        return mechanism == "multiscale" and not self.refine
+        return PREDICTED[mechanism].slow and not self.refine
 
 
 def _rungs(first: int, number: int) -> Iterator[int]:

@@ -75,6 +75,16 @@ def plain_table(*, gap: int = 1) -> Table:
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
 
 
+def text_table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """A table of numbers."""
+    table = plain_table()
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def clean(text: str) -> str:
     """Text from a file, in one line, without characters that a terminal would obey."""
     return "".join(each if each.isprintable() else "?" for each in text)

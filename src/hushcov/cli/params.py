@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from hushcov._words import number
-from hushcov.cli.levels import level_table
 from hushcov.cli.options import INTEGER, Command, theorem_inputs
-from hushcov.cli.output import console, facts, heading, plain_table, show
+from hushcov.cli.output import console, facts, heading, plain_table, show, text_table
 from hushcov.cli.words import accuracy_verdict, privacy_verdict
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters, theorem_parameters
+from hushcov.mechanisms.multiscale.schedule import level_table
 
 # Public word (field of PublicInputs), the paper's symbol, meaning.
 INPUTS = (
@@ -76,7 +76,7 @@ def command(as_json: bool, **inputs: Any) -> None:
     heading(out, "Public parameters of the multiscale mechanism, at the paper's constants")
     show(out, _scalar_table(parameters))
     heading(out, "Levels")
-    show(out, level_table(parameters.schedule))
+    show(out, text_table(*level_table(parameters.schedule)))
     _print_verdicts(out, parameters)
 
 

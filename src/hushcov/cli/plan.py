@@ -12,12 +12,10 @@ from rich.console import Console
 
 from hushcov._validation import check_real
 from hushcov._words import counted, number
-from hushcov.cli.design import PublicDesign, public_design
 from hushcov.cli.folders import check_figure, check_parent
 from hushcov.cli.forecasts import Planner, Row
-from hushcov.cli.levels import level_table
 from hushcov.cli.options import INTEGER, NUMBER, Command, public_inputs
-from hushcov.cli.output import console, facts, heading, paragraph, show
+from hushcov.cli.output import console, facts, heading, paragraph, show, text_table
 from hushcov.cli.plan_page import check_page, knowledge, write_page
 from hushcov.cli.progress import steps
 from hushcov.cli.tables import (
@@ -28,8 +26,8 @@ from hushcov.cli.tables import (
     smallest_table,
     warnings,
 )
-from hushcov.estimators import PrivateSparseCovariance
-from hushcov.planning import COMPARED_MODELS, MECHANISMS
+from hushcov.mechanisms.room import MechanismPlan
+from hushcov.planning import COMPARED_MODELS, PREDICTED, Request
 from hushcov.report.plan import write_plan_figure
 
 
@@ -56,7 +54,7 @@ from hushcov.report.plan import write_plan_figure
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(tuple(MECHANISMS)),
+    type=click.Choice(tuple(PREDICTED)),
     multiple=True,
     help="What would be run; may be repeated.  [default: all]",
 )
@@ -110,12 +108,10 @@ def command(
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
     """
     planner = Planner(
-        PrivateSparseCovariance(
-            **public, assume_centered=known_mean, feature_scale=1.0 if known_scale else None
-        ),
+        Request(**public, known_mean=known_mean, known_scale=known_scale),
         n_features,
-        tuple(name for name in MECHANISMS if not mechanisms or name in mechanisms),
-        refine or "multiscale" in mechanisms,
+        tuple(name for name in PREDICTED if not mechanisms or name in mechanisms),
+        refine or any(PREDICTED[name].slow for name in mechanisms),
     )
     records = sorted(set(n_records or planner.default_records()))
     _check(planner, records, target_error, figure, html)
@@ -135,7 +131,7 @@ def command(
     if as_json:
         result = _public(planner) | {
             "plans": [row.to_dict() for row in rows],
-            "designs": {name: design.parameters for name, design in designs.items()},
+            "designs": {name: design.to_dict() for name, design in designs.items()},
             "target_error": target_error,
             "smallest_records": smallest,
         }
@@ -183,14 +179,14 @@ def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
     return rows
 
 
-def _designs(rows: Sequence[Row], mechanisms: Sequence[str]) -> dict[str, PublicDesign]:
+def _designs(rows: Sequence[Row], mechanisms: Sequence[str]) -> dict[str, MechanismPlan[Any]]:
     """For one number of records the design of the best mechanism, or of those asked for."""
     if len(rows) > 1:
         return {}
     (row,) = rows
     asked = [each.mechanism for each in row.forecasts if each.mechanism in mechanisms]
     best = [row.best.mechanism] if row.best is not None else []
-    return {name: public_design(name, row.inputs) for name in asked or best}
+    return {name: PREDICTED[name].plan(row.inputs) for name in asked or best}
 
 
 def _search(planner: Planner, mechanisms: Sequence[str], target_error: float) -> Smallest:
@@ -204,14 +200,14 @@ def _search(planner: Planner, mechanisms: Sequence[str], target_error: float) ->
 
 
 def _public(planner: Planner) -> dict[str, object]:
-    estimator = planner.estimator
+    request = planner.request
     return {
         "n_features": planner.n_features,
-        "row_sparsity": estimator.row_sparsity,
-        "epsilon": estimator.epsilon,
-        "delta": estimator.delta,
-        "known_mean": estimator.assume_centered,
-        "known_scale": estimator.feature_scale is not None,
+        "row_sparsity": request.row_sparsity,
+        "epsilon": request.epsilon,
+        "delta": request.delta,
+        "known_mean": request.known_mean,
+        "known_scale": request.known_scale,
         "mechanisms": list(planner.mechanisms),
     }
 
@@ -225,7 +221,7 @@ def _size(row: Row) -> str:
 
 
 def _print(
-    out: Console, planner: Planner, rows: Sequence[Row], designs: dict[str, PublicDesign]
+    out: Console, planner: Planner, rows: Sequence[Row], designs: dict[str, MechanismPlan[Any]]
 ) -> None:
     one = len(rows) == 1
     size = f"{counted(rows[0].n_records, 'record')} of {_size(rows[0])}" if one else _size(rows[0])
@@ -243,7 +239,8 @@ def _print(
         paragraph(out, f"WARNING: {warning}", style="bold red")
     for name, design in designs.items():
         heading(out, f"The design of {name}, from public inputs alone")
-        facts(out, design.facts)
-        if design.schedule is not None:
+        facts(out, design.facts())
+        table = design.table()
+        if table is not None:
             show(out, "")
-            show(out, level_table(design.schedule))
+            show(out, text_table(*table))

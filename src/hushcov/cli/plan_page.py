@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sklearn.base import clone
-
 from hushcov._words import counted, memory, number
 from hushcov.cli.forecasts import MOST_RECORDS, Planner, Row
 from hushcov.cli.progress import steps
@@ -68,27 +66,22 @@ def page_records(planner: Planner, asked: Sequence[int]) -> list[int]:
     """The numbers of records of a table, one round number more at each end, and those asked for."""
     usual = planner.default_records()
     more = {usual[1] // 10, *usual, usual[-2] * 10}  # ten times the last but one is the next
-    fewest = 1 if planner.estimator.assume_centered else 2
+    fewest = planner.request.rows_averaged
     return sorted({n for n in more if fewest <= n <= MOST_RECORDS} | set(asked))
 
 
 def knowledge(planner: Planner) -> str:
     """What is not known about the records, and what that costs."""
-    mean = "known" if planner.estimator.assume_centered else "unknown: records count in pairs"
+    mean = "known" if planner.request.known_mean else "unknown: records count in pairs"
     scale = (
-        "known"
-        if planner.estimator.feature_scale is not None
-        else "unknown: estimated from a part of the budget"
+        "known" if planner.request.known_scale else "unknown: estimated from a part of the budget"
     )
     return f"Mean {mean}. Scales {scale}."
 
 
 def _setting(planner: Planner) -> Setting:
-    estimator = planner.estimator
-    assert estimator.row_sparsity is not None
-    assert estimator.epsilon is not None
-    assert estimator.delta is not None
-    return Setting(planner.n_features, estimator.row_sparsity, estimator.epsilon, estimator.delta)
+    request = planner.request
+    return Setting(planner.n_features, request.row_sparsity, request.epsilon, request.delta)
 
 
 def _computed(planner: Planner, grid: Grid) -> dict[Setting, list[Point]]:
@@ -127,10 +120,13 @@ def _run(tasks: Sequence[Task], workers: int, keep: Callable[[Found], None]) -> 
 
 def _points(planner: Planner, setting: Setting, records: Sequence[int]) -> Iterator[Found]:
     """The points of one setting, the smallest number of records first; for a worker."""
-    estimator = clone(planner.estimator).set_params(
-        row_sparsity=setting.row_sparsity, epsilon=setting.epsilon, delta=setting.delta
+    request = replace(
+        planner.request,
+        row_sparsity=setting.row_sparsity,
+        epsilon=setting.epsilon,
+        delta=setting.delta,
     )
-    here = replace(planner, estimator=estimator, n_features=setting.n_features)
+    here = replace(planner, request=request, n_features=setting.n_features)
     for n in records:
         try:
             point = _point(here.row(n))
@@ -196,7 +192,7 @@ def _exact(value: float) -> str:
 
 
 def _averages(planner: Planner, n_records: int) -> str:
-    if planner.estimator.assume_centered:
+    if planner.request.known_mean:
         return "each of them counts, as the mean is known"
     return f"taken in pairs, as the mean is unknown: {n_records // 2:,} differences"
 
@@ -208,6 +204,6 @@ def _partners(row_sparsity: int) -> str:
 
 
 def _fit_options(planner: Planner) -> str:
-    options = ["--known-mean"] if planner.estimator.assume_centered else []
-    options += ["--feature-scale SCALES"] if planner.estimator.feature_scale is not None else []
+    options = ["--known-mean"] if planner.request.known_mean else []
+    options += ["--feature-scale SCALES"] if planner.request.known_scale else []
     return " ".join(options)

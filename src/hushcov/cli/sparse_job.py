@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -19,11 +18,10 @@ from hushcov.cli.pairs import Found, found_pairs, pair_remarks, pair_table
 from hushcov.cli.progress import busy
 from hushcov.cli.words import detection, privacy_promise, typical_error
 from hushcov.estimators import PrivateSparseCovariance
-from hushcov.estimators.base import Preview
 from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.inputs import ReleaseInputs, spent_rho
-from hushcov.planning import Caution, Comparison, Forecast, fit_memory, forecast
+from hushcov.planning import Caution, Comparison, Forecast, Plan, fit_memory
 from hushcov.postprocess import Matrix
 from hushcov.records import FileRecords, Records, check_feature_scale
 from hushcov.release import Release
@@ -37,63 +35,44 @@ class SparseJob:
     """What is settled before any record is read."""
 
     estimator: PrivateSparseCovariance
-    inputs: ReleaseInputs
-    comparison: Comparison
-    chosen: Forecast
-    preview: Preview
+    plan: Plan
     gaps: bool
     files: bool
 
     @classmethod
     def prepare(
-        cls,
-        source: Source,
-        mechanism: str,
-        *,
-        epsilon: float,
-        delta: float,
-        row_sparsity: int,
-        feature_scale: Any = None,
-        psd: bool = False,
-        device: str | None = None,
-        ledger: Path | None = None,
-        dataset: str | None = None,
-        on_hopeless: str = "raise",
-        on_large_delta: str = "raise",
+        cls, source: Source, mechanism: str, *, feature_scale: Any = None, **public: Any
     ) -> SparseJob:
         """Settle every public number of the release; no record is read."""
-        n, d = source.n_averaged, source.records.n_features
+        records = source.records
         if feature_scale is not None:
-            check_feature_scale(feature_scale, d)
+            check_feature_scale(feature_scale, records.n_features)
         estimator = PrivateSparseCovariance(
-            epsilon=epsilon,
-            delta=delta,
-            row_sparsity=row_sparsity,
             feature_scale=feature_scale,
             mechanism=mechanism,
-            positive_semidefinite=psd,
+            positive_semidefinite=public.pop("psd", False),
             assume_centered=source.known_mean,
             store_precision=False,
-            device=device,
-            ledger=ledger,
-            dataset=dataset,
-            on_hopeless=on_hopeless,
-            on_large_delta=on_large_delta,
+            **public,
         )
-        inputs = estimator.public_inputs(n, d)
         with busy("comparing the mechanisms, from public inputs"):
-            comparison = estimator.plan(n, d)
-            # Not rough: it is to be run.
-            chosen = forecast(inputs, estimator.chosen_mechanism(comparison))
-            preview = estimator.preview(n, d, gaps=source.records.gaps)
-        records = source.records
-        in_files = isinstance(records, FileRecords)
-        return cls(estimator, inputs, comparison, chosen, preview, records.gaps, in_files)
+            plan = estimator.fit_plan(source.n_averaged, records.n_features, gaps=records.gaps)
+        return cls(estimator, plan, records.gaps, isinstance(records, FileRecords))
+
+    @property
+    def inputs(self) -> ReleaseInputs:
+        """What the mechanism gets."""
+        return self.plan.inputs
+
+    @property
+    def chosen(self) -> Forecast | None:
+        """What to expect of the mechanism that is run, where that is predicted."""
+        return self.plan.chosen.forecast
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """What `fit` warns of, or refuses."""
-        return self.preview.cautions
+        return self.plan.cautions
 
     def announcement(self) -> list[tuple[str, str]]:
         """What will be released, how, and what to expect."""
@@ -105,16 +84,24 @@ class SparseJob:
             ("public inputs", self._public()),
             ("not known", self._unknown()),
             ("mechanism", self._mechanism()),
+            *self._expected(),
+            ("memory", f"at most about {memory(self.memory)}; records are read in blocks"),
+        ]
+
+    def _expected(self) -> list[tuple[str, str]]:
+        if self.chosen is None:
+            return [("expected error", f"no prediction: {self.plan.chosen.mechanism.no_limit}")]
+        return [
             ("expected error", typical_error(self.chosen)),
             ("will find", detection(self.chosen)),
-            ("memory", f"at most about {memory(self.memory)}; records are read in blocks"),
         ]
 
     @property
     def memory(self) -> int:
         """Bytes that the fit is expected to need."""
         n, d = self.inputs.n_records, self.inputs.n_features
-        return fit_memory(self.chosen.mechanism, n, d, sparse=d > LARGEST_DENSE, files=self.files)
+        mechanism = self.plan.chosen.mechanism
+        return fit_memory(mechanism, n, d, sparse=d > LARGEST_DENSE, files=self.files)
 
     def _public(self) -> str:
         inputs = self.inputs
@@ -129,34 +116,43 @@ class SparseJob:
         parts = []
         if not self.estimator.assume_centered:
             parts.append("the mean, which drops out of differences")
-        if self.inputs.spent:
-            budget = calibrate_zcdp(self.inputs.epsilon, self.inputs.delta)
-            share = number(100 * spent_rho(self.inputs.spent) / budget, 2)
-            parts.append(f"the features' scales, estimated privately from {share} % of the budget")
-        if self.gaps:
-            parts.append("the number of complete records, estimated with 0.5 % of the budget")
+        budget = calibrate_zcdp(self.inputs.epsilon, self.inputs.delta)
+        for stage in self.plan.stages:
+            share = number(100 * spent_rho((stage.event,)) / budget, 2)
+            parts.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
         return "; ".join(parts) or "nothing else that is needed"
 
     def _mechanism(self) -> str:
-        error = number(self.chosen.typical_error, 2)
+        name = self.plan.chosen.mechanism.name
         reason = "the smallest" if self.estimator.mechanism == "auto" else "as you chose"
+        error = (
+            ""
+            if self.chosen is None
+            else f"predicted error {number(self.chosen.typical_error, 2)}, "
+        )
         others = ", ".join(
             f"{each.mechanism} {number(each.typical_error, 2)}" + " (rough)" * each.rough
             for each in self.comparison.forecasts
-            if each.mechanism != self.chosen.mechanism
+            if each.mechanism != name
         )
-        return f"{self.chosen.mechanism}, predicted error {error}, {reason}; others: {others}"
+        return f"{name}, {error}{reason}; others: {others}"
+
+    @property
+    def comparison(self) -> Comparison:
+        """Predicted errors of all mechanisms."""
+        assert self.plan.comparison is not None
+        return self.plan.comparison
 
     def certify(self) -> Guarantee:
         """What `fit` will charge: it is private at any number of records."""
-        return self.preview.guarantee
+        return self.plan.certify(private=True)
 
     def fit(self, records: Records) -> None:
         """Run the mechanism; the announcement has said what to expect."""
         with warnings.catch_warnings():
             for category in (AccuracyWarning, PrivacyWarning):
                 warnings.simplefilter("ignore", category)
-            self.estimator.fit(records)
+            self.estimator.fit_planned(records, self.plan)
 
     @property
     def release(self) -> Release:
@@ -199,12 +195,13 @@ class SparseJob:
 
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
+        each = self.chosen
         return {
-            "mechanism": self.chosen.mechanism,
-            "predicted_error": dict(self.chosen.predicted_error),
-            "typical_error": self.chosen.typical_error,
-            "detection_limit": self.chosen.detection_limit,
-            "hopeless": self.chosen.hopeless,
+            "mechanism": self.plan.chosen.mechanism.name,
+            "predicted_error": None if each is None else dict(each.predicted_error),
+            "typical_error": None if each is None else each.typical_error,
+            "detection_limit": None if each is None else each.detection_limit,
+            "hopeless": None if each is None else each.hopeless,
             "warnings": [caution.sentence for caution in self.cautions],
             "predicted_memory_bytes": self.memory,
             "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],

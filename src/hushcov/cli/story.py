@@ -126,6 +126,7 @@ def _against_truth(data: Simulated, estimators: Sequence[PrivateSparseCovariance
 
 def against_truth(data: Simulated, estimator: PrivateSparseCovariance) -> dict[str, Any]:
     """What was predicted of a release, and what came out, as plain, JSON-ready data."""
+    assert estimator.plan_ is not None
     plans = {forecast.mechanism: forecast for forecast in estimator.plan_.forecasts}
     hits, missed, false = data.pairs(estimator.covariance_)
     return {

@@ -5,12 +5,16 @@ from hushcov.planning.comparison import Comparison, compare, smallest_n
 from hushcov.planning.memory import total_memory
 from hushcov.planning.plan import Plan, Request
 from hushcov.planning.registry import MECHANISMS, PREDICTED, check_memory, fit_memory, forecast
+from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
 __all__ = [
+    "COMPARED_MODELS",
     "MECHANISMS",
     "PREDICTED",
+    "REFERENCE_MODELS",
     "Caution",
     "Comparison",
+    "Forecast",
     "Plan",
     "Request",
     "check_memory",

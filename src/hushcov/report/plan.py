@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushcov.exceptions import DataError
-from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast
+from hushcov.planning import COMPARED_MODELS, PREDICTED, Forecast
 from hushcov.report.backend import caption, new_figure
 
 if TYPE_CHECKING:
@@ -17,13 +18,8 @@ if TYPE_CHECKING:
 Forecasts = Mapping[int, Sequence[Forecast]]  # by number of records
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; markers differ too.
-_LOOK = dict(
-    zip(
-        MECHANISMS,
-        (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D")),
-        strict=True,
-    )
-)
+_LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"))
+_LOOK = dict(zip(PREDICTED, cycle(_LOOKS), strict=False))
 _TOP = 30.0  # errors far above 1 are all the same
 _CAPTION_WIDTH = 150
 
@@ -92,7 +88,7 @@ def describe(forecasts: Forecasts, *, target_error: float | None = None) -> str:
 
 def _present(forecasts: Forecasts) -> list[str]:
     names = {each.mechanism for row in forecasts.values() for each in row}
-    return [name for name in MECHANISMS if name in names]
+    return [name for name in PREDICTED if name in names]
 
 
 def _any_rough(forecasts: Forecasts) -> bool:

@@ -28,6 +28,7 @@ class CompleteParameters(Stage):
     """The stage that counts complete records: their number and the deviation of the noise."""
 
     released: ClassVar[str] = "number of complete records"
+    unknown: ClassVar[str] = "the number of complete records"
 
     n_records: int
     sigma: int

@@ -56,6 +56,7 @@ class ScaleParameters(Stage):
     """
 
     released: ClassVar[str] = "scales of the features"
+    unknown: ClassVar[str] = "the features' scales"
 
     n_records: int
     n_features: int

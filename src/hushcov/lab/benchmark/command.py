@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hushcov._words import counted, number
 from hushcov._validation import check_integer
+from hushcov._words import counted, number
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, heading, paragraph, plain_table, show
 from hushcov.cli.progress import steps

@@ -20,8 +20,8 @@ from hushcov._version import __version__
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Contender
 from hushcov.lab.benchmark.design import AXES, DELTA, Point
 from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
-from hushcov.lab.benchmark.work import Benchmark
 from hushcov.lab.benchmark.rates import fitted_slope, kumar_smallest_n, multiscale_smallest_n
+from hushcov.lab.benchmark.work import Benchmark
 
 _NEAR = 1.1  # an error within this factor of the best one is as good
 _FIT_COLUMNS = ("error", "recall", "precision", "seconds", "skipped")

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hushcov._words import exact, number
 from hushcov._validation import check_integer
+from hushcov._words import exact, number
 from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, NUMBER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show

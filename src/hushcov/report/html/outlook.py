@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
-from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast, compare, forecast
+from hushcov.planning import COMPARED_MODELS, PREDICTED, Forecast, Request, compare, forecast
 from hushcov.report.html.markup import (
     Markup,
     count,
@@ -43,10 +42,10 @@ def outlook(subject: Subject) -> Outlook | None:
     try:
         inputs = _inputs(subject)
         mechanism = subject.release.name
-        if mechanism not in MECHANISMS:
+        if mechanism not in PREDICTED:
             mechanism = compare(inputs(1.0), refine=False).best.mechanism
         here = forecast(inputs(1.0), mechanism)
-        rough = mechanism == "multiscale"  # its search takes seconds
+        rough = PREDICTED[mechanism].slow  # its search takes seconds
         at = [inputs(multiple) for multiple in MULTIPLES]
         rows = tuple((each.n_records, forecast(each, mechanism, rough=rough)) for each in at)
     except HushcovError:
@@ -66,20 +65,18 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
         delta=guarantee.delta,
         spent=tuple(event for part in spent for event in part.events),
     )
-    estimator = PrivateSparseCovariance(
-        epsilon=here.epsilon, delta=here.delta, row_sparsity=here.row_sparsity
-    )
+    request = Request(here.row_sparsity, here.epsilon, here.delta)
 
     def automatic(n_records: int) -> ReleaseInputs:
-        return estimator.public_inputs(n_records, here.n_features)
+        return request.inputs(n_records, here.n_features)
 
     scaled = subject.release.making.scales == "released"
     # The share for scales falls with the number of records, unless it was given.
-    falls = scaled and automatic(here.n_records).spent == here.spent[:1]
+    falls = scaled and automatic(here.n_records).spent == here.spent[-1:]
 
     def at(multiple: float) -> ReleaseInputs:
         n = min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
-        before = (*automatic(n).spent, *here.spent[1:]) if falls else here.spent
+        before = (*here.spent[:-1], *automatic(n).spent) if falls else here.spent
         return replace(here, n_records=n, spent=before)
 
     return at
@@ -114,7 +111,7 @@ def _expected(subject: Subject, found: Outlook) -> list[Markup]:
     )
     other = (
         ""
-        if subject.release.mechanism in MECHANISMS
+        if subject.release.mechanism in PREDICTED
         else f"The planner has no prediction for {subject.release.mechanism}; these figures are "
         f"for {found.mechanism}, the best it can plan for the same public inputs. "
     )

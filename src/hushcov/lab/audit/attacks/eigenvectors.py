@@ -43,8 +43,8 @@ from hushcov.mechanisms.peers.separate import (
     rounded_eigenvalues,
     separate_parameters,
 )
-from hushcov.mechanisms.peers.separate.parameters import squared_edges
 from hushcov.mechanisms.peers.separate.mechanism import draw_counts
+from hushcov.mechanisms.peers.separate.parameters import squared_edges
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, FeatureGrid, norm_histogram, row_bounded_gram
 
