@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hushcov import PrivateSparseCovariance
 from hushcov.cli import plan_page
 from hushcov.cli.forecasts import Planner
+from hushcov.planning import Request
 from hushcov.report.planner import grid
 
 FACTORS = {
@@ -29,7 +29,7 @@ def planner(**changes: Any) -> Planner:
     """The forecasts that the page is made of: 3 features, 2 nonzeros a row."""
     public = {"row_sparsity": 2, "epsilon": 1.0, "delta": 1e-6} | changes
     n_features = public.pop("n_features", 3)
-    return Planner(PrivateSparseCovariance(**public), n_features, MECHANISMS)
+    return Planner(Request(**public), n_features, MECHANISMS)
 
 
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,12 @@ from rich.progress import Progress
 from hushcov.mechanisms.multiscale import (
     CalibratedInputs,
     PublicInputs,
+    plan_multiscale,
     release_multiscale,
     theorem_parameters,
 )
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
-from hushcov.planning import plan_multiscale
 from hushcov.simulate import sparse_covariance, wishart_moments
 
 TARGET = 0.1

@@ -16,8 +16,11 @@ import time
 
 import numpy as np
 
-from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
-from hushcov.planning import comparison, gaussian, multiscale, reference, screened
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, predicting
+from hushcov.mechanisms.gaussian import prediction as gaussian
+from hushcov.mechanisms.multiscale import planner as multiscale
+from hushcov.mechanisms.screened import planner as screened
+from hushcov.planning import comparison
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 
@@ -30,7 +33,7 @@ def forget_plans() -> None:
         gaussian._medians,
         gaussian._setting,
         multiscale.rough_multiscale,
-        reference,
+        predicting.reference,
     ):
         function.cache_clear()
 

@@ -40,7 +40,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import scale_costs
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, __version__
 from hushcov.cli.main import cli
-from hushcov.planning import plan_screened
+from hushcov.mechanisms.screened import plan_screened
 from hushcov.records import DaskRecords, FeatureGrid, FileRecords, row_bounded_gram, sign_gram
 from hushcov.simulate import gaussian_records, sparse_covariance
 

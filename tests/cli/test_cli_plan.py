@@ -14,19 +14,22 @@ import pytest
 from matplotlib.image import imread
 
 from hushcov import PrivateSparseCovariance
-from hushcov.cli import design, forecasts, plan
-from hushcov.cli.design import PublicDesign, public_design
+from hushcov.cli import forecasts, plan
 from hushcov.cli.forecasts import Planner
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.multiscale import Design, calibrated_parameters
+from hushcov.mechanisms.multiscale import (
+    Design,
+    MultiscalePlan,
+    calibrated_parameters,
+    multiscale_inputs,
+    room,
+)
+from hushcov.mechanisms.screened import plan_screened
 from hushcov.planning import (
     COMPARED_MODELS,
-    MECHANISMS,
+    PREDICTED,
     Comparison,
     Forecast,
-    MultiscalePlan,
-    multiscale_inputs,
-    plan_screened,
     smallest_n,
 )
 
@@ -43,10 +46,28 @@ def _forecast(inputs, mechanism: str, *, rough: bool = False) -> Forecast:
     return Forecast(mechanism, {m: f * error for m, f in MODELS.items()}, limit, rough)
 
 
-def _compare(estimator, n_records, n_features) -> Comparison:
-    inputs = estimator.public_inputs(n_records, n_features)
-    each = [_forecast(inputs, name, rough=name == "multiscale") for name in MECHANISMS]
+def _compare(inputs) -> Comparison:
+    each = [_forecast(inputs, name, rough=name == "multiscale") for name in PREDICTED]
     return Comparison(inputs, tuple(sorted(each, key=lambda each: each.typical_error)))
+
+
+class StandIn:
+    """A room with a design of one fact."""
+
+    def __init__(self, name):
+        self.name, self.slow = name, PREDICTED[name].slow
+
+    def plan(self, inputs):
+        return self
+
+    def facts(self):
+        return [("name", self.name)]
+
+    def table(self):
+        return None
+
+    def to_dict(self):
+        return {"name": self.name}
 
 
 @pytest.fixture
@@ -59,10 +80,8 @@ def planned(run, monkeypatch):
         return _forecast(inputs, mechanism, rough=rough)
 
     monkeypatch.setattr(forecasts, "forecast", remembered)
-    monkeypatch.setattr(PrivateSparseCovariance, "plan", _compare)
-    monkeypatch.setattr(
-        plan, "public_design", lambda name, inputs: PublicDesign([("name", name)], {"name": name})
-    )
+    monkeypatch.setattr(forecasts, "compare", _compare)
+    monkeypatch.setattr(plan, "PREDICTED", {name: StandIn(name) for name in PREDICTED})
     # The real search, on the stand-in.
     monkeypatch.setitem(smallest_n.__globals__, "forecast", _forecast)
 
@@ -128,7 +147,7 @@ def test_the_inputs_are_those_of_the_estimator(known):
         epsilon=1.0, delta=1e-6, row_sparsity=2, assume_centered=known, feature_scale=scale
     )
     averages = 5_001 if known else 2_500
-    inputs = Planner(estimator, 10).inputs(5_001)
+    inputs = Planner(estimator.request(10), 10).inputs(5_001)
     assert inputs == estimator.public_inputs(averages, 10)
     assert inputs.n_records == averages
     assert bool(inputs.spent) is not known
@@ -187,7 +206,7 @@ def test_without_records_the_table_goes_from_hopeless_to_accurate(planned):
 )
 def test_default_records_grow_with_the_problem(d, k, epsilon, first):
     estimator = PrivateSparseCovariance(epsilon=epsilon, delta=1e-6, row_sparsity=k)
-    records = Planner(estimator, d).default_records()
+    records = Planner(estimator.request(10), d).default_records()
     assert len(records) == 8
     assert records[0] == first
     assert list(records) == sorted(records)
@@ -196,7 +215,7 @@ def test_default_records_grow_with_the_problem(d, k, epsilon, first):
 
 def test_the_default_records_start_hopeless_and_end_accurate():
     estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
-    planner = Planner(estimator, 20, ("gaussian-threshold",))
+    planner = Planner(estimator.request(10), 20, ("gaussian-threshold",))
     first, *_, last = planner.default_records()
     assert planner.row(first).best.typical_error > 0.8
     assert planner.row(last).best.typical_error < 0.02
@@ -206,7 +225,7 @@ def test_target_finds_the_smallest_number_of_records(planned):
     text = planned("--records", 20_000, "--target-error", 0.1)
     assert "Smallest number of records with a predicted error of 0.1 or less" in text
     table = text.split("Smallest")[1]
-    for name in MECHANISMS:
+    for name in PREDICTED:
         row = _rows(table, name)[0]
         factor = 2 / 0.1 * (ROUGHLY if name == "multiscale" else 1)  # two records an average
         for model, found in zip(COMPARED_MODELS, row[1:], strict=True):
@@ -225,7 +244,7 @@ def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypat
 
     monkeypatch.setitem(smallest_n.__globals__, "forecast", remembered)
     estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
-    assert Planner(estimator, 10).smallest("screened", "banded", 0.01) >= 200_000
+    assert Planner(estimator.request(10), 10).smallest("screened", "banded", 0.01) >= 200_000
     assert len(seen) > 5
     assert all(inputs == estimator.public_inputs(n, 10) for n, inputs in seen.items())
     assert len({inputs.spent for inputs in seen.values()}) > 5
@@ -251,18 +270,18 @@ def test_json_has_everything(planned):
         *("n_features", "row_sparsity", "epsilon", "delta", "known_mean", "known_scale"),
         *("mechanisms", "plans", "designs", "target_error", "smallest_records"),
     ]
-    assert found["mechanisms"] == list(MECHANISMS)
+    assert found["mechanisms"] == list(PREDICTED)
     (each,) = found["plans"]
     assert list(each) == ["n_records", "n_averaged", "best", "forecasts", "refusals", "warnings"]
     assert (each["n_records"], each["n_averaged"], each["best"]) == (20_000, 10_000, "screened")
-    assert [forecast["mechanism"] for forecast in each["forecasts"]] == list(MECHANISMS)
+    assert [forecast["mechanism"] for forecast in each["forecasts"]] == list(PREDICTED)
     screened = each["forecasts"][0]
     assert screened["predicted_error"] == {m: pytest.approx(0.1 * f) for m, f in MODELS.items()}
     assert screened["typical_error"] == pytest.approx(0.1)
     assert screened["detection_limit"] == pytest.approx(0.1)
     assert [forecast["rough"] for forecast in each["forecasts"]] == [False] * 3 + [True]
     assert found["designs"] == {"screened": {"name": "screened"}}
-    assert list(found["smallest_records"]) == list(MECHANISMS)
+    assert list(found["smallest_records"]) == list(PREDICTED)
     assert list(found["smallest_records"]["gaussian"]) == list(COMPARED_MODELS)
 
 
@@ -375,8 +394,8 @@ def test_reads_well_in_a_pipe(planned, monkeypatch, width, records):
         assert "…" not in text
 
 
-def _words(found: PublicDesign) -> dict[str, str]:
-    return dict(found.facts)
+def _words(found) -> dict[str, str]:
+    return dict(found.facts())
 
 
 def _inputs(n_records=3_000, d=60, k=3, **more):
@@ -386,7 +405,7 @@ def _inputs(n_records=3_000, d=60, k=3, **more):
 
 def test_the_design_of_screened_in_words():
     inputs = _inputs()
-    found = public_design("screened", inputs)
+    found = PREDICTED["screened"].plan(inputs)
     parameters = plan_screened(inputs).parameters
     words = _words(found)
     assert list(words) == ["budget", "screen", "values", "noise", "threshold", "certified"]
@@ -398,18 +417,18 @@ def test_the_design_of_screened_in_words():
     assert f"{parameters.design.norm_factor:g} times the typical norm" in words["values"]
     assert f"below {parameters.design.keep_above:g} standard deviations" in words["threshold"]
     assert words["certified"].startswith("epsilon 1 at delta 1e-6 (bound: ")
-    assert found.parameters == parameters.to_dict()
-    assert json.loads(json.dumps(found.parameters))["n_pairs"] == parameters.n_pairs
+    assert found.to_dict() == parameters.to_dict()
+    assert json.loads(json.dumps(found.to_dict()))["n_pairs"] == parameters.n_pairs
 
 
 def test_the_words_follow_the_design():
-    alone = _words(public_design("screened", _inputs(d=6, k=1)))
+    alone = _words(PREDICTED["screened"].plan(_inputs(d=6, k=1)))
     assert "at row sparsity 1 no pair is looked for" in alone["screen"]
     assert "noise" not in alone
-    known = _words(public_design("gaussian", _inputs(d=6, k=2, feature_scale=1.0)))
+    known = _words(PREDICTED["gaussian"].plan(_inputs(d=6, k=2, feature_scale=1.0)))
     assert known["budget"] == "100 % for the values"
     assert known["threshold"].startswith("none: every pair is released")
-    thresholded = _words(public_design("gaussian-threshold", _inputs(d=6, k=2)))
+    thresholded = _words(PREDICTED["gaussian-threshold"].plan(_inputs(d=6, k=2)))
     assert "entries below a correlation of" in thresholded["threshold"]
     assert "all 15 pairs are released" in thresholded["values"]
 
@@ -438,12 +457,12 @@ def chosen_multiscale(monkeypatch):
         parameters = calibrated_parameters(inputs, fixed, reconstruction)
         return MultiscalePlan(parameters, dict.fromkeys(MODELS, 0.1))
 
-    monkeypatch.setattr(design, "plan_multiscale", choose)
+    monkeypatch.setattr(room, "plan_multiscale", choose)
 
 
 def test_the_design_of_multiscale_in_words(chosen_multiscale):
     inputs = _inputs(n_records=10_000, d=10, k=2)
-    found = public_design("multiscale", inputs)
+    found = PREDICTED["multiscale"].plan(inputs)
     words = _words(found)
     assert list(words) == ["budget", "values", "tests", "noise", "threshold", "certified"]
     radius = 3 * multiscale_inputs(inputs).scale
@@ -451,11 +470,11 @@ def test_the_design_of_multiscale_in_words(chosen_multiscale):
     assert "tests of entries against random thresholds, of which the" in words["tests"]
     assert "averages below 2 standard deviations are set to zero" in words["threshold"]
     assert words["certified"].startswith("epsilon 1 at delta ")
-    assert len(found.schedule.levels) == 2
+    assert len(found.table()[1]) == 3
 
 
 def test_levels_of_multiscale_are_shown_if_asked(planned, monkeypatch, chosen_multiscale):
-    monkeypatch.setattr(plan, "public_design", public_design)
+    monkeypatch.setattr(plan, "PREDICTED", PREDICTED)
     text = " ".join(planned("--records", 20_000, "--mechanism", "multiscale").split())
     assert "The design of multiscale" in text
     assert "threshold tests per active all tests tests kept selection" in text

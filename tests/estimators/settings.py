@@ -16,10 +16,8 @@ from hushcov import (
     SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
-from hushcov.mechanisms.multiscale import calibrated_parameters
-from hushcov.planning import MultiscalePlan
-from hushcov.mechanisms.multiscale.planner import _predictions
-from hushcov.mechanisms.multiscale.planner import starting_design
+from hushcov.mechanisms.multiscale import MultiscalePlan, calibrated_parameters
+from hushcov.mechanisms.multiscale.planner import _predictions, starting_design
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)

@@ -191,22 +191,22 @@ def test_the_theorem_insists_too_but_for_simulated_moments():
 def test_plans_are_made_at_any_delta():
     est = make(PrivateSparseCovariance, delta=0.1)
     assert est.plan(4_000, D).best.typical_error < 1
-    assert est.preview(4_000, D).cautions[0].category is PrivacyWarning
+    assert est.fit_plan(4_000, D).cautions[0].category is PrivacyWarning
 
 
-def test_a_preview_is_what_a_fit_charges_and_heeds(ledger):
+def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
     est = make(ScreenedCovariance, on_hopeless="warn", ledger=ledger, dataset="people")
-    before = est.preview(25, D)
+    before = est.fit_plan(25, D)
     assert [type(each) for each in before.cautions] == [Caution, Caution]
     assert not [name for name in vars(est) if name.endswith("_")]
     with pytest.warns(AccuracyWarning):
         est.fit(np.ones((50, D)))
     assert tuple(each.sentence for each in before.cautions) == est.warnings_
-    assert est.release_.guarantee == before.guarantee
-    gaps = est.preview(2_000, D, gaps=True).guarantee
-    assert len(gaps.events) == len(est.preview(2_000, D).guarantee.events) + 1
+    assert est.release_.guarantee == before.certify(private=True)
+    gaps = est.fit_plan(2_000, D, gaps=True).certify(private=True)
+    assert len(gaps.events) == len(est.fit_plan(2_000, D).certify(private=True).events) + 1
     with pytest.raises(TooFewCompleteError, match="Nothing was charged"):
-        est.preview(25, D, gaps=True)
+        est.fit_plan(25, D, gaps=True)
 
 
 # Fits that fail after their charge.

@@ -28,11 +28,11 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, UncertifiedWarning
+from hushcov.mechanisms.multiscale import room
 from hushcov.mechanisms.peers import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source
-from hushcov.planning import registry
 from hushcov.records import ArrayRecords
 from hushcov.release import Release
 from screened.settings import DESIGN
@@ -160,7 +160,7 @@ def document(release, folder):
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
     monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
-    monkeypatch.setattr(registry, "plan_multiscale", plan_without_search)
+    monkeypatch.setattr(room, "plan_multiscale", plan_without_search)
 
 
 @pytest.mark.parametrize("name", CASES)

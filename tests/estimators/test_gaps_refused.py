@@ -58,7 +58,7 @@ def planned(cls, **options):
     """What this estimator would run on so many records, from public inputs alone."""
     known = PURE if cls is EigenSamplingCovariance else BUDGET | {"feature_scale": 1.0}
     estimator = cls(**known | options)
-    return estimator._planned(estimator.public_inputs(N, D))
+    return estimator.fit_plan(N, D).chosen
 
 
 def parameters(cls, **options):

@@ -10,9 +10,9 @@ import pytest
 from sklearn.base import clone
 
 import hushcov
-from hushcov.estimators.approximate import ApproximateCovariance
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import documented, with_options
+from hushcov.estimators.scaled import ApproximateCovariance
 
 CLASSES = [getattr(hushcov, name) for name in hushcov.__all__ if name.endswith("Covariance")]
 PRIVATE = [cls for cls in CLASSES if issubclass(cls, PrivateCovariance)]

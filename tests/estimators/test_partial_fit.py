@@ -53,10 +53,9 @@ from hushcov.mechanisms.gaussian import (
     parameters_for_sums,
     release_gaussian_sums,
 )
-from hushcov.mechanisms.multiscale import calibrated_parameters
-from hushcov.noise import entropy_source
-from hushcov.planning import MultiscalePlan
+from hushcov.mechanisms.multiscale import MultiscalePlan, calibrated_parameters
 from hushcov.mechanisms.multiscale.planner import starting_design
+from hushcov.noise import entropy_source
 from hushcov.records import ArrayRecords, FeatureGrid, RecordMap, record_statistics
 
 

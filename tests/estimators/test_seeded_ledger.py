@@ -15,7 +15,7 @@ from estimators.stand_ins import RepeatedRecords
 from hushcov import GaussianCovariance, Ledger, MultiscaleCovariance
 from hushcov.accounting.ledger.charges import as_charge
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
-from hushcov.planning import registry
+from hushcov.mechanisms.multiscale import room
 from hushcov.simulate import SimulatedMoments
 
 MANY = RepeatedRecords(BLOCK, 10**6)
@@ -71,7 +71,7 @@ def options(tmp_path):
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
     monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
-    monkeypatch.setattr(registry, "plan_multiscale", plan_without_search)
+    monkeypatch.setattr(room, "plan_multiscale", plan_without_search)
 
 
 def quietly(release, **options):

@@ -17,8 +17,8 @@ from hushcov.mechanisms.multiscale import (
     sample_literal,
     sample_transcript,
 )
-from hushcov.mechanisms.multiscale.schedule import total_variation
 from hushcov.mechanisms.multiscale.samplers import NoisyScores
+from hushcov.mechanisms.multiscale.schedule import total_variation
 from multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
 from statistics_helpers import FALSE_ALARM, binomial_p_value
 

@@ -12,8 +12,7 @@ import pytest
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale import sample_exact, sample_literal, sample_transcript
 from hushcov.mechanisms.multiscale import schedule as schedules
-from hushcov.mechanisms.multiscale.transcript import value_integers, value_step
-from hushcov.mechanisms.multiscale.transcript import Transcript
+from hushcov.mechanisms.multiscale.transcript import Transcript, value_integers, value_step
 from hushcov.noise import order_statistics
 from multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
 from statistics_helpers import disagreements, normal_p_value

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
+from hushcov.mechanisms.gaussian import gaussian_parameters, prediction, release_gaussian
+from hushcov.mechanisms.gaussian.prediction import predict_gaussian
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
-from hushcov.planning import gaussian
-from hushcov.mechanisms.gaussian.prediction import predict_gaussian
-from hushcov.predicting import REFERENCE_MODELS, reference
 from hushcov.postprocess import hard_threshold, universal_threshold
+from hushcov.predicting import REFERENCE_MODELS, reference
 from hushcov.records import open_records
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -97,6 +96,6 @@ def test_predictions_are_fixed_and_nobody_can_spoil_them():
     kept = dict(first)
     first["block"] = -1.0
     assert predict_gaussian(inputs, threshold=True) == kept
-    gaussian._medians.cache_clear()
-    gaussian._setting.cache_clear()
+    prediction._medians.cache_clear()
+    prediction._setting.cache_clear()
     assert predict_gaussian(inputs, threshold=True) == kept

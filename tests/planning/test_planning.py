@@ -8,10 +8,15 @@ import statistics
 import numpy as np
 import pytest
 
-from hushcov.mechanisms.multiscale import CalibratedInputs, release_multiscale
+from hushcov.mechanisms.multiscale import (
+    CalibratedInputs,
+    plan_multiscale,
+    prediction,
+    release_multiscale,
+)
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
-from hushcov.planning import REFERENCE_MODELS, plan_multiscale, prediction, reference
+from hushcov.predicting import REFERENCE_MODELS, reference
 from hushcov.simulate import sparse_covariance, wishart_moments
 
 MODELS = ("block", "banded", "random")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.mechanisms.multiscale import PublicInputs, theorem_parameters
 from hushcov.lab.benchmark.rates import fitted_slope, kumar_smallest_n, multiscale_smallest_n
+from hushcov.mechanisms.multiscale import PublicInputs, theorem_parameters
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 BUDGET = {"target_error": 0.25, "epsilon": 1.0, "delta": 1e-6, "failure_probability": 0.1}

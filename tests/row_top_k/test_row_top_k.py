@@ -29,14 +29,12 @@ from hushcov.mechanisms.peers.row_top_k import (
     row_top_k_parameters,
 )
 from hushcov.mechanisms.peers.row_top_k.mechanism import (
+    balanced_radius,
+    complete_groups,
     mutual_pairs,
     noisy_values,
     pick_partners,
     value_sigma,
-)
-from hushcov.mechanisms.peers.row_top_k.mechanism import balanced_radius
-from hushcov.mechanisms.peers.row_top_k.mechanism import (
-    complete_groups,
     values_squared_sensitivity,
 )
 from hushcov.metrics import operator_norm_error

@@ -33,8 +33,7 @@ from hushcov.mechanisms.peers.separate import (
     rounded_eigenvalues,
     separate_parameters,
 )
-from hushcov.mechanisms.peers.separate.parameters import predict, squared_edges
-from hushcov.mechanisms.peers.separate.parameters import histogram_mu
+from hushcov.mechanisms.peers.separate.parameters import histogram_mu, predict, squared_edges
 from hushcov.records import FeatureGrid, norm_histogram, open_records, row_bounded_gram
 from hushcov.release import Release
 from separate.settings import METHODS, inputs_for, seeded

@@ -11,7 +11,6 @@ from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import ReleaseInputs
 from hushcov.planning import (
-    MECHANISMS,
     PREDICTED,
     Caution,
     Forecast,
@@ -50,7 +49,7 @@ class Row:
     def memory(self, mechanism: str) -> int:
         """Bytes that a fit needs."""
         n, d = self.inputs.n_records, self.inputs.n_features
-        return fit_memory(MECHANISMS[mechanism], n, d, sparse=d > LARGEST_DENSE)
+        return fit_memory(mechanism, n, d, sparse=d > LARGEST_DENSE)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""

@@ -100,7 +100,7 @@ class SparseJob:
     def memory(self) -> int:
         """Bytes that the fit is expected to need."""
         n, d = self.inputs.n_records, self.inputs.n_features
-        mechanism = self.plan.chosen.mechanism
+        mechanism = self.plan.chosen.mechanism.name
         return fit_memory(mechanism, n, d, sparse=d > LARGEST_DENSE, files=self.files)
 
     def _public(self) -> str:

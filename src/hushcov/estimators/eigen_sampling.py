@@ -74,14 +74,14 @@ class EigenSamplingCovariance(ScaledCovariance):
     allocation: str = "adaptive"
     constants: str = "sound"
 
-    def _request(self, n_features: int) -> Request:
+    def request(self, n_features: int) -> Request:
         """Scales are public: none are estimated."""
         if self.feature_scale is None:
             raise ParameterError(
                 "feature_scale is required: estimating scales privately is not pure DP. Pass "
                 f"feature_scale=..., numbers that are public, to {type(self).__name__}."
             )
-        return super()._request(n_features)
+        return super().request(n_features)
 
     def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
         planned = EIGEN_SAMPLING.plan(

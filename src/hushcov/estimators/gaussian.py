@@ -124,7 +124,7 @@ class GaussianCovariance(ForecastOptions, ApproximateCovariance, SummedCovarianc
         with self._fresh():
             self._check_ledger()
             record_map, n_records = statistics.record_map, statistics.n_records
-            request = self._request(statistics.n_features)
+            request = self.request(statistics.n_features)
             inputs, stages = request.divide(n_records, statistics.n_features)
             self._name_features(statistics)
             parameters = parameters_for_sums(

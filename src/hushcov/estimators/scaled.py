@@ -25,7 +25,6 @@ from hushcov.release.findings import intervals, noise_deviation
 
 #: Features up to which an estimate is a dense matrix where nothing else is asked for.
 LARGEST_DENSE = 10_000
-_DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
 
 
 @with_options
@@ -87,7 +86,7 @@ class ScaledCovariance(PrivateCovariance):
         counts what is averaged: half the rows if not `assume_centered`. `gaps`: records with nulls
         are left out.
         """
-        request = self._request(n_features)
+        request = self.request(n_features)
         inputs, stages = request.divide(n_records, n_features, gaps=gaps)
         scale = self._public_scale(n_features)
         chosen, comparison = self._planned(inputs)
@@ -116,7 +115,7 @@ class ScaledCovariance(PrivateCovariance):
 
         `n_records` counts what is averaged: half the rows if not `assume_centered`.
         """
-        return self._request(n_features).inputs(n_records, n_features)
+        return self.request(n_features).inputs(n_records, n_features)
 
     @property
     def noise_sd_(self) -> Matrix:
@@ -217,24 +216,21 @@ class ScaledCovariance(PrivateCovariance):
         """Keep what is to be known of a plan."""
         self.parameters_: Any = plan.chosen.parameters
 
-    def _request(self, n_features: int) -> Request:
-        """Check the options, and say what is asked for."""
+    def request(self, n_features: int) -> Request:
+        """What is asked for, all of it public; options that mean nothing are refused."""
         self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
         self._check_reactions()
-        self._check_given("epsilon")
+        self._check_given("epsilon", *(("delta",) if hasattr(self, "delta") else ()))
         _, row_sparsity = self._check_sizes(n_features)
         return Request(
             row_sparsity,
             self.epsilon,  # type: ignore[arg-type]
-            self._checked_delta(),
+            getattr(self, "delta", 0.0),
             known_mean=bool(self.assume_centered),
             known_scale=self.feature_scale is not None,
             scale_share=self.scale_share,
+            pure=not hasattr(self, "delta"),
         )
-
-    def _checked_delta(self) -> float:
-        """Zero, for guarantees without a delta."""
-        return 0.0
 
     @abstractmethod
     def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], Comparison | None]:
@@ -257,7 +253,3 @@ class ApproximateCovariance(DeltaOptions, ScaledCovariance):
 
     scale_share: Any = "auto"
     drop_nulls: bool = False
-
-    def _checked_delta(self) -> float:
-        self._check_given("delta")
-        return check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA)

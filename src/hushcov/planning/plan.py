@@ -33,6 +33,7 @@ from hushcov.stages import (
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
+_DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Request:
         two records are averaged, and a share of the budget finds the scales.
     scale_share : "auto" or float
         That share; "auto" balances their errors against what is left.
+    pure : bool
+        Whether there is to be no delta, which is 0 then.
     """
 
     row_sparsity: int
@@ -58,6 +61,11 @@ class Request:
     known_mean: bool = False
     known_scale: bool = False
     scale_share: Any = "auto"
+    pure: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.pure:
+            check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA)
 
     @property
     def rows_averaged(self) -> int:
@@ -82,7 +90,7 @@ class Request:
             counted = complete_parameters(inputs)
             counted.check_possible()
             stages.append(counted)
-        if self.delta > 0:
+        if not self.pure:
             rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
             share = self._scale_share(n_averaged, n_features, rho)
             if not self.known_scale:
@@ -117,7 +125,7 @@ class Request:
     ) -> Plan:
         """The whole fit; one that this computer cannot hold is refused."""
         n, d = inputs.n_records, inputs.n_features
-        check_memory(chosen.mechanism, n, d, sparse=sparse)
+        check_memory(chosen.mechanism.name, n, d, sparse=sparse)
         cautions = self.cautions(inputs, stages, chosen.forecast)
         return Plan(self, inputs, stages, chosen, feature_scale, cautions, comparison)
 

@@ -45,7 +45,7 @@ def forecast(inputs: ReleaseInputs, mechanism: str, *, rough: bool = False) -> F
 
 
 def fit_memory(
-    mechanism: Mechanism,
+    mechanism: str,
     n_records: int,
     n_features: int,
     *,
@@ -57,13 +57,11 @@ def fit_memory(
     `files` says that they are read through pyarrow, which has buffers of its own.
     """
     rows = default_block_rows(n_features)
-    work = mechanism.work(n_records, n_features, rows, sparse)
+    work = MECHANISMS[mechanism].work(n_records, n_features, rows, sparse)
     return process_memory(n_features, rows, files=files) + work
 
 
-def check_memory(
-    mechanism: Mechanism, n_records: int, n_features: int, *, sparse: bool = False
-) -> None:
+def check_memory(mechanism: str, n_records: int, n_features: int, *, sparse: bool = False) -> None:
     """Refuse a fit that this computer cannot hold, before anything is spent on it."""
     needed, there = fit_memory(mechanism, n_records, n_features, sparse=sparse), total_memory()
     if there is None or needed <= there:
@@ -75,6 +73,6 @@ def check_memory(
         else f"use a {able} release with sparse output, fewer features, or a larger computer."
     )
     raise CapacityError(
-        f"{n_features:,} features need about {memory(needed)} of memory for the {mechanism.name} "
+        f"{n_features:,} features need about {memory(needed)} of memory for the {mechanism} "
         f"mechanism, and {memory(there)} are there: {cure} Nothing was spent."
     )
