@@ -26,7 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.metrics import operator_norm_error
-from hushcov.planning import PREDICTED, forecast
+from hushcov.planning import forecast, predicted
 from hushcov.postprocess import hard_threshold
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -190,7 +190,7 @@ def predicted_index(setting: str, mechanism: str, model: str, d: int, k: int) ->
 
 
 def print_table(done: dict, cells) -> None:
-    columns = [f"{s}/{m}" for s in ("known", "unknown") for m in PREDICTED] + [
+    columns = [f"{s}/{m}" for s in ("known", "unknown") for m in predicted()] + [
         "known/oracle",
         "non-private",
     ]
@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("--smallest-n", action="store_true", help="records for an error of 0.1")
     parser.add_argument("--setting", choices=("known", "unknown"), default="known")
     parser.add_argument("--only", help="cells whose name contains this")
-    parser.add_argument("--mechanisms", nargs="+", default=list(PREDICTED))
+    parser.add_argument("--mechanisms", nargs="+", default=list(predicted()))
     parser.add_argument("--workers", type=int, default=1, help="cells to run at the same time")
     parser.add_argument("--output", type=Path, default=Path("results/accuracy.json"))
     parser.add_argument("--figure", type=Path, default=Path("results/accuracy.png"))

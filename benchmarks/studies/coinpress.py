@@ -24,9 +24,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from hushcov import __version__
+from hushcov import CoinPressCovariance, __version__
 from hushcov.accounting.gaussian import gaussian_epsilon
-from hushcov.estimators.coinpress import CoinPressCovariance
 from hushcov.mechanisms.peers.coinpress import budget_shares, row_norm
 
 D, RHO, DELTA = 10, 0.5, 1e-6

@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hushcov import SeparateCovariance
 from hushcov._version import __version__
 from hushcov.accounting.gaussian import gaussian_epsilon
-from hushcov.estimators.separate import SeparateCovariance
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.peers.separate import (
     Choice,

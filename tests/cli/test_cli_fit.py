@@ -15,7 +15,7 @@ from hushcov.cli import fit, sources
 from hushcov.cli.progress import WatchedRecords, busy, steps, watched
 from hushcov.exceptions import DataError
 from hushcov.metrics import operator_norm_error
-from hushcov.planning import PREDICTED
+from hushcov.planning import predicted
 from hushcov.records import ArrayRecords, Records
 from hushcov.report.backend import MissingFiguresError
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -124,7 +124,7 @@ def test_what_is_known_is_used(run, data):
     assert _released()["feature_scale"] == [2.5] * 6
 
 
-@pytest.mark.parametrize("mechanism", list(PREDICTED)[:3])
+@pytest.mark.parametrize("mechanism", list(predicted())[:3])
 def test_mechanisms_can_be_chosen(run, data, mechanism):
     result = run("fit", data, *PUBLIC, "--mechanism", mechanism, "--json")
     found = json.loads(result.stdout)

@@ -27,9 +27,9 @@ from hushcov.mechanisms.multiscale import (
 from hushcov.mechanisms.screened import plan_screened
 from hushcov.planning import (
     COMPARED_MODELS,
-    PREDICTED,
     Comparison,
     Forecast,
+    predicted,
     smallest_n,
 )
 
@@ -47,7 +47,7 @@ def _forecast(inputs, mechanism: str, *, rough: bool = False) -> Forecast:
 
 
 def _compare(inputs) -> Comparison:
-    each = [_forecast(inputs, name, rough=name == "multiscale") for name in PREDICTED]
+    each = [_forecast(inputs, name, rough=name == "multiscale") for name in predicted()]
     return Comparison(inputs, tuple(sorted(each, key=lambda each: each.typical_error)))
 
 
@@ -55,7 +55,7 @@ class StandIn:
     """A room with a design of one fact."""
 
     def __init__(self, name):
-        self.name, self.slow = name, PREDICTED[name].slow
+        self.name, self.slow = name, predicted()[name].slow
 
     def plan(self, inputs):
         return self
@@ -81,7 +81,8 @@ def planned(run, monkeypatch):
 
     monkeypatch.setattr(forecasts, "forecast", remembered)
     monkeypatch.setattr(forecasts, "compare", _compare)
-    monkeypatch.setattr(plan, "PREDICTED", {name: StandIn(name) for name in PREDICTED})
+    stand_ins = {name: StandIn(name) for name in predicted()}
+    monkeypatch.setattr(plan, "predicted", lambda: stand_ins)
     # The real search, on the stand-in.
     monkeypatch.setitem(smallest_n.__globals__, "forecast", _forecast)
 
@@ -225,7 +226,7 @@ def test_target_finds_the_smallest_number_of_records(planned):
     text = planned("--records", 20_000, "--target-error", 0.1)
     assert "Smallest number of records with a predicted error of 0.1 or less" in text
     table = text.split("Smallest")[1]
-    for name in PREDICTED:
+    for name in predicted():
         row = _rows(table, name)[0]
         factor = 2 / 0.1 * (ROUGHLY if name == "multiscale" else 1)  # two records an average
         for model, found in zip(COMPARED_MODELS, row[1:], strict=True):
@@ -270,18 +271,18 @@ def test_json_has_everything(planned):
         *("n_features", "row_sparsity", "epsilon", "delta", "known_mean", "known_scale"),
         *("mechanisms", "plans", "designs", "target_error", "smallest_records"),
     ]
-    assert found["mechanisms"] == list(PREDICTED)
+    assert found["mechanisms"] == list(predicted())
     (each,) = found["plans"]
     assert list(each) == ["n_records", "n_averaged", "best", "forecasts", "refusals", "warnings"]
     assert (each["n_records"], each["n_averaged"], each["best"]) == (20_000, 10_000, "screened")
-    assert [forecast["mechanism"] for forecast in each["forecasts"]] == list(PREDICTED)
+    assert [forecast["mechanism"] for forecast in each["forecasts"]] == list(predicted())
     screened = each["forecasts"][0]
     assert screened["predicted_error"] == {m: pytest.approx(0.1 * f) for m, f in MODELS.items()}
     assert screened["typical_error"] == pytest.approx(0.1)
     assert screened["detection_limit"] == pytest.approx(0.1)
     assert [forecast["rough"] for forecast in each["forecasts"]] == [False] * 3 + [True]
     assert found["designs"] == {"screened": {"name": "screened"}}
-    assert list(found["smallest_records"]) == list(PREDICTED)
+    assert list(found["smallest_records"]) == list(predicted())
     assert list(found["smallest_records"]["gaussian"]) == list(COMPARED_MODELS)
 
 
@@ -405,7 +406,7 @@ def _inputs(n_records=3_000, d=60, k=3, **more):
 
 def test_the_design_of_screened_in_words():
     inputs = _inputs()
-    found = PREDICTED["screened"].plan(inputs)
+    found = predicted()["screened"].plan(inputs)
     parameters = plan_screened(inputs).parameters
     words = _words(found)
     assert list(words) == ["budget", "screen", "values", "noise", "threshold", "certified"]
@@ -422,13 +423,13 @@ def test_the_design_of_screened_in_words():
 
 
 def test_the_words_follow_the_design():
-    alone = _words(PREDICTED["screened"].plan(_inputs(d=6, k=1)))
+    alone = _words(predicted()["screened"].plan(_inputs(d=6, k=1)))
     assert "at row sparsity 1 no pair is looked for" in alone["screen"]
     assert "noise" not in alone
-    known = _words(PREDICTED["gaussian"].plan(_inputs(d=6, k=2, feature_scale=1.0)))
+    known = _words(predicted()["gaussian"].plan(_inputs(d=6, k=2, feature_scale=1.0)))
     assert known["budget"] == "100 % for the values"
     assert known["threshold"].startswith("none: every pair is released")
-    thresholded = _words(PREDICTED["gaussian-threshold"].plan(_inputs(d=6, k=2)))
+    thresholded = _words(predicted()["gaussian-threshold"].plan(_inputs(d=6, k=2)))
     assert "entries below a correlation of" in thresholded["threshold"]
     assert "all 15 pairs are released" in thresholded["values"]
 
@@ -462,7 +463,7 @@ def chosen_multiscale(monkeypatch):
 
 def test_the_design_of_multiscale_in_words(chosen_multiscale):
     inputs = _inputs(n_records=10_000, d=10, k=2)
-    found = PREDICTED["multiscale"].plan(inputs)
+    found = predicted()["multiscale"].plan(inputs)
     words = _words(found)
     assert list(words) == ["budget", "values", "tests", "noise", "threshold", "certified"]
     radius = 3 * multiscale_inputs(inputs).scale
@@ -474,7 +475,7 @@ def test_the_design_of_multiscale_in_words(chosen_multiscale):
 
 
 def test_levels_of_multiscale_are_shown_if_asked(planned, monkeypatch, chosen_multiscale):
-    monkeypatch.setattr(plan, "PREDICTED", PREDICTED)
+    monkeypatch.setattr(plan, "predicted", predicted)
     text = " ".join(planned("--records", 20_000, "--mechanism", "multiscale").split())
     assert "The design of multiscale" in text
     assert "threshold tests per active all tests tests kept selection" in text

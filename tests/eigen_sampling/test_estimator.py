@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from estimators.stand_ins import UntouchableRecords
+from hushcov import EigenSamplingCovariance
 from hushcov.accounting.ledger import Ledger
-from hushcov.estimators.eigen_sampling import EigenSamplingCovariance
 from hushcov.exceptions import BudgetError, CapacityError, ParameterError, SeededNoiseWarning
 
 BUDGET = {"epsilon": 1.0, "feature_scale": 1.0}

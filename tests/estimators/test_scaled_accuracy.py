@@ -14,7 +14,7 @@ from estimators.settings import correlations, fit, make
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
-from hushcov.planning import PREDICTED, REFERENCE_MODELS
+from hushcov.planning import REFERENCE_MODELS, predicted
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 K = 5
@@ -75,16 +75,16 @@ def test_the_best_forecast_is_run_and_shown():
     plan = estimator.plan_
     errors = [forecast.typical_error for forecast in plan.forecasts]
     assert errors == sorted(errors)
-    assert {forecast.mechanism for forecast in plan.forecasts} == set(PREDICTED)
+    assert {forecast.mechanism for forecast in plan.forecasts} == set(predicted())
     assert estimator.mechanism_ == plan.best.mechanism == estimator.release_.mechanism
     assert estimator.detection_limit_ == plan.best.detection_limit
     assert plan == estimator.plan(20_000, 50)  # which needs no data
     assert plan.inputs == estimator.public_inputs(20_000, 50)
-    for name in (*PREDICTED, "n = 20,000", "d = 50", "k = 5"):
+    for name in (*predicted(), "n = 20,000", "d = 50", "k = 5"):
         assert name in str(plan)
 
 
-@pytest.mark.parametrize("mechanism", [name for name in PREDICTED if name != "multiscale"])
+@pytest.mark.parametrize("mechanism", [name for name in predicted() if name != "multiscale"])
 def test_a_mechanism_can_be_asked_for(mechanism):
     X, truth = records("block", 50, 20_000), correlations("block", 50, K)
     estimator = fit(make(PrivateSparseCovariance, mechanism=mechanism, **LEAN, **KNOWN), X)

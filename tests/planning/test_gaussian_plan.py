@@ -57,7 +57,7 @@ def test_predictions_are_close_to_measured_medians(
 @pytest.mark.parametrize(("d", "largest"), [(300, 1000), (901, 150)])
 def test_noise_dominates_like_a_symmetric_gaussian_matrix(d, largest, monkeypatch):
     """At small n the full error is 2 sd sqrt(d), also where the reference has fewer features."""
-    monkeypatch.setattr(gaussian, "_FEATURES", largest)
+    monkeypatch.setattr(prediction, "_FEATURES", largest)
     inputs = inputs_for(5_000, d, 3)
     sd = gaussian_parameters(inputs).noise_sd
     variance = reference("block", d, 3, largest).variance

@@ -10,7 +10,7 @@ import pytest
 from estimators.settings import fit
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.exceptions import CapacityError
-from hushcov.planning import MECHANISMS, check_memory, fit_memory, memory, registry, total_memory
+from hushcov.planning import check_memory, fit_memory, mechanisms, memory, registry, total_memory
 
 D, N = 1200, 4500
 PUBLIC = {
@@ -45,7 +45,7 @@ def test_what_a_fit_allocates_is_what_was_predicted(rows, mechanism, sparse):
     assert peak < predicted < peak + memory._FIXED + 0.25 * peak
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", mechanisms())
 def test_memory_grows_with_the_square_of_features_and_not_with_records(mechanism):
     small, large = (fit_memory(mechanism, 10**6, d) for d in (50_000, 100_000))
     assert large / small == pytest.approx(4, rel=0.15)

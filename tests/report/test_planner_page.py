@@ -14,7 +14,7 @@ from hushcov.cli import forecasts, plan_page
 from hushcov.cli.workers import Task
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import LARGEST_EPSILON
-from hushcov.planning import COMPARED_MODELS, PREDICTED, Forecast, forecast
+from hushcov.planning import COMPARED_MODELS, Forecast, forecast, predicted
 from hushcov.report.page import embedded, page, part
 from hushcov.report.planner import SHOWN_ERRORS, Setting, grid_around
 from planner_pages import MECHANISMS as SMALL
@@ -159,7 +159,7 @@ def test_a_page_of_full_size_is_small(monkeypatch, tmp_path):
     full = plan_page.Planner(planner().estimator, 1000)
     plan_page.write_page(tmp_path / "a.html", full, [], 0.25)
     data = embedded_data(tmp_path / "a.html")
-    assert data["mechanisms"] == list(PREDICTED)
+    assert data["mechanisms"] == list(predicted())
     assert data["target_error"] == 0.25
     assert len(data["points"]) == 3 * 3 * 3 * 2 * 10
     assert (tmp_path / "a.html").stat().st_size < 1_500_000
@@ -216,10 +216,10 @@ def test_every_mechanism_has_a_colour_and_a_mark_of_its_own():
     chart = part("hushcov.report.planner", "chart.js")
     looks = re.search(r"const LOOKS = \{(.*?)\n\};", chart, re.DOTALL)[1]
     names = re.findall(r'^\s+"?([a-z-]+)"?: \{', looks, re.MULTILINE)
-    assert names == list(PREDICTED)
+    assert names == list(predicted())
     for what in ("dash", "mark"):
         found = re.findall(rf'{what}: "([^"]+)"', looks)
-        assert len(set(found)) == len(PREDICTED)
+        assert len(set(found)) == len(predicted())
     style = part("hushcov.report.planner", "planner.css")
-    for name in PREDICTED:
+    for name in predicted():
         assert len(re.findall(rf"--{name}: #", style)) == 2  # in the light and in the dark

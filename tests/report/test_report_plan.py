@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
 from hushcov.exceptions import DataError
-from hushcov.planning import COMPARED_MODELS, PREDICTED, Forecast
+from hushcov.planning import COMPARED_MODELS, Forecast, predicted
 from hushcov.report.plan import describe, plan_figure, write_plan_figure
 
 RECORDS = (1_000, 10_000, 100_000, 1_000_000)
@@ -25,7 +25,7 @@ def forecasts():
     return {
         n: [
             _forecast(name, 5e3 / n * (1 if name == "screened" else 10), rough=name == "multiscale")
-            for name in reversed(PREDICTED)
+            for name in reversed(predicted())
         ]
         for n in reversed(RECORDS)
     }
@@ -40,7 +40,10 @@ def test_one_panel_a_model_and_one_line_a_mechanism(forecasts):
     assert [axes.get_title() for axes in panels] == list(COMPARED_MODELS)
     for axes in panels:
         lines = _lines(axes)
-        assert [line.get_label() for line in lines] == [*list(PREDICTED)[:3], "multiscale (rough)"]
+        assert [line.get_label() for line in lines] == [
+            *list(predicted())[:3],
+            "multiscale (rough)",
+        ]
         assert len({to_hex(line.get_color()) for line in lines}) == 4
         assert len({line.get_marker() for line in lines}) == 4
         assert [line.get_linestyle() for line in lines] == ["-"] * 3 + [":"]
@@ -59,7 +62,7 @@ def test_axes_title_and_legend(forecasts):
     assert label == "predicted operator-norm error\n(relative to the covariance's norm)"
     assert figure.get_suptitle().endswith("against the number of records: 10 features")
     texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert texts == [*list(PREDICTED)[:3], "multiscale (rough)"]
+    assert texts == [*list(predicted())[:3], "multiscale (rough)"]
 
 
 def test_the_zero_matrix_and_the_target_are_always_in_view(forecasts):

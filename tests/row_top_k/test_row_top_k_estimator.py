@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from hushcov import RowTopKCovariance
 from hushcov.accounting import NOT_CERTIFIED, BoundedRange, Gaussian
 from hushcov.accounting.ledger import Ledger
 from hushcov.estimators import row_top_k
-from hushcov.estimators.row_top_k import RowTopKCovariance
 from hushcov.exceptions import (
     ParameterError,
     SeededNoiseWarning,

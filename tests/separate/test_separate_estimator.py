@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from hushcov import GaussianCovariance
+from hushcov import GaussianCovariance, SeparateCovariance
 from hushcov.accounting.gaussian import gaussian_epsilon
-from hushcov.estimators.separate import SeparateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.simulate import gaussian_records, sparse_covariance
 

@@ -26,7 +26,7 @@ from hushcov.cli.sources import opened
 from hushcov.cli.sparse_job import SparseJob
 from hushcov.cli.theorem_job import TheoremJob
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.planning import MECHANISMS
+from hushcov.planning import mechanisms
 from hushcov.postprocess import is_sparse, released_correlations
 from hushcov.records import Records
 from hushcov.report.backend import MissingFiguresError
@@ -99,7 +99,7 @@ _NOT_THEOREM = {
 )
 @click.option(
     "--mechanism",
-    type=click.Choice(("auto", *MECHANISMS, THEOREM)),
+    type=click.Choice(("auto", *mechanisms(), THEOREM)),
     default="auto",
     show_default=True,
     help="What to run; auto takes the smallest predicted error. 'theorem' is the paper's mechanism "

@@ -11,13 +11,13 @@ from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import ReleaseInputs
 from hushcov.planning import (
-    PREDICTED,
     Caution,
     Forecast,
     Request,
     compare,
     fit_memory,
     forecast,
+    predicted,
     smallest_n,
 )
 
@@ -86,7 +86,7 @@ class Planner:
 
     request: Request
     n_features: int
-    mechanisms: tuple[str, ...] = tuple(PREDICTED)
+    mechanisms: tuple[str, ...] = tuple(predicted())
     refine: bool = False
 
     def inputs(self, n_records: int) -> ReleaseInputs:
@@ -108,7 +108,7 @@ class Planner:
 
     def chosen(self, n_records: int) -> Row:
         """The same as a fit sees it: searched where the rough figures do not decide."""
-        if self.refine or set(self.mechanisms) != set(PREDICTED):
+        if self.refine or set(self.mechanisms) != set(predicted()):
             return self.row(n_records)
         inputs = self.inputs(n_records)
         try:
@@ -149,7 +149,7 @@ class Planner:
         return tuple(_rungs(first, _DEFAULT_RUNGS))
 
     def _rough(self, mechanism: str) -> bool:
-        return PREDICTED[mechanism].slow and not self.refine
+        return predicted()[mechanism].slow and not self.refine
 
 
 def _rungs(first: int, number: int) -> Iterator[int]:

@@ -27,7 +27,7 @@ from hushcov.cli.tables import (
     warnings,
 )
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.planning import COMPARED_MODELS, PREDICTED, Request
+from hushcov.planning import COMPARED_MODELS, Request, predicted
 from hushcov.report.plan import write_plan_figure
 
 
@@ -54,7 +54,7 @@ from hushcov.report.plan import write_plan_figure
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(tuple(PREDICTED)),
+    type=click.Choice(tuple(predicted())),
     multiple=True,
     help="What would be run; may be repeated.  [default: all]",
 )
@@ -110,8 +110,8 @@ def command(
     planner = Planner(
         Request(**public, known_mean=known_mean, known_scale=known_scale),
         n_features,
-        tuple(name for name in PREDICTED if not mechanisms or name in mechanisms),
-        refine or any(PREDICTED[name].slow for name in mechanisms),
+        tuple(name for name in predicted() if not mechanisms or name in mechanisms),
+        refine or any(predicted()[name].slow for name in mechanisms),
     )
     records = sorted(set(n_records or planner.default_records()))
     _check(planner, records, target_error, figure, html)
@@ -186,7 +186,7 @@ def _designs(rows: Sequence[Row], mechanisms: Sequence[str]) -> dict[str, Mechan
     (row,) = rows
     asked = [each.mechanism for each in row.forecasts if each.mechanism in mechanisms]
     best = [row.best.mechanism] if row.best is not None else []
-    return {name: PREDICTED[name].plan(row.inputs) for name in asked or best}
+    return {name: predicted()[name].plan(row.inputs) for name in asked or best}
 
 
 def _search(planner: Planner, mechanisms: Sequence[str], target_error: float) -> Smallest:

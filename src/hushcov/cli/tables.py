@@ -10,7 +10,7 @@ from rich.text import Text
 from hushcov._words import count, memory, number
 from hushcov.cli.forecasts import MOST_RECORDS, Row
 from hushcov.cli.output import plain_table
-from hushcov.planning import COMPARED_MODELS, PREDICTED, Forecast
+from hushcov.planning import COMPARED_MODELS, Forecast, predicted
 
 # Smallest number of records by mechanism and reference model; None where there is none.
 Smallest = dict[str, dict[str, int | None]]
@@ -60,7 +60,7 @@ def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
     table.add_column("mechanism", no_wrap=True)
     _columns(table, *COMPARED_MODELS)
     for name, found in smallest.items():
-        mark = "~" if rough and PREDICTED[name].slow else ""
+        mark = "~" if rough and predicted()[name].slow else ""
         values = (found[model] for model in COMPARED_MODELS)
         most = f"not by {number(MOST_RECORDS)}"
         table.add_row(name, *(most if n is None else mark + _rounded(n) for n in values))

@@ -6,7 +6,7 @@ import math
 
 from hushcov._words import exact, number
 from hushcov.mechanisms.multiscale import TheoremParameters
-from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast
+from hushcov.planning import COMPARED_MODELS, Forecast, mechanisms
 
 
 def privacy_promise(epsilon: float, delta: float) -> str:
@@ -69,7 +69,7 @@ def detection(forecast: Forecast) -> str:
     """Say which correlations will be found."""
     limit = forecast.detection_limit
     if limit is None:
-        return f"no prediction: {MECHANISMS[forecast.mechanism].no_limit}"
+        return f"no prediction: {mechanisms()[forecast.mechanism].no_limit}"
     if limit >= 1:
         return "hardly any pair: there are too few records"
     return f"correlations of {number(limit, 2)} or more, nine times out of ten"

@@ -1,14 +1,35 @@
-"""Estimators in scikit-learn's convention: validate, call a mechanism, store its release."""
+"""Estimators in scikit-learn's convention: validate, plan, call a mechanism, store its release.
 
-from hushcov.estimators.coinpress import CoinPressCovariance
-from hushcov.estimators.eigen_sampling import EigenSamplingCovariance
-from hushcov.estimators.gaussian import GaussianCovariance
-from hushcov.estimators.multiscale import MultiscaleCovariance
-from hushcov.estimators.row_top_k import RowTopKCovariance
-from hushcov.estimators.screened import ScreenedCovariance
-from hushcov.estimators.separate import SeparateCovariance
-from hushcov.estimators.sparse import PrivateSparseCovariance
-from hushcov.estimators.thresholded import ThresholdedCovariance
+Each is loaded when it is first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hushcov.estimators.gaussian import GaussianCovariance
+    from hushcov.estimators.multiscale import MultiscaleCovariance
+    from hushcov.estimators.peers import (
+        CoinPressCovariance,
+        EigenSamplingCovariance,
+        RowTopKCovariance,
+        SeparateCovariance,
+    )
+    from hushcov.estimators.screened import ScreenedCovariance
+    from hushcov.estimators.sparse import PrivateSparseCovariance
+    from hushcov.estimators.thresholded import ThresholdedCovariance
+
+_MODULES = {
+    "CoinPressCovariance": "peers",
+    "EigenSamplingCovariance": "peers",
+    "GaussianCovariance": "gaussian",
+    "MultiscaleCovariance": "multiscale",
+    "PrivateSparseCovariance": "sparse",
+    "RowTopKCovariance": "peers",
+    "ScreenedCovariance": "screened",
+    "SeparateCovariance": "peers",
+    "ThresholdedCovariance": "thresholded",
+}
 
 __all__ = [
     "CoinPressCovariance",
@@ -21,3 +42,9 @@ __all__ = [
     "SeparateCovariance",
     "ThresholdedCovariance",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"hushcov.estimators.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'hushcov.estimators' has no attribute {name!r}")

@@ -10,7 +10,7 @@ from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.planning import MECHANISMS, Comparison, Plan, compare
+from hushcov.planning import Comparison, Plan, compare, mechanisms
 
 
 @with_options
@@ -27,7 +27,7 @@ class PrivateSparseCovariance(SparseOptions, ForecastOptions, ApproximateCovaria
         decides how many pairs are looked for: too small a number loses weak pairs, too large a
         one costs accuracy. Privacy does not depend on it. 1 releases variances alone.
     mechanism : str, default="auto"
-        The name of any mechanism (`hushcov.planning.MECHANISMS`), at its usual options. "auto"
+        The name of any mechanism (`hushcov.planning.mechanisms()`), at its usual options. "auto"
         takes the one with the smallest predicted error.
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
@@ -93,7 +93,7 @@ class PrivateSparseCovariance(SparseOptions, ForecastOptions, ApproximateCovaria
         auto = self.mechanism == "auto"
         if not self._sparse(plan.inputs.n_features):
             return plan.best.mechanism if auto else self.mechanism
-        able = [name for name, each in MECHANISMS.items() if each.sparse]
+        able = [name for name, each in mechanisms().items() if each.sparse]
         if not auto and self.mechanism not in able:
             raise ParameterError(
                 f"mechanism must be {' or '.join(map(repr, able))} or 'auto' for sparse output, "
@@ -103,12 +103,12 @@ class PrivateSparseCovariance(SparseOptions, ForecastOptions, ApproximateCovaria
         return next(each.mechanism for each in plan.forecasts if each.mechanism in able)
 
     def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], Comparison]:
-        check_choice("mechanism", self.mechanism, ("auto", *MECHANISMS))
+        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()))
         # Slow searches are run for the best mechanism, and for the one that was asked for.
-        refine = self.mechanism == "auto" or MECHANISMS[self.mechanism].slow
+        refine = self.mechanism == "auto" or mechanisms()[self.mechanism].slow
         comparison = compare(inputs, refine=refine)
         sparse = self._sparse(inputs.n_features)
-        chosen = MECHANISMS[self.chosen_mechanism(comparison)]
+        chosen = mechanisms()[self.chosen_mechanism(comparison)]
         return chosen.plan(inputs, sparse=sparse), comparison
 
     def _keep(self, plan: Plan) -> None:

@@ -63,7 +63,7 @@ class MechanismPlan(ABC, Generic[Parameters]):
 
 
 class Mechanism(ABC):
-    """One mechanism on features at scale 1. `planning.MECHANISMS` lists them all.
+    """One mechanism on features at scale 1. `hushcov.planning.mechanisms()` lists them all.
 
     Attributes
     ----------

@@ -4,13 +4,11 @@ from hushcov.planning.cautions import Caution, hopeless_because, large_delta
 from hushcov.planning.comparison import Comparison, compare, smallest_n
 from hushcov.planning.memory import total_memory
 from hushcov.planning.plan import Plan, Request
-from hushcov.planning.registry import MECHANISMS, PREDICTED, check_memory, fit_memory, forecast
+from hushcov.planning.registry import check_memory, fit_memory, forecast, mechanisms, predicted
 from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
 __all__ = [
     "COMPARED_MODELS",
-    "MECHANISMS",
-    "PREDICTED",
     "REFERENCE_MODELS",
     "Caution",
     "Comparison",
@@ -23,6 +21,8 @@ __all__ = [
     "forecast",
     "hopeless_because",
     "large_delta",
+    "mechanisms",
+    "predicted",
     "smallest_n",
     "total_memory",
 ]

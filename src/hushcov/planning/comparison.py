@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning.registry import PREDICTED, forecast
+from hushcov.planning.registry import forecast, predicted
 from hushcov.predicting import COMPARED_MODELS, Forecast
 
 _ROUGH_MARGIN = 4.0  # the search improves on a rough prediction by less than this factor
@@ -48,7 +48,7 @@ def compare(inputs: ReleaseInputs, *, refine: bool = True) -> Comparison:
     factor of the best other mechanism, and not at all without `refine`. A mechanism that cannot be
     certified for these inputs is left out.
     """
-    listed = PREDICTED.values()
+    listed = predicted().values()
     forecasts = [forecast(inputs, each.name) for each in listed if not each.slow]
     best = min(each.typical_error for each in forecasts)
     for name in (each.name for each in listed if each.slow):

@@ -1,47 +1,52 @@
 """Every mechanism, once. `fit`, `plan`, `bench`, `audit` and the report read this list.
 
-A new mechanism is one more line here.
+A new mechanism is one more line here. Mechanisms are loaded when they are first asked for.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 
 from hushcov._words import memory
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import GAUSSIAN, GAUSSIAN_THRESHOLD
-from hushcov.mechanisms.multiscale import MULTISCALE
-from hushcov.mechanisms.peers.coinpress import COINPRESS
-from hushcov.mechanisms.peers.eigen_sampling import EIGEN_SAMPLING
-from hushcov.mechanisms.peers.row_top_k import ROW_TOP_K
-from hushcov.mechanisms.peers.separate import SEPARATE
 from hushcov.mechanisms.room import Mechanism
-from hushcov.mechanisms.screened import SCREENED
 from hushcov.planning.memory import process_memory, total_memory
 from hushcov.predicting import Forecast
 from hushcov.records.protocol import default_block_rows
 
-_LISTED: tuple[Mechanism, ...] = (
-    SCREENED,
-    GAUSSIAN_THRESHOLD,
-    GAUSSIAN,
-    MULTISCALE,
-    ROW_TOP_K,
-    SEPARATE,
-    COINPRESS,
-    EIGEN_SAMPLING,
+# In the order of tables: the room in `hushcov.mechanisms`, and the mechanism in it.
+_LISTED = (
+    "screened:SCREENED",
+    "gaussian:GAUSSIAN_THRESHOLD",
+    "gaussian:GAUSSIAN",
+    "multiscale:MULTISCALE",
+    "peers.row_top_k:ROW_TOP_K",
+    "peers.separate:SEPARATE",
+    "peers.coinpress:COINPRESS",
+    "peers.eigen_sampling:EIGEN_SAMPLING",
 )
-#: Every mechanism by its name.
-MECHANISMS: dict[str, Mechanism] = {each.name: each for each in _LISTED}
-#: Those whose error is predicted, among which the default chooses.
-PREDICTED = {name: each for name, each in MECHANISMS.items() if each.predicted}
+
+
+@cache
+def mechanisms() -> dict[str, Mechanism]:
+    """Every mechanism by its name."""
+    places = (place.split(":") for place in _LISTED)
+    found = (getattr(import_module(f"hushcov.mechanisms.{room}"), name) for room, name in places)
+    return {each.name: each for each in found}
+
+
+@cache
+def predicted() -> dict[str, Mechanism]:
+    """Those whose error is predicted, among which the default chooses."""
+    return {name: each for name, each in mechanisms().items() if each.predicted}
 
 
 @lru_cache(maxsize=4096)
 def forecast(inputs: ReleaseInputs, mechanism: str, *, rough: bool = False) -> Forecast:
     """Predict one mechanism's error."""
-    return PREDICTED[mechanism].forecast(inputs, rough=rough)
+    return predicted()[mechanism].forecast(inputs, rough=rough)
 
 
 def fit_memory(
@@ -57,7 +62,7 @@ def fit_memory(
     `files` says that they are read through pyarrow, which has buffers of its own.
     """
     rows = default_block_rows(n_features)
-    work = MECHANISMS[mechanism].work(n_records, n_features, rows, sparse)
+    work = mechanisms()[mechanism].work(n_records, n_features, rows, sparse)
     return process_memory(n_features, rows, files=files) + work
 
 
@@ -66,7 +71,7 @@ def check_memory(mechanism: str, n_records: int, n_features: int, *, sparse: boo
     needed, there = fit_memory(mechanism, n_records, n_features, sparse=sparse), total_memory()
     if there is None or needed <= there:
         return
-    able = " or ".join(name for name, each in MECHANISMS.items() if each.sparse)
+    able = " or ".join(name for name, each in mechanisms().items() if each.sparse)
     cure = (
         "use fewer features or a larger computer."
         if sparse

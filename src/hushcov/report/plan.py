@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushcov.exceptions import DataError
-from hushcov.planning import COMPARED_MODELS, PREDICTED, Forecast
+from hushcov.planning import COMPARED_MODELS, Forecast, predicted
 from hushcov.report.backend import caption, new_figure
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ Forecasts = Mapping[int, Sequence[Forecast]]  # by number of records
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; markers differ too.
 _LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"))
-_LOOK = dict(zip(PREDICTED, cycle(_LOOKS), strict=False))
+_LOOK = dict(zip(predicted(), cycle(_LOOKS), strict=False))
 _TOP = 30.0  # errors far above 1 are all the same
 _CAPTION_WIDTH = 150
 
@@ -88,7 +88,7 @@ def describe(forecasts: Forecasts, *, target_error: float | None = None) -> str:
 
 def _present(forecasts: Forecasts) -> list[str]:
     names = {each.mechanism for row in forecasts.values() for each in row}
-    return [name for name in PREDICTED if name in names]
+    return [name for name in predicted() if name in names]
 
 
 def _any_rough(forecasts: Forecasts) -> bool:

@@ -9,7 +9,7 @@ from hushcov.lab.benchmark.design import Ladder, Point, Preset
 from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark
-from hushcov.planning import MECHANISMS
+from hushcov.planning import mechanisms
 
 TINY = Preset(
     name="tiny",
@@ -55,7 +55,7 @@ def _made_up(key: tuple[object, ...]) -> Cell:
     assert isinstance(point, Point)
     if kind == "prediction":
         scale = math.sqrt(point.n_features / point.n_records)
-        return Prediction(point, {name: (2 + i) * scale for i, name in enumerate(MECHANISMS)})
+        return Prediction(point, {name: (2 + i) * scale for i, name in enumerate(mechanisms())})
     name = str(rest[-1])
     skipped = "too many features." if name == _LIMITED and point.n_features > 4 else None
     if kind == "cost":

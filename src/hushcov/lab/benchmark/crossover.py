@@ -12,7 +12,7 @@ from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO
 from hushcov.lab.benchmark.design import DELTA
 from hushcov.lab.benchmark.results import Results, Size
 from hushcov.lab.drawing import log_ticks, short
-from hushcov.planning import PREDICTED
+from hushcov.planning import predicted
 from hushcov.report.backend import caption, new_figure
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_REGIONS = (*PREDICTED, ZERO)
+_REGIONS = (*predicted(), ZERO)
 _PALE = 0.45  # how much of a region's colour is left, so that markers stand out
 _CAPTION_WIDTH = 150
 

@@ -30,7 +30,7 @@ from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
 from hushcov.lab.benchmark.design import DELTA, Point, Preset
 from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
-from hushcov.planning import PREDICTED, forecast
+from hushcov.planning import forecast, predicted
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 _PROCESS = Path("/proc/self")  # Linux tells memory here
@@ -174,7 +174,7 @@ def predict(points: Sequence[Point]) -> Iterator[Prediction]:
         size = point.n_records, point.n_features, point.row_sparsity
         inputs = ReleaseInputs(*size, point.epsilon, DELTA)
         errors = {}
-        for name in PREDICTED:
+        for name in predicted():
             try:
                 found = forecast(inputs, name, rough=name == "multiscale")
             except PrivacyConditionError:

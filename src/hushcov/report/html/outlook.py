@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
-from hushcov.planning import COMPARED_MODELS, PREDICTED, Forecast, Request, compare, forecast
+from hushcov.planning import COMPARED_MODELS, Forecast, Request, compare, forecast, predicted
 from hushcov.report.html.markup import (
     Markup,
     count,
@@ -42,10 +42,10 @@ def outlook(subject: Subject) -> Outlook | None:
     try:
         inputs = _inputs(subject)
         mechanism = subject.release.name
-        if mechanism not in PREDICTED:
+        if mechanism not in predicted():
             mechanism = compare(inputs(1.0), refine=False).best.mechanism
         here = forecast(inputs(1.0), mechanism)
-        rough = PREDICTED[mechanism].slow  # its search takes seconds
+        rough = predicted()[mechanism].slow  # its search takes seconds
         at = [inputs(multiple) for multiple in MULTIPLES]
         rows = tuple((each.n_records, forecast(each, mechanism, rough=rough)) for each in at)
     except HushcovError:
@@ -111,7 +111,7 @@ def _expected(subject: Subject, found: Outlook) -> list[Markup]:
     )
     other = (
         ""
-        if subject.release.mechanism in PREDICTED
+        if subject.release.mechanism in predicted()
         else f"The planner has no prediction for {subject.release.mechanism}; these figures are "
         f"for {found.mechanism}, the best it can plan for the same public inputs. "
     )
