@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushcov.mechanisms import gaussian
+from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.multiscale import mechanism as multiscale
-from hushcov.mechanisms.peers import eigen_sampling
-from hushcov.mechanisms.peers.coinpress import mechanism as coinpress
+from hushcov.mechanisms.peers import coinpress, eigen_sampling
 from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
 from hushcov.mechanisms.peers.row_top_k import printed
 from hushcov.mechanisms.peers.separate import mechanism as separate

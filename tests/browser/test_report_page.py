@@ -33,7 +33,7 @@ def release(**changes) -> Release:
     )
     inputs = {"n_records": 10_000, "n_features": 40, "row_sparsity": 3, "epsilon": 1.0}
     parts = {
-        "mechanism": "row_top_k",
+        "mechanism": "row-top-k",
         "integers": symmetric_sparse((PAIRS[0], PAIRS[1]), VALUES, np.full(40, 1000)),
         "unit": 0.001,
         "guarantee": guarantee,

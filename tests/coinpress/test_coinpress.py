@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from hushcov.accounting import Gaussian, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.peers import coinpress
 from hushcov.mechanisms.peers.coinpress import (
     budget_shares,
     certify_coinpress,
     coinpress_parameters,
-    mechanism,
     release_coinpress,
     row_norm,
     run_steps,
@@ -246,7 +246,7 @@ def no_noise(monkeypatch):
     def nothing(generator, d, sigma, diagonal_sigma):
         return np.zeros((d, d), dtype=np.int64)
 
-    monkeypatch.setattr(mechanism, "symmetric_noise", nothing)
+    monkeypatch.setattr(coinpress, "symmetric_noise", nothing)
 
 
 def spread(truth, repeats):

@@ -363,7 +363,7 @@ def test_the_release_is_symmetric_and_semidefinite(sample, tmp_path):
     values = spectrum(release.integers.astype(float))
     assert values[-1] >= -6
     assert values[0] <= p.largest_sum
-    assert (release.mechanism, release.unit) == ("eigen_sampling", p.step**2 / 10_000)
+    assert (release.mechanism, release.unit) == ("eigen-sampling", p.step**2 / 10_000)
     assert release.noise_sd is None
     assert not release.guarantee.private
     written = json.loads((release.write(tmp_path) / "release.json").read_text())

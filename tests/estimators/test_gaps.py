@@ -15,11 +15,11 @@ from sklearn.base import clone
 from estimators.settings import BUDGET, ESTIMATORS, TRUTH, D, fit, make
 from hushcov import GaussianCovariance, MultiscaleCovariance, ScreenedCovariance
 from hushcov.accounting import Gaussian
-from hushcov.estimators import scaled
 from hushcov.exceptions import DataError, ParameterError, TooFewCompleteError
 from hushcov.postprocess import sampling_sd
 from hushcov.records import ArrayRecords, FileRecords, count_complete, open_records
 from hushcov.simulate import gaussian_records
+from hushcov.stages import complete
 from hushcov.stages.complete import complete_parameters, release_complete_count
 
 N, MISSING = 20_000, 0.2
@@ -194,7 +194,7 @@ def test_the_released_count_is_stored_and_no_other(cls, rows, monkeypatch):
         counts["exact"] = count_complete(records)
         return replace(found, noisy=counts["noisy"])
 
-    monkeypatch.setattr(scaled, "release_complete_count", released)
+    monkeypatch.setattr(complete, "release_complete_count", released)
     stored = []
     for data, noisy in ((rows[1], 6_543), (rows[0], 6_543), (rows[1], 99_999)):
         counts["noisy"] = noisy

@@ -120,7 +120,7 @@ def test_the_reference_without_privacy_takes_the_same_tables(tmp_path):
 def no_noise(monkeypatch):
     """Every sampler, as the mechanisms know it, is gone."""
     for sampler in (
-        *("stages.scales.rounded_normal", "mechanisms.gaussian.rounded_normal"),
+        *("stages.scales.rounded_normal", "mechanisms.gaussian.mechanism.rounded_normal"),
         *(
             f"mechanisms.peers.row_top_k.mechanism.{name}"
             for name in ("gumbel_top", "rounded_normal")

@@ -9,12 +9,11 @@ import pytest
 
 from estimators.settings import BUDGET, ESTIMATORS, RECORDS, TRUTH, D, correlations, fit, make
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
-from hushcov.estimators.scaled import trusted_scale
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, SeededNoiseWarning
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import comparison
 from hushcov.simulate import gaussian_records
-from hushcov.stages.scales import FeatureScales
+from hushcov.stages.scales import FeatureScales, trusted_scale
 
 each_estimator = pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}

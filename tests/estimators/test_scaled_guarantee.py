@@ -123,11 +123,9 @@ def test_scales_and_release_see_the_same_differences(monkeypatch):
 def test_a_release_is_certified_before_it_is_drawn(monkeypatch):
     """A plan that costs more than the budget, by whatever mistake, raises and reads nothing."""
     estimator = make(ScreenedCovariance, feature_scale=1.0)
-    plan = estimator.plan(len(RECORDS) // 2, D)
-    costly = dataclasses.replace(plan.parameters, mu=10 * plan.parameters.mu)
-    monkeypatch.setattr(
-        ScreenedCovariance, "_plan", lambda *_: dataclasses.replace(plan, parameters=costly)
-    )
+    plan = estimator.fit_plan(len(RECORDS) // 2, D)
+    costly = dataclasses.replace(plan.chosen.parameters, mu=10 * plan.chosen.parameters.mu)
+    careless = dataclasses.replace(plan.chosen, parameters=costly)
     monkeypatch.setattr("hushcov.mechanisms.screened.screens.sign_gram", None)
     with pytest.raises(PrivacyConditionError, match="transcript_epsilon must be at most epsilon"):
-        estimator.fit(RECORDS)
+        estimator.fit_planned(RECORDS, dataclasses.replace(plan, chosen=careless))

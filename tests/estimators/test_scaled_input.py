@@ -147,7 +147,11 @@ BAD_DATA = {
 @pytest.mark.parametrize("name", BAD_DATA)
 def test_bad_data_are_refused_without_a_value_and_nothing_is_released(monkeypatch, cls, name):
     """Noise is drawn after the first pass over the records, which is what finds NaN."""
-    for module in ("stages.scales", "mechanisms.gaussian", "mechanisms.screened.mechanism"):
+    for module in (
+        "stages.scales",
+        "mechanisms.gaussian.mechanism",
+        "mechanisms.screened.mechanism",
+    ):
         monkeypatch.setattr(f"hushcov.{module}.rounded_normal", None)
     estimator = make(cls, row_sparsity=1, on_hopeless="warn")
     with pytest.raises(DataError) as info:

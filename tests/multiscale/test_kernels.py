@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from hushcov.mechanisms.multiscale import gate_correction, kernels, numerics
+from hushcov.mechanisms.multiscale import gate_correction, kernels, schedule
 from multiscale import reference
 
 INF = math.inf
@@ -66,7 +66,7 @@ def assert_accurate(value, exact):
     if exact < SMALLEST:
         assert 0 <= value < 1.001 * SMALLEST
     else:
-        allowed = numerics.LOG_ODDS_ERROR / 2 * (1 + abs(math.log(float(exact))))
+        allowed = schedule.LOG_ODDS_ERROR / 2 * (1 + abs(math.log(float(exact))))
         assert relative_error(value, exact) <= allowed
 
 
@@ -80,7 +80,7 @@ def assert_affordable(first, second, exact_first, exact_second):
     kept = float(exact_first + exact_second)
     q = float(exact_first / (exact_first + exact_second))
     error = log_odds_error(first, second, exact_first, exact_second)
-    assert math.sqrt(4 * kept * q * (1 - q)) * error <= numerics.LOG_ODDS_ERROR
+    assert math.sqrt(4 * kept * q * (1 - q)) * error <= schedule.LOG_ODDS_ERROR
 
 
 def test_the_reference_quadrature_is_converged():

@@ -14,8 +14,8 @@ from hushcov.mechanisms.multiscale import (
     PublicInputs,
     certify,
     grid_for,
-    numerics,
     release_multiscale,
+    schedule,
     theorem_parameters,
 )
 from hushcov.noise import Entropy, entropy_source
@@ -122,7 +122,7 @@ def test_numerical_delta_by_hand(d, k, n):
     full = [level.candidates for level in levels if level.quota == level.candidates]
     variance = 1.75 * selecting + 0.25 * (full[-1] + full[-2])
     singles = 256 * 2.0**-46 * (len(levels) - len(full))
-    expected = (1 + math.e) * (math.sqrt(variance) * numerics.LOG_ODDS_ERROR / 2 + singles)
+    expected = (1 + math.e) * (math.sqrt(variance) * schedule.LOG_ODDS_ERROR / 2 + singles)
     guarantee = certify(parameters, private=True, exact_statistic=True)
     assert guarantee.numerical_delta == pytest.approx(expected, rel=1e-12, abs=0)
     assert guarantee.numerical_delta < guarantee.delta / 4

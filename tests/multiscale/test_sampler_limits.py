@@ -12,7 +12,6 @@ from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.mechanisms.multiscale import (
     Level,
     Schedule,
-    numerics,
     sample_exact,
     sample_literal,
     sample_transcript,
@@ -183,9 +182,9 @@ def test_no_more_tests_are_drawn_one_by_one_than_are_charged(sampler, name, monk
         sampler(STATISTIC, schedule, np.random.default_rng(seed))
         whole = sampler is sample_transcript
         with_singles = total_variation(schedule, all_tests_drawn=whole)
-        monkeypatch.setattr(numerics, "SINGLE_TEST", 0.0)
+        monkeypatch.setattr(schedule, "SINGLE_TEST", 0.0)
         without = total_variation(schedule, all_tests_drawn=whole)
-        monkeypatch.setattr(numerics, "SINGLE_TEST", 2.0**-46)
+        monkeypatch.setattr(schedule, "SINGLE_TEST", 2.0**-46)
         assert 0 < sum(drawn) <= round((with_singles - without) * 2**46)
 
 

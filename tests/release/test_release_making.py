@@ -21,9 +21,9 @@ from hushcov.release import Making, Release
 from hushcov.release.document import UNNAMED
 from hushcov.release.findings import estimate, find
 from hushcov.simulate import wishart_moments
-from hushcov.stages.complete import COMPLETE
-from hushcov.stages.scales import SCALES
+from hushcov.stages import CompleteParameters, ScaleParameters
 
+COMPLETE, SCALES = CompleteParameters.released, ScaleParameters.released
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 
 
@@ -83,7 +83,7 @@ def test_parts_are_the_events_of_the_guarantee_by_name(name):
     assert len(set(names)) == len(names)
     assert (SCALES in names) == (making.scales == "released")
     assert (COMPLETE in names) == (making.complete is not None)
-    before = [SCALES] * (SCALES in names) + [COMPLETE] * (COMPLETE in names)
+    before = [COMPLETE] * (COMPLETE in names) + [SCALES] * (SCALES in names)
     assert names[: len(before)] == before
 
 

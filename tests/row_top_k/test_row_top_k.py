@@ -431,7 +431,7 @@ def test_the_release_has_the_mutual_pairs_and_the_diagonal(sample):
     assert np.all(rows < columns)
     assert not release.integers[~release.released].any()
     np.testing.assert_array_equal(release.integers, release.integers.T)
-    assert release.mechanism == "row_top_k"
+    assert release.mechanism == "row-top-k"
     assert release.unit == (p.radius / p.half_width) ** 2 / 10_000
 
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from hushcov import RowTopKCovariance
 from hushcov.accounting import NOT_CERTIFIED, BoundedRange, Gaussian
 from hushcov.accounting.ledger import Ledger
-from hushcov.estimators import row_top_k
+from hushcov.estimators import peers
 from hushcov.exceptions import (
     ParameterError,
     SeededNoiseWarning,
@@ -39,7 +39,7 @@ def fit(estimator, seed=0):
 
 
 def test_the_example_runs():
-    results = doctest.testmod(row_top_k)
+    results = doctest.testmod(peers)
     assert results.attempted > 5
     assert results.failed == 0
 

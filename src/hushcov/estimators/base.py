@@ -231,7 +231,7 @@ class PrivateCovariance(EmpiricalCovariance):
         """Whether delta is too large for the rows of which `n_records` are averaged."""
         return large_delta(delta, n_records if self.assume_centered else 2 * n_records)
 
-    def _heed(self, *cautions: Caution | None) -> None:
+    def _heed(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
         """Refuse, or warn and keep the words for the release; before anything is charged."""
         found = [caution for caution in cautions if caution is not None]
         for caution in found:
@@ -239,7 +239,7 @@ class PrivateCovariance(EmpiricalCovariance):
                 raise caution.refusal()
         for caution in found:
             self.warnings_ = (*self.warnings_, caution.sentence)
-            warnings.warn(caution.sentence, caution.category, stacklevel=3)
+            warnings.warn(caution.sentence, caution.category, stacklevel=stacklevel)
 
     @contextmanager
     def _charged(self, guarantee: Guarantee) -> Iterator[None]:

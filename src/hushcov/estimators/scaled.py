@@ -25,6 +25,7 @@ from hushcov.release.findings import intervals, noise_deviation
 
 #: Features up to which an estimate is a dense matrix where nothing else is asked for.
 LARGEST_DENSE = 10_000
+_CALLER = 4  # whoever called `fit`, seen from what warns
 
 
 @with_options
@@ -95,9 +96,9 @@ class ScaledCovariance(PrivateCovariance):
 
     def _run(self, records: Records, plan: Plan) -> Self:
         self._keep(plan)
-        self._heed(*plan.cautions)
+        self._heed(*plan.cautions, stacklevel=_CALLER)
         guarantee = plan.certify(private=self.random_state is None)
-        entropy = entropy_source(self.random_state)
+        entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         # Nothing has been read from the records and no noise has been drawn so far, and all
         # that follows is certified. Charge first, then release.
         with self._charged(guarantee):

@@ -98,11 +98,11 @@ def check_entropy(entropy: object) -> None:
     entropy.check()
 
 
-def entropy_source(random_state: object = None) -> Entropy:
+def entropy_source(random_state: object = None, *, stacklevel: int = 3) -> Entropy:
     """Return the entropy of one release.
 
     `random_state=None` gives operating-system entropy. An integer, a `RandomState` or a
-    `Generator` gives reproducible noise, with a `SeededNoiseWarning`.
+    `Generator` gives reproducible noise, with a `SeededNoiseWarning` at `stacklevel`.
     """
     if random_state is None:
         return Entropy(np.random.Generator(SecretChaCha()), private=True)
@@ -111,7 +111,7 @@ def entropy_source(random_state: object = None) -> Entropy:
         "random_state was given: the noise is predictable, so this release is NOT private. "
         "Use random_state=None for sensitive records.",
         SeededNoiseWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
     return Entropy(generator, private=False)
 

@@ -12,7 +12,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.lab.audit import MECHANISMS, attacks_on, check_path
 from hushcov.lab.audit.attack import along_change, linear_discriminant, trace, weighted_sums
 from hushcov.lab.audit.neighbours import Pair, changing_pairs, edge_of_selection
-from hushcov.mechanisms import gaussian
+from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.parameters import RADIUS, sum_sigma
 from hushcov.records import (

@@ -10,8 +10,9 @@ import pytest
 
 from hushcov.lab.audit import attacks_on, check_path, run_attack
 from hushcov.lab.audit.attacks.gaussian import all_steps
-from hushcov.mechanisms import gaussian
-from hushcov.mechanisms.peers.coinpress import coinpress_parameters, mechanism, transformed_gram
+from hushcov.mechanisms.gaussian import mechanism as gaussian
+from hushcov.mechanisms.peers import coinpress
+from hushcov.mechanisms.peers.coinpress import coinpress_parameters, transformed_gram
 from hushcov.noise import rounded_normal
 from hushcov.records import ArrayRecords, row_bounded_gram
 
@@ -67,12 +68,12 @@ def test_whole_budget_spent_in_every_step(monkeypatch):
     once = coinpress_parameters(attack.target.parameters.inputs, n_steps=1)
     sigmas = {"sigmas": once.sigmas * 3, "diagonal_sigmas": once.diagonal_sigmas * 3}
     spendthrift = replace(attack.target.parameters, **sigmas)
-    correct = mechanism.symmetric_noise
+    correct = coinpress.symmetric_noise
 
     def whole(generator, d, sigma, diagonal_sigma):
         return correct(generator, d, once.sigmas[0], once.diagonal_sigmas[0])
 
-    monkeypatch.setattr(mechanism, "symmetric_noise", whole)
+    monkeypatch.setattr(coinpress, "symmetric_noise", whole)
     statistics = (all_steps(attack.pair, spendthrift),)
     attack = replace(attack, statistics=statistics)
     assert not run_attack(attack, 4000, FALSE_ALARM, seed=11).survives
@@ -82,5 +83,5 @@ def test_norm_clipping_skipped(monkeypatch):
     def unclipped(records, grid, norm_bound, *, progress=None):
         return row_bounded_gram(records, grid, None, progress=progress)
 
-    monkeypatch.setattr(mechanism, "row_bounded_gram", unclipped)
+    monkeypatch.setattr(coinpress, "row_bounded_gram", unclipped)
     assert not attacked("coinpress/axes, equal bounds", 400).survives

@@ -16,7 +16,7 @@ import hushcov.lab.audit.attacks.gaussian
 import hushcov.lab.audit.attacks.selection
 import hushcov.stages.scales
 from hushcov.lab.audit import attacks_on, run_attack
-from hushcov.mechanisms import gaussian
+from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.multiscale import Schedule
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import parameters as screened_parameters

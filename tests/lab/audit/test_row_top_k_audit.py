@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov.lab.audit import attacks_on, check_path, run_attack
-from hushcov.mechanisms.peers.row_top_k import mechanism, sensitivity
+from hushcov.mechanisms.peers.row_top_k import mechanism
 from hushcov.noise import rounded_normal
 from hushcov.records import ArrayRecords, FeatureGrid, row_bounded_gram
 
@@ -84,7 +84,7 @@ def test_noise_halved_is_found(monkeypatch):
 
 def test_squares_of_lone_features_forgotten_is_found(monkeypatch):
     """Noise for one feature in place of four."""
-    correct = sensitivity.values_squared_sensitivity
+    correct = mechanism.values_squared_sensitivity
     monkeypatch.setattr(
         mechanism, "values_squared_sensitivity", lambda d, h, pairs: correct(1, h, pairs)
     )

@@ -11,7 +11,7 @@ import pytest
 
 from hushcov.lab.audit import MECHANISMS, attacks_on, check_path, run_attack
 from hushcov.lab.audit.attacks import eigenvectors as peer
-from hushcov.mechanisms import gaussian
+from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.peers.separate import mechanism, parameters
 from hushcov.noise import rounded_normal
 from hushcov.records import row_bounded_gram

@@ -28,8 +28,8 @@ from hushcov.lab.audit.attack import (
 )
 from hushcov.lab.audit.bounds import Promise
 from hushcov.lab.audit.neighbours import HUGE, Pair
-from hushcov.mechanisms import gaussian
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
+from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.peers.coinpress import (
     CoinPressParameters,
     coinpress_parameters,

@@ -1,0 +1,139 @@
+"""The rules of the house that a machine can check; CONTRIBUTING.md says them in words."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from hushcov.planning import mechanisms
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "hushcov"
+MOST_MODULES = 60  # of ours, for the estimator to start with
+LONGEST_MODULE, LONGEST_FUNCTION = 500, 60
+
+
+@cache
+def trees(root: Path = SOURCE) -> dict[str, ast.Module]:
+    """Every module of the package, by its path."""
+    return {
+        str(path.relative_to(root)): ast.parse(path.read_text())
+        for path in sorted(root.rglob("*.py"))
+    }
+
+
+def docstrings(tree: ast.Module) -> set[int]:
+    """Constants that are docstrings, by identity."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                found.add(id(first.value))
+    return found
+
+
+def literals(tree: ast.Module) -> set[str]:
+    """Every string in a module that is not a docstring."""
+    words = docstrings(tree)
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return {c.value for c in constants if isinstance(c.value, str) and id(c) not in words}
+
+
+def modules_with(name: str, found: dict[str, ast.Module]) -> list[str]:
+    return [path for path, tree in found.items() if name in literals(tree)]
+
+
+def constants(tree: ast.Module) -> dict[str, str]:
+    """Names in capitals that a module binds to a number or a word, with the value."""
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name.strip("_").isupper() and len(name.strip("_")) > 1:
+                found[name] = ast.dump(node.value)
+    return found
+
+
+def repeated(found: dict[str, ast.Module]) -> dict[str, list[str]]:
+    """Constants of the same name and value in more than one module."""
+    places = defaultdict(list)
+    for path, tree in found.items():
+        for name, value in constants(tree).items():
+            places[name.strip("_"), value].append(path)
+    return {key[0]: where for key, where in places.items() if len(where) > 1}
+
+
+def private_imports(found: dict[str, ast.Module]) -> list[str]:
+    """Underscore names that a module takes from another."""
+    problems = []
+    for path, tree in found.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hushcov"):
+                taken = [a.name for a in node.names if a.name.startswith("_")]
+                problems += [f"{path}: {name}" for name in taken if not name.startswith("__")]
+    return problems
+
+
+def long_functions(found: dict[str, ast.Module]) -> list[str]:
+    """Functions whose body without the docstring is too long."""
+    problems = []
+    for path, tree in found.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                first = node.body[1] if ast.get_docstring(node) and node.body[1:] else node.body[0]
+                length = (node.end_lineno or 0) - first.lineno + 1
+                if length > LONGEST_FUNCTION:
+                    problems.append(f"{path}: {node.name} has {length} lines")
+    return problems
+
+
+@pytest.mark.parametrize("name", list(mechanisms()))
+def test_the_name_of_a_mechanism_is_a_literal_in_one_module(name):
+    assert len(modules_with(name, trees())) <= 1, modules_with(name, trees())
+
+
+def test_no_constant_is_written_twice():
+    assert repeated(trees()) == {}
+
+
+def test_no_underscore_name_crosses_a_module():
+    assert private_imports(trees()) == []
+
+
+def test_modules_and_functions_are_short():
+    long = {
+        str(path.relative_to(SOURCE)): n
+        for path in SOURCE.rglob("*.py")
+        if (n := len(path.read_text().splitlines())) > LONGEST_MODULE
+    }
+    assert long == {}
+    assert long_functions(trees()) == []
+
+
+def test_the_first_estimator_loads_few_modules():
+    code = (
+        "import sys\n"
+        "from hushcov import PrivateSparseCovariance\n"
+        "print(sum(name.split('.')[0] == 'hushcov' for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= MOST_MODULES
+
+
+def test_the_rules_notice_what_breaks_them():
+    bad = {
+        "one.py": ast.parse('NAME = "gaussian"\n_MOST = 2**53\n'),
+        "two.py": ast.parse(
+            'from hushcov.one import _MOST\n_MOST = 2**53\ndef f(x):\n    return x == "gaussian"\n'
+        ),
+    }
+    assert modules_with("gaussian", bad) == ["one.py", "two.py"]
+    assert repeated(bad) == {"MOST": ["one.py", "two.py"]}
+    assert private_imports(bad) == ["two.py: _MOST"]
+    assert long_functions({"x": ast.parse("def f():\n" + "    a = 1\n" * 61)})
