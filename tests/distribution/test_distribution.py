@@ -98,7 +98,16 @@ def test_what_the_wheel_says_of_itself(archives):
 
 
 def test_the_core_needs_no_optional_package():
-    extras = {"pandas", "matplotlib", "torch", "dask", "distributed", "pyarrow", "dp-accounting"}
+    extras = {
+        "pandas",
+        "jinja2",
+        "matplotlib",
+        "torch",
+        "dask",
+        "distributed",
+        "pyarrow",
+        "dp-accounting",
+    }
     assert not needed(PROJECT["dependencies"]) & extras
 
 

@@ -29,7 +29,7 @@ from hushcov.cli.tables import (
 )
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.planning import COMPARED_MODELS, MECHANISMS
-from hushcov.report.plan import write_plan_figure
+from hushcov.report import write_plan_figure
 
 
 @click.command(cls=Command, name="plan")

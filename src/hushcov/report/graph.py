@@ -1,0 +1,232 @@
+"""The graph of the pairs that were found, and where its nodes are drawn.
+
+The picture is the same for the same graph, always.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from hushcov._arrays import FloatArray
+from hushcov.postprocess import is_noise
+from hushcov.release.findings import Findings
+from hushcov.report.pages import correlation
+from hushcov.report.subject import Subject, short
+
+_MOST_NODES, _MOST_EDGES = 120, 400
+_MOST_LISTED, _MOST_PARTNERS = 300, 20
+_EDGE, _MARGIN, _WIDTH = 74.0, 46.0, 860.0  # pixels
+_SHORT = 12  # characters of a name
+_ROUNDS = 150
+_BEND = 0.75  # long chains are drawn shorter than they are, so that they bend into the picture
+_GAP = 1.1  # between components, in units of an edge
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A line between two features, and what is said of it."""
+
+    features: tuple[int, int]
+    ends: tuple[str, str, str, str]  # x and y of one end, then of the other
+    width: str
+    kind: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """A feature, and where its name is written below it."""
+
+    feature: int
+    x: str
+    y: str
+    below: str
+    name: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Partners:
+    """A feature with its partners, the strongest first, and how many `more` there are."""
+
+    name: str
+    shown: list[tuple[str, str]]
+    more: int
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Features as nodes, found pairs as edges, and the same as a list."""
+
+    edges: list[Edge]
+    nodes: list[Node]
+    width: str
+    height: str
+    noise: bool
+    n_alone: int
+    partners: list[Partners]
+    partners_left_out: int
+
+
+def graph(subject: Subject, findings: Findings) -> Graph | None:
+    """The graph of the strongest pairs; None if there is no pair."""
+    drawn = _drawn_pairs(findings)
+    if not drawn:
+        return None
+    nodes = sorted({node for pair in drawn for node in pair})
+    place = {node: at for at, node in enumerate(nodes)}
+    edges = [(place[i], place[j]) for i, j in drawn]
+    positions = layout(len(nodes), edges, (_WIDTH - 2 * _MARGIN) / _EDGE) * _EDGE + _MARGIN
+    width, height = positions.max(axis=0) + _MARGIN
+    partners = _partners(subject, findings)
+    values = findings.correlation
+    return Graph(
+        edges=[
+            _edge(subject, pair, float(value), positions[[place[pair[0]], place[pair[1]]]])
+            for pair, value in zip(drawn, values[: len(drawn)], strict=True)
+        ],
+        nodes=[_node(subject, node, positions[place[node]]) for node in nodes],
+        width=_pixels(width),
+        height=_pixels(height),
+        noise=bool(is_noise(values[: len(drawn)]).any()),
+        n_alone=subject.n_features - len(partners),
+        partners=partners[:_MOST_LISTED],
+        partners_left_out=max(0, len(partners) - _MOST_LISTED),
+    )
+
+
+def _drawn_pairs(findings: Findings) -> list[tuple[int, int]]:
+    """The strongest pairs, as many as a picture can show."""
+    nodes: set[int] = set()
+    drawn: list[tuple[int, int]] = []
+    for pair in findings.found.at(slice(0, _MOST_EDGES)).places:
+        if len(nodes | set(pair)) > _MOST_NODES:
+            break
+        nodes |= set(pair)
+        drawn.append(pair)
+    return drawn
+
+
+def _edge(subject: Subject, pair: tuple[int, int], value: float, ends: FloatArray) -> Edge:
+    (x1, y1), (x2, y2) = ends.tolist()
+    names = " \N{MULTIPLICATION SIGN} ".join(subject.names[node] for node in pair)
+    noise = bool(is_noise(np.array(value)))
+    return Edge(
+        features=pair,
+        ends=(_pixels(x1), _pixels(y1), _pixels(x2), _pixels(y2)),
+        width=_pixels(2.0 if noise else 1.0 + 5.0 * abs(value)),
+        kind="noise" if noise else "negative" if value < 0 else "positive",
+        title=f"{names}: correlation {correlation(value)}",
+    )
+
+
+def _node(subject: Subject, node: int, position: FloatArray) -> Node:
+    x, y = position.tolist()
+    name = subject.names[node]
+    return Node(node, _pixels(x), _pixels(y), _pixels(y + 21), name, short(name, _SHORT))
+
+
+def _pixels(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _partners(subject: Subject, findings: Findings) -> list[Partners]:
+    """Every feature that has partners, those with the most first."""
+    found: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for (i, j), value in zip(findings.found.places, findings.correlation.tolist(), strict=True):
+        found[i].append((j, value))
+        found[j].append((i, value))
+    ranked = sorted(found, key=lambda node: (-len(found[node]), node))
+    return [
+        Partners(
+            name=subject.names[node],
+            shown=[
+                (subject.names[other], correlation(value, 2))
+                for other, value in found[node][:_MOST_PARTNERS]
+            ],
+            more=max(0, len(found[node]) - _MOST_PARTNERS),
+        )
+        for node in ranked
+    ]
+
+
+def layout(n_nodes: int, edges: Sequence[tuple[int, int]], width: float) -> FloatArray:
+    """Positions in units of an edge, starting at 0; components side by side in rows.
+
+    Each component is laid out by stress majorization (Gansner, Koren and North 2004): distances
+    in the picture come close to those in the graph. `width` is how wide a row may be; a wider
+    component is shrunk.
+    """
+    if not n_nodes:
+        return np.empty((0, 2))
+    ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    graph = sparse.csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n_nodes, n_nodes))
+    _, label = csgraph.connected_components(graph, directed=False)
+    distances = csgraph.shortest_path(graph, directed=False, unweighted=True)
+    groups = [np.flatnonzero(label == each) for each in range(label.max() + 1)]
+    groups.sort(key=lambda group: (-len(group), group[0]))
+    boxes = [_component(distances[np.ix_(group, group)], width) for group in groups]
+    positions = np.empty((n_nodes, 2))
+    for group, box, corner in zip(groups, boxes, _shelves(boxes, width), strict=True):
+        positions[group] = box + corner
+    return positions
+
+
+def _component(distances: FloatArray, width: float) -> FloatArray:
+    """Positions of connected nodes, lying flat, from 0 on."""
+    n = len(distances)
+    if n == 1:
+        return np.zeros((1, 2))
+    targets = distances**_BEND
+    angles = 2 * math.pi * np.arange(n) / n
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    positions = _flat_start(targets) + 0.1 * targets.max() * circle  # no two nodes at one place
+    weights = np.divide(1.0, targets**2, out=np.zeros_like(targets), where=targets > 0)
+    laplacian = np.diag(weights.sum(axis=1)) - weights
+    inverse = np.linalg.pinv(laplacian)
+    for _ in range(_ROUNDS):
+        apart = np.linalg.norm(positions[:, None] - positions[None], axis=2)
+        pull = np.divide(weights * targets, apart, out=np.zeros_like(apart), where=apart > 1e-9)
+        positions = inverse @ ((np.diag(pull.sum(axis=1)) - pull) @ positions)
+    positions = _lying(positions)
+    positions -= positions.min(axis=0)
+    return np.asarray(positions * min(1.0, width / max(positions[:, 0].max(), 1e-9)))
+
+
+def _flat_start(targets: FloatArray) -> FloatArray:
+    """Classical scaling: the plane in which distances fit best."""
+    n = len(targets)
+    centre = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ targets**2 @ centre)
+    return _signed(vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0)))
+
+
+def _lying(positions: FloatArray) -> FloatArray:
+    """The same picture, with its longer side across."""
+    _, vectors = np.linalg.eigh(np.cov(positions.T))
+    return _signed((positions - positions.mean(axis=0)) @ vectors[:, ::-1])
+
+
+def _signed(columns: FloatArray) -> FloatArray:
+    """Columns with a sign that does not depend on the linear algebra library."""
+    largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
+    return columns * np.where(largest < 0, -1.0, 1.0)
+
+
+def _shelves(boxes: Sequence[FloatArray], width: float) -> list[FloatArray]:
+    """Corners of boxes in rows, in their order."""
+    corners, x, y, height = [], 0.0, 0.0, 0.0
+    for box in boxes:
+        across, down = box.max(axis=0)
+        if x > 0 and x + across > width:
+            x, y, height = 0.0, y + height + _GAP, 0.0
+        corners.append(np.array([x, y]))
+        x, height = x + across + _GAP, max(height, float(down))
+    return corners

@@ -1,0 +1,149 @@
+"""The error to expect for these public inputs, and what more records would have bought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hushcov.estimators import PrivateSparseCovariance
+from hushcov.exceptions import HushcovError
+from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.planning import COMPARED_MODELS, MECHANISMS, Forecast, compare, forecast
+from hushcov.report.charts import error_chart
+from hushcov.report.pages import count, number
+from hushcov.report.subject import Subject
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
+_HERE = MULTIPLES.index(1)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Forecasts at multiples of the number of records; `mechanism` is not always the one run."""
+
+    subject: Subject
+    mechanism: str
+    here: Forecast
+    rows: tuple[tuple[int, Forecast], ...]
+
+    @property
+    def own(self) -> bool:
+        """Whether the forecasts are for the mechanism of the release."""
+        return self.mechanism == self.subject.release.name
+
+    @property
+    def models(self) -> list[tuple[str, float]]:
+        """Predicted error on each model of which features are related."""
+        return [(model, self.here.predicted_error[model]) for model in COMPARED_MODELS]
+
+    @property
+    def rough(self) -> bool:
+        """Whether some forecasts were made without the mechanism's own search."""
+        return any(each.rough for _, each in self.rows)
+
+    @property
+    def saved(self) -> float:
+        """By how much the last multiple of the records would divide the error."""
+        return self.rows[_HERE][1].typical_error / self.rows[-1][1].typical_error
+
+    @property
+    def counted(self) -> str:
+        """What the numbers of records count."""
+        return "records" if self.subject.known_mean is not None else "records averaged"
+
+    def _records(self, n_averaged: int) -> int:
+        """Records, where it is known that two of them make one difference."""
+        return 2 * n_averaged if self.subject.known_mean is False else n_averaged
+
+    @property
+    def head(self) -> list[str]:
+        """Titles of the table."""
+        limits = ["smallest correlation found"] if self._has_limits else []
+        return ["multiple", self.counted, "error", *COMPARED_MODELS, *limits]
+
+    @property
+    def table(self) -> list[list[str]]:
+        """A row for each number of records."""
+        found = []
+        for multiple, (n, each) in zip(MULTIPLES, self.rows, strict=True):
+            errors = [each.typical_error, *(each.predicted_error[m] for m in COMPARED_MODELS)]
+            row = [f"\N{MULTIPLICATION SIGN} {number(multiple)}", count(self._records(n))]
+            row += [number(error, 2) for error in errors]
+            limit = each.detection_limit
+            if self._has_limits:
+                row.append("\N{EN DASH}" if limit is None or limit >= 1 else number(limit, 2))
+            found.append(row)
+        return found
+
+    @property
+    def marked(self) -> int:
+        """The row of the release."""
+        return _HERE
+
+    @property
+    def _has_limits(self) -> bool:
+        return any(each.detection_limit is not None for _, each in self.rows)
+
+    @property
+    def chart(self) -> Markup:
+        """Predicted error against the number of records."""
+        return error_chart(
+            [self._records(n) for n, _ in self.rows],
+            [each.typical_error for _, each in self.rows],
+            _HERE,
+            counted=self.counted,
+            label=f"Predicted error of {self.mechanism} against the number of records",
+        )
+
+
+def outlook(subject: Subject) -> Outlook | None:
+    """What the planner says; None where it has nothing to say of these inputs."""
+    if subject.theorem:
+        return None
+    try:
+        inputs = _inputs(subject)
+        mechanism = subject.release.name
+        if mechanism not in MECHANISMS:
+            mechanism = compare(inputs(1.0), refine=False).best.mechanism
+        here = forecast(inputs(1.0), mechanism)
+        rough = MECHANISMS[mechanism].slow
+        at = [inputs(multiple) for multiple in MULTIPLES]
+        rows = tuple((each.n_records, forecast(each, mechanism, rough=rough)) for each in at)
+    except HushcovError:
+        return None
+    return Outlook(subject, mechanism, here, rows)
+
+
+def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
+    """The public inputs of the release, as a function of the multiple of its records."""
+    guarantee = subject.release.guarantee
+    here = ReleaseInputs(
+        n_records=subject.n_records or 0,
+        n_features=subject.n_features,
+        row_sparsity=subject.row_sparsity or 0,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        spent=tuple(event for part in subject.before for event in part.events),
+    )
+    scaled = subject.release.making.scales == "released"
+    # The share for scales falls with the number of records, unless it was given.
+    falls = scaled and _usual_inputs(here, here.n_records).spent == here.spent[:1]
+
+    def at(multiple: float) -> ReleaseInputs:
+        n = min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
+        before = (*_usual_inputs(here, n).spent, *here.spent[1:]) if falls else here.spent
+        return replace(here, n_records=n, spent=before)
+
+    return at
+
+
+def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
+    """What a fit of so many records would plan with, if nothing but its budget was given."""
+    estimator = PrivateSparseCovariance(
+        epsilon=here.epsilon, delta=here.delta, row_sparsity=here.row_sparsity
+    )
+    return estimator.public_inputs(n_records, here.n_features)
