@@ -22,7 +22,7 @@ from hushcov.report import outlook as outlook_module
 from hushcov.report import sections
 from hushcov.report.graph import layout
 from hushcov.report.outlook import MULTIPLES, outlook
-from hushcov.report.pages import number
+from hushcov.report.pages import number, short
 from hushcov.report.sections import (
     EPSILON,
     ZCDP,
@@ -33,7 +33,7 @@ from hushcov.report.sections import (
     privacy_parts,
 )
 from hushcov.report.spectrum import error_reach, spectrum
-from hushcov.report.subject import page_names, short, subject_of
+from hushcov.report.subject import page_names, subject_of
 
 
 def report_page(release) -> str:

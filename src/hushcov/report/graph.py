@@ -17,61 +17,31 @@ from scipy.sparse import csgraph
 from hushcov._arrays import FloatArray
 from hushcov.postprocess import is_noise
 from hushcov.release.findings import Findings
-from hushcov.report.pages import correlation
-from hushcov.report.subject import Subject, short
+from hushcov.report.subject import Subject
 
 _MOST_NODES, _MOST_EDGES = 120, 400
 _MOST_LISTED, _MOST_PARTNERS = 300, 20
 _EDGE, _MARGIN, _WIDTH = 74.0, 46.0, 860.0  # pixels
-_SHORT = 12  # characters of a name
 _ROUNDS = 150
 _BEND = 0.75  # long chains are drawn shorter than they are, so that they bend into the picture
 _GAP = 1.1  # between components, in units of an edge
 
 
 @dataclass(frozen=True)
-class Edge:
-    """A line between two features, and what is said of it."""
-
-    features: tuple[int, int]
-    ends: tuple[str, str, str, str]  # x and y of one end, then of the other
-    width: str
-    kind: str
-    title: str
-
-
-@dataclass(frozen=True)
-class Node:
-    """A feature, and where its name is written below it."""
-
-    feature: int
-    x: str
-    y: str
-    below: str
-    name: str
-    label: str
-
-
-@dataclass(frozen=True)
-class Partners:
-    """A feature with its partners, the strongest first, and how many `more` there are."""
-
-    name: str
-    shown: list[tuple[str, str]]
-    more: int
-
-
-@dataclass(frozen=True)
 class Graph:
-    """Features as nodes, found pairs as edges, and the same as a list."""
+    """Features as nodes, found pairs as edges, and the same as a list.
 
-    edges: list[Edge]
-    nodes: list[Node]
-    width: str
-    height: str
-    noise: bool
+    `nodes` are features with x and y, `edges` pairs of features with the four coordinates of their
+    ends, their correlation, and what kind of line it is. `partners` lists every feature that has
+    any with its strongest partners, and how many more there are.
+    """
+
+    nodes: list[tuple[int, float, float]]
+    edges: list[tuple[tuple[int, int], list[float], float, str]]
+    width: float
+    height: float
     n_alone: int
-    partners: list[Partners]
+    partners: list[tuple[int, list[tuple[int, float]], int]]
     partners_left_out: int
 
 
@@ -84,22 +54,24 @@ def graph(subject: Subject, findings: Findings) -> Graph | None:
     place = {node: at for at, node in enumerate(nodes)}
     edges = [(place[i], place[j]) for i, j in drawn]
     positions = layout(len(nodes), edges, (_WIDTH - 2 * _MARGIN) / _EDGE) * _EDGE + _MARGIN
-    width, height = positions.max(axis=0) + _MARGIN
-    partners = _partners(subject, findings)
-    values = findings.correlation
+    width, height = (positions.max(axis=0) + _MARGIN).tolist()
+    values = findings.correlation[: len(drawn)].tolist()
+    ends = [positions[list(edge)].ravel().tolist() for edge in edges]
+    partners = _partners(findings)
     return Graph(
-        edges=[
-            _edge(subject, pair, float(value), positions[[place[pair[0]], place[pair[1]]]])
-            for pair, value in zip(drawn, values[: len(drawn)], strict=True)
-        ],
-        nodes=[_node(subject, node, positions[place[node]]) for node in nodes],
-        width=_pixels(width),
-        height=_pixels(height),
-        noise=bool(is_noise(values[: len(drawn)]).any()),
+        nodes=[(node, *positions[place[node]].tolist()) for node in nodes],
+        edges=[(*each, _kind(each[-1])) for each in zip(drawn, ends, values, strict=True)],
+        width=width,
+        height=height,
         n_alone=subject.n_features - len(partners),
         partners=partners[:_MOST_LISTED],
         partners_left_out=max(0, len(partners) - _MOST_LISTED),
     )
+
+
+def _kind(correlation: float) -> str:
+    noise = bool(is_noise(np.array(correlation)))
+    return "noise" if noise else "negative" if correlation < 0 else "positive"
 
 
 def _drawn_pairs(findings: Findings) -> list[tuple[int, int]]:
@@ -114,47 +86,15 @@ def _drawn_pairs(findings: Findings) -> list[tuple[int, int]]:
     return drawn
 
 
-def _edge(subject: Subject, pair: tuple[int, int], value: float, ends: FloatArray) -> Edge:
-    (x1, y1), (x2, y2) = ends.tolist()
-    names = " \N{MULTIPLICATION SIGN} ".join(subject.names[node] for node in pair)
-    noise = bool(is_noise(np.array(value)))
-    return Edge(
-        features=pair,
-        ends=(_pixels(x1), _pixels(y1), _pixels(x2), _pixels(y2)),
-        width=_pixels(2.0 if noise else 1.0 + 5.0 * abs(value)),
-        kind="noise" if noise else "negative" if value < 0 else "positive",
-        title=f"{names}: correlation {correlation(value)}",
-    )
-
-
-def _node(subject: Subject, node: int, position: FloatArray) -> Node:
-    x, y = position.tolist()
-    name = subject.names[node]
-    return Node(node, _pixels(x), _pixels(y), _pixels(y + 21), name, short(name, _SHORT))
-
-
-def _pixels(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _partners(subject: Subject, findings: Findings) -> list[Partners]:
+def _partners(findings: Findings) -> list[tuple[int, list[tuple[int, float]], int]]:
     """Every feature that has partners, those with the most first."""
     found: dict[int, list[tuple[int, float]]] = defaultdict(list)
     for (i, j), value in zip(findings.found.places, findings.correlation.tolist(), strict=True):
         found[i].append((j, value))
         found[j].append((i, value))
-    ranked = sorted(found, key=lambda node: (-len(found[node]), node))
-    return [
-        Partners(
-            name=subject.names[node],
-            shown=[
-                (subject.names[other], correlation(value, 2))
-                for other, value in found[node][:_MOST_PARTNERS]
-            ],
-            more=max(0, len(found[node]) - _MOST_PARTNERS),
-        )
-        for node in ranked
-    ]
+    ranked = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))
+    most = _MOST_PARTNERS
+    return [(node, others[:most], max(0, len(others) - most)) for node, others in ranked]
 
 
 def layout(n_nodes: int, edges: Sequence[tuple[int, int]], width: float) -> FloatArray:

@@ -36,11 +36,6 @@ class Outlook:
         return self.mechanism == self.subject.release.name
 
     @property
-    def models(self) -> list[tuple[str, float]]:
-        """Predicted error on each model of which features are related."""
-        return [(model, self.here.predicted_error[model]) for model in COMPARED_MODELS]
-
-    @property
     def rough(self) -> bool:
         """Whether some forecasts were made without the mechanism's own search."""
         return any(each.rough for _, each in self.rows)
@@ -59,36 +54,21 @@ class Outlook:
         """Records, where it is known that two of them make one difference."""
         return 2 * n_averaged if self.subject.known_mean is False else n_averaged
 
-    @property
-    def head(self) -> list[str]:
-        """Titles of the table."""
-        limits = ["smallest correlation found"] if self._has_limits else []
-        return ["multiple", self.counted, "error", *COMPARED_MODELS, *limits]
-
-    @property
-    def table(self) -> list[list[str]]:
-        """A row for each number of records."""
+    def table(self) -> tuple[list[str], list[list[str]], int]:
+        """Titles, a row for each number of records, and the place of the release among them."""
         found = []
         for multiple, (n, each) in zip(MULTIPLES, self.rows, strict=True):
             errors = [each.typical_error, *(each.predicted_error[m] for m in COMPARED_MODELS)]
             row = [f"\N{MULTIPLICATION SIGN} {number(multiple)}", count(self._records(n))]
             row += [number(error, 2) for error in errors]
             limit = each.detection_limit
-            if self._has_limits:
-                row.append("\N{EN DASH}" if limit is None or limit >= 1 else number(limit, 2))
+            row.append("\N{EN DASH}" if limit is None or limit >= 1 else number(limit, 2))
             found.append(row)
-        return found
+        head = ["multiple", self.counted, "error", *COMPARED_MODELS, "smallest correlation found"]
+        if all(each.detection_limit is None for _, each in self.rows):
+            head, found = head[:-1], [row[:-1] for row in found]
+        return head, found, _HERE
 
-    @property
-    def marked(self) -> int:
-        """The row of the release."""
-        return _HERE
-
-    @property
-    def _has_limits(self) -> bool:
-        return any(each.detection_limit is not None for _, each in self.rows)
-
-    @property
     def chart(self) -> Markup:
         """Predicted error against the number of records."""
         return error_chart(

@@ -75,7 +75,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for each in (number, count, counted, percent, correlation):
+    for each in (number, count, counted, percent, correlation, pixels, short):
         environment.filters[each.__name__] = each
     # Numbers keep every digit; the filter `tojson` leaves nothing that a browser takes for a tag.
     environment.policies["json.dumps_kwargs"] = {
@@ -128,3 +128,13 @@ def correlation(value: float, digits: int = 3) -> str:
     if np.isnan(value):
         return "none: noise"
     return number(value, digits) + (": noise" if is_noise(np.array(value)) else "")
+
+
+def pixels(value: float) -> str:
+    """A coordinate of a picture."""
+    return f"{value:.4g}"
+
+
+def short(name: str, longest: int) -> str:
+    """A name of at most this many characters."""
+    return name if len(name) <= longest else name[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -14,8 +14,8 @@ from scipy.sparse import csgraph
 from hushcov.postprocess import is_noise
 from hushcov.release.findings import STRONGEST, Findings
 from hushcov.report.charts import Whisker, interval_chart
-from hushcov.report.pages import correlation, number
-from hushcov.report.subject import Subject, short
+from hushcov.report.pages import correlation, number, short
+from hushcov.report.subject import Subject
 
 if TYPE_CHECKING:
     from markupsafe import Markup

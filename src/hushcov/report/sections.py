@@ -31,10 +31,10 @@ from hushcov.release.findings import LEVEL, NOISE, find
 from hushcov.report.charts import budget_chart
 from hushcov.report.graph import graph
 from hushcov.report.outlook import outlook
-from hushcov.report.pages import count, counted, number, page, percent
+from hushcov.report.pages import count, counted, number, page, percent, short
 from hushcov.report.pairs import heat_data, largest_pairs, related_order
 from hushcov.report.spectrum import spectrum_section
-from hushcov.report.subject import Subject, printable, short, subject_of
+from hushcov.report.subject import Subject, printable, subject_of
 from hushcov.stages.complete import complete_words
 
 if TYPE_CHECKING:
@@ -130,26 +130,14 @@ def largest_power(false_alarm: float, epsilon: float, delta: float) -> float:
 
 # ---- what was assumed ----
 
-_MEANINGS = {
-    "n_records": "records averaged; a pair of records counts as one where differences were taken",
-    "n_features": "columns of the table",
-    "row_sparsity": "most nonzeros of a row of the covariance, the diagonal included. It decides "
-    "how much is looked for; if it is wrong, accuracy suffers and privacy does not",
-    "epsilon": "privacy budget: the smaller, the more private",
-    "delta": "privacy budget: the probability with which the factor may fail",
-    "scale": "bound on the standard deviation in every direction",
-    "target_error": "error that the theorem seeks, in units of the squared scale",
-    "failure_probability": "how often the theorem may miss its target",
-}
-
 
 def assumed(subject: Subject) -> dict[str, Any]:
-    """Public inputs with their meanings, and how many records are complete."""
+    """Public inputs that are numbers, and how many records are complete."""
     making = subject.release.making
     listed = [
-        (name.removeprefix("n_").replace("_", " "), _shown(value), _MEANINGS[name])
+        (name, _shown(value))
         for name, value in subject.inputs.items()
-        if name in _MEANINGS and isinstance(value, int | float)
+        if isinstance(value, int | float)
     ]
     words = complete_words(making.complete, "pairs of records" if making.paired else "records")
     return {"inputs": listed, "complete": words}

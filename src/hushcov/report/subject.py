@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hushcov.accounting import NOT_CERTIFIED
 from hushcov.exceptions import ParameterError
 from hushcov.release import Part, Release
+from hushcov.report.pages import short
 
 _LARGEST = 10**18  # as many records as any mechanism takes
 _SHORTEST_NAME, _LONGEST_NAME = 12, 60
@@ -105,11 +106,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
-
-
-def short(name: str, longest: int) -> str:
-    """A name of at most this many characters."""
-    return name if len(name) <= longest else name[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def page_names(names: Sequence[str]) -> tuple[str, ...]:
