@@ -19,7 +19,7 @@ from distribution.environment import core_environment, needed
 from hushcov import __version__
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PAGE_PARTS = (".css", ".html", ".js")
+PAGE_PARTS = (".css", ".j2", ".js")
 LEFTOVER = re.compile(r"\.py[co]$|__pycache__|(^|/)results/")
 # Of this machine: no business of those who unpack an archive.
 PLACES = [f"{place}/".encode() for place in (ROOT, Path.home(), sys.prefix)]
