@@ -19,8 +19,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from hushcov import PrivateSparseCovariance
 from hushcov.postprocess import hard_threshold, released_correlations, sparse_components
-from hushcov.report.backend import caption, new_figure
-from hushcov.report.heatmap import colour_bar, panel
+from hushcov.report.figures import colour_bar, panel
+from hushcov.report.style import caption, new_figure
 
 GENES, MODULES = 240, 16
 CAPTION = (

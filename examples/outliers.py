@@ -21,7 +21,7 @@ import numpy as np
 from scipy import stats
 
 from hushcov import PrivateSparseCovariance
-from hushcov.report.backend import caption, new_figure
+from hushcov.report.style import caption, new_figure
 
 READINGS, GROUP, NEW, MIXED = 50, 5, 1_000, 50
 NORMAL = np.linspace(10, 500, READINGS)  # public reference values of the readings

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from hushcov import PrivateSparseCovariance
 from hushcov.postprocess import released_correlations
-from hushcov.report.backend import caption, new_figure
+from hushcov.report.style import caption, new_figure
 
 ASSETS, SECTORS = 80, 16
 DEGREES = 5  # of freedom of Student's t: some moves are of ten standard deviations

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.report.backend import caption, new_figure
-from hushcov.report.heatmap import colour_bar, panel
+from hushcov.report.figures import colour_bar, panel
+from hushcov.report.style import caption, new_figure
 
 FloatArray = npt.NDArray[np.float64]
 

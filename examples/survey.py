@@ -21,7 +21,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from hushcov import PrivateSparseCovariance
 from hushcov.postprocess import released_correlations
-from hushcov.report.backend import caption, new_figure
+from hushcov.report.style import caption, new_figure
 
 SIZES = (6, 6, 5, 5, 4, 4, *[1] * 6)  # questions for each trait
 QUESTIONS = sum(SIZES)

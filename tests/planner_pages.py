@@ -12,7 +12,7 @@ import pytest
 from hushcov.cli import plan_page
 from hushcov.cli.forecasts import Planner
 from hushcov.planning import Request
-from hushcov.report.planner import grid
+from hushcov.report import planner as planner_module
 
 FACTORS = {
     "n_features": (0.4, 1),
@@ -34,7 +34,7 @@ def planner(**changes: Any) -> Planner:
 
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few values a slider, and no worker processes."""
-    monkeypatch.setattr(grid, "_FACTORS", FACTORS)
+    monkeypatch.setattr(planner_module, "_FACTORS", FACTORS)
     monkeypatch.setattr(plan_page, "usable_cores", lambda: 1)
 
 

@@ -10,7 +10,7 @@ from hushcov.accounting import Gaussian, Guarantee
 from hushcov.planning import Forecast
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release
-from hushcov.report.html import outlook, write_report
+from hushcov.report import outlook, write_report
 
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>"
 NAMES = ["age", "weight", "pulse", HOSTILE, *(f"feature {i}" for i in range(4, 40))]

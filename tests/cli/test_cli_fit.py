@@ -13,11 +13,10 @@ from hushcov import PrivateSparseCovariance
 from hushcov._words import number
 from hushcov.cli import fit, sources
 from hushcov.cli.progress import WatchedRecords, busy, steps, watched
-from hushcov.exceptions import DataError
+from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import predicted
 from hushcov.records import ArrayRecords, Records
-from hushcov.report.backend import MissingFiguresError
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
@@ -291,7 +290,7 @@ def test_a_folder_that_cannot_be_is_refused_before_noise(run, data, monkeypatch)
 
 def test_runs_without_matplotlib(run, data, monkeypatch):
     def missing(*_, **__):
-        raise MissingFiguresError("figures need matplotlib: pip install 'hushcov[figures]'")
+        raise MissingPackageError("figures", "matplotlib", "report")
 
     monkeypatch.setattr(fit, "write_release_heatmap", missing)
     result = run("fit", data, *PUBLIC)

@@ -16,10 +16,10 @@ from hushcov.exceptions import (
     CapacityError,
     DataError,
     HushcovError,
+    MissingPackageError,
     ParameterError,
     PrivacyConditionError,
 )
-from hushcov.report.backend import MissingFiguresError
 
 HEAVY = ("numba", "sklearn", "matplotlib", "scipy", "numpy")
 
@@ -97,7 +97,7 @@ def _raiser(error):
         (MemoryError("Unable to allocate 8. TiB"), 5),
         (FileNotFoundError(2, "No such file or directory", "here.npy"), 6),
         (PermissionError("here cannot be written to"), 6),
-        (MissingFiguresError("figures need matplotlib"), 6),
+        (MissingPackageError("figures", "matplotlib", "report"), 6),
         (click.UsageError("no such thing"), 2),
     ],
 )

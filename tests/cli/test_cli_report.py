@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli import report
 from hushcov.planning import Forecast
 from hushcov.release import Making, Release
-from hushcov.report.html import outlook
+from hushcov.report import outlook, pages
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 OPTIONS = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
@@ -184,3 +185,17 @@ def test_a_report_that_fails_does_not_cost_the_release(run, data, monkeypatch):
     )
     assert not Path("out/report.html").exists()
     assert run("show", "out").exit_code == 0
+
+
+def test_without_the_extra_fit_writes_the_release_and_report_refuses(
+    run, refused, data, monkeypatch
+):
+    pages._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    result = run("fit", data, *OPTIONS, "-o", "out")
+    assert result.exit_code == 0
+    cure = "pip install 'hushcov[report]'"
+    assert f"{cure}, then 'hushcov report out' writes the same page." in _words(result.stdout)
+    assert not Path("out/report.html").exists()
+    assert cure in refused(6, "report", "out")
+    assert cure in refused(6, "plan", "--features", 4, *OPTIONS, "--html", "plan.html")

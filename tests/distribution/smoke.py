@@ -12,7 +12,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-OPTIONAL = ("dask", "distributed", "dp_accounting", "matplotlib", "pandas", "pyarrow", "torch")
+OPTIONAL = (
+    "dask",
+    "distributed",
+    "dp_accounting",
+    "jinja2",
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "torch",
+)
 BUDGET = ("--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "2")
 
 
@@ -56,7 +65,7 @@ def check_fit(rows: Path) -> None:
 
     from hushcov import GaussianCovariance
     from hushcov.records import open_records
-    from hushcov.report.backend import new_figure
+    from hushcov.report.style import new_figure
 
     estimator = GaussianCovariance(epsilon=1.0, delta=1e-6, feature_scale=1.0)
     np.save(rows, np.random.default_rng(0).normal(size=(2000, 4)))
@@ -67,7 +76,7 @@ def check_fit(rows: Path) -> None:
     for extra, action in {
         "files": lambda: open_records(rows.with_suffix(".parquet")),
         "torch": lambda: estimator.fit(rows),
-        "figures": lambda: new_figure(1, 1),
+        "report": lambda: new_figure(1, 1),
     }.items():
         assert f"pip install 'hushcov[{extra}]'" in refusal(action), extra
 
@@ -80,8 +89,11 @@ def check_program(rows: Path) -> None:
     assert "screened" in hushcov("plan", "--records", "2000", "--features", "4", *BUDGET)
     release = rows.with_name("release")
     fit = ("fit", str(rows), "--mechanism", "gaussian", *BUDGET, "-o", str(release))
-    assert "pip install 'hushcov[figures]'" in hushcov(*fit)
+    said = hushcov(*fit)
+    assert said.count("pip install 'hushcov[report]'") == 2  # for the heat map and for the page
     assert (release / "covariance.npy").exists()
+    said = hushcov("report", str(release), fails=True)
+    assert "pip install 'hushcov[report]'" in said
     said = hushcov("fit", str(rows.with_suffix(".parquet")), *BUDGET, fails=True)
     assert "pip install 'hushcov[files]'" in said
 

@@ -19,7 +19,7 @@ from distribution.environment import core_environment, needed
 from hushcov import __version__
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PAGE_PARTS = (".css", ".html", ".js")
+PAGE_PARTS = (".css", ".j2", ".js")
 LEFTOVER = re.compile(r"\.py[co]$|__pycache__|(^|/)results/")
 # Of this machine: no business of those who unpack an archive.
 PLACES = [f"{place}/".encode() for place in (ROOT, Path.home(), sys.prefix)]
@@ -98,7 +98,16 @@ def test_what_the_wheel_says_of_itself(archives):
 
 
 def test_the_core_needs_no_optional_package():
-    extras = {"pandas", "matplotlib", "torch", "dask", "distributed", "pyarrow", "dp-accounting"}
+    extras = {
+        "pandas",
+        "jinja2",
+        "matplotlib",
+        "torch",
+        "dask",
+        "distributed",
+        "pyarrow",
+        "dp-accounting",
+    }
     assert not needed(PROJECT["dependencies"]) & extras
 
 

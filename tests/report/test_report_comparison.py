@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from hushcov.exceptions import DataError
-from hushcov.report.comparison import describe, truth_figure, write_truth_figure
+from hushcov.report.figures import describe_comparison, truth_figure, write_truth_figure
 from hushcov.simulate import sparse_covariance
 
 
@@ -71,7 +71,7 @@ def test_the_scatter_has_every_pair_that_is_not_zero(pair):
 
 def test_caption_counts(pair):
     truth, estimate = pair
-    text = describe(truth, estimate)
+    text = describe_comparison(truth, estimate)
     present = np.count_nonzero(np.triu(truth, 1))
     counts = f"Related pairs found: {present - 1}, missed: 1; unrelated pairs shown: 2."
     assert counts in text

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from hushcov.exceptions import DataError
-from hushcov.report import heatmap
-from hushcov.report.backend import MissingFiguresError, new_figure
-from hushcov.report.heatmap import (
+from hushcov.exceptions import DataError, MissingPackageError
+from hushcov.report import figures
+from hushcov.report.figures import (
     colour_limit,
     describe_release,
     release_heatmap,
     write_release_heatmap,
 )
+from hushcov.report.style import new_figure
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_noise_is_grey_and_not_a_confident_one(correlation, tmp_path):
     assert grey.any()
     large = np.zeros((1003, 1003))
     large[17, 900], large[17, 901], large[40, 40] = np.nan, 0.7, 3.0
-    assert np.isnan(heatmap._condensed(large)).sum() == 1
+    assert np.isnan(figures._condensed(large)).sum() == 1
 
 
 def test_the_diagonal_does_not_pale_the_rest():
@@ -94,7 +94,7 @@ def test_degenerate_matrices_draw(matrix, tmp_path):
 def test_single_entries_of_a_large_matrix_stay_visible():
     matrix = np.zeros((1003, 1003))
     matrix[17, 900], matrix[1002, 1002] = -0.7, 0.3
-    shown = heatmap._condensed(matrix)
+    shown = figures._condensed(matrix)
     assert shown.shape == (335, 335)
     assert sorted(shown[shown != 0]) == [-0.7, 0.3]
     assert shown[5, 300] == -0.7
@@ -117,15 +117,15 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("matplotlib")]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingFiguresError, match=r"pip install 'hushcov\[figures\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'hushcov\[report\]'"):
         new_figure(1, 1)
 
 
 def test_no_global_state_is_touched(tmp_path):
     code = (
-        "import sys\nimport numpy as np\nfrom hushcov.report import heatmap\n"
+        "import sys\nimport numpy as np\nfrom hushcov.report import figures\n"
         "assert 'matplotlib' not in sys.modules\n"
-        f"heatmap.write_release_heatmap({str(tmp_path / 'a.png')!r}, np.eye(3))\n"
+        f"figures.write_release_heatmap({str(tmp_path / 'a.png')!r}, np.eye(3))\n"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     answer = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)

@@ -6,18 +6,20 @@ import base64
 import hashlib
 import json
 import re
+import sys
 from html.parser import HTMLParser
 
+import matplotlib
 import numpy as np
 import pytest
 from report_releases import MECHANISMS, SCALES, fitted, made, quick_forecast
 
 from hushcov import RowTopKCovariance
 from hushcov.accounting import Gaussian
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Making, Part, Release
 from hushcov.release.document import UNNAMED
-from hushcov.report.html import outlook, report_page, write_report
+from hushcov.report import outlook, pages, report_page, write_report
 from hushcov.simulate import gaussian_records
 
 COMPLETE = ("released", "of", "noise_sd")
@@ -156,7 +158,7 @@ def test_everything_is_escaped(tmp_path):
     assert all(not key.startswith("on") for _, attributes in page.elements for key in attributes)
     assert "</script><img src=x onerror=alert(1)>" in page.text
     assert not set(text) & {"\x1b", "\u202e", "\u2028", "\ud800"}
-    names = json.loads(re.search(r'id="heat-data">(.*?)</script>', text, re.S)[1])["names"]
+    names = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["names"]
     assert names[0] == HOSTILE[0]
     assert max(map(len, names)) <= 60
 
@@ -191,6 +193,35 @@ def test_all_pictures_have_names_captions_and_axes():
         *("correlation (no unit)", "number of records", "predicted error / norm"),
     ):
         assert label in page
+
+
+def test_charts_do_not_depend_on_settings_and_leave_them_alone():
+    release = fitted("screened").release_
+    page = report_page(release)
+    with matplotlib.rc_context({"font.size": 31, "svg.hashsalt": "x", "axes.grid": True}):
+        before = dict(matplotlib.rcParams)
+        assert report_page(release) == page
+        assert dict(matplotlib.rcParams) == before
+    assert "matplotlib" not in page
+    named = re.findall(r'\bid="([^"]+)"', page)
+    assert len(named) == len(set(named))
+
+
+def test_names_are_no_formulas_and_need_no_font():
+    names = ("$x^2$", "a_$b", "\N{DNA DOUBLE HELIX}", "d", "e", "f")
+    page = Page(report_page(six(column_names=names)))
+    assert page.text.count("$x^2$ \N{MULTIPLICATION SIGN} \N{DNA DOUBLE HELIX}") >= 2
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib.figure"])
+def test_a_missing_package_is_named_with_its_cure(package, monkeypatch, tmp_path):
+    pages._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'hushcov\[report\]'"):
+        pages.check_pages()
+    with pytest.raises(MissingPackageError):
+        write_report(tmp_path / "a.html", fitted("screened").release_)
+    assert not (tmp_path / "a.html").exists()
 
 
 def test_features_without_names_are_counted():

@@ -8,7 +8,7 @@ from matplotlib.image import imread
 
 from hushcov.exceptions import DataError
 from hushcov.planning import COMPARED_MODELS, Forecast, predicted
-from hushcov.report.plan import describe, plan_figure, write_plan_figure
+from hushcov.report.planner import describe_plan, plan_figure, write_plan_figure
 
 RECORDS = (1_000, 10_000, 100_000, 1_000_000)
 WORST = {"block": 0.25, "banded": 0.5, "random": 1.0, "diagonal": 9.0}
@@ -87,10 +87,10 @@ def test_the_zero_matrix_and_the_target_are_always_in_view(forecasts):
 
 
 def test_caption_says_from_where_on_each_is_good_enough(forecasts):
-    text = describe(forecasts)
+    text = describe_plan(forecasts)
     assert "beats the zero matrix on all three models: screened from 10,000 records on" in text
     assert "gaussian from 100,000 records on" in text
-    text = describe(forecasts, target_error=0.01)
+    text = describe_plan(forecasts, target_error=0.01)
     assert "reaches the shaded target on all three models: screened from 1,000,000 records" in text
     assert "gaussian at no number shown" in text
     assert text.endswith("Open markers are rough: the mechanism's own search was not run.")
@@ -100,15 +100,15 @@ def test_caption_says_from_where_on_each_is_good_enough(forecasts):
 
 def test_the_caption_does_not_trust_an_error_that_grows_again(forecasts):
     worse = forecasts | {10_000_000: [_forecast("screened", 2.0)]}
-    assert "screened at no number shown" in describe(worse)
+    assert "screened at no number shown" in describe_plan(worse)
 
 
 def test_an_error_equal_to_that_of_the_zero_matrix_does_not_beat_it():
     one = {1_000: [_forecast("screened", 1.0)]}
-    assert "screened at no number shown" in describe(one)
+    assert "screened at no number shown" in describe_plan(one)
     below = {1_000: [_forecast("screened", 0.999)]}
-    assert "screened from 1,000 records on" in describe(below)
-    assert "rough" not in describe(below)
+    assert "screened from 1,000 records on" in describe_plan(below)
+    assert "rough" not in describe_plan(below)
 
 
 def test_a_mechanism_that_is_missing_somewhere(forecasts):

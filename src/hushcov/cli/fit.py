@@ -25,12 +25,11 @@ from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.sources import opened
 from hushcov.cli.sparse_job import SparseJob
 from hushcov.cli.theorem_job import TheoremJob
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.planning import mechanisms
 from hushcov.postprocess import is_sparse, released_correlations
 from hushcov.records import Records
-from hushcov.report.backend import MissingFiguresError
-from hushcov.report.heatmap import write_release_heatmap
+from hushcov.report import write_release_heatmap
 
 THEOREM = "theorem"
 COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
@@ -366,7 +365,7 @@ def _write(source: Source, job: Job) -> list[tuple[str, str]]:
         correlations = released_correlations(job.covariance)
         try:
             write_release_heatmap(draft / "heatmap.png", correlations)
-        except MissingFiguresError as error:
+        except MissingPackageError as error:
             notes["heatmap.png"] = f"not drawn: {error}"
         notes[REPORT] = attach_report(draft / REPORT, source.folder, job.release)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hushcov.release.files import DESCRIPTION, RELEASE_FILES, check_free, check_place
-from hushcov.report.backend import new_figure
+from hushcov.report.style import new_figure
 
 
 @contextmanager

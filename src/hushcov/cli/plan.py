@@ -28,7 +28,7 @@ from hushcov.cli.tables import (
 )
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import COMPARED_MODELS, Request, predicted
-from hushcov.report.plan import write_plan_figure
+from hushcov.report import write_plan_figure
 
 
 @click.command(cls=Command, name="plan")

@@ -13,6 +13,7 @@ from hushcov.cli.progress import steps
 from hushcov.cli.workers import Task, run_tasks, usable_cores
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.planning import COMPARED_MODELS, Forecast
+from hushcov.report import check_pages
 from hushcov.report.planner import (
     Axis,
     Figures,
@@ -30,7 +31,8 @@ Found = tuple[Setting, Point]
 
 
 def check_page(planner: Planner) -> None:
-    """Refuse what a page cannot show, before any work."""
+    """Refuse what a page cannot show, or a package that it needs, before any work."""
+    check_pages()
     if planner.refine:
         raise ParameterError(
             "--html cannot be used with --refine or --mechanism multiscale: the page has hundreds "

@@ -12,10 +12,10 @@ from hushcov.cli.options import Command
 from hushcov.cli.output import clean, console, facts, heading, paragraph
 from hushcov.cli.progress import busy
 from hushcov.cli.show import NOT_PRIVATE
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease, read_release
-from hushcov.report.html import write_report
+from hushcov.report import check_pages, write_report
 
 REPORT = "report.html"
 
@@ -35,12 +35,14 @@ def command(folder: Path, output: Path | None, as_json: bool) -> None:
 
     The page explains the guarantee, what was assumed and where the budget went, and shows heat map,
     graph, intervals and the error to expect. It needs no network. Every file of the release must
-    match its checksum, or the exit code is 1. No record is needed, and nothing is spent.
+    match its checksum, or the exit code is 1. No record is needed, and nothing is spent. It needs
+    the extra 'hushcov[report]'.
 
     \b
     Example:
       hushcov report patients-release -o patients.html
     """
+    check_pages()
     stored = read_release(folder)
     path = Path(f"{folder.resolve().name}-report.html") if output is None else output
     _check_outside(folder, path)
@@ -66,6 +68,8 @@ def attach_report(path: Path, folder: Path, release: Release) -> str:
     try:
         with busy("writing the report"):
             write_report(path, release)
+    except MissingPackageError as error:
+        return f"not written: {error}, then 'hushcov report {folder}' writes the same page."
     except Exception as error:  # the budget is spent: no page is worth the release
         path.unlink(missing_ok=True)
         return f"not written: {type(error).__name__}. Try 'hushcov report {folder}'."

@@ -20,10 +20,10 @@ from hushcov.cli.progress import busy
 from hushcov.cli.tables import mechanism_table, remarks
 from hushcov.cli.words import privacy_promise
 from hushcov.estimators import PrivateSparseCovariance
+from hushcov.exceptions import MissingPackageError
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.release.findings import LEVEL
-from hushcov.report.backend import MissingFiguresError
-from hushcov.report.comparison import write_truth_figure
+from hushcov.report import write_truth_figure
 
 _SHOWN_PAIRS = 6
 
@@ -167,7 +167,7 @@ def tell_files(
         np.save(draft / "covariance.npy", estimator.covariance_)
         try:
             _draw(draft / "heatmap.png", data, estimator)
-        except MissingFiguresError as error:
+        except MissingPackageError as error:
             figures.append(f"not drawn: {error}")
 
     # What is there already was simulated too, or the folder would not have been reserved.

@@ -6,18 +6,12 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from hushcov.report.backend import new_figure
+from hushcov.report.style import new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
-
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
 
 
 def check_paths(figure: Path | None, *others: Path | None) -> None:
@@ -27,19 +21,6 @@ def check_paths(figure: Path | None, *others: Path | None) -> None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     if figure is not None:
         new_figure(1, 1)
-
-
-def write_png(path: Path, figure: Figure) -> Path:
-    """Write a figure, and return its path."""
-    figure.savefig(path, format="png", dpi=150)
-    return path
-
-
-def tidy(axes: Axes, axis: Literal["both", "x", "y"] = "both") -> None:
-    """Grid lines behind, no frame above and to the right."""
-    axes.grid(axis=axis, which="major", color="0.92")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def log_ticks(axis: Axis, values: Sequence[float]) -> None:

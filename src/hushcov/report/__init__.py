@@ -1,1 +1,19 @@
-"""Figures of releases and of checks. Matplotlib is optional and imported when it is used."""
+"""Pages and figures: the report of a release, the planner's page, heat maps, forecasts.
+
+They need the extra `report` (jinja2 and matplotlib), which is imported when it is used.
+"""
+
+from hushcov.report.figures import write_release_heatmap, write_truth_figure
+from hushcov.report.pages import check_pages
+from hushcov.report.planner import write_plan_figure, write_planner_page
+from hushcov.report.sections import report_page, write_report
+
+__all__ = [
+    "check_pages",
+    "report_page",
+    "write_plan_figure",
+    "write_planner_page",
+    "write_release_heatmap",
+    "write_report",
+    "write_truth_figure",
+]

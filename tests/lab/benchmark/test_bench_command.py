@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from matplotlib.image import imread
 
 from hushcov.cli.main import cli
+from hushcov.exceptions import MissingPackageError
 from hushcov.lab.benchmark import command as bench
 from hushcov.lab.benchmark.contenders import CONTENDERS
 from hushcov.lab.benchmark.design import PRESETS
@@ -18,7 +19,6 @@ from hushcov.lab.benchmark.figures import write_figures
 from hushcov.lab.benchmark.journal import CELLS, Cell
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark, Work
-from hushcov.report.backend import MissingFiguresError
 
 from .settings import TINY, finished
 
@@ -109,12 +109,12 @@ def test_a_finished_folder_only_draws(instant):
 
 def test_without_matplotlib(instant, monkeypatch):
     def missing(*_, **__):
-        raise MissingFiguresError("figures need matplotlib: pip install 'hushcov[figures]'")
+        raise MissingPackageError("figures", "matplotlib", "report")
 
     monkeypatch.setattr(bench, "write_figures", missing)
     result = run()
     assert result.exit_code == 0
-    assert "not drawn: figures need matplotlib: pip install 'hushcov[figures]'" in words(result)
+    assert "not drawn: figures need matplotlib" in words(result)
     assert {path.name for path in FOLDER.iterdir()} == FILES
     assert json.loads(run("--json").stdout)["not_drawn"].startswith("figures need matplotlib")
 

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hushcov.cli.main import cli
+from hushcov.exceptions import MissingPackageError
 from hushcov.lab.verification.theorem import N_CLAIMS
-from hushcov.report import backend
+from hushcov.report import style
 
 KEYS = {
     "name",
@@ -101,15 +102,15 @@ def test_without_matplotlib_the_extra_is_named_before_any_work(
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(backend.importlib, "import_module", missing)
-    with pytest.raises(backend.MissingFiguresError, match=r"hushcov\[figures\]"):
-        backend.new_figure(1, 1)
+    monkeypatch.setattr(style.importlib, "import_module", missing)
+    with pytest.raises(MissingPackageError, match=r"hushcov\[report\]"):
+        style.new_figure(1, 1)
     monkeypatch.undo()
     monkeypatch.setattr("hushcov.lab.drawing.new_figure", _no_matplotlib)
     result = run("--figure", str(tmp_path / "verify.png"))
     assert result.exit_code == 6
-    assert "hushcov[figures]" in result.stderr
+    assert "hushcov[report]" in result.stderr
 
 
 def _no_matplotlib(width: float, height: float) -> None:
-    raise backend.MissingFiguresError("pip install 'hushcov[figures]'")
+    raise MissingPackageError("figures", "matplotlib", "report")

@@ -19,7 +19,8 @@ from hushcov.exceptions import ParameterError
 from hushcov.lab.audit import MECHANISMS, AuditResult, attacks_on, audit
 from hushcov.lab.audit.figure import audit_figure
 from hushcov.lab.audit.run import ALARM_RATE, BATCHES, DEFAULT_RUNS, QUICK_RUNS
-from hushcov.lab.drawing import check_paths, write_png
+from hushcov.lab.drawing import check_paths
+from hushcov.report.style import write_png
 
 
 @click.command(cls=Command, name="audit")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hushcov.lab.audit import AuditResult
-from hushcov.lab.drawing import BLUE, ORANGE, VERMILION, tidy
-from hushcov.report.backend import caption, new_figure
+from hushcov.report.style import BLUE, ORANGE, VERMILION, caption, new_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

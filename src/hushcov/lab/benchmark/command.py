@@ -19,13 +19,13 @@ from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, heading, paragraph, plain_table, show
 from hushcov.cli.progress import steps
 from hushcov.cli.workers import usable_cores
+from hushcov.exceptions import MissingPackageError
 from hushcov.lab.benchmark.contenders import CONTENDERS, check_contenders
 from hushcov.lab.benchmark.design import DELTA, PRESETS
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
 from hushcov.lab.benchmark.journal import CELLS, Cell, Journal
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark, missing_work
-from hushcov.report.backend import MissingFiguresError
 
 _JSON, _CSV = "results.json", "results.csv"
 _MOST_WORKERS = 1024
@@ -143,7 +143,7 @@ def _save(folder: Path, results: Results, content: dict[str, Any]) -> tuple[list
     written = [folder / name for name in (CELLS, _JSON, _CSV)]
     try:
         return written + write_figures(folder, results), None
-    except MissingFiguresError as error:
+    except MissingPackageError as error:
         return written, str(error)
 
 

@@ -13,7 +13,7 @@ from hushcov._arrays import FloatArray
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
 from hushcov.lab.benchmark.design import DELTA, Point
-from hushcov.lab.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from hushcov.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 ZERO = "zero"  # the contender that needs no data
 NOT_PRIVATE = "not private"

@@ -13,7 +13,7 @@ from hushcov.lab.benchmark.design import DELTA
 from hushcov.lab.benchmark.results import Results, Size
 from hushcov.lab.drawing import log_ticks, short
 from hushcov.planning import predicted
-from hushcov.report.backend import caption, new_figure
+from hushcov.report.style import caption, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

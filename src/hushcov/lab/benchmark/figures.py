@@ -23,8 +23,8 @@ from hushcov.lab.benchmark.results import (
     Results,
     Spread,
 )
-from hushcov.lab.drawing import log_ticks, power, short, tidy, write_png
-from hushcov.report.backend import caption, new_figure
+from hushcov.lab.drawing import log_ticks, power, short
+from hushcov.report.style import caption, new_figure, tidy, write_png
 from hushcov.simulate import MODELS
 
 if TYPE_CHECKING:

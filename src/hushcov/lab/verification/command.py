@@ -19,7 +19,7 @@ from hushcov.cli.options import INTEGER, NUMBER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show
 from hushcov.cli.progress import steps
 from hushcov.exceptions import ParameterError
-from hushcov.lab.drawing import check_paths, write_png
+from hushcov.lab.drawing import check_paths
 from hushcov.lab.verification.claim import Claim
 from hushcov.lab.verification.figure import verification_figure
 from hushcov.lab.verification.simulation import (
@@ -37,6 +37,7 @@ from hushcov.lab.verification.theorem import (
     to_dict,
     verify_setting,
 )
+from hushcov.report.style import write_png
 from hushcov.simulate import MODELS
 
 DEFAULT_FEATURES = (20, 100, 400)

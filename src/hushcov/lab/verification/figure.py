@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushcov.lab.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, power, tidy
+from hushcov.lab.drawing import power
 from hushcov.lab.verification.simulation import Setting, Sweep
 from hushcov.lab.verification.theorem import Verification
-from hushcov.report.backend import caption, new_figure
+from hushcov.report.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    caption,
+    new_figure,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -11,17 +12,9 @@ from scipy import linalg
 from hushcov._arrays import FloatArray
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer
 from hushcov.release.findings import Findings, ratio
-from hushcov.report.html.markup import (
-    Markup,
-    counted,
-    figure,
-    join,
-    number,
-    table,
-    tag,
-)
-from hushcov.report.html.plot import Axis, dots, frame, picture, text
-from hushcov.report.html.subject import Subject
+from hushcov.report.charts import spectrum_chart
+from hushcov.report.pages import number
+from hushcov.report.subject import Subject
 
 _ALL = 1_000  # features up to which every eigenvalue is computed
 _LARGEST, _SMALLEST = 30, 10  # eigenvalues that are looked for where there are more features
@@ -29,8 +22,6 @@ _STEPS = 60
 _PRECISE = 0.001  # of an eigenvalue, as a share of the largest
 _LISTED = 10
 _LARGEST_FACTOR = 1e150  # of variances; products of two stay in the range of doubles
-_WIDTH, _HEIGHT = 420, 320
-_PLOT = (52, 400, 268, 34)  # left, right, bottom, top
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,103 +112,29 @@ def error_reach(subject: Subject, findings: Findings) -> float | None:
     return reach if math.isfinite(reach) else None
 
 
-def spectrum_section(subject: Subject, findings: Findings) -> Markup:
-    """The largest eigenvalues, and what may be said of noise among them."""
+def spectrum_section(subject: Subject, findings: Findings) -> dict[str, Any] | None:
+    """The largest eigenvalues, how far errors reach, and how many are below zero."""
     found = spectrum(findings)
     if found is None:
-        return tag("p", "The eigenvalues could not be computed.")
-    reach = error_reach(subject, findings)
-    return join(
-        tag(
-            "p",
-            "Eigenvalues of the released correlations: the variance along the principal "
-            "directions, with every feature at standard deviation 1. Unrelated features all have "
-            "1; a value far above it means that many features move together.",
-        ),
-        _scree(found, reach),
-        tag("p", _noise(findings, found, reach)),
-        _negative(found),
-        _listed(found),
-    )
-
-
-def _scree(found: Spectrum, reach: float | None) -> Markup:
-    values = found.values
-    left, right, bottom, top = _PLOT
-    x = Axis(0.5, len(values) + 0.5, left, right, whole=True)
-    band = (1 - reach, 1 + reach) if reach is not None else (1.0, 1.0)
-    low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
-    y = Axis(1.05 * low, 1.08 * high, bottom, top)
-    shade = None
-    if reach is not None:
-        shade = tag(
-            "rect",
-            x=left,
-            y=y.at(band[1]),
-            width=right - left,
-            height=max(y.at(band[0]) - y.at(band[1]), 1.0),
-            class_="band",
-        )
-    points = [(x.at(rank), y.at(value)) for rank, value in enumerate(values.tolist(), 1)]
-    radius = 3.5 if len(points) <= 60 else 2.0
-    parts = [
-        shade,
-        frame(x, y, "rank of the eigenvalue", "eigenvalue (no unit)"),
-        tag("path", d=f"M{left} {y.at(1.0):.1f}H{right}", class_="reference"),
-        text(right, y.at(1.0) - 5, "unrelated features: 1", anchor="end"),
-        dots(points, "dot", radius=radius),
-    ]
-    part = (
-        ""
-        if found.complete
-        else f" Only the largest {len(values)} of {found.n_features:,} that a bounded number of "
-        "steps finds, equal ones once."
-    )
-    shaded = "" if shade is None else " Shaded: as far from 1 as errors of the entries reach."
-    caption = (
-        "What to see: how far the dots lie from 1. The largest eigenvalue is "
-        f"{number(float(values[0]))}.{shaded}{part}"
-    )
-    label = "Eigenvalues of the released correlations, the largest first"
-    return figure(picture(_WIDTH, _HEIGHT, label, *(p for p in parts if p is not None)), caption)
-
-
-def _noise(findings: Findings, found: Spectrum, reach: float | None) -> str:
-    if reach is None:
-        return "Which of them are noise cannot be said: this mechanism has no single noise level."
-    if is_sparse(findings.matrix):
-        return (
-            "Noise and sampling error of the values shown move an eigenvalue by about "
-            f"{number(reach, 2)} at most. Two eigenvalues that are closer than this cannot be told "
-            "apart. What was not found is not counted."
-        )
-    above = int(np.count_nonzero(found.values > 1 + reach))
-    return (
-        "If no two features were related, noise and sampling error alone would spread the "
-        f"eigenvalues over about 1 \N{PLUS-MINUS SIGN} {number(reach, 2)}: what lies inside may be "
-        f"noise alone. Above it: {above}."
-    )
-
-
-def _negative(found: Spectrum) -> Markup | None:
-    smallest = np.concatenate([found.values, found.low])
-    negative = int(np.count_nonzero(smallest < -1e-9))
-    if not negative:
         return None
-    at_least = "" if found.complete else "At least "
-    return tag(
-        "p",
-        f"{at_least}{counted(negative, 'eigenvalue')} below zero, down to "
-        f"{number(float(smallest.min()))}: a covariance has none, so these are errors, of noise or "
-        "of pairs that were missed. Making the estimate positive semidefinite removes them.",
-    )
+    reach = error_reach(subject, findings)
+    values = np.concatenate([found.values, found.low])
+    return {
+        "found": found,
+        "reach": reach,
+        "sparse": is_sparse(findings.matrix),
+        "above": 0 if reach is None else int(np.count_nonzero(found.values > 1 + reach)),
+        "negative": int(np.count_nonzero(values < -1e-9)),
+        "smallest": float(values.min()),
+        "rows": _listed(found),
+        "chart": spectrum_chart(found.values, reach),
+    }
 
 
-def _listed(found: Spectrum) -> Markup:
+def _listed(found: Spectrum) -> list[list[str]]:
     rows = [[str(rank), number(value)] for rank, value in enumerate(found.values[:_LISTED], 1)]
     if len(found.low):
         rows.append(["smallest", number(float(found.low[-1]))])
     elif found.n_features > _LISTED:
         rows.append([f"{found.n_features:,} (smallest)", number(float(found.values[-1]))])
-    grid = table("Largest eigenvalues", ("rank", "eigenvalue"), rows)
-    return tag("details", tag("summary", "The largest eigenvalues as numbers"), grid)
+    return rows

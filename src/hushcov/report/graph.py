@@ -1,19 +1,100 @@
-"""Where to draw the nodes of a small graph: the same picture for the same graph, always."""
+"""The graph of the pairs that were found, and where its nodes are drawn.
+
+The picture is the same for the same graph, always.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from hushcov._arrays import FloatArray
+from hushcov.postprocess import is_noise
+from hushcov.release.findings import Findings
+from hushcov.report.subject import Subject
 
+_MOST_NODES, _MOST_EDGES = 120, 400
+_MOST_LISTED, _MOST_PARTNERS = 300, 20
+_EDGE, _MARGIN, _WIDTH = 74.0, 46.0, 860.0  # pixels
 _ROUNDS = 150
 _BEND = 0.75  # long chains are drawn shorter than they are, so that they bend into the picture
 _GAP = 1.1  # between components, in units of an edge
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Features as nodes, found pairs as edges, and the same as a list.
+
+    `nodes` are features with x and y, `edges` pairs of features with the four coordinates of their
+    ends, their correlation, and what kind of line it is. `partners` lists every feature that has
+    any with its strongest partners, and how many more there are.
+    """
+
+    nodes: list[tuple[int, float, float]]
+    edges: list[tuple[tuple[int, int], list[float], float, str]]
+    width: float
+    height: float
+    n_alone: int
+    partners: list[tuple[int, list[tuple[int, float]], int]]
+    partners_left_out: int
+
+
+def graph(subject: Subject, findings: Findings) -> Graph | None:
+    """The graph of the strongest pairs; None if there is no pair."""
+    drawn = _drawn_pairs(findings)
+    if not drawn:
+        return None
+    nodes = sorted({node for pair in drawn for node in pair})
+    place = {node: at for at, node in enumerate(nodes)}
+    edges = [(place[i], place[j]) for i, j in drawn]
+    positions = layout(len(nodes), edges, (_WIDTH - 2 * _MARGIN) / _EDGE) * _EDGE + _MARGIN
+    width, height = (positions.max(axis=0) + _MARGIN).tolist()
+    values = findings.correlation[: len(drawn)].tolist()
+    ends = [positions[list(edge)].ravel().tolist() for edge in edges]
+    partners = _partners(findings)
+    return Graph(
+        nodes=[(node, *positions[place[node]].tolist()) for node in nodes],
+        edges=[(*each, _kind(each[-1])) for each in zip(drawn, ends, values, strict=True)],
+        width=width,
+        height=height,
+        n_alone=subject.n_features - len(partners),
+        partners=partners[:_MOST_LISTED],
+        partners_left_out=max(0, len(partners) - _MOST_LISTED),
+    )
+
+
+def _kind(correlation: float) -> str:
+    noise = bool(is_noise(np.array(correlation)))
+    return "noise" if noise else "negative" if correlation < 0 else "positive"
+
+
+def _drawn_pairs(findings: Findings) -> list[tuple[int, int]]:
+    """The strongest pairs, as many as a picture can show."""
+    nodes: set[int] = set()
+    drawn: list[tuple[int, int]] = []
+    for pair in findings.found.at(slice(0, _MOST_EDGES)).places:
+        if len(nodes | set(pair)) > _MOST_NODES:
+            break
+        nodes |= set(pair)
+        drawn.append(pair)
+    return drawn
+
+
+def _partners(findings: Findings) -> list[tuple[int, list[tuple[int, float]], int]]:
+    """Every feature that has partners, those with the most first."""
+    found: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for (i, j), value in zip(findings.found.places, findings.correlation.tolist(), strict=True):
+        found[i].append((j, value))
+        found[j].append((i, value))
+    ranked = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))
+    most = _MOST_PARTNERS
+    return [(node, others[:most], max(0, len(others) - most)) for node, others in ranked]
 
 
 def layout(n_nodes: int, edges: Sequence[tuple[int, int]], width: float) -> FloatArray:

@@ -6,30 +6,34 @@ const HEIGHT = 370;
 const WIDE = 560; // from here on there is room for names at the ends of the curves
 const TOP = 10; // errors far above 1 are all the same
 const LINE = 15; // pixels between lines of text
-// Dashes and marks differ, so that curves can be told apart without their colours.
-const LOOKS = {
-  screened: { dash: "none", mark: "M -4 0 a 4 4 0 1 0 8 0 a 4 4 0 1 0 -8 0 z" },
-  "gaussian-threshold": { dash: "9 4", mark: "M -4 -4 h 8 v 8 h -8 z" },
-  gaussian: { dash: "2 4", mark: "M 0 -5 L 5 4 H -5 z" },
-  multiscale: { dash: "9 3 2 3", mark: "M 0 -5.5 L 5.5 0 L 0 5.5 L -5.5 0 z" },
-};
-const colour = (mechanism) => `--mechanism: var(--${mechanism})`;
+// The first mechanism has the first look, and so on; colours are in the style sheet. Dashes and marks
+// differ, so that curves can be told apart without their colours.
+const LOOKS = [
+  { dash: "none", mark: "M -4 0 a 4 4 0 1 0 8 0 a 4 4 0 1 0 -8 0 z" },
+  { dash: "9 4", mark: "M -4 -4 h 8 v 8 h -8 z" },
+  { dash: "2 4", mark: "M 0 -5 L 5 4 H -5 z" },
+  { dash: "9 3 2 3", mark: "M 0 -5.5 L 5.5 0 L 0 5.5 L -5.5 0 z" },
+  { dash: "5 2", mark: "M 0 5 L 5 -4 H -5 z" },
+  { dash: "9 3 2 3 2 3", mark: "M -1.5 -5 h 3 v 3.5 h 3.5 v 3 h -3.5 v 3.5 h -3 v -3.5 h -3.5 v -3 h 3.5 z" },
+];
+const lookOf = (mechanism) => data.mechanisms.indexOf(mechanism) % LOOKS.length;
+const colour = (mechanism) => `look-${lookOf(mechanism)}`;
 
 function mark(mechanism, figures, x, y, size = 1) {
   return drawn("path", {
     class: figures.rough ? "mark rough" : "mark",
-    d: LOOKS[mechanism].mark,
+    d: LOOKS[lookOf(mechanism)].mark,
     transform: `translate(${x} ${y}) scale(${size})`,
   });
 }
 
 function swatch(mechanism) {
-  const style = colour(mechanism);
-  const line = { class: "curve", d: "M 1 7 H 35", "stroke-dasharray": LOOKS[mechanism].dash };
+  const dash = LOOKS[lookOf(mechanism)].dash;
+  const kind = `swatch ${colour(mechanism)}`;
   return drawn(
     "svg",
-    { class: "swatch", width: 36, height: 14, "aria-hidden": "true", style },
-    drawn("path", line),
+    { class: kind, width: 36, height: 14, "aria-hidden": "true" },
+    drawn("path", { class: "curve", d: "M 1 7 H 35", "stroke-dasharray": dash }),
     mark(mechanism, { rough: isRough(mechanism) }, 18, 7),
   );
 }
@@ -119,15 +123,15 @@ function chosenRecords({ box, x }) {
 }
 
 function curveOf(mechanism, { x, y }) {
-  const style = colour(mechanism);
   const found = curve(mechanism).map(([step, figures]) => ({
     step,
     figures,
     at: [x(records.values[step]), y(Math.max(shownError(figures), 1e-300))],
   }));
-  const group = drawn("g", { style, "clip-path": "url(#inside)", "data-mechanism": mechanism });
+  const kind = { class: colour(mechanism), "data-mechanism": mechanism };
+  const group = drawn("g", { ...kind, "clip-path": "url(#inside)" });
   const path = found.map(({ at }, place) => `${place ? "L" : "M"} ${at.join(" ")}`).join(" ");
-  const dash = LOOKS[mechanism].dash;
+  const dash = LOOKS[lookOf(mechanism)].dash;
   group.append(drawn("path", { class: "curve", d: path, "stroke-dasharray": dash }));
   for (const { step, figures, at } of found) {
     group.append(mark(mechanism, figures, ...at, step === state.steps.n_records ? 1.5 : 0.9));
@@ -146,7 +150,7 @@ function names({ box, y }) {
   });
   return ends.map(({ name, at }) => {
     const place = { x: box.right + 4, y: at + 4 };
-    return drawn("text", { class: "name", style: colour(name), ...place }, fullName(name));
+    return drawn("text", { class: `name ${colour(name)}`, ...place }, fullName(name));
   });
 }
 

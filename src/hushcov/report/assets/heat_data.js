@@ -1,7 +1,7 @@
 // What the heat map of a report shows: its data, and a cell of it in words.
 // The files heat_data, heat_drawing, heat_moving and graph make one program, in this order.
 
-const data = readData(JSON.parse(document.getElementById("heat-data").textContent));
+const data = readData(JSON.parse(document.getElementById("data").textContent));
 
 function bytes(text) {
   const letters = atob(text);

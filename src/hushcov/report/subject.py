@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hushcov.accounting import NOT_CERTIFIED
+from hushcov.exceptions import ParameterError
 from hushcov.release import Part, Release
+from hushcov.report.pages import short
 
 _LARGEST = 10**18  # as many records as any mechanism takes
+_SHORTEST_NAME, _LONGEST_NAME = 12, 60
+_MOST_NAME_BYTES = 4_000_000  # of all names together
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +55,8 @@ class Subject:
 
     @property
     def theorem(self) -> bool:
-        """Whether the mechanism ran at the constants of the paper's proof."""
-        return self.release.mechanism == "multiscale" and "Gamma" in self.release.parameters
+        """Whether the constants are those of the paper's proof, which names the records needed."""
+        return "smallest_accurate_n" in self.release.parameters
 
     @property
     def inputs(self) -> Mapping[str, object]:
@@ -74,23 +78,45 @@ class Subject:
 
     @property
     def row_sparsity(self) -> int | None:
-        """Declared nonzeros of a row."""
-        return self.integer("row_sparsity")
-
-    def integer(self, name: str) -> int | None:
-        """A public input that counts something; None if there is no sensible one."""
-        value = self.inputs.get(name)
+        """Declared nonzeros of a row; None if there is no sensible number."""
+        value = self.inputs.get("row_sparsity")
         return value if type(value) is int and 0 < value <= _LARGEST else None
 
     def real(self, name: str) -> float | None:
         """A public input that is a positive number; None if there is no sensible one."""
-        return positive(self.inputs.get(name))
+        value = self.inputs.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or value > _LARGEST:
+            return None
+        return float(value) if math.isfinite(value) and value > 0 else None
 
 
-def positive(value: object) -> float | None:
-    """A positive number as it is, None for anything else."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    if isinstance(value, int) and value > _LARGEST:
-        return None
-    return float(value) if math.isfinite(value) and value > 0 else None
+def subject_of(release: Release) -> Subject:
+    """A release with the names of its features, or with their numbers."""
+    listed = release.column_names or tuple(map(str, range(release.n_features)))
+    if len(listed) != release.n_features:
+        raise ParameterError(
+            f"column_names must be as many as features, {release.n_features}, got {len(listed)}: "
+            "name every feature, or none."
+        )
+    return Subject(release, page_names(listed))
+
+
+def printable(text: str) -> str:
+    """Text of one line, without characters that steer how the text around them is shown."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def page_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names as the page shows them: of one line, and short enough for a page of bounded size."""
+    # Cut first, so that a name of a billion characters is not looked at in full.
+    cleaned = [printable(name[: _LONGEST_NAME + 1]) for name in names]
+    longest = _LONGEST_NAME
+    while longest > _SHORTEST_NAME and _size(cleaned, longest) > _MOST_NAME_BYTES:
+        longest = max(_SHORTEST_NAME, longest // 2)
+    return tuple(short(name, longest) for name in cleaned)
+
+
+def _size(names: Sequence[str], longest: int) -> int:
+    return sum(len(name[:longest].encode()) for name in names)

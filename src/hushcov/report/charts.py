@@ -1,0 +1,197 @@
+"""The charts of a report: what took the budget, intervals, eigenvalues, expected errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushcov._arrays import FloatArray
+from hushcov.report.pages import count, number
+from hushcov.report.style import chart, ink, tidy
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SIZE = (420.0, 320.0)  # pixels
+_SIDES = (52.0, 20.0, 52.0, 34.0)  # room left, right, below and above the axes
+_COLOURS = 6  # share-0 to share-5 of the style sheet
+_NARROW = 16  # pixels below which a part of the bar has no letter
+_ROW = 24  # pixels of a pair
+_FARTHEST = 1.5  # correlation that the chart reaches where noise puts some beyond 1
+_FEW = 60  # dots that may be large
+
+
+def budget_chart(
+    shares: Sequence[float], letters: Sequence[str], label: str, titles: Sequence[str]
+) -> Markup:
+    """One bar of the shares of the budget; `titles` are said of what is pointed at."""
+    size = (420.0, 82.0)
+    identified = {f"share-{place}": title for place, title in enumerate(titles)}
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, size, (16, 26, 28, 24), label)
+        axes.set(xlim=(0, 1), ylim=(0, 1), yticks=[])
+        axes.spines[:].set_visible(False)
+        axes.set_xticks(np.linspace(0, 1, 6), [f"{share} %" for share in range(0, 101, 20)])
+        pixels, start = size[0] - 42, 0.0
+        for place, share in enumerate(shares):
+            width = max(share - 1.5 / pixels, 0.5 / pixels)  # a gap tells parts from each other
+            colour = ink(f"share-{place % _COLOURS}")
+            axes.barh(0.5, width, 1, start, color=colour)[0].set_gid(f"share-{place}")
+            if width * pixels >= _NARROW:
+                letter = axes.text(start + share / 2, 0.5, letters[place], weight="bold")
+                letter.set(color=ink("on-share"), ha="center", va="center_baseline")
+            start += share
+
+    return chart(size, "Shares of the privacy budget", draw, titles=identified)
+
+
+@dataclass(frozen=True)
+class Whisker:
+    """A pair: its names, its correlation (NaN: none), its interval, and all this in words."""
+
+    names: str
+    value: float
+    ends: tuple[float, float] | None
+    noise: bool
+    title: str
+
+
+def interval_chart(whiskers: Sequence[Whisker]) -> Markup:
+    """Correlations with their intervals, one below the other."""
+    size = (440.0, 74.0 + _ROW * len(whiskers))
+    end = _FARTHEST if any(each.noise for each in whiskers) else 1.0
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, size, (176, 14, 44, 30), "pair of features")
+        axes.set_xlabel("correlation (no unit)", color=ink("muted"))
+        axes.spines[:].set_visible(False)
+        axes.grid(axis="x")
+        low, high = _reach(whiskers)
+        axes.set(xlim=(max(-end, low), min(end, high)), ylim=(len(whiskers) - 0.5, -0.6))
+        axes.locator_params(axis="x", nbins=6)
+        axes.xaxis.set_major_formatter(_tick)
+        axes.axvline(0, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
+        axes.set_yticks(range(len(whiskers)), [f"pair {at}" for at in range(len(whiskers))])
+        axes.tick_params(axis="y", pad=12)
+        for place, each in enumerate(whiskers):
+            _draw_whisker(axes, place, each)
+
+    texts = {f"pair {place}": each.names for place, each in enumerate(whiskers)}
+    titles = {f"pair-{place}": each.title for place, each in enumerate(whiskers)}
+    label = "Correlations of the strongest pairs with their intervals"
+    return chart(size, label, draw, texts=texts, titles=titles)
+
+
+def _draw_whisker(axes: Axes, place: int, each: Whisker) -> None:
+    low, high = axes.get_xlim()
+    if np.isnan(each.value):
+        axes.text(low, place, "none: noise", va="center_baseline").set_gid(f"pair-{place}")
+        return
+    if each.ends is not None:
+        start, end = np.clip(each.ends, low - 1, high + 1)  # far enough to be cut off
+        axes.plot([start, end], [place, place], color=ink("link"), marker="|", markersize=10)
+    paint = ink("page") if each.noise else ink("link")
+    edge = ink("muted") if each.noise else ink("link")
+    (dot,) = axes.plot(np.clip(each.value, low, high), place, "o", markersize=7, clip_on=False)
+    dot.set(color=paint, markeredgecolor=edge, gid=f"pair-{place}", zorder=3)
+
+
+def _reach(whiskers: Sequence[Whisker]) -> tuple[float, float]:
+    """Limits that hold zero and all that is drawn, with a little room."""
+    values = [0.0]
+    for each in whiskers:
+        values += [value for value in (each.value, *(each.ends or ())) if np.isfinite(value)]
+    room = 0.04 * (max(values) - min(values)) or 0.5
+    return min(values) - room, max(values) + room
+
+
+def spectrum_chart(values: FloatArray, reach: float | None) -> Markup:
+    """Eigenvalues by rank; shaded, how far errors reach from 1."""
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, _SIZE, _SIDES, "eigenvalue (no unit)")
+        axes.set_xlabel("rank of the eigenvalue", color=ink("muted"))
+        low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
+        axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
+        axes.locator_params(axis="x", nbins=6, integer=True)
+        _framed(axes)
+        if reach is not None:
+            band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
+            axes.axhspan(*band, facecolor=ink("link"), edgecolor="none", alpha=0.14, zorder=0)
+        _reference(axes, "unrelated features: 1")
+        size = 7 if len(values) <= _FEW else 4
+        ranks = range(1, len(values) + 1)
+        axes.plot(ranks, values, "o", markersize=size, color=ink("link"), markeredgewidth=0)
+
+    label = "Eigenvalues of the released correlations, the largest first"
+    return chart(_SIZE, label, draw)
+
+
+def error_chart(
+    records: Sequence[int], errors: Sequence[float], here: int, *, counted: str, label: str
+) -> Markup:
+    """Predicted error against the number of records; the point `here` is that of the release."""
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, _SIZE, _SIDES, "predicted error / norm of the covariance")
+        axes.set_xlabel(f"number of {counted}", color=ink("muted"))
+        axes.set(xscale="log", yscale="log", xlim=(0.8 * min(records), 1.25 * max(records)))
+        axes.set_ylim(0.7 * min(errors), 1.6 * max(*errors, 1.0))
+        for axis in (axes.xaxis, axes.yaxis):
+            locator: Any = axis.get_major_locator()
+            locator.set_params(subs=(1.0, 3.0))
+        axes.minorticks_off()
+        _framed(axes)
+        _reference(axes, "the zero matrix")
+        axes.plot(records, errors, color=ink("link"), marker="o", markersize=6, linewidth=2)
+        point = (records[here], errors[here])
+        (dot,) = axes.plot(*point, "o", markersize=14, color=ink("link"))
+        dot.set(markeredgecolor=ink("page"), markeredgewidth=2)
+        _beside(axes, "this release", point, (9, 7), weight="bold")
+
+    return chart(_SIZE, label, draw)
+
+
+def _axes(
+    figure: Figure,
+    size: tuple[float, float],
+    sides: tuple[float, float, float, float],
+    label: str,
+) -> Axes:
+    """Axes with this room around them, in pixels, and what is upwards written above them."""
+    (width, height), (left, right, below, above) = size, sides
+    box = (left / width, below / height)
+    axes = figure.add_axes((*box, 1 - (left + right) / width, 1 - (below + above) / height))
+    figure.text(4 / width, 1 - 14 / height, label, color=ink("muted"))
+    return axes
+
+
+def _framed(axes: Axes) -> None:
+    tidy(axes, colour=ink("line"))
+    axes.xaxis.set_major_formatter(_tick)
+    axes.yaxis.set_major_formatter(_tick)
+
+
+def _reference(axes: Axes, label: str) -> None:
+    """A dashed line at 1, which the label above it explains."""
+    axes.axhline(1.0, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
+    _beside(axes, label, (1.0, 1.0), (0, 5), xycoords=("axes fraction", "data"), ha="right")
+
+
+def _beside(
+    axes: Axes, label: str, point: tuple[float, float], pixels: tuple[int, int], **look: Any
+) -> None:
+    axes.annotate(label, point, xytext=pixels, textcoords="offset points", **look)
+
+
+def _tick(value: float, _: float) -> str:
+    """A value beside its tick."""
+    exact = float(f"{value:.12g}")  # sums of steps have rounding errors
+    whole = abs(exact) >= 1000 and exact == round(exact)
+    return count(round(exact)) if whole else number(exact)

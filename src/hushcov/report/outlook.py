@@ -1,0 +1,126 @@
+"""The error to expect for these public inputs, and what more records would have bought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hushcov.exceptions import HushcovError
+from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.planning import COMPARED_MODELS, Forecast, Request, compare, forecast, predicted
+from hushcov.report.charts import error_chart
+from hushcov.report.pages import count, number
+from hushcov.report.subject import Subject
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
+_HERE = MULTIPLES.index(1)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Forecasts at multiples of the number of records; `mechanism` is not always the one run."""
+
+    subject: Subject
+    mechanism: str
+    here: Forecast
+    rows: tuple[tuple[int, Forecast], ...]
+
+    @property
+    def own(self) -> bool:
+        """Whether the forecasts are for the mechanism of the release."""
+        return self.mechanism == self.subject.release.name
+
+    @property
+    def rough(self) -> bool:
+        """Whether some forecasts were made without the mechanism's own search."""
+        return any(each.rough for _, each in self.rows)
+
+    @property
+    def saved(self) -> float:
+        """By how much the last multiple of the records would divide the error."""
+        return self.rows[_HERE][1].typical_error / self.rows[-1][1].typical_error
+
+    @property
+    def counted(self) -> str:
+        """What the numbers of records count."""
+        return "records" if self.subject.known_mean is not None else "records averaged"
+
+    def _records(self, n_averaged: int) -> int:
+        """Records, where it is known that two of them make one difference."""
+        return 2 * n_averaged if self.subject.known_mean is False else n_averaged
+
+    def table(self) -> tuple[list[str], list[list[str]], int]:
+        """Titles, a row for each number of records, and the place of the release among them."""
+        found = []
+        for multiple, (n, each) in zip(MULTIPLES, self.rows, strict=True):
+            errors = [each.typical_error, *(each.predicted_error[m] for m in COMPARED_MODELS)]
+            row = [f"\N{MULTIPLICATION SIGN} {number(multiple)}", count(self._records(n))]
+            row += [number(error, 2) for error in errors]
+            limit = each.detection_limit
+            row.append("\N{EN DASH}" if limit is None or limit >= 1 else number(limit, 2))
+            found.append(row)
+        head = ["multiple", self.counted, "error", *COMPARED_MODELS, "smallest correlation found"]
+        if all(each.detection_limit is None for _, each in self.rows):
+            head, found = head[:-1], [row[:-1] for row in found]
+        return head, found, _HERE
+
+    def chart(self) -> Markup:
+        """Predicted error against the number of records."""
+        return error_chart(
+            [self._records(n) for n, _ in self.rows],
+            [each.typical_error for _, each in self.rows],
+            _HERE,
+            counted=self.counted,
+            label=f"Predicted error of {self.mechanism} against the number of records",
+        )
+
+
+def outlook(subject: Subject) -> Outlook | None:
+    """What the planner says; None where it has nothing to say of these inputs."""
+    if subject.theorem:
+        return None
+    try:
+        inputs = _inputs(subject)
+        mechanism = subject.release.name
+        if mechanism not in predicted():
+            mechanism = compare(inputs(1.0), refine=False).best.mechanism
+        here = forecast(inputs(1.0), mechanism)
+        rough = predicted()[mechanism].slow
+        at = [inputs(multiple) for multiple in MULTIPLES]
+        rows = tuple((each.n_records, forecast(each, mechanism, rough=rough)) for each in at)
+    except HushcovError:
+        return None
+    return Outlook(subject, mechanism, here, rows)
+
+
+def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
+    """The public inputs of the release, as a function of the multiple of its records."""
+    guarantee = subject.release.guarantee
+    here = ReleaseInputs(
+        n_records=subject.n_records or 0,
+        n_features=subject.n_features,
+        row_sparsity=subject.row_sparsity or 0,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        spent=tuple(event for part in subject.before for event in part.events),
+    )
+    scaled = subject.release.making.scales == "released"
+    # The share for scales falls with the number of records, unless it was given.
+    falls = scaled and _usual_inputs(here, here.n_records).spent == here.spent[-1:]
+
+    def at(multiple: float) -> ReleaseInputs:
+        n = min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
+        before = (*here.spent[:-1], *_usual_inputs(here, n).spent) if falls else here.spent
+        return replace(here, n_records=n, spent=before)
+
+    return at
+
+
+def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
+    """What a fit of so many records would plan with, if nothing but its budget was given."""
+    request = Request(here.row_sparsity, here.epsilon, here.delta)
+    return request.inputs(n_records, here.n_features)
