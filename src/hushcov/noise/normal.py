@@ -1,4 +1,4 @@
-"""Normal noise rounded to integers, with exactly that law.
+"""Normal noise, exactly: rounded to integers, or with as many bits as a decision needs.
 
 |Z| of a standard normal Z is k + x: an integer k drawn with weight exp(-k^2/2) and a uniform x in
 [0, 1), kept with probability exp(-x (2k + x) / 2) (Karney 2016, "Sampling exactly from the normal
@@ -7,6 +7,9 @@ are drawn. Almost always these bits decide which k is meant, whether x is kept a
 integer sigma (k + x) rounds. Where they do not, or where doubles are too coarse to tell, more bits
 are appended to the same uniforms, and the comparison is repeated in exact arithmetic, until they
 do. Nothing is ever decided by a rounding error, and nothing is drawn again.
+
+`LazyNormals` are the same numbers before rounding. Once x is kept, those of its bits that are not
+drawn yet are fair coins, so more can be drawn until whatever depends on them is clear.
 """
 
 from __future__ import annotations
@@ -14,15 +17,16 @@ from __future__ import annotations
 import decimal
 import functools
 import math
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 
-from hushcov._arrays import IntArray
+from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_in_chunks
 from hushcov._validation import check_integer
-from hushcov.noise.lazy_uniform import LazyUniform
+from hushcov.noise.entropy import LazyUniform
 
 #: The largest deviation that is drawn.
 LARGEST_SIGMA = 2**40
@@ -106,10 +110,8 @@ def _fill(generator: np.random.Generator, sigma: int, drawn: IntArray, widening:
 
 def _exact_trial(sigma: int, level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> int:
     """Return |round(sigma Z)|, or `_REJECTED`, from as many bits as that takes."""
-    k = 0
-    while _reaches(level, k):
-        k += 1
-    if not _is_kept(k, offset, coin):
+    k, kept = _exact_parts(level, offset, coin)
+    if not kept:
         return _REJECTED
     while True:
         unit = 1 << offset.length
@@ -119,6 +121,14 @@ def _exact_trial(sigma: int, level: LazyUniform, offset: LazyUniform, coin: Lazy
         if first // unit == last // unit:
             return first // unit
         offset.refine()
+
+
+def _exact_parts(level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> tuple[int, bool]:
+    """The integer k, and whether x is kept, from as many bits as that takes."""
+    k = 0
+    while _reaches(level, k):
+        k += 1
+    return k, _is_kept(k, offset, coin)
 
 
 def _reaches(level: LazyUniform, k: int) -> bool:
@@ -217,3 +227,56 @@ def _quick_trial(level: int, offset: int, coin: int, sigma: int, widening: int) 
     if fraction >= _HALF:
         return _UNDECIDED if fraction - _HALF < widening else whole + 1
     return _UNDECIDED if _HALF - fraction < sigma + widening else whole
+
+
+@dataclass(frozen=True)
+class LazyNormals:
+    """Independent standard normals: sign (whole + x), x known to 63 bits.
+
+    `refined` has the x of which more bits were drawn, by position.
+    """
+
+    signs: IntArray
+    wholes: IntArray
+    leading: IntArray
+    refined: dict[int, LazyUniform] = field(default_factory=dict)
+
+    def floats(self) -> FloatArray:
+        """The numbers up to 2^-52 (1 + |number|): two roundings, and the bits not seen."""
+        return np.asarray(self.signs * (self.wholes + self.leading * 2.0**-_BITS))
+
+    def offset(self, generator: np.random.Generator, position: int) -> LazyUniform:
+        """The x of one number, for drawing more of its bits."""
+        known = self.refined.get(position)
+        return known or LazyUniform(generator, int(self.leading[position]), _BITS)
+
+
+def lazy_normals(
+    generator: np.random.Generator, size: int, *, margin: float = _COIN_MARGIN
+) -> LazyNormals:
+    """Draw `size` independent standard normals, exactly.
+
+    Comparisons closer than `margin` are left to the exact path. A larger margin must not change
+    anything but the number of bits drawn.
+    """
+    drawn = LazyNormals(*np.empty((3, size), dtype=np.int64))
+    pending = np.arange(size)
+    while len(pending):
+        words = generator.integers(0, 2**64, size=(3, len(pending)), dtype=np.uint64)
+        level, offset, coin = (words >> np.uint64(1)).astype(np.int64)
+        k = np.searchsorted(_LEVELS, level)
+        x = offset * 2.0**-_BITS
+        excess = coin * 2.0**-_BITS - np.exp(-0.5 * x * (2.0 * k + x))
+        kept = excess < 0
+        for position in np.flatnonzero((np.abs(excess) <= margin) | (level == _LEVELS[k])):
+            uniforms = [
+                LazyUniform(generator, int(word) >> 1, _BITS) for word in words[:, position]
+            ]
+            k[position], kept[position] = _exact_parts(*uniforms)
+            if kept[position]:
+                drawn.refined[int(pending[position])] = uniforms[1]
+        chosen = pending[kept]
+        drawn.signs[chosen] = 1 - 2 * (words[0, kept] & np.uint64(1)).astype(np.int64)
+        drawn.wholes[chosen], drawn.leading[chosen] = k[kept], offset[kept]
+        pending = pending[~kept]
+    return drawn

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import ParameterError
-from hushcov.noise.discrete_laplace import _below, _coin, discrete_laplace
+from hushcov.noise.laplace import _below, _coin, discrete_laplace
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 DRAWS = 15_000

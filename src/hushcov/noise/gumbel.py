@@ -14,7 +14,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -25,7 +25,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_in_chunks
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.noise.lazy_uniform import LazyUniform
+from hushcov.noise.entropy import LazyUniform
 
 #: The score of an item that is no candidate.
 TAKEN = -1
@@ -52,8 +52,8 @@ def gumbel_top(
 
     The G_a are independent standard Gumbel variables. `scores` are integers from 0 to 2^53, or
     `TAKEN` for items that are left out, in 32 or 64 bits; `rate` is the exact value of the given
-    double. Beyond `scores` itself, memory is needed for
-    about twice `count` items and a chunk of a million.
+    double. Beyond `scores` itself, memory is needed for about twice `count` items and a chunk of a
+    million.
 
     Privacy
     -------
@@ -152,9 +152,6 @@ class _Ruler:
         )
         return low, high
 
-    def moved(self, reference: int) -> _Ruler:
-        return _Ruler(self.rate, reference, self.widening)
-
 
 def _select(
     generator: np.random.Generator,
@@ -196,7 +193,7 @@ def _pruned(pool: list[_Items], count: int, ruler: _Ruler) -> tuple[list[_Items]
     """
     items, at_cut = _Items.joined(pool), ruler.reference
     for _ in range(_MOST_MOVES + 1):
-        ruler = ruler.moved(at_cut)
+        ruler = replace(ruler, reference=at_cut)
         low, high = ruler.bounds(items)
         threshold = float(np.partition(high, count - 1)[count - 1])
         at_cut = int(items.scores[np.argmax(high == threshold)])
