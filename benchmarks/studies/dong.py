@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from hushcov._version import __version__
-from hushcov.accounting.gaussian import gaussian_epsilon
+from hushcov.accounting import gaussian_epsilon
 from hushcov.estimators.separate import SeparateCovariance
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.peers.separate import (

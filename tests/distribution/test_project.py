@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from distribution.building import ROOT
 from hushcov import __version__
-from hushcov.accounting.ledger import store
+from hushcov.accounting import ledger_file
 from hushcov.records.sums import statistics_files
 from hushcov.release import schema as release_schema
 from hushcov.release import signature as release_signature
@@ -113,7 +113,7 @@ def test_the_policy_has_the_formats_that_are_written_and_read():
     formats = {
         "release folder": release_schema.FORMAT,
         "signature of a release": signature,
-        "ledger": store.SCHEMA_VERSION,
+        "ledger": ledger_file.SCHEMA_VERSION,
         "statistics of a site": statistics_files.FORMAT,
     }
     assert {name: int(written) for name, written, _ in rows} == formats

@@ -9,23 +9,28 @@ from pathlib import Path
 from typing import cast
 
 from hushcov._validation import check_real, shown
-from hushcov.accounting.composition import Bound
-from hushcov.accounting.events import Event
-from hushcov.accounting.guarantee import Guarantee
-from hushcov.accounting.ledger.balance import Remaining, remaining, total, within
-from hushcov.accounting.ledger.charges import (
+from hushcov.accounting.charges import (
     BUDGET,
     CHARGE,
     Budget,
     Charge,
     Receipt,
+    Remaining,
     as_charge,
     budget_body,
     charge_json,
     read_entry,
+    remaining,
+    total,
+    within,
 )
-from hushcov.accounting.ledger.store import Book, Store
+from hushcov.accounting.composition import Bound
+from hushcov.accounting.events import Event
+from hushcov.accounting.guarantee import Guarantee
+from hushcov.accounting.ledger_file import Book, Store
 from hushcov.exceptions import BudgetError, ParameterError
+
+__all__ = ["Budget", "Ledger", "Receipt", "Remaining", "Statement"]
 
 _LONGEST_NAME = 200
 _LARGEST_DELTA = 0.1
