@@ -31,6 +31,10 @@ from hushcov.exceptions import CapacityError
 
 FEW_POINTS = 256  # undecided points that are drawn one by one
 _BINS = 512  # representatives on which a split point is searched
+_TIED = (
+    "more than {:,} tests are tied in double precision at the selection edge: the selection noise "
+    "is too small to be resolved. Use a larger target_error."
+)
 
 INVERSION_MEAN = 10.0  # below this mean BTRS is not valid; inversion takes at most this many steps
 _LONGEST_INVERSION = 150  # P(Poisson(10) > 150) < 1e-110
@@ -128,11 +132,7 @@ def select_largest(
             cut = _cut(groups, counts, quota, side, lo, hi, family)
         if cut is None:
             if undecided > most_single:
-                raise CapacityError(
-                    f"more than {most_single:,} tests are tied in double precision at the "
-                    "selection edge: the selection noise is too small to be resolved. Use a larger "
-                    "target_error."
-                )
+                raise CapacityError(_TIED.format(most_single))
             points, details = _finish(generator, groups, counts, quota, lo, hi, family)
             return Selection(tuple(bands), points, details)
         split, above, below = cut

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from hushcov.accounting import Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
-from hushcov.release.signature import PublicKey, SigningKey
+
+if TYPE_CHECKING:
+    from hushcov.release.signature import PublicKey, SigningKey
 
 
 @dataclass(frozen=True)
