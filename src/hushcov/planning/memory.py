@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hushcov.records.sums.scores import PANEL_BYTES, STRIP
+from hushcov.records import PANEL_BYTES, STRIP
 
 # Python, NumPy, SciPy, scikit-learn and compiled code, before any fit.
 _PROCESS = 300 * 10**6

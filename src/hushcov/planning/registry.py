@@ -29,7 +29,7 @@ from hushcov.planning.reference import reference
 from hushcov.planning.runs import Run, gaussian_run, multiscale_run, screened_run
 from hushcov.planning.screened import plan_screened
 from hushcov.postprocess import detection_deviation, universal_threshold
-from hushcov.records.protocol import default_block_rows
+from hushcov.records import default_block_rows
 
 COMPARED_MODELS = ("block", "banded", "random")
 #: Normal quantile of 0.9: what is found nine times out of ten passes its threshold by as much.

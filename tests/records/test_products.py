@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.records import ArrayRecords, FeatureGrid, ProductMap, finest_half_width
-from hushcov.records.sums import products
-from hushcov.records.sums.products import N_NORM_BINS
+from hushcov.records import ArrayRecords, FeatureGrid, ProductMap, finest_half_width, products
+from hushcov.records.products import N_NORM_BINS
 
 ADVERSARIAL = [0.0, -0.0, 5e-324, 8.0, -8.0, 1.0, -1.0, 1e308, -1e308, 7.99]
 coordinates = st.sampled_from(ADVERSARIAL) | st.floats(-9, 9) | st.floats(-1e308, 1e308)

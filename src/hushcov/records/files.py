@@ -19,32 +19,27 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, threads
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
-from hushcov.records.protocol import Records, check_block_rows, default_block_rows
-from hushcov.records.sources.formats import (
-    FORMATS,
+from hushcov.records.formats import (
     NO_RECORDS,
     FileSpan,
+    TextOptions,
     arrow,
+    check_count,
     check_files_complete,
+    check_header,
+    check_last_line,
     chosen_columns,
     count_rows,
     cut,
-    format_of,
+    generated_names,
     read_batches,
     schema_of,
 )
-from hushcov.records.sources.memory import refuse_nulls
-from hushcov.records.sources.text import (
-    TextOptions,
-    check_count,
-    check_header,
-    check_last_line,
-    generated_names,
-)
+from hushcov.records.protocol import Records, check_block_rows, default_block_rows
+from hushcov.records.sources import FORMATS, WILDCARDS, format_of, refuse_nulls
 
 Blocks = Generator[FloatArray, None, None]
 
-_WILDCARDS = set("*?[")
 _NOT_RECORDS = ("_", ".")  # names of files and folders that begin so hold no records
 # Bytes decoded at a time: pyarrow spends some microseconds on each column of each batch.
 _BATCH_BYTES = 32 * 2**20
@@ -209,18 +204,6 @@ class FileRecords(Records):
         return Columns([_to_numpy(column) for column in batch.columns])
 
 
-def is_file_source(source: object) -> bool:
-    """Whether `source` names files that `FileRecords` reads, or might."""
-    if isinstance(source, list | tuple):
-        return bool(source) and all(isinstance(item, str | os.PathLike) for item in source)
-    if not isinstance(source, str | os.PathLike):
-        return False
-    path = Path(source)
-    # Unlike Path.is_dir this has an answer for names that are too long.
-    is_folder = os.path.isdir(path)
-    return bool(format_of(path.name) or is_folder or _WILDCARDS & set(str(source)))
-
-
 def _read_ahead(blocks: Blocks, count: int) -> Blocks:
     """Yield the same blocks, and read `count` more in another thread while one is in use.
 
@@ -274,7 +257,7 @@ def _expanded(path: str) -> list[str]:
     if os.path.isdir(path):
         inside = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
         return [str(file) for file in sorted(inside) if _holds_records(file.relative_to(path))]
-    if _WILDCARDS & set(path) and not os.path.exists(path):
+    if WILDCARDS & set(path) and not os.path.exists(path):
         matches = sorted(glob.glob(path, recursive=True))
         return [file for match in matches for file in _expanded(match)]
     return [path]

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.records import FeatureGrid, open_records, row_bounded_gram
-from hushcov.records.sums import gram
+from hushcov.records import FeatureGrid, gram, open_records, row_bounded_gram
 
 coordinates = st.floats(-10, 10) | st.floats(allow_nan=False, allow_infinity=False)
 tables = st.tuples(st.integers(1, 6), st.integers(1, 6)).flatmap(

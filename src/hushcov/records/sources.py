@@ -1,4 +1,8 @@
-"""Records in memory and in `.npy` files: arrays and DataFrames, checked to be tables of numbers."""
+"""Where rows come from: `open_records`, and the sources that need no other package.
+
+These are arrays, DataFrames, tensors and `.npy` files, checked to be tables of numbers. Files of
+columns and clusters have modules of their own, which are loaded when such a source is opened.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,137 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from hushcov._arrays import FloatArray
-from hushcov._validation import listed
-from hushcov.exceptions import DataError, DataTypeError, RecordsFileError
+from hushcov._arrays import BoolArray, FloatArray
+from hushcov._validation import listed, shown
+from hushcov.exceptions import DataError, DataTypeError, ParameterError, RecordsFileError
 from hushcov.records.protocol import (
     MISSING_CURE,
     Records,
     check_block_rows,
     default_block_rows,
+    device_block_rows,
+    import_torch,
+    is_tensor,
 )
 
+#: Formats of files of columns, by the endings of their names.
+FORMATS = {
+    ".parquet": "parquet",
+    ".arrow": "ipc",
+    ".feather": "ipc",
+    ".ipc": "ipc",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".csv.gz": "csv",
+    ".tsv.gz": "csv",
+}
+#: Characters of a path that make it a pattern.
+WILDCARDS = set("*?[")
 _NUMERIC_KINDS = "biuf"
 _NPY_HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 # Types of polars that convert to numbers (null to NaN), though polars does not call them numeric.
 _NUMBERS_TOO = ("Boolean", "Null")
+
+
+def open_records(
+    source: object,
+    *,
+    columns: Sequence[str] | None = None,
+    drop_nulls: bool = False,
+    header: bool = True,
+    names: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    block_rows: int | None = None,
+) -> Records:
+    """Return `source` as Records.
+
+    Parameters
+    ----------
+    source
+        Records themselves, an array-like, a DataFrame, a PyTorch tensor, a dask array or
+        dataframe, or a path: a `.npy` file, or Parquet, Arrow or CSV files (see `FileRecords`).
+    columns
+        Features to read from files, by name.
+    drop_nulls
+        Whether to leave out records that miss a value (NaN, None, null), which otherwise are an
+        error. They still count in `n_records`; `fit` estimates privately how many are complete.
+    header, names, delimiter
+        How CSV files are read; see `FileRecords`.
+    block_rows
+        Most rows in a block; it changes speed and memory, never a result.
+    """
+    if not isinstance(drop_nulls, bool):
+        raise ParameterError(
+            f"drop_nulls must be True or False, got {shown(drop_nulls)}: choose one."
+        )
+    if is_file_source(source):
+        from hushcov.records.files import FileRecords
+
+        return FileRecords(
+            source,
+            columns=columns,
+            drop_nulls=drop_nulls,
+            header=header,
+            names=names,
+            delimiter=delimiter,
+            block_rows=block_rows,
+        )
+    for_files = {"columns": columns, "header": header, "names": names, "delimiter": delimiter}
+    for name, value in for_files.items():
+        if value is not (True if name == "header" else None):
+            raise ParameterError(
+                f"{name} must be left out unless the records are in files of columns "
+                f"({', '.join(FORMATS)}), got {shown(value)}: choose columns of an array by "
+                "indexing it."
+            )
+    if not drop_nulls:
+        check_frame_complete(source)
+    records = _open(source, block_rows)
+    return records.with_gaps() if drop_nulls else records
+
+
+def _open(source: object, block_rows: int | None) -> Records:
+    """Open what is not a file of columns."""
+    if isinstance(source, Records):
+        if block_rows is not None:
+            raise ParameterError(
+                "block_rows must be left out when the source is a Records, got "
+                f"{shown(block_rows)}: set it where the Records is made."
+            )
+        return source
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if path.suffix != ".npy":
+            raise DataError(
+                f"{path} must be a folder, a pattern, or a file whose name ends in .npy, "
+                f"{', '.join(FORMATS)}: write one with numpy.save(path, X), or load the file and "
+                "pass an array."
+            )
+        return NpyRecords(path, block_rows=block_rows)
+    if type(source).__module__.startswith("dask."):
+        from hushcov.records.cluster import DaskRecords
+
+        return DaskRecords(source)
+    if is_tensor(source):
+        return TensorRecords(source, block_rows=block_rows)
+    return ArrayRecords(source, block_rows=block_rows)
+
+
+def is_file_source(source: object) -> bool:
+    """Whether `source` names files that `FileRecords` reads, or might."""
+    if isinstance(source, list | tuple):
+        return bool(source) and all(isinstance(item, str | os.PathLike) for item in source)
+    if not isinstance(source, str | os.PathLike):
+        return False
+    path = Path(source)
+    # Unlike Path.is_dir this has an answer for names that are too long.
+    is_folder = os.path.isdir(path)
+    return bool(format_of(path.name) or is_folder or WILDCARDS & set(str(source)))
+
+
+def format_of(path: str) -> str | None:
+    """The format by the ending of a file's name, or None."""
+    return next((kind for ending, kind in FORMATS.items() if path.endswith(ending)), None)
 
 
 class _TableRecords(Records):
@@ -82,6 +203,33 @@ class NpyRecords(_TableRecords):
 
     def __init__(self, path: str | os.PathLike[str], *, block_rows: int | None = None) -> None:
         super().__init__(map_npy(Path(path)), block_rows)
+
+
+class TensorRecords(Records):
+    """Rows of a PyTorch tensor, summed over on its own device.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor of shape (n_records, n_features)
+        Real numbers; the tensor is not copied, so leave it unchanged while in use.
+    block_rows : int, optional
+        Most rows in a block. It changes speed and memory, never a result.
+    """
+
+    def __init__(self, tensor: Any, *, block_rows: int | None = None) -> None:
+        torch = import_torch()
+        if tensor.is_complex() or tensor.is_sparse or tensor.is_quantized:
+            raise DataError(
+                f"X must be a dense tensor of real numbers, got {tensor.dtype}: convert it first."
+            )
+        check_table("X", tuple(tensor.shape), np.dtype(np.float64), kinds="f")
+        self.n_records, self.n_features = tensor.shape
+        self.block_rows = check_block_rows(block_rows, device_block_rows(self.n_features))
+        self._tensor, self._double = tensor.detach(), torch.float64
+
+    def _blocks(self) -> Iterator[Any]:
+        for start in range(0, self.n_records, self.block_rows):
+            yield self._tensor[start : start + self.block_rows].to(self._double)
 
 
 def numeric_table(source: object) -> NDArray[Any]:
@@ -147,7 +295,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Real | np.bool_)
 
 
-def _where(bad: NDArray[np.bool_], names: tuple[str, ...] | None) -> str:
+def _where(bad: BoolArray, names: tuple[str, ...] | None) -> str:
     columns = [] if names is None else [names[i] for i in np.flatnonzero(bad.any(axis=0))]
     return f" in {listed(columns)}" if columns else ""
 

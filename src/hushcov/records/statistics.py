@@ -279,14 +279,14 @@ class Statistics:
         NOT PRIVATE: the file is as sensitive as the records, and its checksum finds accidents, not
         forgeries. A program that is killed may leave a hidden `.hushcov-*.partial` beside it.
         """
-        from hushcov.records.sums.statistics_files import write_statistics
+        from hushcov.records.statistics_file import write_statistics
 
         return write_statistics(self, path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
         """Read what `save` wrote; anything else, or anything that changed since, is an error."""
-        from hushcov.records.sums.statistics_files import read_statistics
+        from hushcov.records.statistics_file import read_statistics
 
         return read_statistics(path)
 

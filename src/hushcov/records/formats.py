@@ -1,32 +1,33 @@
 """Parquet, Arrow and CSV files through pyarrow: their columns and rows, and rows in batches.
 
 Columns must be in every file, be numbers and have no nulls.
+
+In a text file the first line may name the columns. Every other line is a record, and a blank one is
+a record of nulls: if it were skipped, the number of records would depend on their values. The names
+in the first line are published with a release. So if one of them could be a value, the line may be
+a record, and it is refused.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from hushcov._validation import listed, shown
-from hushcov.exceptions import DataError, HushcovError, MissingPackageError, RecordsFileError
-from hushcov.records.sources.memory import is_arrow_number, refuse_nulls
-from hushcov.records.sources.text import TextOptions, csv_format
+from hushcov.exceptions import (
+    DataError,
+    HushcovError,
+    MissingPackageError,
+    ParameterError,
+    RecordsFileError,
+)
+from hushcov.records.sources import format_of, is_arrow_number, refuse_nulls
 
-FORMATS = {
-    ".parquet": "parquet",
-    ".arrow": "ipc",
-    ".feather": "ipc",
-    ".ipc": "ipc",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".csv.gz": "csv",
-    ".tsv.gz": "csv",
-}
 # Without a buffer size pyarrow holds a whole group of rows, and many writers make groups of a
 # million. With it, pyarrow holds one page of each column, its dictionary if any, and this buffer.
 _STREAM_BYTES = 2**14
@@ -38,6 +39,72 @@ _WRONG_TEXT = (
     "a line has too many or too few fields, a value in a column of numbers is none, "
     "two columns share a name, or it is not in UTF-8."
 )
+
+
+_SEPARATORS = (";", "\t", "|", ",")
+_READ_BYTES = 2**20
+_NO_NAMES = frozenset(
+    [
+        *("", "na", "n/a", "#n/a", "#na", "<na>", "null", "none", "nil", "nan", "nat", "\\n"),
+        *("-", "--", "?", ".", "true", "false"),
+    ]
+)
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_APART = r"[\s,/.-]*"
+# 31 Jan 2024, Jan 31 2024, 2024-Jan-31; what follows may be a time.
+_WRITTEN_DATE = re.compile(
+    rf"([a-z]+{_APART})?(\d+(st|nd|rd|th)?{_APART}{_MONTH}{_APART}\d+"
+    rf"|{_MONTH}{_APART}\d+(st|nd|rd|th)?{_APART}\d{{4}})\b.*"
+)
+# The letters that times may have: 2024-01-31T12:00:00Z, 12:30 pm.
+_OF_TIME = re.compile(r"(?<=\d)(t(?=\d)|\s*(z|utc|gmt|am|pm|[ap]\.m\.)$)")
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How lines are read.
+
+    `delimiter` separates fields; by default it is a tab in .tsv files and a comma in others.
+    `header` says whether the first line has the names of the columns. `names` replace them.
+    """
+
+    delimiter: str | None = None
+    header: bool = True
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def checked(cls, delimiter: object, header: object, names: Sequence[str] | None) -> TextOptions:
+        """Return the options after checking all that can be checked without a file."""
+        if delimiter is not None and (
+            not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'
+        ):
+            raise ParameterError(
+                f"delimiter must be one character, got {shown(delimiter)}: leave it out for "
+                "commas, or for tabs in .tsv files."
+            )
+        if not isinstance(header, bool):
+            raise ParameterError(
+                f"header must be True or False, got {shown(header)}: say whether the first line "
+                "has the names of the columns."
+            )
+        if names is None:
+            return cls(delimiter, header)
+        given = () if isinstance(names, str) else tuple(names)
+        if not given or not all(isinstance(name, str) for name in given):
+            raise ParameterError(
+                "names must be a sequence of names, one for each column: pass a list of text."
+            )
+        if len(set(given)) < len(given) or not all(name.strip() for name in given):
+            raise ParameterError(
+                f"names must all differ and none may be blank, got {len(given)} with "
+                f"{len(set(given))} different ones: choose others."
+            )
+        return cls(delimiter, header, given)
+
+    def delimiter_of(self, path: str) -> str:
+        """What separates the fields of this file."""
+        tabs = path.endswith((".tsv", ".tsv.gz"))
+        return self.delimiter or ("\t" if tabs else ",")
 
 
 @dataclass(frozen=True)
@@ -61,11 +128,6 @@ class FileSpan:
         return self.stop - self.start
 
 
-def format_of(path: str) -> str | None:
-    """The format by the ending of a file's name, or None."""
-    return next((kind for ending, kind in FORMATS.items() if path.endswith(ending)), None)
-
-
 def schema_of(path: str, file_format: str, text: TextOptions) -> Any:
     """Names and types of the columns; those of text files are guessed from the first lines."""
     with _readable(path):
@@ -81,8 +143,10 @@ def count_rows(path: str, file_format: str, text: TextOptions) -> int:
 
 
 def _opened(path: str, file_format: str, text: TextOptions, types: Any = None) -> Any:
-    kind = csv_format(path, text, types) if file_format == "csv" else file_format
-    return _dataset().dataset(path, format=kind)
+    kind = _csv_format(path, text, types) if file_format == "csv" else file_format
+    from pyarrow.dataset import dataset
+
+    return dataset(path, format=kind)
 
 
 def read_batches(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[tuple[int, Any]]:
@@ -295,7 +359,89 @@ def arrow() -> Any:
     return pyarrow
 
 
-def _dataset() -> Any:
-    import pyarrow.dataset
+def _csv_format(
+    path: str, options: TextOptions, column_types: Mapping[str, Any] | None = None
+) -> Any:
+    """Return pyarrow's options for a text file; without `column_types` it guesses the types."""
+    from pyarrow import csv, dataset
 
-    return pyarrow.dataset
+    named = options.names is not None
+    return dataset.CsvFileFormat(
+        parse_options=csv.ParseOptions(
+            delimiter=options.delimiter_of(path), ignore_empty_lines=False
+        ),
+        # Not skip_rows_after_names: with it pyarrow 26 also counts the line that it skips.
+        read_options=csv.ReadOptions(
+            column_names=options.names,
+            skip_rows=int(options.header and named),
+            autogenerate_column_names=not options.header and not named,
+        ),
+        convert_options=csv.ConvertOptions(column_types=column_types),
+    )
+
+
+def generated_names(count: int) -> tuple[str, ...]:
+    """Names for the columns of a file that has none."""
+    return tuple(f"column_{i}" for i in range(1, count + 1))
+
+
+def check_header(path: str, names: Sequence[str], options: TextOptions) -> None:
+    """Refuse a first line that may be a record, or that another delimiter would split."""
+    delimiter = options.delimiter_of(path)
+    if len(names) == 1:
+        other = [sign for sign in _SEPARATORS if sign != delimiter and sign in names[0]]
+        if other:
+            raise DataError(
+                f"{path} must have fields separated by {delimiter!r}, but its one column has "
+                f"{other[0]!r} in its name: use delimiter={other[0]!r} (--delimiter)."
+            )
+    if any(map(reads_as_value, names)):
+        raise DataError(
+            f"{path} must begin with the names of its columns, but some in its first line read as "
+            "numbers, dates or nulls, so that it may be a record, which would be published. If it "
+            "is one, use header=False (--no-header). If not, give other names by names=[...] "
+            "(--names a,b,c), or write the file without an index (pandas: index=False)."
+        )
+
+
+def check_count(path: str, found: int, names: Sequence[str]) -> None:
+    """Refuse another number of columns than of names."""
+    if found != len(names):
+        raise DataError(
+            f"{path} must have a column for each of the {len(names)} names, got {found}: give one "
+            "name for each column, or check the delimiter."
+        )
+
+
+def check_last_line(path: str) -> None:
+    """Refuse a file of one column that does not end with a line end.
+
+    Without it, nobody could tell whether a last record is null or missing.
+    """
+    import pyarrow
+
+    last = b""
+    with pyarrow.input_stream(path) as file:
+        while part := file.read(_READ_BYTES):
+            last = part[-1:]
+    if last not in (b"\n", b"\r"):
+        raise DataError(
+            f"{path} must end with a line end, as a last record that is null could not be told "
+            "from none in a file of one column: add an empty line at its end."
+        )
+
+
+def reads_as_value(name: str) -> bool:
+    """Whether a name could be a value: a number, a date, a time, true, false or a null."""
+    text = name.strip().casefold()
+    if text in _NO_NAMES or _WRITTEN_DATE.fullmatch(text):
+        return True
+    for read in (float, lambda number: int(number, 0)):
+        try:
+            read(text)
+            return True
+        except ValueError:
+            continue
+    text = _OF_TIME.sub(" ", text)
+    # Digits and signs alone: 1,234.5, 12 %, 2024-01-31, 12:30, 1/2.
+    return any(sign.isnumeric() for sign in text) and not any(sign.isalpha() for sign in text)

@@ -144,7 +144,7 @@ class _InThreads:
         return np.asarray(np.sum(parts, axis=0), dtype=np.int64)
 
     def _on_device(self, block: Any) -> Any:
-        from hushcov.records.sums import tensor_kernels as kernels
+        from hushcov.records import tensor_kernels as kernels
 
         if self.kernel == "norms":
             return kernels.norm_counts(block, self.arguments, self.size)

@@ -44,7 +44,7 @@ def log2_histogram(records: Records, *, progress: Progress | None = None) -> Int
 
 def _octave_counts(block: Any) -> Any:
     if is_tensor(block):
-        from hushcov.records.sums import tensor_kernels
+        from hushcov.records import tensor_kernels
 
         return tensor_kernels.octave_counts(block, _SHIFT, N_BINS)
     counts = np.zeros((block.shape[1], N_BINS), dtype=np.int64)
@@ -102,7 +102,7 @@ class _NormCounts:
 
     def __call__(self, block: Any) -> Any:
         if is_tensor(block):
-            from hushcov.records.sums import tensor_kernels
+            from hushcov.records import tensor_kernels
 
             return tensor_kernels.norm_bins(block, self.multipliers, self.half_width, self.edges)
         counts = np.zeros(len(self.edges) + 1, dtype=np.int64)

@@ -26,15 +26,16 @@ from hushcov.records import (
     TensorRecords,
     clipped_gram,
     count_complete,
+    gram,
     log2_histogram,
     norm_histogram,
     open_records,
+    protocol,
     row_bounded_gram,
     second_moments,
     sign_gram,
+    tensor_kernels,
 )
-from hushcov.records.sources import device
-from hushcov.records.sums import gram, tensor_kernels
 
 D = 3
 # Zeros of both signs, the smallest and largest numbers, and halves between points of the grids.
@@ -239,7 +240,7 @@ def test_layouts_and_gradients():
 @pytest.mark.parametrize("block_bytes", [8 * D, 8 * D * 25, 2**30])
 def test_records_sent_to_a_device(monkeypatch, block_bytes):
     """Small blocks are joined, and none is larger than the device's own."""
-    monkeypatch.setattr(device, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(protocol, "_DEVICE_BLOCK_BYTES", block_bytes)
     X = np.random.default_rng(5).standard_normal((103, D))
     records = DeviceRecords(ArrayRecords(X, block_rows=10), "cpu")
     assert (records.n_records, records.n_features) == X.shape

@@ -1,7 +1,9 @@
 """Sums over a block of rows on its device, through PyTorch.
 
-Each function returns, bit for bit, the same integers as its counterpart on the processor. See
-`hushcov.records.sources.device` for why.
+Each function returns, bit for bit, the same integers as its counterpart on the processor: every
+step that decides an integer is one IEEE operation on doubles (a product, a quotient, a root, or a
+rounding to an integer), which processors and devices round alike. All sums are sums of integers
+that doubles hold exactly, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import torch
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov.records.grids import INSIDE
-from hushcov.records.sums.products import EXACT_ROWS, ROOT_HALF
+from hushcov.records.products import EXACT_ROWS, ROOT_HALF
 
 _LARGEST_INT32 = 2**31 - 1
 _TILE = 8  # sizes of integer matrix products must be multiples of this

@@ -14,16 +14,17 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from hushcov._arrays import IntArray
-from hushcov.exceptions import CapacityError, HushcovError, ParameterError, StatisticsError
+from hushcov._files import as_path, os_errors, to_disk
+from hushcov.exceptions import CapacityError, HushcovError, StatisticsError
 from hushcov.records.grids import FeatureGrid, IntegerGrid
-from hushcov.records.sums.statistics import RecordMap, Statistics
+from hushcov.records.statistics import RecordMap, Statistics
 
 FORMAT = 1
 _NAME = b"hushcov statistics "
@@ -42,8 +43,8 @@ def write_statistics(
     statistics: Statistics, path: StatisticsPath, *, overwrite: bool = False
 ) -> Path:
     """Write the file completely or not at all, even if the program is killed."""
-    asked = _path(path)
-    with _answered(asked, "written"):
+    asked = as_path("path", path, "name the file of the statistics.")
+    with os_errors(asked, "written", StatisticsError):
         place = Path(os.path.realpath(asked))
         _check_place(asked, place, overwrite=overwrite)
         # Made for its owner alone (mode 0600), and moved to its place under that mode.
@@ -59,18 +60,14 @@ def write_statistics(
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
-        folder = os.open(place.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        to_disk(place.parent)
     return asked
 
 
 def read_statistics(path: StatisticsPath) -> Statistics:
     """Read a file and check all of it; errors say what is wrong without quoting it."""
-    asked = _path(path)
-    with _answered(asked, "read"):
+    asked = as_path("path", path, "name the file of the statistics.")
+    with os_errors(asked, "read", StatisticsError):
         if not asked.is_file():  # reading anything else might never end
             what = "is not an ordinary file" if asked.exists() else "does not exist"
             raise StatisticsError(f"{asked} {what}: check the path.")
@@ -85,28 +82,6 @@ def read_statistics(path: StatisticsPath) -> Statistics:
 
 class _InvalidError(Exception):
     """What is wrong with the content of a file, and the cure."""
-
-
-def _path(path: object) -> Path:
-    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-        raise ParameterError(
-            f"path must be a path, got a {type(path).__name__}: name the file of the statistics."
-        )
-    return Path(path)
-
-
-@contextmanager
-def _answered(path: Path, verb: str) -> Iterator[None]:
-    """Replace errors of the operating system by a `StatisticsError`."""
-    try:
-        yield
-    except HushcovError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a path that cannot be one
-        reason = getattr(error, "strerror", None) or "not a path"
-        raise StatisticsError(
-            f"{path} cannot be {verb}: {reason}. Check the path, its permissions and the disk."
-        ) from None
 
 
 def _check_place(path: Path, place: Path, *, overwrite: bool) -> None:

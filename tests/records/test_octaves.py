@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import DataError
 from hushcov.records import ArrayRecords, PairDifferences, log2_histogram, open_records
-from hushcov.records.sums.counts import LARGEST_EXPONENT, N_BINS, SMALLEST_EXPONENT
+from hushcov.records.counts import LARGEST_EXPONENT, N_BINS, SMALLEST_EXPONENT
 
 EDGES = [Fraction(2) ** e for e in range(SMALLEST_EXPONENT, LARGEST_EXPONENT + 1)]
 # Values in range and any finite float64, 1e300 and subnormals included.

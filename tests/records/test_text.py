@@ -14,7 +14,7 @@ from pyarrow import csv
 
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.records import FileRecords, open_records
-from hushcov.records.sources.text import reads_as_value
+from hushcov.records.formats import reads_as_value
 
 NAN, SECRET = np.nan, "987654.125"
 

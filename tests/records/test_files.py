@@ -14,10 +14,9 @@ from pyarrow import csv, feather, ipc, parquet
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
-from hushcov.records import ArrayRecords, CompleteRecords, FileRecords, open_records
-from hushcov.records.sources import files, formats
-from hushcov.records.sources.files import Columns
-from hushcov.records.sources.formats import FileSpan
+from hushcov.records import ArrayRecords, CompleteRecords, FileRecords, files, formats, open_records
+from hushcov.records.files import Columns
+from hushcov.records.formats import FileSpan
 
 SECRET = 987_654.125
 X = np.random.default_rng(0).standard_normal((257, 3))

@@ -21,10 +21,10 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
+from hushcov.records.files import FileRecords
+from hushcov.records.formats import FileSpan
 from hushcov.records.protocol import BlockFunction, PartitionedRecords, Progress, Records
-from hushcov.records.sources.files import FileRecords
-from hushcov.records.sources.formats import FileSpan
-from hushcov.records.sources.memory import ArrayRecords, check_frame
+from hushcov.records.sources import ArrayRecords, check_frame, check_table
 from hushcov.records.views import View, WatchedRecords
 
 _FAN_IN = 8  # sums added up in one task
@@ -81,11 +81,6 @@ class DaskRecords(PartitionedRecords):
             pieces, n_features = self._collection(data)
         self._pieces = tuple(piece for piece in pieces if piece.n_rows)
         self.n_records, self.n_features = sum(piece.n_rows for piece in self._pieces), n_features
-        if not self.n_records or not n_features:
-            raise DataError(
-                "the dask collection must have at least one record and one feature: check how it "
-                "was made."
-            )
 
     def _collection(self, data: Any) -> tuple[list[Piece], int]:
         check_frame(data)
@@ -101,7 +96,7 @@ class DaskRecords(PartitionedRecords):
             data = _computed(data.copy().compute_chunk_sizes)  # which changes the array in place
         if data.numblocks[1] > 1:
             data = data.rechunk({1: -1})
-        _check_kind(data.dtype)
+        check_table("the dask collection", data.shape, data.dtype, kinds="biufO")
         blocks = data.to_delayed()[:, 0]
         pieces = [
             Piece(length, _Sliced(block, length))
@@ -325,14 +320,6 @@ def _client() -> Any:
         return get_client()
     except (ImportError, ValueError):
         return None
-
-
-def _check_kind(dtype: np.dtype[Any]) -> None:
-    if dtype.kind not in "biufO":
-        raise DataError(
-            f"the dask collection must hold real numbers, got dtype {dtype.type.__name__}: encode "
-            "its columns as integers or floats."
-        )
 
 
 def _dask() -> Any:

@@ -16,10 +16,10 @@ from hushcov.records import (
     FeatureGrid,
     PairDifferences,
     clipped_gram,
+    gram,
     pair_scores,
     sign_gram,
 )
-from hushcov.records.sums import scores
 
 HALF_WIDTH = 15
 ADVERSARIAL = [0.0, -0.0, 5e-324, -5e-324, 1.5, -1.5, 1e308, -1e308, 1.0, -1.0]
@@ -196,7 +196,7 @@ def panel_of(screen, records, seen):
 @pytest.mark.parametrize("panel_bytes", [1, 8, 200, 8 * 11 * 4, 2**30])
 def test_scores_from_small_panels_are_those_of_the_whole(monkeypatch, screen, d, panel_bytes):
     """In the order of the upper triangle, from panels that cover every row once."""
-    monkeypatch.setattr(scores, "PANEL_BYTES", panel_bytes)
+    monkeypatch.setattr(gram, "PANEL_BYTES", panel_bytes)
     X = np.random.default_rng(4).standard_normal((60, d))
     seen = []
     found = pair_scores(panel_of(screen, ArrayRecords(X), seen), d, 60 * HALF_WIDTH**2)
@@ -211,7 +211,7 @@ def test_scores_from_small_panels_are_those_of_the_whole(monkeypatch, screen, d,
 @pytest.mark.parametrize("screen", GRAMS)
 @pytest.mark.parametrize("strip", [1, 2, 5])
 def test_strips_of_products_change_nothing_above_the_diagonal(monkeypatch, screen, strip):
-    monkeypatch.setattr(scores, "STRIP", strip)
+    monkeypatch.setattr(gram, "STRIP", strip)
     X = np.random.default_rng(5).standard_normal((60, 7))
     rows, columns = np.triu_indices(7)
     found = GRAMS[screen][0](ArrayRecords(X))
