@@ -106,10 +106,11 @@ def all_bounds(
 def _check_target(delta: float | None, epsilon: float | None) -> tuple[float | None, float | None]:
     if delta is not None and epsilon is not None:
         raise ParameterError("delta and epsilon cannot both be given: the other is the answer.")
-    if delta is not None and (isinstance(delta, bool) or delta != 0):
-        delta = check_real("delta", delta, above=0, at_most=1, cure="0 is allowed too.")
-    if epsilon is not None and (isinstance(epsilon, bool) or epsilon != 0):
-        epsilon = check_real("epsilon", epsilon, above=0, cure="0 is allowed too.")
+    cure = "0 is allowed too."
+    if delta is not None:
+        delta = check_real("delta", delta, above=0, at_most=1, or_zero=True, cure=cure)
+    if epsilon is not None:
+        epsilon = check_real("epsilon", epsilon, above=0, or_zero=True, cure=cure)
     return delta, epsilon
 
 

@@ -69,10 +69,13 @@ class Guarantee:
             )
 
     def _check_types(self) -> None:
-        for name in ("epsilon", "transcript_epsilon"):
-            self._set_nonnegative(name, math.inf, zero=name != "epsilon")
-        for name in ("delta", "transcript_delta", "numerical_delta"):
-            self._set_nonnegative(name, 1.0, zero=True)
+        epsilon = check_real("epsilon", self.epsilon, above=0, cure="promise a positive epsilon.")
+        object.__setattr__(self, "epsilon", epsilon)
+        for name in ("transcript_epsilon", "delta", "transcript_delta", "numerical_delta"):
+            value, cure = getattr(self, name), "0 is allowed too."
+            at_most = math.inf if name == "transcript_epsilon" else 1.0
+            number = check_real(name, value, above=0, at_most=at_most, or_zero=True, cure=cure)
+            object.__setattr__(self, name, number)
         check_choice("adjacency", self.adjacency, ADJACENCIES)
         if not isinstance(self.private, bool):
             raise ParameterError(
@@ -89,15 +92,6 @@ class Guarantee:
             )
         self._set_tuple("events", get_args(Event))
         self._set_tuple("preconditions", (str,))
-
-    def _set_nonnegative(self, name: str, at_most: float, *, zero: bool) -> None:
-        value = getattr(self, name)
-        if zero and not isinstance(value, bool) and value == 0:
-            number = 0.0
-        else:
-            cure = "0 is allowed too." if zero else "promise a positive epsilon."
-            number = check_real(name, value, above=0, at_most=at_most, cure=cure)
-        object.__setattr__(self, name, number)
 
     def _set_tuple(self, name: str, types: tuple[type, ...]) -> None:
         value = getattr(self, name)

@@ -282,10 +282,15 @@ def _rounded_down(value: float) -> float:
 def _check_budget(name: str, epsilon: float, delta: float) -> Budget:
     _check_name("dataset", name)
     epsilon = check_real("epsilon", epsilon, above=0, cure="it is the total budget, a real number.")
-    if isinstance(delta, bool) or delta != 0:
-        cure = "choose it well below 1 / records; 0 is allowed where every release is pure."
-        delta = check_real("delta", delta, above=_SMALLEST_DELTA, at_most=_LARGEST_DELTA, cure=cure)
-    return Budget(name, epsilon, float(delta))
+    delta = check_real(
+        "delta",
+        delta,
+        above=_SMALLEST_DELTA,
+        at_most=_LARGEST_DELTA,
+        or_zero=True,
+        cure="choose it well below 1 / records; 0 is allowed where every release is pure.",
+    )
+    return Budget(name, epsilon, delta)
 
 
 def _check_name(what: str, name: object) -> None:

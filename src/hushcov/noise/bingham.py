@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.noise.entropy import LazyUniform
@@ -167,7 +167,7 @@ class _Quick:
     scaled: FloatArray
     reach: FloatArray
 
-    def unclear(self, widening: float) -> npt.NDArray[np.bool_]:
+    def unclear(self, widening: float) -> BoolArray:
         """Which trials could come out the other way; those closer than `widening` as well."""
         edge = 0.5 - np.max(np.abs(self.scaled - np.rint(self.scaled)), axis=1)
         # Written so that numbers which are not numbers are unclear.
@@ -191,7 +191,7 @@ def _law(matrix: object, rate: float) -> _Law:
     dense = matrix.astype(np.float64)
     norm = float(np.linalg.norm(dense))
     cure = "use a coarser unit for the matrix."
-    rate = 0.0 if rate == 0 else check_real("rate", rate, above=0, at_most=1e100, cure=cure)
+    rate = check_real("rate", rate, above=0, at_most=1e100, or_zero=True, cure=cure)
     if rate * norm * len(matrix) > MOST_CONCENTRATED:
         raise ParameterError(
             f"rate must be at most {MOST_CONCENTRATED:g} over norm and number of rows of matrix, "

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov._compiled import compiled, run_in_chunks
 from hushcov.exceptions import CapacityError
 
@@ -256,13 +255,13 @@ def binomial(
 def _attempt(
     start: int,
     stop: int,
-    pending: npt.NDArray[np.intp],
+    pending: IndexArray,
     counts: IntArray,
     success: FloatArray,
     failure: FloatArray,
     uniforms: FloatArray,
     drawn: IntArray,
-    accepted: npt.NDArray[np.bool_],
+    accepted: BoolArray,
 ) -> None:
     for position in range(start, stop):
         entry = pending[position]

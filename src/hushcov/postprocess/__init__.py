@@ -1,7 +1,7 @@
 """What can be done with a release without touching records: nothing here costs privacy."""
 
+from hushcov._arrays import Matrix
 from hushcov.postprocess.matrices import (
-    Matrix,
     is_noise,
     is_sparse,
     multiply_outer,

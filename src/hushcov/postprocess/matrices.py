@@ -13,12 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError
-
-#: A NumPy array, or a sparse array whose stored entries, zeros too, are those that were released.
-Matrix = Any
 
 _BLOCK = 2**20  # entries of a dense matrix worked on at a time
 _ROUNDING = 1e-9  # a correlation beyond 1 by less than this is no noise

@@ -17,16 +17,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy import sparse, special
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import FloatArray, Matrix
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.postprocess.matrices import (
-    Matrix,
-    check_symmetric,
-    is_sparse,
-    is_symmetric,
-    row_blocks,
-)
+from hushcov.postprocess.matrices import check_symmetric, is_sparse, is_symmetric, row_blocks
 
 _SCAD_A = 3.7  # Fan and Li (2001), by a Bayes risk argument; customary since
 _ETA = 4  # the exponent of Cai and Liu (2011), and one that Rothman, Levina and Zhu compare
@@ -86,10 +80,8 @@ def universal_threshold(noise_sd: float, n_records: int, n_features: int) -> flo
     parts are added where variances add up, and the 4 is twice what the noise needs, so that twice
     as large entries are lost.
     """
-    noise_sd = float(noise_sd)
-    if noise_sd != 0:
-        cure = "pass the noise_sd of a release; 0 is allowed too."
-        noise_sd = check_real("noise_sd", noise_sd, above=0, cure=cure)
+    cure = "pass the noise_sd of a release; 0 is allowed too."
+    noise_sd = check_real("noise_sd", noise_sd, above=0, or_zero=True, cure=cure)
     n = check_integer("n_records", n_records, at_least=1, cure="give the number of records.")
     d = check_integer("n_features", n_features, at_least=1, cure="give the number of columns.")
     entries = max(1, d * (d - 1) // 2)

@@ -128,16 +128,13 @@ class _GridGram:
     grid: IntegerGrid
 
     def __call__(self, block: Any) -> Any:
-        if is_tensor(block):
-            return self._on_device(block)
-        return _exact_gram(block, self.grid.half_width, self.grid.quantise)
-
-    def _on_device(self, block: Any) -> Any:
-        from hushcov.records import tensor_kernels as kernels
-
         grid = self.grid
-        integers = block.clamp(-grid.radius, grid.radius).mul_(grid.half_width / grid.radius)
-        return kernels.exact_gram(integers.round_(), grid.half_width**2)
+        if is_tensor(block):
+            from hushcov.records.tensor_kernels import exact_gram
+
+            integers = block.clamp(-grid.radius, grid.radius).mul_(grid.half_width / grid.radius)
+            return exact_gram(integers.round_(), grid.half_width**2)
+        return _exact_gram(block, grid.half_width, grid.quantise)
 
 
 @dataclass(frozen=True, eq=False)

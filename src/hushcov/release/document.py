@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
 
@@ -111,9 +112,9 @@ class Release:
     unit: float
     guarantee: Guarantee
     parameters: Mapping[str, object]
-    feature_scale: npt.NDArray[np.float64] | None = None
+    feature_scale: FloatArray | None = None
     noise_sd: tuple[float, float] | None = None
-    selected: npt.NDArray[np.int64] | None = None
+    selected: IntArray | None = None
     warnings: tuple[str, ...] = ()
     column_names: tuple[str, ...] | None = None
     making: Making = Making()

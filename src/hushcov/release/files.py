@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib import format as npy
 
+from hushcov._arrays import IntArray
 from hushcov._files import as_path, os_errors, to_disk
 from hushcov._version import __version__
 from hushcov.exceptions import (
@@ -378,7 +378,7 @@ def _opened(path: Path, name: str) -> Iterator[tuple[int, int]]:
         os.close(descriptor)
 
 
-def _integers(content: bytearray) -> npt.NDArray[np.int64]:
+def _integers(content: bytearray) -> IntArray:
     """The array in the bytes of a .npy file; nothing is unpickled or allocated on its word."""
     file = BytesIO(content)
     try:
