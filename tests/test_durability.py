@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian, Guarantee
-from hushcov.accounting.ledger import Ledger, store
+from hushcov.accounting import Gaussian, Guarantee, ledger_file
+from hushcov.accounting.ledger import Ledger
 from hushcov.records import IntegerGrid, RecordMap, Statistics
 from hushcov.release import Release
 from hushcov.release import files as release_files
@@ -175,7 +175,9 @@ def test_a_charge_is_on_the_disk_when_it_is_answered(tmp_path, monkeypatch):
 
     connect = sqlite3.connect
     monkeypatch.setattr(
-        store.sqlite3, "connect", lambda *a, **options: connect(*a, **options, factory=Watched)
+        ledger_file.sqlite3,
+        "connect",
+        lambda *a, **options: connect(*a, **options, factory=Watched),
     )
     ledger = Ledger(tmp_path / "budget.db")
     ledger.open_dataset("people", epsilon=2.0, delta=1e-5)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from hushcov.accounting.gaussian import gaussian_delta
+from hushcov.accounting import gaussian_delta
 from hushcov.mechanisms.multiscale import (
     Level,
     PublicInputs,

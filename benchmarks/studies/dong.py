@@ -27,7 +27,7 @@ import numpy as np
 
 from hushcov import SeparateCovariance
 from hushcov._version import __version__
-from hushcov.accounting.gaussian import gaussian_epsilon
+from hushcov.accounting import gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.peers.separate import (
     Choice,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,6 +12,9 @@ Float32Array = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.intp]
 BoolArray = npt.NDArray[np.bool_]
+#: A NumPy array, or a sparse array of SciPy; of a release it stores the entries that were released,
+#: zeros too.
+Matrix = Any
 
 #: Every integer up to this size is a float64, so sums that stay below it are exact in any order.
 LARGEST_EXACT_FLOAT = 2**53

@@ -21,9 +21,10 @@ def check_real(
     *,
     above: float = -math.inf,
     at_most: float = math.inf,
+    or_zero: bool = False,
     cure: str,
 ) -> float:
-    """Return `value` as a float in (above, at_most], or raise `ParameterError`."""
+    """Return `value` as a float in (above, at_most], or 0 with `or_zero`, or raise."""
     constraint = _interval(above, at_most)
     if value is None:
         raise ParameterError(f"{name} is required ({constraint}): {cure}")
@@ -35,6 +36,8 @@ def check_real(
         number = float(value)
     except OverflowError:
         number = math.inf
+    if or_zero and number == 0:
+        return 0.0
     if not (math.isfinite(number) and above < number <= at_most):
         raise ParameterError(f"{name} must be {constraint}, got {shown(value)}: {cure}")
     return number

@@ -9,9 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from hushcov._arrays import FloatArray
-
-Matrix = Any  # of NumPy, or a sparse array of SciPy
+from hushcov._arrays import FloatArray, Matrix
 
 _DENSE = 600  # above this the extreme eigenvalues come from Lanczos iterations, if they converge
 _RESTARTS = 30  # after which they do so slowly if at all

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import FloatArray, IndexArray
 from hushcov._validation import check_choice, check_integer
 from hushcov.exceptions import DataError
 
@@ -91,7 +90,7 @@ def _random(d: int, k: int, generator: np.random.Generator) -> FloatArray:
 
 def random_matchings(
     n_features: int, row_sparsity: int, generator: np.random.Generator
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
+) -> tuple[IndexArray, IndexArray, FloatArray]:
     """Pairs of a random model, i < j, without its matrix, and a uniform number for each.
 
     k - 1 random matchings; a pair that comes twice counts once.

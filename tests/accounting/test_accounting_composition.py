@@ -20,7 +20,7 @@ from hushcov.accounting import (
     all_bounds,
     compose,
 )
-from hushcov.accounting.parts import Parts
+from hushcov.accounting.events import Parts
 from hushcov.accounting.pld import (
     FFT_DELTA_PER_STEP,
     LossDistributionCurve,

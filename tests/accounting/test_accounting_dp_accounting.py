@@ -24,9 +24,9 @@ from hushcov.accounting import (
     all_bounds,
     compose,
 )
-from hushcov.accounting.parts import readings
+from hushcov.accounting.curves import RenyiCurve
+from hushcov.accounting.events import readings
 from hushcov.accounting.pld import LossDistributionCurve
-from hushcov.accounting.rdp import RenyiCurve
 
 DELTA = 1e-6
 NeighborRel = library.NeighborRel

@@ -16,8 +16,16 @@ from scipy.linalg import solve_banded
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from hushcov.accounting import BoundedRange, Gaussian, Pure, all_bounds, compose
-from hushcov.accounting.embedding import (
+from hushcov.accounting import (
+    BoundedRange,
+    Gaussian,
+    Pure,
+    all_bounds,
+    compose,
+    gaussian_delta,
+    gaussian_epsilon,
+)
+from hushcov.accounting.curves import (
     _ANGLES,
     CLOCK_ROUNDING,
     EmbeddedCurve,
@@ -25,8 +33,7 @@ from hushcov.accounting.embedding import (
     embedding_applies,
     log_exit_moment,
 )
-from hushcov.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from hushcov.accounting.parts import Parts
+from hushcov.accounting.events import Parts
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 

@@ -8,14 +8,14 @@ import pytest
 from scipy.optimize import brentq
 
 from hushcov.accounting import Gaussian, all_bounds, calibrate_gaussian, calibrate_zcdp, compose
-from hushcov.accounting.gaussian import (
+from hushcov.accounting.curves import (
     ROUNDING,
+    RenyiCurve,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_log_delta,
 )
-from hushcov.accounting.parts import Parts
-from hushcov.accounting.rdp import RenyiCurve
+from hushcov.accounting.events import Parts
 
 RANDOM = np.random.default_rng(20240601)
 # mu over nine decades, epsilon such that delta runs from about 1 to about 1e-300.

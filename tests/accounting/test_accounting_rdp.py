@@ -7,15 +7,21 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from hushcov.accounting import BoundedRange, DiscreteGaussian, Gaussian, Pure, compose
-from hushcov.accounting.gaussian import gaussian_epsilon
-from hushcov.accounting.parts import Parts
-from hushcov.accounting.rdp import (
+from hushcov.accounting import (
+    BoundedRange,
+    DiscreteGaussian,
+    Gaussian,
+    Pure,
+    compose,
+    gaussian_epsilon,
+)
+from hushcov.accounting.curves import (
     RenyiCurve,
     bounded_range_divergence,
     pure_divergence,
     renyi_divergence,
 )
+from hushcov.accounting.events import Parts
 
 ORDERS = np.array([1 + 1e-4, 1.01, 1.5, 2.0, 3.7, 10.0, 200.0, 1e5, 1e9])
 COSTS = [1e-6, 1e-3, 0.05, 0.4, 1.0, 3.0, 20.0]

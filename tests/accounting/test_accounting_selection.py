@@ -13,7 +13,7 @@ import pytest
 from scipy.special import logsumexp
 
 from hushcov.accounting import BoundedRange, all_bounds
-from hushcov.accounting.rdp import bounded_range_divergence
+from hushcov.accounting.curves import bounded_range_divergence
 
 SENSITIVITY = 1.0
 

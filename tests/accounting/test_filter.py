@@ -26,8 +26,8 @@ from hushcov.accounting import (
     compose,
 )
 from hushcov.accounting import filter as filter_module
+from hushcov.accounting.curves import gaussian_epsilon, gaussian_log_delta
 from hushcov.accounting.filter import CLOCK, LATE, PROMISED, RENYI, SLACK, spent_adaptively
-from hushcov.accounting.gaussian import gaussian_epsilon, gaussian_log_delta
 from hushcov.exceptions import PrivacyConditionError
 
 DELTA = 1e-6

@@ -32,9 +32,9 @@ from hushcov.accounting import (
     calibrate_gaussian,
     compose,
 )
+from hushcov.accounting.charges import CHARGE, as_charge, charge_body
 from hushcov.accounting.filter import SLACK, spent_adaptively
 from hushcov.accounting.ledger import Ledger, Remaining
-from hushcov.accounting.ledger.charges import CHARGE, as_charge, charge_body
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
 
 DELTA = 1e-6

@@ -10,8 +10,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from hushcov import CoinPressCovariance, GaussianCovariance
-from hushcov.accounting import Gaussian
-from hushcov.accounting.gaussian import gaussian_epsilon
+from hushcov.accounting import Gaussian, gaussian_epsilon
 from hushcov.exceptions import ParameterError
 from hushcov.metrics import operator_norm_error
 from statistics_helpers import FALSE_ALARM, normal_p_value

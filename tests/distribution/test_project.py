@@ -13,8 +13,8 @@ from packaging.utils import canonicalize_name
 
 from distribution.building import ROOT
 from hushcov import __version__
-from hushcov.accounting.ledger import store
-from hushcov.records.sums import statistics_files
+from hushcov.accounting import ledger_file
+from hushcov.records import statistics_file
 from hushcov.release import schema as release_schema
 from hushcov.release import signature as release_signature
 
@@ -113,8 +113,8 @@ def test_the_policy_has_the_formats_that_are_written_and_read():
     formats = {
         "release folder": release_schema.FORMAT,
         "signature of a release": signature,
-        "ledger": store.SCHEMA_VERSION,
-        "statistics of a site": statistics_files.FORMAT,
+        "ledger": ledger_file.SCHEMA_VERSION,
+        "statistics of a site": statistics_file.FORMAT,
     }
     assert {name: int(written) for name, written, _ in rows} == formats
     assert all(int(written) in map(int, read.split(",")) for _, written, read in rows)

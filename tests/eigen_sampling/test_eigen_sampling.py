@@ -41,8 +41,7 @@ from hushcov.mechanisms.peers.eigen_sampling import (
     score_sensitivity,
     shares,
 )
-from hushcov.noise import Entropy
-from hushcov.noise.bingham import Bingham
+from hushcov.noise import Bingham, Entropy
 from hushcov.records import FeatureGrid, open_records, row_bounded_gram
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 

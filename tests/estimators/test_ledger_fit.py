@@ -15,8 +15,8 @@ from estimators.settings import ESTIMATORS, RECORDS, TRUTH, D, fit, make, plan_w
 from estimators.stand_ins import RepeatedRecords, UntouchableRecords
 from hushcov import GaussianCovariance, MultiscaleCovariance, ScreenedCovariance
 from hushcov.accounting import Approximate, TotalVariation, compose
+from hushcov.accounting.charges import as_charge
 from hushcov.accounting.ledger import Ledger
-from hushcov.accounting.ledger.charges import as_charge
 from hushcov.cli.main import cli
 from hushcov.exceptions import (
     BudgetError,

@@ -13,7 +13,7 @@ from estimators.settings import ESTIMATORS, RECORDS, make, plan_without_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import GaussianCovariance, Ledger, MultiscaleCovariance
-from hushcov.accounting.ledger.charges import as_charge
+from hushcov.accounting.charges import as_charge
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.mechanisms.multiscale import room
 from hushcov.simulate import SimulatedMoments

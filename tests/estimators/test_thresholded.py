@@ -20,7 +20,7 @@ from hushcov.estimators import thresholded
 from hushcov.estimators.thresholded import ThresholdedCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.metrics import operator_norm_error
-from hushcov.postprocess.rules import RULES
+from hushcov.postprocess import RULES
 from hushcov.simulate import gaussian_records
 
 FALSE_ALARM = 1e-6

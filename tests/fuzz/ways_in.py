@@ -36,13 +36,13 @@ from hushcov.records import (
     PairDifferences,
     Records,
     Statistics,
+    cluster,
     count_complete,
     log2_histogram,
     open_records,
     row_bounded_gram,
     sign_gram,
 )
-from hushcov.records.sources import cluster
 
 from .odd_records import LINES, NULL_WORDS, NUMBERS, OBJECTS, SHAPES, Line, Table
 

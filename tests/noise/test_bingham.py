@@ -10,8 +10,7 @@ import pytest
 from scipy import special, stats
 
 from hushcov.exceptions import ParameterError
-from hushcov.noise.bingham import Bingham, _shape
-from hushcov.noise.exact_direction import GRID_BITS
+from hushcov.noise.bingham import GRID_BITS, Bingham, _shape
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 DRAWS = 60_000

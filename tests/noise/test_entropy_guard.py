@@ -33,7 +33,7 @@ PRIVATE = ("mechanisms", "noise", "records", "estimators")
 # The only place where a private release may get random bits.
 ORIGIN = "noise/entropy.py"
 # Random names of temporary folders and of sums, which are not noise.
-NAMES_ONLY = ("release/files.py", "records/sums/statistics.py")
+NAMES_ONLY = ("release/files.py", "records/statistics.py")
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
 SEEDED = ("simulate.py", "planning/", "cli/", "lab/")

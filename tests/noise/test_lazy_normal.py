@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import special
 
-from hushcov.noise.lazy_normal import _draw, lazy_normals
+from hushcov.noise.normal import lazy_normals
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 
@@ -33,7 +33,7 @@ def test_has_the_normal_law():
 
 def test_the_exact_path_has_the_same_law():
     """Every trial goes the exact way. False-alarm rate 1e-6; a tenth is noticed."""
-    normals = _draw(np.random.default_rng(2), 8_000, margin=2.0)
+    normals = lazy_normals(np.random.default_rng(2), 8_000, margin=2.0)
     assert len(normals.refined) == 8_000
     assert p_value(normals.floats()) > FALSE_ALARM
     assert p_value(normals.floats() * 1.1) < FALSE_ALARM
@@ -43,8 +43,8 @@ def test_the_exact_path_decides_as_the_quick_one():
     """On the same words, which are all drawn before the first trial is decided."""
     size = 30
     for seed in range(30):
-        quick = _draw(np.random.default_rng(seed), size, margin=2.0**-45)
-        exact = _draw(np.random.default_rng(seed), size, margin=2.0)
+        quick = lazy_normals(np.random.default_rng(seed), size, margin=2.0**-45)
+        exact = lazy_normals(np.random.default_rng(seed), size, margin=2.0)
         words = np.random.default_rng(seed).integers(0, 2**64, size=(3, size), dtype=np.uint64)
         first = (words[1] >> np.uint64(1)).astype(np.int64)
         # Both kept the first trial exactly where both still have its bits.
@@ -56,7 +56,7 @@ def test_the_exact_path_decides_as_the_quick_one():
 
 def test_floats_are_as_close_as_they_say_and_bits_go_on():
     generator = np.random.default_rng(3)
-    normals = _draw(generator, 200, margin=0.01)
+    normals = lazy_normals(generator, 200, margin=0.01)
     assert 0 < len(normals.refined) < 200
     floats = normals.floats()
     for position in range(200):

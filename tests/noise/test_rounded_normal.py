@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import importlib
 import math
 
 import mpmath
@@ -12,11 +11,10 @@ import pytest
 from scipy import special
 
 from hushcov.exceptions import ParameterError
+from hushcov.noise import normal as module
 from hushcov.noise import rounded_normal
-from hushcov.noise.lazy_uniform import LazyUniform
+from hushcov.noise.entropy import LazyUniform
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
-
-module = importlib.import_module("hushcov.noise.rounded_normal")  # the function hides it
 
 SIGMAS = [1, 2, 3, 17, 1_000, 12_345_678_901, 2**40]
 DRAWS = 300_000  # more than one block

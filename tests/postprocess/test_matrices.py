@@ -12,11 +12,11 @@ from hushcov.postprocess import (
     hard_threshold,
     is_sparse,
     multiply_outer,
+    row_blocks,
     symmetric_sparse,
     upper_pairs,
     values_at,
 )
-from hushcov.postprocess.matrices import row_blocks
 
 PAIRS = np.array([3, 0, 2]), np.array([1, 4, 4])
 VALUES = np.array([-0.7, 0.0, 0.25])

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.postprocess import hard_threshold
-from hushcov.postprocess.rules import (
+from hushcov.postprocess import (
     RULES,
     adaptive_lasso_threshold,
+    hard_threshold,
     scad_threshold,
     shrink,
     soft_threshold,

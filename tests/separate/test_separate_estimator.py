@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov import GaussianCovariance, SeparateCovariance
-from hushcov.accounting.gaussian import gaussian_epsilon
+from hushcov.accounting import gaussian_epsilon
 from hushcov.exceptions import ParameterError
 from hushcov.simulate import gaussian_records, sparse_covariance
 

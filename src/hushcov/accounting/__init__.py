@@ -1,12 +1,18 @@
-"""Privacy accounting: events, their composition, calibration, and the guarantee they support."""
+"""Privacy accounting: events, their composition, calibration, and the guarantee they support.
 
-from hushcov.accounting.calibration import (
+The ledger of a dataset's budget is `hushcov.accounting.ledger`.
+"""
+
+from hushcov.accounting.composition import (
+    Bound,
+    all_bounds,
     calibrate,
     calibrate_gaussian,
     calibrate_zcdp,
+    compose,
     smallest_sigma,
 )
-from hushcov.accounting.composition import Bound, all_bounds, compose
+from hushcov.accounting.curves import gaussian_delta, gaussian_epsilon
 from hushcov.accounting.events import (
     Approximate,
     BoundedRange,
@@ -16,6 +22,7 @@ from hushcov.accounting.events import (
     OneShotLaplace,
     Pure,
     TotalVariation,
+    event_to_dict,
 )
 from hushcov.accounting.guarantee import NOT_CERTIFIED, Guarantee
 
@@ -36,5 +43,8 @@ __all__ = [
     "calibrate_gaussian",
     "calibrate_zcdp",
     "compose",
+    "event_to_dict",
+    "gaussian_delta",
+    "gaussian_epsilon",
     "smallest_sigma",
 ]

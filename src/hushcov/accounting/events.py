@@ -3,20 +3,27 @@
 Every sensitivity is already the replace-one one: two datasets are neighbours when they have
 equally many records and differ in one of them. An event records the mechanism that ran, not
 what it costs; the cost follows from all events together (`hushcov.accounting.composition`).
+`Parts` are the events of one composition, sorted by the kind of bound they obey.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, get_args
 
 from hushcov._validation import check_integer, check_real
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import ParameterError, PrivacyConditionError
 
 # The range in which Qiao, Su and Zhang (2021), Theorem 2.2, prove their approximate bound.
 QIAO_LARGEST_EPSILON = 0.2
 QIAO_LARGEST_DELTA = 0.05
 QIAO_FEWEST_CANDIDATES = 2
+# Beyond this the arithmetic of the bounds overflows, and nobody wants the answer.
+_LARGEST_LOSS = 1e100
+_UNBOUNDED = "events: no finite epsilon with delta below 1 bounds them: add noise."
 
 
 @dataclass(frozen=True)
@@ -169,3 +176,160 @@ def _set_count(event: object, field: str, *, at_most: int | None = None, cure: s
     name = f"{type(event).__name__}.{field}"
     value = check_integer(name, getattr(event, field), at_least=1, at_most=at_most, cure=cure)
     object.__setattr__(event, field, value)
+
+
+def event_to_dict(event: Event) -> dict[str, Any]:
+    """Return an event as plain, JSON-ready data. Floats round-trip exactly."""
+    return {"type": type(event).__name__, **asdict(event)}
+
+
+def event_from_dict(data: object) -> Event:
+    """Return the event that `event_to_dict` turned into plain data, checked anew."""
+    kinds = {kind.__name__: kind for kind in get_args(Event)}
+    named = data.get("type") if isinstance(data, dict) else None
+    if not isinstance(named, str) or named not in kinds:
+        raise ParameterError(f"type of an event must be one of {', '.join(kinds)}: choose one.")
+    assert isinstance(data, dict)
+    values = {name: value for name, value in data.items() if name != "type"}
+    event: Event = kinds[named](**exact_fields(named, values, kinds[named]))
+    return event
+
+
+def exact_fields(what: str, data: object, kind: type[Any]) -> dict[str, Any]:
+    """Return plain data that has all fields of a dataclass and no other, or raise."""
+    expected = [field.name for field in fields(kind)]
+    if not isinstance(data, dict) or set(data) != set(expected):
+        raise ParameterError(
+            f"{what} must have the fields {', '.join(expected)} and no other: pass what to_dict "
+            "returned."
+        )
+    return data
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A composition after everything that adds up exactly has been added up.
+
+    `gaussian` and `discrete_gaussian` are the joint mu of all such events (0: there are none),
+    `bounded_range` holds (eta, count) and `pure` holds (epsilon, count), `delta` is the sum of
+    the fixed deltas and `total_variation` that of the distances.
+    """
+
+    gaussian: float = 0.0
+    discrete_gaussian: float = 0.0
+    bounded_range: tuple[tuple[float, int], ...] = ()
+    pure: tuple[tuple[float, int], ...] = ()
+    delta: float = 0.0
+    total_variation: float = 0.0
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The sum of all pure epsilons, an eta-bounded-range step being eta-DP."""
+        # proof: step 7
+        return math.fsum(cost * count for cost, count in self.pure + self.bounded_range)
+
+    @property
+    def mu(self) -> float:
+        """The joint mu of both kinds of Gaussian, for bounds that treat them alike."""
+        return math.hypot(self.gaussian, self.discrete_gaussian)
+
+    def fixed_delta(self, epsilon: float) -> float:
+        """Return the delta that no choice of method can avoid, at this total epsilon."""
+        # proof: step 6
+        if self.total_variation == 0:
+            return self.delta
+        blow_up = 1 + math.exp(epsilon) if epsilon < 700 else math.inf
+        return math.fsum((self.delta, blow_up * self.total_variation))
+
+
+def readings(events: Sequence[Event]) -> tuple[Parts, ...]:
+    """Return the valid ways to read the events, or raise `PrivacyConditionError`.
+
+    They differ only in how one-shot Laplace selections are read: all by their pure bound, or
+    each by the bound with the smaller epsilon.
+    """
+    if not isinstance(events, Sequence) or not events:
+        raise ParameterError("events must be a sequence of at least one event: pass a tuple.")
+    for event in events:
+        if not isinstance(event, get_args(Event)):
+            kinds = ", ".join(kind.__name__ for kind in get_args(Event))
+            raise PrivacyConditionError(
+                f"events: the accountant cannot bound a {type(event).__name__}: "
+                f"describe it by {kinds}."
+            )
+    choices = (
+        tuple(_pure_reading(event) for event in events),
+        tuple(_smallest_reading(event) for event in events),
+    )
+    found = [parts for parts in map(_collect, dict.fromkeys(choices)) if parts is not None]
+    if not found:
+        raise PrivacyConditionError(_UNBOUNDED)
+    return tuple(found)
+
+
+def fixed_reading(events: Sequence[Event], most_delta: float) -> Parts:
+    """Return the events sorted, each read by itself; `readings` compares readings of all.
+
+    Where costs are chosen one after the other, how one is read must not depend on later ones. A
+    one-shot Laplace selection is read with its delta where that is at most `most_delta`.
+    """
+    parts = _collect(tuple(_own_reading(event, most_delta) for event in events))
+    if parts is None:
+        raise PrivacyConditionError(_UNBOUNDED)
+    return parts
+
+
+def _own_reading(event: Event, most_delta: float) -> Event | None:
+    read = _smallest_reading(event)
+    too_much = isinstance(read, Approximate) and read.delta > most_delta
+    return _pure_reading(event) if too_much else read
+
+
+def _pure_reading(event: Event) -> Event | None:
+    if not isinstance(event, OneShotLaplace):
+        return event
+    return Pure(event.pure_epsilon) if math.isfinite(event.pure_epsilon) else None
+
+
+def _smallest_reading(event: Event) -> Event | None:
+    if isinstance(event, OneShotLaplace):
+        epsilon, delta = event.certified_epsilon, event.target_delta
+        if epsilon is not None and delta is not None and 0 < epsilon < event.pure_epsilon:
+            return Approximate(epsilon, delta)
+    return _pure_reading(event)
+
+
+def _collect(events: tuple[Event | None, ...]) -> Parts | None:
+    """The events added up; None where no finite epsilon with delta below 1 bounds them."""
+    gaussian, discrete = [], []
+    pure: Counter[float] = Counter()
+    bounded_range: Counter[float] = Counter()
+    deltas, distances = [], []
+    for event in events:
+        match event:
+            case Gaussian(mu):
+                gaussian.append(mu)
+            case DiscreteGaussian(mu):
+                discrete.append(mu)
+            case BoundedRange(eta, count):
+                bounded_range[eta] += count
+            case Pure(epsilon):
+                pure[epsilon] += 1
+            case Approximate(epsilon, delta):
+                # proof: step 5
+                pure[epsilon] += 1
+                deltas.append(delta)
+            case TotalVariation(distance):
+                distances.append(distance)
+            case _:
+                return None
+    parts = Parts(
+        math.hypot(*gaussian),
+        math.hypot(*discrete),
+        tuple(sorted(bounded_range.items())),
+        tuple(sorted(pure.items())),
+        math.fsum(deltas),
+        math.fsum(distances),
+    )
+    loss = max(parts.mu * parts.mu, parts.pure_epsilon)
+    return parts if loss < _LARGEST_LOSS and parts.fixed_delta(0.0) < 1 else None

@@ -14,11 +14,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from hushcov.accounting.composition import Bound
-from hushcov.accounting.embedding import CLOCK_ROUNDING, SMALLEST_MU, log_exit_moment
-from hushcov.accounting.events import Event
-from hushcov.accounting.gaussian import ROUNDING, gaussian_epsilon
-from hushcov.accounting.parts import Parts, fixed_reading
-from hushcov.accounting.rdp import renyi_epsilon
+from hushcov.accounting.curves import (
+    CLOCK_ROUNDING,
+    ROUNDING,
+    SMALLEST_MU,
+    gaussian_epsilon,
+    log_exit_moment,
+    renyi_epsilon,
+)
+from hushcov.accounting.events import Event, Parts, fixed_reading
 from hushcov.exceptions import PrivacyConditionError
 
 # proof: step 26
@@ -38,7 +42,7 @@ _WIDEST_ANGLE = 1.5  # below pi/2, where the moment of a step is infinite
 # Renyi orders, of which the budget picks one before anything is charged.
 _ORDERS = 1 + np.geomspace(1e-3, 1e8, 16_384)
 _HALVINGS = 50
-# What plain sums may pass a budget by (`ledger.balance`) is far below this; divergences may not.
+# What plain sums may pass a budget by (`charges`) is far below this; divergences may not.
 _REFUSED = 1 + 2.0**-40
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 from hushcov._validation import check_choice, check_real, shown
-from hushcov.accounting.events import Event
+from hushcov.accounting.events import Event, event_from_dict, event_to_dict, exact_fields
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
 ADJACENCIES = ("replace-one",)
@@ -69,10 +69,13 @@ class Guarantee:
             )
 
     def _check_types(self) -> None:
-        for name in ("epsilon", "transcript_epsilon"):
-            self._set_nonnegative(name, math.inf, zero=name != "epsilon")
-        for name in ("delta", "transcript_delta", "numerical_delta"):
-            self._set_nonnegative(name, 1.0, zero=True)
+        epsilon = check_real("epsilon", self.epsilon, above=0, cure="promise a positive epsilon.")
+        object.__setattr__(self, "epsilon", epsilon)
+        for name in ("transcript_epsilon", "delta", "transcript_delta", "numerical_delta"):
+            value, cure = getattr(self, name), "0 is allowed too."
+            at_most = math.inf if name == "transcript_epsilon" else 1.0
+            number = check_real(name, value, above=0, at_most=at_most, or_zero=True, cure=cure)
+            object.__setattr__(self, name, number)
         check_choice("adjacency", self.adjacency, ADJACENCIES)
         if not isinstance(self.private, bool):
             raise ParameterError(
@@ -90,15 +93,6 @@ class Guarantee:
         self._set_tuple("events", get_args(Event))
         self._set_tuple("preconditions", (str,))
 
-    def _set_nonnegative(self, name: str, at_most: float, *, zero: bool) -> None:
-        value = getattr(self, name)
-        if zero and not isinstance(value, bool) and value == 0:
-            number = 0.0
-        else:
-            cure = "0 is allowed too." if zero else "promise a positive epsilon."
-            number = check_real(name, value, above=0, at_most=at_most, cure=cure)
-        object.__setattr__(self, name, number)
-
     def _set_tuple(self, name: str, types: tuple[type, ...]) -> None:
         value = getattr(self, name)
         if not isinstance(value, tuple | list) or not all(isinstance(v, types) for v in value):
@@ -109,17 +103,17 @@ class Guarantee:
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee as plain, JSON-ready data."""
         return asdict(self) | {
-            "events": [{"type": type(event).__name__, **asdict(event)} for event in self.events],
+            "events": [event_to_dict(event) for event in self.events],
             "preconditions": list(self.preconditions),
         }
 
     @classmethod
     def from_dict(cls, data: object) -> Guarantee:
         """Return the guarantee that `to_dict` turned into plain data, checked anew."""
-        found = _exact_fields("guarantee", data, cls)
+        found = exact_fields("guarantee", data, cls)
         if not isinstance(found["events"], list):
             raise ParameterError("guarantee.events must be a list: pass what to_dict returned.")
-        events = tuple(_event_from_dict(event) for event in found["events"])
+        events = tuple(event_from_dict(event) for event in found["events"])
         return cls(**found | {"events": events})
 
     def _events_in_words(self) -> str:
@@ -135,36 +129,10 @@ class Guarantee:
             "  events: " + (self._events_in_words() or "none"),
             "  checked: " + ("; ".join(self.preconditions) or "nothing needed checking"),
         ]
-        if self.method == NOT_CERTIFIED:
-            lines.insert(
-                0,
-                "NOT CERTIFIED: the published privacy argument has gaps. What its authors claim is",
-            )
-        elif not self.private:
-            lines.insert(
-                0,
-                "NOT PRIVATE: the noise came from a seed or a simulation. "
-                "With secret noise the same mechanism would give",
-            )
-        return "\n".join(lines)
-
-
-def _event_from_dict(data: object) -> Event:
-    kinds = {kind.__name__: kind for kind in get_args(Event)}
-    named = data.get("type") if isinstance(data, dict) else None
-    if not isinstance(named, str) or named not in kinds:
-        raise ParameterError(f"type of an event must be one of {', '.join(kinds)}: choose one.")
-    assert isinstance(data, dict)
-    values = {name: value for name, value in data.items() if name != "type"}
-    event: Event = kinds[named](**_exact_fields(named, values, kinds[named]))
-    return event
-
-
-def _exact_fields(what: str, data: object, kind: type[Any]) -> dict[str, Any]:
-    expected = [field.name for field in fields(kind)]
-    if not isinstance(data, dict) or set(data) != set(expected):
-        raise ParameterError(
-            f"{what} must have the fields {', '.join(expected)} and no other: pass what to_dict "
-            "returned."
+        caution = (
+            "NOT CERTIFIED: the published privacy argument has gaps. What its authors claim is"
+            if self.method == NOT_CERTIFIED
+            else "NOT PRIVATE: the noise came from a seed or a simulation. With secret noise the "
+            "same mechanism would give"
         )
-    return data
+        return "\n".join(lines if self.private else [caution, *lines])

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushcov.accounting.parts import Parts
+from hushcov._arrays import FloatArray
+from hushcov.accounting.events import Parts
 from hushcov.exceptions import ParameterError
-
-Array = NDArray[np.float64]
 
 # proof: step 19
 # Rounding errors of the Fourier transforms, as an additive delta per composed step. The tests
@@ -28,11 +25,6 @@ _RESOLUTION_PER_ROOT_STEP = 100.0
 # Beyond these a composition takes minutes, or overflows: the other bounds remain.
 _LARGEST_GRID = 2.0**20
 _LARGEST_SPREAD = 100.0
-
-
-def pld_installed() -> bool:
-    """Return whether dp-accounting can be imported."""
-    return importlib.util.find_spec("dp_accounting") is not None
 
 
 def pld_applies(parts: Parts) -> bool:
@@ -93,7 +85,7 @@ def _compose(parts: Parts) -> Any:
     return total
 
 
-def _pure_masses(radius: float, edges: Array) -> Array:
+def _pure_masses(radius: float, edges: FloatArray) -> FloatArray:
     """Return each cell's mass of the loss of randomised response: two atoms."""
     masses = np.zeros(len(edges) - 1)
     masses[-1] = 1 / (1 + math.exp(-radius))
@@ -101,7 +93,7 @@ def _pure_masses(radius: float, edges: Array) -> Array:
     return masses
 
 
-def _bounded_range_masses(radius: float, edges: Array) -> Array:
+def _bounded_range_masses(radius: float, edges: FloatArray) -> FloatArray:
     """Return each cell's mass of the loss of the pair that dominates bounded-range steps."""
     # proof: step 15
     inside = np.clip(edges, -radius, radius)
@@ -109,7 +101,7 @@ def _bounded_range_masses(radius: float, edges: Array) -> Array:
     return weights / -math.expm1(-radius)
 
 
-def _on_grid(masses: Array, edges: Array) -> Array:
+def _on_grid(masses: FloatArray, edges: FloatArray) -> FloatArray:
     """Return the law on the edges that dominates the law with these masses in the cells.
 
     Each cell's mass moves to its two edges such that the mass under both distributions of the

@@ -16,9 +16,8 @@ from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.estimators.base import open_named, pseudo_inverse
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.postprocess.rules import RULES, shrink
-from hushcov.records import PartitionedRecords
-from hushcov.records.protocol import is_tensor
+from hushcov.postprocess import RULES, shrink
+from hushcov.records import PartitionedRecords, is_tensor
 
 _THRESHOLDS = ("universal", "adaptive")
 _MOST, _MOST_CONSTANTS = 1e100, 10**6  # products with them do not overflow
@@ -37,7 +36,7 @@ class ThresholdedCovariance(EmpiricalCovariance):
     Parameters
     ----------
     rule : {"hard", "soft", "scad", "adaptive_lasso"}, default="hard"
-        What becomes of an entry: see `hushcov.postprocess.rules`. The diagonal is kept.
+        What becomes of an entry: see `hushcov.postprocess`. The diagonal is kept.
     threshold : {"universal", "adaptive"}, default="universal"
         With p features, n records and the constant c, entry (i, j) is thresholded at
         c sqrt(theta_ij log(p) / n). `"universal"` takes theta_ij = 1 for features divided by their

@@ -15,24 +15,40 @@ So the law of the rounded direction is exact.
 
 from __future__ import annotations
 
+import decimal
 import math
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.noise.exact_direction import FACTOR_BITS, GRID_BITS, ExactTrial, Law
-from hushcov.noise.lazy_normal import LazyNormals, lazy_normals
-from hushcov.noise.lazy_uniform import LazyUniform
+from hushcov.noise.entropy import LazyUniform
+from hushcov.noise.normal import LazyNormals, lazy_normals
 
-LARGEST_ENTRY = 2**53  # doubles hold all integers up to here
+_LARGEST_ENTRY = 2**53  # doubles hold all integers up to here
 #: Up to this product of rate, norm and number of rows, proposals lose nothing to rounding errors.
 MOST_CONCENTRATED = 1e12
+GRID_BITS = 24  # a direction is rounded to multiples of 2^-24
+_FACTOR_BITS = 80  # the entries of a factor are multiples of 2^-80
 _COIN_BITS = 63
 _UNIT = 2.0**-53
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """The law wanted, and proposals with a bound on their ratio. Numbers are what doubles say."""
+
+    matrix: IntArray
+    rate: float
+    factor: FloatArray
+    peak: float
+    log_bound: float
 
 
 class Bingham:
@@ -107,7 +123,7 @@ class Bingham:
         places = range(position * m, (position + 1) * m)
         offsets = [normals.offset(generator, place) for place in places]
         signs, wholes = ([int(a[i]) for i in places] for a in (normals.signs, normals.wholes))
-        return ExactTrial(self._law, signs, wholes, offsets, coin).decide()
+        return _ExactTrial(self._law, signs, wholes, offsets, coin).decide()
 
     def _quick(self, g: FloatArray, coins: IntArray) -> _Quick:
         """All trials (rows of `g`) in doubles, with bounds on the errors.
@@ -151,7 +167,7 @@ class _Quick:
     scaled: FloatArray
     reach: FloatArray
 
-    def unclear(self, widening: float) -> npt.NDArray[np.bool_]:
+    def unclear(self, widening: float) -> BoolArray:
         """Which trials could come out the other way; those closer than `widening` as well."""
         edge = 0.5 - np.max(np.abs(self.scaled - np.rint(self.scaled)), axis=1)
         # Written so that numbers which are not numbers are unclear.
@@ -160,13 +176,13 @@ class _Quick:
         return np.asarray(open_ended | at_edge)
 
 
-def _law(matrix: object, rate: float) -> Law:
+def _law(matrix: object, rate: float) -> _Law:
     """Check matrix and rate, and choose proposals for them."""
     if not isinstance(matrix, np.ndarray) or matrix.dtype != np.int64 or matrix.ndim != 2:
         raise ParameterError(
             "matrix must be a two-dimensional int64 array: scale and round it to integers."
         )
-    small = np.all((matrix >= -LARGEST_ENTRY) & (matrix <= LARGEST_ENTRY))
+    small = np.all((matrix >= -_LARGEST_ENTRY) & (matrix <= _LARGEST_ENTRY))
     if len(matrix) == 0 or not np.array_equal(matrix, matrix.T) or not small:
         raise ParameterError(
             "matrix must be square, symmetric and not empty, with entries of at most 2^53 in size, "
@@ -175,7 +191,7 @@ def _law(matrix: object, rate: float) -> Law:
     dense = matrix.astype(np.float64)
     norm = float(np.linalg.norm(dense))
     cure = "use a coarser unit for the matrix."
-    rate = 0.0 if rate == 0 else check_real("rate", rate, above=0, at_most=1e100, cure=cure)
+    rate = check_real("rate", rate, above=0, at_most=1e100, or_zero=True, cure=cure)
     if rate * norm * len(matrix) > MOST_CONCENTRATED:
         raise ParameterError(
             f"rate must be at most {MOST_CONCENTRATED:g} over norm and number of rows of matrix, "
@@ -186,9 +202,9 @@ def _law(matrix: object, rate: float) -> Law:
     depths = rate * (peak - values)
     b = _shape(depths)
     # The exact path needs whole multiples of a power of two.
-    factor = np.ldexp(vectors / np.sqrt(1 + 2 * depths / b), FACTOR_BITS)
-    factor = np.ldexp(np.rint(factor), -FACTOR_BITS)
-    return Law(matrix, rate, factor, peak, _log_bound(dense, rate, factor, peak, b))
+    factor = np.ldexp(vectors / np.sqrt(1 + 2 * depths / b), _FACTOR_BITS)
+    factor = np.ldexp(np.rint(factor), -_FACTOR_BITS)
+    return _Law(matrix, rate, factor, peak, _log_bound(dense, rate, factor, peak, b))
 
 
 def _shape(depths: FloatArray) -> float:
@@ -228,3 +244,138 @@ def _log_bound(matrix: FloatArray, rate: float, factor: FloatArray, peak: float,
         )
     largest = -(m - b) / 2 + m / 2 * math.log(m / b) - m / 2 * math.log1p(-eta)
     return largest + m * 2.0**-40
+
+
+@dataclass(frozen=True)
+class _Range:
+    """All that is known of a real number."""
+
+    low: Fraction
+    high: Fraction
+
+    @classmethod
+    def around(cls, middle: int, radius: int) -> _Range:
+        return cls(Fraction(middle - radius), Fraction(middle + radius))
+
+    def over(self, positive: _Range) -> _Range:
+        ends = [
+            end / divisor
+            for end in (self.low, self.high)
+            for divisor in (positive.low, positive.high)
+        ]
+        return _Range(min(ends), max(ends))
+
+
+class _ExactTrial:
+    """A proposal z = L g and its coin, decided from as many bits as that takes.
+
+    `g` are signs * (wholes + offsets).
+    """
+
+    def __init__(
+        self,
+        law: _Law,
+        signs: list[int],
+        wholes: list[int],
+        offsets: list[LazyUniform],
+        coin: LazyUniform,
+    ) -> None:
+        self._law, self._coin, self._offsets = law, coin, offsets
+        self._signs, self._wholes = signs, wholes
+        self._factor = _integers(np.ldexp(law.factor, _FACTOR_BITS))
+        self._matrix = _integers(law.matrix)
+
+    def decide(self) -> IntArray | None:
+        """The rounded direction, or None if the proposal is not kept."""
+        kept: bool | None = None
+        while True:
+            self._measure()
+            if self._positive and kept is None:
+                kept = self._is_kept()
+            if kept is False:
+                return None
+            if self._positive and kept:
+                rounded = self._rounded()
+                if rounded is not None:
+                    return rounded
+            for uniform in self._offsets:
+                uniform.refine()
+            if kept is None:
+                self._coin.refine()
+
+    def _measure(self) -> None:
+        """Ranges of |g|^2, |z|^2, z'Mz and z, each in its own power of two.
+
+        Every g is the middle of its cell, give or take 1, in units of half a cell; z is then known
+        up to the largest row sum of |L|.
+        """
+        self._bits = length = max(uniform.length for uniform in self._offsets)
+        for uniform in self._offsets:
+            while uniform.length < length:
+                uniform.refine()
+        g = np.array(
+            [
+                sign * (2 * ((whole << length) + uniform.leading) + 1)
+                for sign, whole, uniform in zip(
+                    self._signs, self._wholes, self._offsets, strict=True
+                )
+            ],
+            dtype=object,
+        )
+        m = len(g)
+        self._z = z = self._factor @ g
+        self._radius = radius = int(max(np.abs(self._factor).sum(axis=1)))
+        image = self._matrix @ z
+        self._g_square = _Range.around(g @ g, 2 * sum(abs(g)) + m)
+        self._z_square = _Range.around(z @ z, 2 * radius * sum(abs(z)) + m * radius**2)
+        self._form = _Range.around(
+            z @ image, 2 * radius * sum(abs(image)) + radius**2 * int(np.abs(self._matrix).sum())
+        )
+        self._positive = self._g_square.low > 0 and self._z_square.low > 0
+
+    def _is_kept(self) -> bool | None:
+        """Whether log(coin) is below the log of the chance to be kept; None if that is open."""
+        law, m = self._law, len(self._z)
+        # Rounding errors are below 10^-25 of the largest term, which is below 10^20.
+        context = decimal.Context(prec=self._bits // 3 + 50, rounding=decimal.ROUND_HALF_EVEN)
+        slack = Fraction(1, 10 ** (self._bits // 3))
+        score = self._form.over(self._z_square)
+        ratio = self._g_square.over(self._z_square)
+
+        def log(number: Fraction) -> Fraction:
+            quotient = context.divide(Decimal(number.numerator), Decimal(number.denominator))
+            return Fraction(context.ln(quotient))
+
+        def log_chance(score_end: Fraction, ratio_end: Fraction) -> Fraction:
+            exponent = Fraction(law.rate) * (score_end - Fraction(law.peak))
+            scaled = ratio_end * 4**_FACTOR_BITS  # the units of |g|^2 and |z|^2 differ by this
+            return exponent + Fraction(m, 2) * log(scaled) - Fraction(law.log_bound)
+
+        coin, unit = self._coin.leading, 2**self._coin.length
+        if log(Fraction(coin + 1, unit)) + slack <= log_chance(score.low, ratio.low):
+            return True
+        if coin > 0 and log(Fraction(coin, unit)) - slack >= log_chance(score.high, ratio.high):
+            return False
+        return None
+
+    def _rounded(self) -> IntArray | None:
+        """round(2^GRID_BITS z/|z|), or None if a coordinate is too close to a half."""
+        rounded = []
+        for z in self._z:
+            smallest, largest = max(abs(z) - self._radius, 0), abs(z) + self._radius
+            low = _nearest_root(Fraction(smallest**2) / self._z_square.high)
+            high = _nearest_root(Fraction(largest**2) / self._z_square.low)
+            if low != high:
+                return None
+            rounded.append(high if z > 0 else -high)
+        return np.array(rounded, dtype=np.int64)
+
+
+def _nearest_root(square: Fraction) -> int:
+    """2^GRID_BITS times the root, rounded to the nearest integer."""
+    return (math.isqrt(math.floor(4 * 4**GRID_BITS * square)) + 1) // 2
+
+
+def _integers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The whole numbers of an array as Python integers, which have any size."""
+    return np.array([[int(entry) for entry in row] for row in array], dtype=object)

@@ -1,7 +1,8 @@
-"""Where random bits come from. No other module of a private release makes a generator.
+"""Random bits: where they come from, and uniform numbers that draw theirs when needed.
 
-Private releases use ChaCha20, a stream cipher, under a fresh 256-bit key from the operating
-system. A seed is for tests and simulations: it warns, and the release is marked not private.
+No other module of a private release makes a generator. Private releases use ChaCha20, a stream
+cipher, under a fresh 256-bit key from the operating system. A seed is for tests and simulations: it
+warns, and the release is marked not private.
 """
 
 from __future__ import annotations
@@ -129,3 +130,19 @@ def _seeded(random_state: object) -> np.random.Generator:
         "random_state must be None, a non-negative integer, a numpy RandomState or Generator, "
         f"got {shown(random_state)}: use None for a private release."
     )
+
+
+class LazyUniform:
+    """A uniform number of [0, 1) of which the leading bits are known; the rest is not yet drawn.
+
+    It lies in [leading, leading + 1) / 2^length, and given the known bits it is uniform there.
+    """
+
+    def __init__(self, generator: np.random.Generator, leading: int, length: int) -> None:
+        self.leading, self.length = leading, length
+        self._generator = generator
+
+    def refine(self) -> None:
+        """Draw the next 64 bits."""
+        word = int(self._generator.integers(0, 2**64, dtype=np.uint64))
+        self.leading, self.length = self.leading << 64 | word, self.length + 64

@@ -14,7 +14,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import Mechanism
 from hushcov.planning.memory import process_memory, total_memory
 from hushcov.predicting import Forecast
-from hushcov.records.protocol import default_block_rows
+from hushcov.records import default_block_rows
 
 # In the order of tables: the room in `hushcov.mechanisms`, and the mechanism in it.
 _LISTED = (

@@ -1,30 +1,34 @@
 """What can be done with a release without touching records: nothing here costs privacy."""
 
-from hushcov.postprocess.components import sparse_components
-from hushcov.postprocess.correlations import is_noise, released_correlations
-from hushcov.postprocess.intervals import (
-    detection_deviation,
-    normal_interval,
-    sampling_sd,
-    thresholded_interval,
-)
+from hushcov._arrays import Matrix
 from hushcov.postprocess.matrices import (
-    Matrix,
+    is_noise,
     is_sparse,
     multiply_outer,
+    project_psd,
+    released_correlations,
+    row_blocks,
+    sparse_components,
     symmetric_sparse,
     upper_pairs,
     values_at,
 )
-from hushcov.postprocess.psd import project_psd
-from hushcov.postprocess.rules import (
+from hushcov.postprocess.thresholds import (
+    RULES,
     adaptive_lasso_threshold,
+    detection_deviation,
+    hard_threshold,
+    normal_interval,
+    sampling_sd,
     scad_threshold,
+    shrink,
     soft_threshold,
+    thresholded_interval,
+    universal_threshold,
 )
-from hushcov.postprocess.threshold import hard_threshold, universal_threshold
 
 __all__ = [
+    "RULES",
     "Matrix",
     "adaptive_lasso_threshold",
     "detection_deviation",
@@ -35,8 +39,10 @@ __all__ = [
     "normal_interval",
     "project_psd",
     "released_correlations",
+    "row_blocks",
     "sampling_sd",
     "scad_threshold",
+    "shrink",
     "soft_threshold",
     "sparse_components",
     "symmetric_sparse",

@@ -1,4 +1,9 @@
-"""Symmetric matrices, dense or sparse: the few operations that releases need on both."""
+"""Symmetric matrices, dense or sparse: what releases need on both, and what is computed from them.
+
+Privacy
+-------
+Post-processing: what is computed from a release is covered by its guarantee.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from hushcov._arrays import FloatArray, IntArray
-
-#: A NumPy array, or a sparse array whose stored entries, zeros too, are those that were released.
-Matrix = Any
+from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
+from hushcov._validation import check_integer
+from hushcov.exceptions import DataError
 
 _BLOCK = 2**20  # entries of a dense matrix worked on at a time
+_ROUNDING = 1e-9  # a correlation beyond 1 by less than this is no noise
+_CONVERGED = 1e-13  # growth of the variance in a step, relative, at which iterations end
 
 
 def is_sparse(matrix: object) -> bool:
@@ -73,3 +79,148 @@ def row_blocks(n_features: int) -> list[slice]:
     """Rows of a square matrix, so few at a time that temporary arrays of them are small."""
     height = max(1, _BLOCK // n_features)
     return [slice(start, start + height) for start in range(0, n_features, height)]
+
+
+def project_psd(matrix: FloatArray) -> FloatArray:
+    """Return the positive semidefinite matrix that is nearest in Frobenius norm.
+
+    Negative eigenvalues become zero (Higham 1988, Theorem 2.1); a matrix without any is returned
+    as it is. The answer is exactly symmetric; its eigenvalues are nonnegative up to rounding.
+
+    Privacy
+    -------
+    Post-processing: what is computed from a release is covered by its guarantee.
+    """
+    matrix = check_symmetric(matrix)
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] >= 0:
+        return matrix
+    kept = values > 0
+    root = vectors[:, kept] * np.sqrt(values[kept])
+    return np.asarray(root @ root.T)  # one matrix times its own transpose: exactly symmetric
+
+
+def check_symmetric(matrix: FloatArray) -> FloatArray:
+    """Return a fresh exactly symmetric matrix of doubles, or raise if this is not one.
+
+    Differences of a few roundings, as products of scales have them, are evened out.
+    """
+    array = np.asarray(matrix, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
+        raise DataError(
+            f"matrix must be square with at least one feature, got shape {array.shape}: "
+            "pass Release.covariance()."
+        )
+    if not np.isfinite(array).all() or not is_symmetric(array):
+        raise DataError("matrix must be finite and symmetric: pass (matrix + matrix.T) / 2.")
+    mean = array + array.T
+    mean /= 2
+    return mean
+
+
+def is_symmetric(array: FloatArray) -> bool:
+    """Whether a matrix is symmetric up to a few roundings; a number is."""
+    if array.ndim != 2:
+        return True
+    return all(
+        np.allclose(array[rows], array[:, rows].T, rtol=1e-12, atol=0)
+        for rows in row_blocks(len(array))
+    )
+
+
+def released_correlations(covariance: Matrix) -> Matrix:
+    """Return a released covariance over released standard deviations: `covariance_` without units.
+
+    Nothing is cut. A value beyond 1 says that noise is as large as what it was added to. A feature
+    whose released variance is not positive, which noise alone does, has no standard deviation: NaN
+    are its correlations with features to which it is related. Entries that are zero stay zero.
+    `is_noise` tells which are such.
+
+    Privacy
+    -------
+    Post-processing: what is computed from a release is covered by its guarantee.
+    """
+    variance = covariance.diagonal()
+    deviation = np.sqrt(np.where(variance > 0, variance, np.nan))
+    correlation = covariance.astype(np.float64)  # a copy
+    with np.errstate(over="ignore", invalid="ignore"):
+        multiply_outer(correlation, 1 / deviation)
+    if is_sparse(covariance):
+        correlation.data[covariance.data == 0] = 0.0
+        return correlation
+    for rows in row_blocks(len(covariance)):
+        correlation[rows][covariance[rows] == 0] = 0.0
+    return correlation
+
+
+def is_noise(correlation: FloatArray) -> BoolArray:
+    """Where a released correlation is beyond 1, or there is none: noise drowns the truth there."""
+    return ~(np.abs(correlation) <= 1 + _ROUNDING)
+
+
+def sparse_components(
+    covariance: FloatArray, n_components: int, n_nonzero: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return sparse leading directions, one a row, and the variance along each.
+
+    Truncated power iterations (Yuan and Zhang, JMLR 14, 2013): multiply by the matrix, keep the
+    `n_nonzero` largest entries, and again until the variance grows no more. What a direction
+    explains is then projected out of the matrix (Mackey, NIPS 2008) before the next one is looked
+    for, so that directions are nearly orthogonal. Features of large variance come first: pass
+    correlations if units should not matter. The matrix need not be positive semidefinite.
+
+    Each direction has length 1, and its largest entry is positive. The answer is a local optimum,
+    reached from the best of the matrix's columns.
+
+    Privacy
+    -------
+    Post-processing: what is computed from a release is covered by its guarantee.
+    """
+    covariance = check_symmetric(covariance)
+    d = len(covariance)
+    cure = f"there are {d} features."
+    r = check_integer("n_components", n_components, at_least=1, at_most=d, cure=cure)
+    k = check_integer("n_nonzero", n_nonzero, at_least=1, at_most=d, cure=cure)
+    unit = float(np.abs(covariance).max()) or 1.0  # in which no product overflows
+    left = covariance / unit
+    # Iterations climb where no eigenvalue is negative, which a multiple of the identity ensures.
+    shift = max(0.0, -float(np.linalg.eigvalsh(left)[0]))
+    components = np.zeros((r, d))
+    for index in range(r):
+        direction = _sparse_direction(left, shift, k)
+        components[index] = direction
+        left -= np.multiply.outer(direction, direction @ left)
+        left -= np.multiply.outer(left @ direction, direction)
+    return components, np.einsum("ri,ij,rj->r", components, covariance, components)
+
+
+def _sparse_direction(matrix: FloatArray, shift: float, n_nonzero: int) -> FloatArray:
+    direction, variance = _start(matrix, n_nonzero), -np.inf
+    while True:
+        product = matrix @ direction + shift * direction
+        growth, variance = float(direction @ product) - variance, float(direction @ product)
+        if growth <= _CONVERGED * variance:
+            return np.asarray(direction * np.sign(direction[np.argmax(np.abs(direction))]))
+        direction = _truncated(product, n_nonzero)
+
+
+def _start(matrix: FloatArray, n_nonzero: int) -> FloatArray:
+    """Among the columns, truncated, the direction of the largest variance."""
+    best, largest = matrix[0], -np.inf
+    for column in matrix:
+        direction = _truncated(column, n_nonzero)
+        kept = np.flatnonzero(direction)
+        variance = float(direction[kept] @ matrix[np.ix_(kept, kept)] @ direction[kept])
+        if variance > largest:
+            best, largest = direction, variance
+    return np.asarray(best)
+
+
+def _truncated(vector: FloatArray, n_nonzero: int) -> FloatArray:
+    """The largest entries of a vector, at length 1; the first feature where there are none."""
+    kept = np.argsort(-np.abs(vector), kind="stable")[:n_nonzero]
+    result = np.zeros_like(vector)
+    result[kept] = vector[kept]
+    if not result.any():
+        result[0] = 1.0
+    return np.asarray(result / np.linalg.norm(result))

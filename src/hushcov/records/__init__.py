@@ -1,28 +1,51 @@
 """Records and their integer statistics: the only layer that touches data.
 
 - `protocol`: what all records are. Their one operation is a sum of integers over blocks of rows.
-- `sources`: where rows come from: memory, files, a cluster, a device. `open_records` opens them.
-- `views`: the same rows paired, scaled, multiplied, without gaps, or watched.
+- Where rows come from: `sources` (`open_records`, memory, devices), `files` and their `formats`,
+  `cluster`.
+- `views`: the same rows paired, scaled, multiplied, without gaps, on a device, or watched.
 - `grids`: how coordinates are clipped and rounded to integers.
-- `sums`: exact sums of these integers; `Statistics` of several sites add up.
+- Exact sums of these integers: `gram`, `products`, `counts` (`tensor_kernels` on a device), and
+  `statistics`, which of several sites add up and have a `statistics_file`.
 
 Nothing in this layer is private by itself: mechanisms add the noise.
 """
 
+from typing import TYPE_CHECKING
+
+from hushcov._lazy import lazy
+from hushcov.records.counts import (
+    LARGEST_EXPONENT,
+    SMALLEST_EXPONENT,
+    count_complete,
+    log2_histogram,
+    norm_histogram,
+)
+from hushcov.records.gram import (
+    PANEL_BYTES,
+    STRIP,
+    clipped_gram,
+    pair_scores,
+    record_statistics,
+    row_bounded_gram,
+    second_moments,
+    sign_gram,
+)
 from hushcov.records.grids import FeatureGrid, IntegerGrid, check_feature_scale
-from hushcov.records.protocol import BlockFunction, PartitionedRecords, Progress, Records
-from hushcov.records.sources.cluster import DaskRecords
-from hushcov.records.sources.device import DeviceRecords, TensorRecords
-from hushcov.records.sources.files import FileRecords
-from hushcov.records.sources.memory import ArrayRecords, NpyRecords
-from hushcov.records.sources.opening import open_records
-from hushcov.records.sums.counts import count_complete, log2_histogram, norm_histogram
-from hushcov.records.sums.gram import record_statistics, row_bounded_gram, second_moments
-from hushcov.records.sums.products import ProductMap, finest_half_width
-from hushcov.records.sums.scores import clipped_gram, pair_scores, sign_gram
-from hushcov.records.sums.statistics import RecordMap, Statistics
+from hushcov.records.products import ProductMap, finest_half_width
+from hushcov.records.protocol import (
+    BlockFunction,
+    PartitionedRecords,
+    Progress,
+    Records,
+    default_block_rows,
+    is_tensor,
+)
+from hushcov.records.sources import ArrayRecords, NpyRecords, TensorRecords, open_records
+from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import (
     CompleteRecords,
+    DeviceRecords,
     PairDifferences,
     ScaledRecords,
     TransformedRecords,
@@ -30,7 +53,15 @@ from hushcov.records.views import (
     WrappedRecords,
 )
 
+if TYPE_CHECKING:
+    from hushcov.records.cluster import DaskRecords
+    from hushcov.records.files import FileRecords
+
 __all__ = [
+    "LARGEST_EXPONENT",
+    "PANEL_BYTES",
+    "SMALLEST_EXPONENT",
+    "STRIP",
     "ArrayRecords",
     "BlockFunction",
     "CompleteRecords",
@@ -55,7 +86,9 @@ __all__ = [
     "check_feature_scale",
     "clipped_gram",
     "count_complete",
+    "default_block_rows",
     "finest_half_width",
+    "is_tensor",
     "log2_histogram",
     "norm_histogram",
     "open_records",
@@ -65,3 +98,5 @@ __all__ = [
     "second_moments",
     "sign_gram",
 ]
+
+__getattr__ = lazy(__name__, cluster="DaskRecords", files="FileRecords")

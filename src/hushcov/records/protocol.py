@@ -16,7 +16,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_integer, listed
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
 BlockFunction = Callable[[FloatArray], IntArray]
@@ -34,11 +34,18 @@ MISSING_CURE = (
 # converting and adding the d x d result (d = 1000: 2048 rows beat 1024 and 8192).
 _BLOCK_BYTES = 4 * 2**20
 _SMALLEST_DEFAULT_BLOCK_ROWS = 2048
+# Blocks large enough to keep a device busy.
+_DEVICE_BLOCK_BYTES = 2**30
 
 
 def default_block_rows(n_features: int) -> int:
     """Rows in a block on a processor, unless `block_rows` says otherwise."""
     return max(_SMALLEST_DEFAULT_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features))
+
+
+def device_block_rows(n_features: int) -> int:
+    """The same on a device."""
+    return max(1, _DEVICE_BLOCK_BYTES // (8 * n_features))
 
 
 def check_block_rows(block_rows: int | None, default: int) -> int:
@@ -55,6 +62,15 @@ def is_tensor(block: object) -> bool:
     """Whether this is a PyTorch tensor; it is none where PyTorch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(block, torch.Tensor)
+
+
+def import_torch() -> Any:
+    """Return the package torch, or raise an error that says how to install it."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingPackageError("accelerators", "PyTorch", "torch") from None
+    return torch
 
 
 def namespace(block: object) -> Any:

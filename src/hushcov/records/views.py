@@ -1,4 +1,4 @@
-"""Views of rows: the same records paired, scaled, multiplied, without gaps, or watched."""
+"""Views: the same records paired, scaled, multiplied, without gaps, on a device, or watched."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._validation import shown
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.records.grids import FeatureGrid, check_feature_scale
 from hushcov.records.protocol import (
@@ -21,6 +22,8 @@ from hushcov.records.protocol import (
     Progress,
     Records,
     check_finite,
+    device_block_rows,
+    import_torch,
     like,
     namespace,
 )
@@ -292,3 +295,45 @@ class CompleteRecords(WrappedRecords):
 
     def _view(self) -> View:
         return CompleteRecords
+
+
+class DeviceRecords(WrappedRecords):
+    """The same records, in blocks on a device: "cuda", "cuda:1", "cpu" and so on."""
+
+    def __init__(self, records: Records, device: str) -> None:
+        super().__init__(records)
+        torch = import_torch()
+        try:
+            self._device = str(torch.device(device))
+            # Try it: a device may exist in name only, or have no doubles.
+            torch.ones(1, dtype=torch.float64, device=self._device).cpu()
+        except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError):
+            raise ParameterError(
+                f"device must name one that PyTorch can use, got {shown(device)}: 'cuda' for an "
+                "NVIDIA card, or None for this computer's processor."
+            ) from None
+
+    def _blocks(self) -> Iterator[Any]:
+        torch = import_torch()
+        for rows in self._joined():
+            yield torch.as_tensor(rows).to(self._device)
+
+    def _joined(self) -> Iterator[Any]:
+        """Blocks joined to larger ones: few large copies to a device are faster than many.
+
+        They are new and writeable: PyTorch warns of read-only arrays.
+        """
+        largest = device_block_rows(self.n_features)
+        waiting: list[Any] = []
+        n_rows = 0
+        for block in self._records._blocks():
+            if waiting and n_rows + len(block) > largest:
+                yield namespace(block).concatenate(waiting)
+                waiting, n_rows = [], 0
+            waiting.append(block)
+            n_rows += len(block)
+        if waiting:
+            yield namespace(waiting[0]).concatenate(waiting)
+
+    def _view(self) -> View:
+        return partial(DeviceRecords, device=self._device)

@@ -1,6 +1,13 @@
 """A release: one complete document, what can be read off it, and its files."""
 
+from typing import TYPE_CHECKING
+
+from hushcov._lazy import lazy
 from hushcov.release.document import Making, Part, Release, named_parts
-from hushcov.release.signature import PublicKey, SigningKey
+
+if TYPE_CHECKING:
+    from hushcov.release.signature import PublicKey, SigningKey
 
 __all__ = ["Making", "Part", "PublicKey", "Release", "SigningKey", "named_parts"]
+
+__getattr__ = lazy(__name__, signature="PublicKey SigningKey")

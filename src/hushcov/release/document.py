@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
-from hushcov.release.signature import PublicKey, SigningKey
+
+if TYPE_CHECKING:
+    from hushcov.release.signature import PublicKey, SigningKey
 
 
 @dataclass(frozen=True)
@@ -109,9 +112,9 @@ class Release:
     unit: float
     guarantee: Guarantee
     parameters: Mapping[str, object]
-    feature_scale: npt.NDArray[np.float64] | None = None
+    feature_scale: FloatArray | None = None
     noise_sd: tuple[float, float] | None = None
-    selected: npt.NDArray[np.int64] | None = None
+    selected: IntArray | None = None
     warnings: tuple[str, ...] = ()
     column_names: tuple[str, ...] | None = None
     making: Making = Making()

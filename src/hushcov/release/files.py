@@ -31,14 +31,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib import format as npy
 
+from hushcov._arrays import IntArray
+from hushcov._files import as_path, os_errors, to_disk
 from hushcov._version import __version__
 from hushcov.exceptions import (
     CapacityError,
     DamagedReleaseError,
-    ParameterError,
     ReleaseError,
     SignatureError,
 )
@@ -70,6 +70,7 @@ RELEASE_FILES = (
 )
 _MOST_DESCRIPTION = 2**30
 _MOST_SEAL = 1000
+_NAME_FOLDER = "name the folder of a release."
 _AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of Linux's renameat2
 
 Folder = str | os.PathLike[str]
@@ -107,10 +108,10 @@ def write_release(
     `attach` may write further files into the folder it is called with; they get checksums too.
     `sign` is a private key, or its file; the signature covers all files.
     """
-    path = _path(folder)
+    path = as_path("folder", folder, _NAME_FOLDER)
     key = None if sign is None else signing_key(sign)
     description = _checked_description(release)
-    with _written(path):
+    with os_errors(path, "written", ReleaseError):
         place = Path(os.path.realpath(path))
         place.parent.mkdir(parents=True, exist_ok=True)
         replaced = _check_place(path, place, overwrite=overwrite)
@@ -128,29 +129,25 @@ def read_release(folder: Folder, *, verify: PublicKey | KeyFile | None = None) -
 
     `verify` is a public key, or its file: the release must be signed by its private half.
     """
-    path = _path(folder)
+    path = as_path("folder", folder, _NAME_FOLDER)
     key = None if verify is None else public_key(verify)
     try:
-        return _read(path, key)
+        with os_errors(path, "read", ReleaseError):
+            return _read(path, key)
     except SignatureError as error:
         raise SignatureError(f"{path} cannot be trusted: {error}.") from None
     except DamagedReleaseError as error:
         raise DamagedReleaseError(
             f"{path} holds no valid release: {error}. Restore it from a copy; do not use it."
         ) from None
-    except ReleaseError:
-        raise
     except MemoryError:
         raise CapacityError(f"{path} holds a release larger than memory: use more.") from None
-    except (OSError, ValueError) as error:  # ValueError: a path that cannot be one
-        reason = getattr(error, "strerror", None) or "not a path"
-        raise ReleaseError(f"{path} cannot be read: {reason}. Check the path.") from None
 
 
 def check_place(folder: Folder, *, overwrite: bool = False) -> None:
     """Find out now, by moving an empty folder there, that a release can be written."""
-    path = _path(folder)
-    with _written(path):
+    path = as_path("folder", folder, _NAME_FOLDER)
+    with os_errors(path, "written", ReleaseError):
         place = Path(os.path.realpath(path))
         replaced = _check_place(path, place, overwrite=overwrite)
         trial = _sibling(place)
@@ -163,31 +160,9 @@ def check_place(folder: Folder, *, overwrite: bool = False) -> None:
 
 def check_free(folder: Folder, *, overwrite: bool = False) -> None:
     """Refuse a folder that holds anything but a release that may go; nothing is written."""
-    path = _path(folder)
-    with _written(path):
+    path = as_path("folder", folder, _NAME_FOLDER)
+    with os_errors(path, "written", ReleaseError):
         _check_place(path, Path(os.path.realpath(path)), overwrite=overwrite)
-
-
-def _path(folder: object) -> Path:
-    if not isinstance(folder, str | os.PathLike) or not isinstance(os.fspath(folder), str):
-        raise ParameterError(
-            f"folder must be a path, got a {type(folder).__name__}: name the folder of a release."
-        )
-    return Path(folder)
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """Answer what the operating system refuses with a typed error."""
-    try:
-        yield
-    except ReleaseError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a path"
-        raise ReleaseError(
-            f"{path} cannot be written: {reason}. Check the path, its permissions and the disk."
-        ) from None
 
 
 def _checked_description(release: Release) -> dict[str, Any]:
@@ -265,7 +240,9 @@ def _fill(
         attach(draft)
     files = {}
     for each in sorted(draft.iterdir()):
-        files[each.name] = {"bytes": each.stat().st_size, "sha256": _digest(each)}
+        with each.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        files[each.name] = {"bytes": each.stat().st_size, "sha256": digest}
     about = {
         "format": FORMAT,
         "hushcov": __version__,
@@ -280,26 +257,13 @@ def _fill(
     if key is not None:
         (draft / SIGNATURE).write_bytes(key.sign(seal))
     for each in draft.iterdir():
-        _to_disk(each)
-    _to_disk(draft)
+        to_disk(each)
+    to_disk(draft)
 
 
 def _seal(description: bytes | bytearray) -> bytes:
     """The line by which `sha256sum --check` checks `release.json`."""
     return f"{hashlib.sha256(description).hexdigest()}  {DESCRIPTION}\n".encode()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _move(draft: Path, place: Path, *, replaced: bool) -> None:
@@ -312,7 +276,7 @@ def _move(draft: Path, place: Path, *, replaced: bool) -> None:
         os.rename(place, aside)
         os.rename(draft, place)
         shutil.rmtree(aside, ignore_errors=True)
-    _to_disk(place.parent)
+    to_disk(place.parent)
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -414,7 +378,7 @@ def _opened(path: Path, name: str) -> Iterator[tuple[int, int]]:
         os.close(descriptor)
 
 
-def _integers(content: bytearray) -> npt.NDArray[np.int64]:
+def _integers(content: bytearray) -> IntArray:
     """The array in the bytes of a .npy file; nothing is unpickled or allocated on its word."""
     file = BytesIO(content)
     try:

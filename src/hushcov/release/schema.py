@@ -95,42 +95,54 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
         _wrong("n_features", "the number of features of integers.npy")
     selected = _selected(description["selected"], d)
     matrix = _matrix(integers, selected, d)
-    guarantee = _guarantee(description["guarantee"])
-    if description["private"] is not guarantee.private:
-        _wrong("private", "what the guarantee says")
+    guarantee = _guarantee(description)
     mechanism, parameters = description["mechanism"], description["parameters"]
     if not isinstance(mechanism, str) or not mechanism:
         _wrong("mechanism", "a name")
     if not isinstance(parameters, dict) or not all(isinstance(key, str) for key in parameters):
         _wrong("parameters", "an object with named fields")
-    names = _column_names(description["column_names"], d)
-    scale, noise_sd = description["feature_scale"], description["noise_sd"]
+    names, scale, noise_sd = (description[n] for n in ("column_names", "feature_scale", "noise_sd"))
+    if names is not None and len(names := _texts("column_names", names)) != d:
+        _wrong("column_names", "as many as features")
     if scale is not None:
         scale = np.array(_numbers("feature_scale", scale, d), dtype=np.float64)
     if noise_sd is not None:
         noise_sd = tuple(_numbers("noise_sd", noise_sd, 2))
+    (unit,) = _numbers("unit", [description["unit"]], 1)
+    if unit <= 0:
+        _wrong("unit", "above 0")
     release = Release(
         mechanism=mechanism,
         integers=matrix,
-        unit=_unit(description["unit"]),
+        unit=unit,
         guarantee=guarantee,
         parameters=parameters,
         feature_scale=scale,
         noise_sd=noise_sd,
         selected=selected,
-        warnings=_warnings(description["warnings"]),
+        warnings=_texts("warnings", description["warnings"]),
         column_names=names,
         making=_making(description["making"], guarantee),
     )
-    if not is_sparse(matrix) and matrix[~release.released].any():
-        _wrong("selected", "all pairs that have a value in integers.npy")
     _check_possible(release)
     return release
+
+
+def _guarantee(description: Mapping[str, Any]) -> Guarantee:
+    try:
+        guarantee = Guarantee.from_dict(description["guarantee"])
+    except HushcovError as error:
+        raise DamagedReleaseError(f"release.json has no valid guarantee: {error}") from None
+    if description["private"] is not guarantee.private:
+        _wrong("private", "what the guarantee says")
+    return guarantee
 
 
 def _check_possible(release: Release) -> None:
     """Check that the release can have come about as it says."""
     making = release.making
+    if not is_sparse(release.integers) and release.integers[~release.released].any():
+        _wrong("selected", "all pairs that have a value in integers.npy")
     if making.scales is not None and release.feature_scale is None:
         _wrong("scales", "null where there are no scales")
     if making.projected and is_sparse(release.integers):
@@ -189,15 +201,10 @@ def plain_name(name: str) -> bool:
     return 0 < len(name) <= 255 and name not in (".", "..") and not set(name) & set("/\\\0")
 
 
-def _column_names(names: object, n_features: int) -> tuple[str, ...] | None:
-    """One name for each feature, or none at all."""
-    if names is None:
-        return None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        _wrong("column_names", "null or a list of text")
-    if len(names) != n_features:
-        _wrong("column_names", "as many as features")
-    return tuple(names)
+def _texts(name: str, listed: object) -> tuple[str, ...]:
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        _wrong(name, "a list of text")
+    return tuple(listed)
 
 
 def _making(fields: object, guarantee: Guarantee) -> Making:
@@ -264,20 +271,6 @@ def _matrix(integers: IntArray, selected: IntArray | None, d: int) -> Matrix:
     return integers
 
 
-def _guarantee(fields: object) -> Guarantee:
-    try:
-        return Guarantee.from_dict(fields)
-    except HushcovError as error:
-        raise DamagedReleaseError(f"release.json has no valid guarantee: {error}") from None
-
-
-def _unit(value: object) -> float:
-    (number,) = _numbers("unit", [value], 1)
-    if number <= 0:
-        _wrong("unit", "above 0")
-    return number
-
-
 def _numbers(name: str, values: object, length: int) -> list[float]:
     if not isinstance(values, list) or len(values) != length:
         _wrong(name, f"a list of {length}")
@@ -306,12 +299,6 @@ def _selected(pairs: object, d: int) -> IntArray | None:
     if len(unordered) < len(rows) or any(i == j for i, j in unordered):
         _wrong("selected", "pairs of two features, each pair once")
     return np.array([rows, columns], dtype=np.int64).reshape(2, -1)
-
-
-def _warnings(sentences: object) -> tuple[str, ...]:
-    if not isinstance(sentences, list) or not all(isinstance(each, str) for each in sentences):
-        _wrong("warnings", "a list of text")
-    return tuple(sentences)
 
 
 def _check_names(what: str, fields: Mapping[str, Any], expected: tuple[str, ...]) -> None:

@@ -22,8 +22,7 @@ from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.records import Progress, Records, log2_histogram
-from hushcov.records.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT
+from hushcov.records import LARGEST_EXPONENT, SMALLEST_EXPONENT, Progress, Records, log2_histogram
 from hushcov.stages.stage import Prepared, Stage
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov.accounting.gaussian import gaussian_epsilon
+from hushcov.accounting import gaussian_epsilon
 from hushcov.lab.audit.bounds import (
     Promise,
     Rule,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import special
 
 from hushcov._arrays import FloatArray
-from hushcov.accounting.gaussian import gaussian_epsilon
+from hushcov.accounting import gaussian_epsilon
 
 _THRESHOLDS = 200  # tried on either side of the median; more would gain nothing
 

@@ -9,8 +9,7 @@ import numpy as np
 from scipy import integrate
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import OneShotLaplace, compose
-from hushcov.accounting.gaussian import gaussian_delta
+from hushcov.accounting import OneShotLaplace, compose, gaussian_delta
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.lab.verification import numerics
 from hushcov.lab.verification.claim import LOG10, Claim, agree, at_most

@@ -21,9 +21,7 @@ from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import balanced_row_norm
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
-from hushcov.noise import Entropy, check_entropy
-from hushcov.noise.bingham import MOST_CONCENTRATED, Bingham
-from hushcov.noise.discrete_laplace import discrete_laplace
+from hushcov.noise import MOST_CONCENTRATED, Bingham, Entropy, check_entropy, discrete_laplace
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 

@@ -27,8 +27,7 @@ from hushcov.mechanisms.screened.planner import (
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
-from hushcov.records import Records
-from hushcov.records.sums.scores import PANEL_BYTES, STRIP
+from hushcov.records import PANEL_BYTES, STRIP, Records
 from hushcov.release import Release
 
 

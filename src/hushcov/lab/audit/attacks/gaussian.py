@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
-from hushcov.accounting.gaussian import gaussian_epsilon
+from hushcov.accounting import gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (

@@ -1,0 +1,40 @@
+"""Paths, and what the operating system refuses, in the words of this package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hushcov.exceptions import HushcovError, ParameterError
+
+
+def as_path(name: str, value: object, cure: str) -> Path:
+    """Return `value` as a path, or raise `ParameterError`."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        raise ParameterError(f"{name} must be a path, got a {type(value).__name__}: {cure}")
+    return Path(value)
+
+
+@contextmanager
+def os_errors(path: Path, verb: str, answer: type[HushcovError]) -> Iterator[None]:
+    """Replace errors of the operating system by an `answer` that says what cannot be done."""
+    try:
+        yield
+    except HushcovError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a path that cannot be one
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise answer(
+            f"{path} cannot be {verb}: {reason}. Check the path, its permissions and the disk."
+        ) from None
+
+
+def to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

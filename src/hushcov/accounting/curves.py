@@ -1,0 +1,319 @@
+"""Privacy curves of a composition, one for each way to prove them: what delta each epsilon costs.
+
+The Gaussian curve is exact. Balle and Wang (2018), Theorem 8: a Gaussian mechanism with
+mu = sensitivity / sd is (epsilon, delta)-DP if and only if
+delta >= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+
+`BasicCurve` adds it to pure epsilons. `RenyiCurve` adds up Renyi divergences. `EmbeddedCurve` is
+nearly the Gaussian curve for bounded-range steps, too: the privacy loss of a Gaussian is Brownian
+motion with drift 1/2 at time mu^2, and the loss of an eta-bounded-range step is the same motion
+stopped before it leaves an interval of width eta. So the loss of a composition is the motion at a
+random time, whose excess over any fixed time has a small probability, and until a fixed time the
+Gaussian curve bounds everything.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import erfcx, log_ndtr
+
+from hushcov._arrays import FloatArray
+from hushcov.accounting.events import Parts
+
+# proof: step 19
+# Added to every delta, relative to it (and growing with mu, whose size limits the accuracy of
+# epsilon/mu - mu/2), so that double rounding never claims too much. The tests measure errors
+# ten times smaller against 60-digit arithmetic.
+ROUNDING = 1e-11
+
+# Below this mu the two terms are so close that their difference is integrated instead.
+_SMALL_MU = 0.5
+# Beyond this, epsilon/mu - mu/2 has too few digits left to certify anything.
+_LARGEST_MU = 1e4
+# Beyond this, delta is below the smallest double by any account.
+_LARGEST_NEAR = 1e5
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+# Orders are searched as log(order - 1): first this grid, then ever finer ones at its best point.
+_LOG_ORDERS = np.linspace(math.log(1e-4), math.log(1e10), 256)
+_ZOOMS = 5
+_MACHINE = sys.float_info.epsilon
+# sinh(x)/x - 1 = x^2 (1/3! + x^2/5! + ...); ten terms are exact in doubles for x <= 1.
+_SINHC_COEFFICIENTS = tuple(1 / math.factorial(2 * k + 3) for k in reversed(range(10)))
+
+# Probabilities that the random time is too long, down to the smallest normal double. The curve
+# takes the best of them, and only looks at those above this share of delta.
+_LATES = tuple(4.0**-power for power in range(1, 512))
+_SMALLEST_SHARE = 1e-3
+# Chernoff rates, as the angle of the widest step; below pi/2, where its moment is infinite.
+_ANGLES = np.geomspace(1e-6, 1.5, 512)
+# proof: step 20
+# Relative, of mu. All terms of the time are positive, so that no cancellation enlarges errors.
+CLOCK_ROUNDING = 1e-12
+# Smaller angles and mu might underflow. Larger ones are valid, since the bounds increase in them.
+_SMALLEST_ANGLE = 1e-150
+SMALLEST_MU = 1e-300
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return the smallest delta at which mu is epsilon-private, rounded up."""
+    # proof: step 8
+    log_delta = gaussian_log_delta(mu, epsilon) + math.log1p(ROUNDING * (1 + mu))
+    # A positive delta must not underflow to 0, which would claim pure privacy.
+    return max(math.exp(min(log_delta, 0.0)), sys.float_info.min)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Return the smallest epsilon at which mu is delta-private, rounded up; inf at delta = 0."""
+    if delta <= sys.float_info.min:
+        return math.inf
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    # zCDP already proves this much privacy (Bun and Steinke 2016, Proposition 1.3).
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
+    goal = math.log(delta) - math.log1p(ROUNDING * (1 + mu))
+    upper *= 1 + 1e-9
+    if gaussian_log_delta(mu, upper) > goal:
+        return math.inf
+    epsilon = brentq(lambda x: gaussian_log_delta(mu, x) - goal, 0.0, upper, rtol=1e-14)
+    step = 1e-15
+    while gaussian_delta(mu, epsilon) > delta:
+        epsilon *= 1 + step
+        step *= 2
+    return float(epsilon)
+
+
+def gaussian_log_delta(mu: float, epsilon: float) -> float:
+    """Return log delta(epsilon), to a relative error in delta far below `ROUNDING` (1 + mu)."""
+    if mu > _LARGEST_MU:
+        return 0.0
+    near = epsilon / mu - mu / 2
+    if near > _LARGEST_NEAR:
+        return -math.inf
+    far = epsilon / mu + mu / 2
+    # e^epsilon phi(far) = phi(near), so delta = phi(near) (mills(near) - mills(far)), where
+    # mills(x) = Phi(-x) / phi(x).
+    if mu < _SMALL_MU:
+        return _log_density(near) + _log_mills_drop(near, mu)
+    ratio = math.exp(_log_mills(far) - _log_mills(near))
+    return float(log_ndtr(-near)) + math.log1p(-ratio)
+
+
+def _log_mills_drop(start: float, width: float) -> float:
+    """Return log(mills(start) - mills(start + width)), by integrating 1 - x mills = -mills'."""
+    x = start + width * (_NODES + 1) / 2
+    slope = 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
+    # Far out the difference above loses its digits; its upper bound 1/(1 + x^2) does not.
+    slope = np.where(x > 50, 1 / (1 + x * x), slope)
+    return math.log(float(_WEIGHTS @ slope)) + math.log(width / 2)
+
+
+def _log_mills(x: float) -> float:
+    if x > 0:
+        return 0.5 * math.log(math.pi / 2) + math.log(erfcx(x / math.sqrt(2)))
+    return float(log_ndtr(-x)) - _log_density(x)
+
+
+def _log_density(x: float) -> float:
+    return -x * x / 2 - 0.5 * math.log(2 * math.pi)
+
+
+class BasicCurve:
+    """Pure epsilons add up; all Gaussians together are one more mechanism beside them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._mu = parts.gaussian
+        self._pure_epsilon = parts.pure_epsilon
+        self.method = "gaussian" if self._mu and not self._pure_epsilon else "basic"
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the smallest epsilon at this delta; inf at delta = 0 unless all is pure."""
+        return self._pure_epsilon + (gaussian_epsilon(self._mu, delta) if self._mu else 0.0)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the smallest delta at this epsilon; 1 where basic composition has nothing."""
+        if epsilon < self._pure_epsilon:
+            return 1.0
+        return gaussian_delta(self._mu, epsilon - self._pure_epsilon) if self._mu else 0.0
+
+
+def renyi_divergence(parts: Parts, order: FloatArray) -> FloatArray:
+    """Return the Renyi divergence bound of the whole composition at each order above 1."""
+    # proof: step 9
+    total = order * (parts.mu * parts.mu / 2)
+    for eta, count in parts.bounded_range:
+        total = total + count * bounded_range_divergence(eta, order)
+    for epsilon, count in parts.pure:
+        total = total + count * pure_divergence(epsilon, order)
+    return total
+
+
+def renyi_epsilon(parts: Parts, order: FloatArray, delta: float) -> FloatArray:
+    """Return the epsilon that each order proves at this delta."""
+    # proof: step 13
+    divergence = renyi_divergence(parts, order)
+    slope = (_log_prefactor(order) - math.log(delta)) / (order - 1)
+    return np.asarray(divergence + slope + 8 * _MACHINE * (divergence + np.abs(slope)))
+
+
+def pure_divergence(epsilon: float, order: FloatArray) -> FloatArray:
+    """Return the largest Renyi divergence of an (epsilon, 0)-DP mechanism."""
+    # proof: step 11
+    spread = _log_cosh((order - 0.5) * epsilon) - _log_cosh(np.asarray(epsilon / 2))
+    exact = spread / (order - 1) * _rounding_guard(1 + 1 / (order - 1))
+    return np.minimum(exact, np.minimum(epsilon, order * (epsilon * epsilon / 2)))
+
+
+def bounded_range_divergence(eta: float, order: FloatArray) -> FloatArray:
+    """Return the largest Renyi divergence of one eta-bounded-range step.
+
+    The worst pair is binary with losses u and u - eta; the maximum over u has a closed form.
+    """
+    # proof: step 12
+    at_order = order * _log_sinhc(order * eta / 2)
+    below = (order - 1) * _log_sinhc((order - 1) * eta / 2)
+    exact = (at_order - below - _log_sinhc(np.asarray(eta / 2))) / (order - 1)
+    exact = exact * _rounding_guard(order + 1 / (order - 1))
+    return np.minimum(exact, np.minimum(eta, order * (eta * eta / 8)))
+
+
+class RenyiCurve:
+    """The (epsilon, delta) curve by Renyi DP and the Canonne-Kamath-Steinke conversion."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        # proof: step 10
+        # With Gaussians alone the divergence is the line rho * order: that is zCDP.
+        self.method = "rdp" if parts.bounded_range or parts.pure else "zcdp"
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the smallest epsilon at this delta, rounded up; inf at delta = 0."""
+        if delta <= sys.float_info.min:
+            return math.inf
+
+        def epsilon(order: FloatArray) -> FloatArray:
+            return renyi_epsilon(self._parts, order, delta)
+
+        return max(0.0, _minimum(epsilon) * (1 + ROUNDING))
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the smallest delta at this epsilon, rounded up."""
+
+        # proof: step 13
+        def log_delta(order: FloatArray) -> FloatArray:
+            divergence = renyi_divergence(self._parts, order)
+            rounding = 8 * _MACHINE * (divergence + epsilon)
+            return (order - 1) * (divergence - epsilon + rounding) + _log_prefactor(order)
+
+        log_best = _minimum(log_delta) + math.log1p(ROUNDING)
+        return max(math.exp(min(log_best, 0.0)), sys.float_info.min)
+
+
+def _log_prefactor(order: FloatArray) -> FloatArray:
+    # Near order 1 the quotient keeps the digits that 1 - 1/order would lose.
+    log_ratio = np.where(order < 2, np.log((order - 1) / order), np.log1p(-1 / order))
+    return (order - 1) * log_ratio - np.log(order)
+
+
+def _minimum(objective: Callable[[FloatArray], FloatArray]) -> float:
+    """Minimise over the order. Every order is a valid bound, so a miss only costs tightness."""
+    log_orders = _LOG_ORDERS
+    for _ in range(_ZOOMS):
+        values = objective(1 + np.exp(log_orders))
+        best = int(np.argmin(values))
+        low, high = max(best - 1, 0), min(best + 1, len(log_orders) - 1)
+        log_orders = np.linspace(log_orders[low], log_orders[high], 33)
+    return float(np.min(values))
+
+
+def _rounding_guard(cancellation: FloatArray) -> FloatArray:
+    """Return a factor above the relative error of a closed form that cancels this much."""
+    return 1 + 32 * _MACHINE * cancellation
+
+
+def _log_cosh(x: FloatArray) -> FloatArray:
+    half_sinh: FloatArray = np.sinh(np.minimum(x, 1.0) / 2)
+    large = x - math.log(2) + np.log1p(np.exp(-2 * x))
+    return np.where(x < 1.0, np.log1p(2 * half_sinh * half_sinh), large)
+
+
+def _log_sinhc(x: FloatArray) -> FloatArray:
+    """Return log(sinh(x) / x) to full relative accuracy for x > 0."""
+    square: FloatArray = np.minimum(x, 1.0) ** 2
+    small = np.log1p(square * np.polyval(_SINHC_COEFFICIENTS, square))
+    x = np.maximum(x, 1.0)
+    large = x + np.log1p(-np.exp(-2 * x)) - np.log(2 * x)
+    return np.where(square < 1.0, small, large)
+
+
+def embedding_applies(parts: Parts) -> bool:
+    """Return whether bounded-range steps are there, and nothing that is not embedded."""
+    return bool(parts.bounded_range) and not (parts.discrete_gaussian or parts.pure)
+
+
+class EmbeddedCurve:
+    """The (epsilon, delta) curve by embedding all losses in one Brownian motion."""
+
+    method = "embedding"
+
+    def __init__(self, parts: Parts) -> None:
+        self._gaussian = parts.gaussian
+        self._time = StoppingTime(parts.bounded_range)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the smallest epsilon at this delta, rounded up; inf at delta = 0."""
+        # proof: step 21
+        lates = (late for late in _LATES if _SMALLEST_SHARE * delta <= late < delta)
+        epsilons = (gaussian_epsilon(self._mu(late), delta - late) for late in lates)
+        return min(epsilons, default=math.inf)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the smallest delta at this epsilon, rounded up."""
+        best = 1.0
+        for late in _LATES:
+            best = min(best, (late + gaussian_delta(self._mu(late), epsilon)) * (1 + 1e-15))
+            # The Gaussian part only grows from here on, so that less than `late` can be gained.
+            if late < _SMALLEST_SHARE * best:
+                break
+        return best
+
+    def _mu(self, late: float) -> float:
+        """The Gaussian that bounds all, but for a probability of `late`, rounded up."""
+        mu = math.hypot(self._gaussian, self._time.root_exceeded_with(late))
+        return max(mu * (1 + CLOCK_ROUNDING), SMALLEST_MU)
+
+
+class StoppingTime:
+    """The time that bounded-range steps take together, bounded in probability."""
+
+    def __init__(self, groups: tuple[tuple[float, int], ...]) -> None:
+        self._widest = max(eta for eta, _ in groups)
+        self._log_moments = sum(
+            count * log_exit_moment(_ANGLES * (eta / self._widest)) for eta, count in groups
+        )
+
+    def root_exceeded_with(self, late: float) -> float:
+        """The root of a time that is exceeded with probability at most `late`.
+
+        Chernoff's bound: min over r of (sum of count * log E e^(r tau) + log(1/late)) / r, with
+        angle = eta sqrt(r/2).
+        """
+        # proof: step 20
+        roots = np.sqrt((self._log_moments - math.log(late)) / 2) / _ANGLES
+        return self._widest * float(np.min(roots))
+
+
+def log_exit_moment(angle: FloatArray) -> FloatArray:
+    """Return a bound on log E e^(r tau), tau being the time to leave an interval of width eta.
+
+    Here angle = eta sqrt(r/2), below pi/2. The bound is -log(cos(angle)), for every start.
+    """
+    # proof: step 20
+    sine: FloatArray = np.sin(np.maximum(angle, _SMALLEST_ANGLE))
+    # This form keeps its digits where cos(angle) is close to 1.
+    return -np.log1p(-sine * sine) / 2

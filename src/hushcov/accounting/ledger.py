@@ -1,0 +1,302 @@
+"""`Ledger`: charge a dataset's budget, then release; never the other way round."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from hushcov._validation import check_real, shown
+from hushcov.accounting.charges import (
+    BUDGET,
+    CHARGE,
+    Budget,
+    Charge,
+    Receipt,
+    Remaining,
+    as_charge,
+    budget_body,
+    charge_json,
+    read_entry,
+    remaining,
+    total,
+    within,
+)
+from hushcov.accounting.composition import Bound
+from hushcov.accounting.events import Event
+from hushcov.accounting.guarantee import Guarantee
+from hushcov.accounting.ledger_file import Book, Store
+from hushcov.exceptions import BudgetError, ParameterError
+
+__all__ = ["Budget", "Ledger", "Receipt", "Remaining", "Statement"]
+
+_LONGEST_NAME = 200
+_LARGEST_DELTA = 0.1
+_SMALLEST_DELTA = 1e-300  # of which doubles hold every share
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Everything the ledger knows of one dataset, read at one moment.
+
+    `promises` are the budgets set so far; the last one counts.
+    """
+
+    promises: tuple[Budget, ...]
+    receipts: tuple[Receipt, ...]
+
+    @property
+    def budget(self) -> Budget:
+        """The total budget that counts."""
+        return self.promises[-1]
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """The charges, without what the receipts say about them."""
+        return tuple(receipt.charge for receipt in self.receipts)
+
+    def spent(self) -> Bound:
+        """Return what all charges cost together, at the budget's delta."""
+        return total(self.charges, self.budget)
+
+    @property
+    def fixed_costs(self) -> tuple[Receipt, ...]:
+        """Charges that an earlier version accepted, by a total for costs fixed in advance.
+
+        The total of the last of them is what that version promised.
+        """
+        return tuple(receipt for receipt in self.receipts if not receipt.adaptive)
+
+    def remaining(self) -> Remaining:
+        """Return what still fits the budget."""
+        return remaining(self.charges, self.budget)
+
+
+class Ledger:
+    """The privacy budgets of datasets, and everything charged to them, in one SQLite file.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. `open_dataset` creates it.
+    timeout : float, default=60
+        How many seconds to wait for other processes that use the file.
+
+    Privacy
+    -------
+    Charge before data is read and before noise is drawn. A charge is on the disk when `charge`
+    returns, so a crash between charge and release loses budget, never privacy. All charges, by any
+    number of processes and threads, compose to at most the dataset's (epsilon, delta) for
+    neighbours that replace one record, also where what a release costs was chosen in the light
+    of earlier ones: `docs/proofs/accounting.md`, steps 22 to 28. `docs/ledger.md` has what a
+    ledger cannot see.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hushcov.accounting import Gaussian
+    >>> from hushcov.accounting.ledger import Ledger
+    >>> ledger = Ledger(tempfile.mkdtemp() + "/budget.db")
+    >>> budget = ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
+    >>> receipt = ledger.charge("patients", Gaussian(mu=0.1), label="first look")
+    >>> round(ledger.spent("patients").epsilon, 3), round(ledger.remaining("patients").epsilon, 3)
+    (0.397, 0.853)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 60.0) -> None:
+        if not isinstance(path, str | os.PathLike) or "\0" in os.fspath(path):
+            raise ParameterError(
+                f"path must be the path of a file, got {shown(path)}: pass a str or a Path."
+            )
+        self.path = Path(path).absolute()
+        cure = "it is how many seconds to wait for other processes."
+        self.timeout = check_real("timeout", timeout, above=0, at_most=1e6, cure=cure)
+
+        self._store = Store(self.path, self.timeout)
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def open_dataset(self, name: str, epsilon: float, delta: float) -> Budget:
+        """Set the total budget of a dataset, once; the same budget again changes nothing.
+
+        `delta` may be 0 where every release is pure. The file is created if it is not there.
+        """
+        asked = _check_budget(name, epsilon, delta)
+        with self._store.writing(create=True) as book:
+            promises = _statement(book, name).promises
+            if not promises:
+                return _promise(book, asked)
+            budget = promises[-1]
+            if (budget.epsilon, budget.delta) != (asked.epsilon, asked.delta):
+                raise ParameterError(
+                    f"the budget of dataset {name!r} must stay epsilon {budget.epsilon!r} and "
+                    f"delta {budget.delta!r}, as promised before, got {asked.epsilon!r} and "
+                    f"{asked.delta!r}: leave it, or make a new promise with change_budget or "
+                    "'hushcov ledger change'."
+                )
+            return budget
+
+    def change_budget(self, name: str, epsilon: float, delta: float) -> Budget:
+        """Promise another total from now on; the ledger keeps both. Refused below what is spent.
+
+        A larger total weakens what people were told before: it is theirs to decide.
+        """
+        # proof: step 28
+        asked = _check_budget(name, epsilon, delta)
+        with self._store.writing() as book:
+            spent = total(_known(book, name).charges, asked)
+            if not within(spent, asked):
+                raise BudgetError(
+                    f"epsilon of dataset {name!r} must be at least {spent.epsilon:.6g} at delta "
+                    f"{asked.delta!r}, which is spent already, got {asked.epsilon!r}: keep a "
+                    "larger total. Nothing was changed."
+                )
+            return _promise(book, asked)
+
+    def charge(
+        self, dataset: str, cost: Guarantee | Event | Sequence[Event], *, label: str
+    ) -> Receipt:
+        """Charge a release that is about to be made, or refuse it.
+
+        Parameters
+        ----------
+        dataset
+            A dataset that was opened.
+        cost
+            The guarantee of the release, known before any record is read, or its events.
+        label
+            What the release is, in a few words. Never put a value from the data here.
+
+        Raises
+        ------
+        BudgetError
+            If all charges together would pass the budget.
+        PrivacyConditionError
+            If the guarantee is not certified: what it would cost is not known.
+        LedgerError
+            If the file cannot be read or written. In both cases nothing is charged: do not release.
+        """
+        new = as_charge(cost)
+        _check_name("label", label)
+        with self._store.writing() as book:
+            statement = _known(book, dataset)
+            after = total((*statement.charges, new), statement.budget)
+            if within(after, statement.budget):
+                entry = book.append(CHARGE, dataset, charge_json(label, new, after))
+                return cast("Receipt", read_entry(entry))
+        # Outside of the transaction: finding out what is left takes longer than others should wait.
+        raise _refusal(statement, after)
+
+    def quote(self, dataset: str, cost: Guarantee | Event | Sequence[Event]) -> Remaining:
+        """Return what a charge would leave, or refuse it as `charge` does; nothing is charged."""
+        statement = self.statement(dataset)
+        charges = (*statement.charges, as_charge(cost))
+        after = total(charges, statement.budget)
+        if not within(after, statement.budget):
+            raise _refusal(statement, after)
+        return remaining(charges, statement.budget)
+
+    def spent(self, dataset: str) -> Bound:
+        """Return what all charges of a dataset cost together, at its delta."""
+        return self.statement(dataset).spent()
+
+    def remaining(self, dataset: str) -> Remaining:
+        """Return what still fits the budget of a dataset."""
+        return self.statement(dataset).remaining()
+
+    def history(self, dataset: str) -> tuple[Receipt, ...]:
+        """Return all charges of a dataset, in their order."""
+        return self.statement(dataset).receipts
+
+    def statement(self, dataset: str) -> Statement:
+        """Return budgets and charges of a dataset as they are at one moment."""
+        with self._store.reading() as book:
+            return _known(book, dataset)
+
+    def datasets(self) -> tuple[str, ...]:
+        """Return the names of all datasets, in the order in which they were opened."""
+        with self._store.reading() as book:
+            return _names(book)
+
+
+def _statement(book: Book, dataset: str) -> Statement:
+    mine = [read_entry(entry) for entry in book.entries if entry.dataset == dataset]
+    return Statement(
+        promises=tuple(entry for entry in mine if isinstance(entry, Budget)),
+        receipts=tuple(entry for entry in mine if isinstance(entry, Receipt)),
+    )
+
+
+def _promise(book: Book, budget: Budget) -> Budget:
+    entry = book.append(BUDGET, budget.dataset, budget_body(budget))
+    return replace(budget, time=entry.time)
+
+
+def _known(book: Book, dataset: str) -> Statement:
+    statement = _statement(book, dataset)
+    if not statement.promises:
+        known = ", ".join(repr(name) for name in _names(book)) or "none"
+        raise ParameterError(
+            f"dataset must be one of this ledger's ({known}), got {dataset!r}: open it first with "
+            "open_dataset or 'hushcov ledger init'. Nothing was charged."
+        )
+    return statement
+
+
+def _names(book: Book) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(entry.dataset for entry in book.entries))
+
+
+def _refusal(statement: Statement, after: Bound) -> BudgetError:
+    budget, left = statement.budget, statement.remaining()
+    return BudgetError(
+        f"dataset {budget.dataset!r} has a total budget of epsilon {budget.epsilon:g} and delta "
+        f"{budget.delta:g}; it stands at epsilon {statement.spent().epsilon:.4g}, and this release "
+        f"would bring it to {after.epsilon:.4g}. {_advice(left)} A larger total is a new "
+        "promise: change_budget, or 'hushcov ledger change'. Nothing was charged: do not release.",
+        left.epsilon,
+    )
+
+
+def _advice(left: Remaining) -> str:
+    gaussian, pure = _rounded_down(left.epsilon), _rounded_down(left.pure_epsilon)
+    if gaussian > 0:
+        return (
+            f"Lower epsilon to {gaussian:g} (at delta {_rounded_down(left.delta):g}), which fits "
+            "what is left."
+        )
+    if pure > 0:
+        return f"No delta is left: only a release of delta 0 and epsilon up to {pure:g} fits."
+    return "Nothing is left."
+
+
+def _rounded_down(value: float) -> float:
+    """Round to four digits such that what is said to fit does fit."""
+    shorter = float(f"{value:.4g}")
+    return shorter if shorter <= value else float(f"{value * (1 - 1e-3):.4g}")
+
+
+def _check_budget(name: str, epsilon: float, delta: float) -> Budget:
+    _check_name("dataset", name)
+    epsilon = check_real("epsilon", epsilon, above=0, cure="it is the total budget, a real number.")
+    delta = check_real(
+        "delta",
+        delta,
+        above=_SMALLEST_DELTA,
+        at_most=_LARGEST_DELTA,
+        or_zero=True,
+        cure="choose it well below 1 / records; 0 is allowed where every release is pure.",
+    )
+    return Budget(name, epsilon, delta)
+
+
+def _check_name(what: str, name: object) -> None:
+    printable = isinstance(name, str) and name.isprintable() and name.strip() == name
+    if not (printable and 0 < len(str(name)) <= _LONGEST_NAME):
+        raise ParameterError(
+            f"{what} must be 1 to {_LONGEST_NAME} printable characters without blanks at its "
+            f"ends, got {name!r}: choose a short name."
+        )

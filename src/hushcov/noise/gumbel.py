@@ -1,0 +1,285 @@
+"""The largest of very many scores with Gumbel noise, by exact comparison.
+
+A standard Gumbel variable is -log E with E standard exponential, so the largest of
+rate * score + Gumbel are the smallest of log E - rate * score, here called keys. E is
+-log(1 - U), and of the uniform U only 64 bits are drawn at first. They give an interval that holds
+the key, widened by a bound on every error of double precision. An item whose interval lies clear
+of the cut is decided. The others, hardly ever any, get more bits of the same uniform, and their
+keys are bounded in decimals, until the cut is clear. No comparison is decided by a rounding error,
+however large the scores are or however far they lie apart.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._compiled import compiled, run_in_chunks
+from hushcov._validation import check_integer, check_real
+from hushcov.exceptions import ParameterError
+from hushcov.noise.entropy import LazyUniform
+
+#: The score of an item that is no candidate.
+TAKEN = -1
+_LARGEST_SCORE = 2**53  # doubles hold all integers up to here, so differences are exact
+_LARGEST_RATE = 1e100  # rate * score is far from overflow
+_CHUNK = 2**20
+
+# log(E) of the kernel differs from that of the middle of the cell by less than 2^-42, apart from
+# the cell's width: |log E| < 46 at 64 bits, and the library's log and log1p are trusted to a
+# relative error of 2^-48 only (16 to 32 units in the last place).
+_LIBRARY_ERROR = 2.0**-41
+# Product, difference and interval ends are rounded once each: 3 * 2^-53 of the product.
+_PRODUCT_ERROR = 2.0**-50
+# At this distance (in keys) from the reference the two errors are alike: moving it gains nothing.
+_NEAR = _LIBRARY_ERROR / _PRODUCT_ERROR
+# Each move divides the error by about 2^50, and scores differ by at most 2^53.
+_MOST_MOVES = 2
+
+
+def gumbel_top(
+    generator: np.random.Generator, scores: npt.NDArray[Any], rate: float, count: int
+) -> IntArray:
+    """Indices, ascending, of the `count` largest of rate * scores[a] + G_a, exactly.
+
+    The G_a are independent standard Gumbel variables. `scores` are integers from 0 to 2^53, or
+    `TAKEN` for items that are left out, in 32 or 64 bits; `rate` is the exact value of the given
+    double. Beyond `scores` itself, memory is needed for about twice `count` items and a chunk of a
+    million.
+
+    Privacy
+    -------
+    The set has the law of `count` rounds of the exponential mechanism without replacement: each
+    picks one of the items left, item a with probability proportional to exp(rate * scores[a])
+    (Durfee and Rogers 2019), and the order of the picks is then forgotten. If no score moves by
+    more than D between neighbouring datasets, each round is (2 * rate * D)-DP.
+    """
+    _check_scores(scores)
+    rate = check_real(
+        "rate", rate, above=0, at_most=_LARGEST_RATE, cure="give the inverse scale of the noise."
+    )
+    n_candidates = _count_candidates(scores)
+    count = check_integer(
+        "count",
+        count,
+        at_least=0,
+        at_most=n_candidates,
+        cure="no more items can be selected than have scores.",
+    )
+    if count in (0, n_candidates):
+        return np.flatnonzero(scores != TAKEN) if count else np.empty(0, dtype=np.int64)
+    return _select(generator, scores, rate, count, chunk=_CHUNK, widening=0.0)
+
+
+def _count_candidates(scores: npt.NDArray[Any]) -> int:
+    return sum(
+        int(np.count_nonzero(scores[start : start + _CHUNK] != TAKEN))
+        for start in range(0, len(scores), _CHUNK)
+    )
+
+
+def _check_scores(scores: object) -> None:
+    """Refuse anything but a vector of integers in range, without naming a score."""
+    integers = isinstance(scores, np.ndarray) and scores.dtype in (np.int32, np.int64)
+    if not isinstance(scores, np.ndarray) or not integers or scores.ndim != 1:
+        raise ParameterError(
+            "scores must be a one-dimensional array of 32- or 64-bit integers: scale and round "
+            "them to integers."
+        )
+    if len(scores) and not (scores.min() >= TAKEN and scores.max() <= _LARGEST_SCORE):
+        raise ParameterError(
+            f"scores must be integers from 0 to {_LARGEST_SCORE}, and one is not: shift them, or "
+            "use a coarser unit and a larger rate."
+        )
+
+
+@dataclass(frozen=True)
+class _Items:
+    """Items by ascending index, with the first 64 bits of their uniforms, as signed integers."""
+
+    indices: IntArray
+    words: IntArray
+    scores: IntArray
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def where(self, mask: BoolArray) -> _Items:
+        kept = np.flatnonzero(mask)
+        return _Items(self.indices[kept], self.words[kept], self.scores[kept])
+
+    @staticmethod
+    def joined(parts: Sequence[_Items]) -> _Items:
+        return _Items(
+            np.concatenate([part.indices for part in parts]),
+            np.concatenate([part.words for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class _Ruler:
+    """How keys are measured: log E - rate * (score - reference), give or take `widening`.
+
+    The reference only moves all keys alike. Near it doubles are accurate however large the scores
+    are. A positive `widening` leaves decided items undecided, which must not change the selection.
+    """
+
+    rate: float
+    reference: int
+    widening: float
+
+    def bounds(self, items: _Items) -> tuple[FloatArray, FloatArray]:
+        low, high = np.empty(len(items)), np.empty(len(items))
+        run_in_chunks(
+            _bound_keys,
+            len(items),
+            items.words,
+            items.scores,
+            self.rate,
+            self.reference,
+            self.widening,
+            low,
+            high,
+        )
+        return low, high
+
+
+def _select(
+    generator: np.random.Generator,
+    scores: npt.NDArray[Any],
+    rate: float,
+    count: int,
+    *,
+    chunk: int,
+    widening: float,
+) -> IntArray:
+    """`gumbel_top` for 0 < count < len(scores), a chunk of items at a time."""
+    ruler, threshold = _Ruler(rate, int(scores[0]), widening), math.inf
+    pool: list[_Items] = []
+    for start in range(0, len(scores), chunk):
+        part = scores[start : start + chunk].astype(np.int64)
+        words = generator.integers(0, 2**64, size=len(part), dtype=np.uint64).view(np.int64)
+        items = _Items(np.arange(start, start + len(part)), words, part)
+        if (part == TAKEN).any():
+            items = items.where(part != TAKEN)
+        # Before the first threshold everything is kept, and nothing has to be measured.
+        if threshold < math.inf:
+            items = items.where(ruler.bounds(items)[0] <= threshold)
+        pool.append(items)
+        if sum(map(len, pool)) >= 2 * count:
+            pool, ruler, threshold = _pruned(pool, count, ruler)
+    (finalists,), ruler, _ = _pruned(pool, count, ruler)
+    inside, outside = _sorted_out(*ruler.bounds(finalists), count)
+    undecided = ~(inside | outside)
+    inside[undecided] = _settle(
+        generator, finalists.where(undecided), rate, count - int(inside.sum())
+    )
+    return finalists.indices[inside]
+
+
+def _pruned(pool: list[_Items], count: int, ruler: _Ruler) -> tuple[list[_Items], _Ruler, float]:
+    """Drop what cannot be among the `count` smallest keys; move the reference to the cut.
+
+    Returns the remaining items, the new ruler, and a key which the `count` smallest do not exceed.
+    """
+    items, at_cut = _Items.joined(pool), ruler.reference
+    for _ in range(_MOST_MOVES + 1):
+        ruler = replace(ruler, reference=at_cut)
+        low, high = ruler.bounds(items)
+        threshold = float(np.partition(high, count - 1)[count - 1])
+        at_cut = int(items.scores[np.argmax(high == threshold)])
+        items = items.where(low <= threshold)
+        if ruler.rate * abs(at_cut - ruler.reference) <= _NEAR:
+            break
+    return [items], ruler, threshold
+
+
+def _sorted_out(
+    low: npt.NDArray[Any], high: npt.NDArray[Any], count: int
+) -> tuple[BoolArray, BoolArray]:
+    """Which of the intervals surely hold one of the `count` smallest keys, and which surely none.
+
+    `count` keys do not exceed the count-th smallest upper end; all but `count` keys are at least
+    the next smallest lower end.
+    """
+    if count in (0, len(low)):
+        return np.full(len(low), count > 0), np.full(len(low), count == 0)
+    outside = low > np.partition(high, count - 1)[count - 1]
+    inside = high < np.partition(low, count)[count]
+    return inside, outside
+
+
+def _settle(generator: np.random.Generator, items: _Items, rate: float, count: int) -> BoolArray:
+    """Which items have the `count` smallest keys, from as many bits as that takes."""
+    uniforms = [LazyUniform(generator, int(word) % 2**64, 64) for word in items.words]
+    inside = np.zeros(len(items), dtype=np.bool_)
+    left = np.arange(len(items))
+    while len(left):
+        wanted = count - int(inside.sum())
+        bounds = [
+            _exact_bounds(uniforms[item], rate, int(items.scores[item] - items.scores[0]))
+            for item in left
+        ]
+        low, high = (np.array(ends, dtype=object) for ends in zip(*bounds, strict=True))
+        certain, outside = _sorted_out(low, high, wanted)
+        inside[left[certain]] = True
+        left = left[~(certain | outside)]
+        for item in left:
+            uniforms[item].refine()
+    return inside
+
+
+def _exact_bounds(uniform: LazyUniform, rate: float, score: int) -> tuple[Decimal, Decimal]:
+    """Bounds on log E - rate * score, apart by little more than the bits not seen require.
+
+    log E increases with U from minus to plus infinity. U and 1 - U are exact at this precision,
+    the logarithms are correctly rounded, and `digits` of the product stand before the point.
+    """
+    digits = max(0, Decimal(rate * abs(score)).adjusted())
+    context = decimal.Context(
+        prec=2 * uniform.length + digits + 25, rounding=decimal.ROUND_HALF_EVEN
+    )
+    product = context.multiply(Decimal(rate), Decimal(score))
+    slack, unit = Decimal((0, (1,), -2 * uniform.length)), 2**uniform.length
+    ends = []
+    for end, error in ((uniform.leading, slack.copy_negate()), (uniform.leading + 1, slack)):
+        remainder = context.divide(Decimal(unit - end), Decimal(unit))
+        waiting = context.minus(context.ln(remainder))
+        key = context.subtract(context.ln(waiting), product)
+        ends.append(context.add(key, error))
+    return ends[0], ends[1]
+
+
+@compiled
+def _bound_keys(
+    start: int,
+    stop: int,
+    words: IntArray,
+    scores: IntArray,
+    rate: float,
+    reference: int,
+    widening: float,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    for item in range(start, stop):
+        # How many cells the uniform is away from the nearer end of [0, 1]; the sign says which.
+        word = words[item]
+        near = word ^ (word >> 63)
+        share = (near + 0.5) * 2.0**-64
+        waiting = -math.log1p(-share) if word >= 0 else -math.log(share)
+        product = rate * (scores[item] - reference)
+        key = math.log(waiting) - product
+        # In a cell log E varies by at most 2^-64 / ((1 - U) E), which 2 / near bounds at both ends.
+        error = _LIBRARY_ERROR + _PRODUCT_ERROR * abs(product) + 2.0 / near + widening
+        low[item] = key - error
+        high[item] = key + error

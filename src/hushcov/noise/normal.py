@@ -1,0 +1,282 @@
+"""Normal noise, exactly: rounded to integers, or with as many bits as a decision needs.
+
+|Z| of a standard normal Z is k + x: an integer k drawn with weight exp(-k^2/2) and a uniform x in
+[0, 1), kept with probability exp(-x (2k + x) / 2) (Karney 2016, "Sampling exactly from the normal
+distribution"). The three uniforms of a trial are real numbers of which only the leading 63 bits
+are drawn. Almost always these bits decide which k is meant, whether x is kept and to which
+integer sigma (k + x) rounds. Where they do not, or where doubles are too coarse to tell, more bits
+are appended to the same uniforms, and the comparison is repeated in exact arithmetic, until they
+do. Nothing is ever decided by a rounding error, and nothing is drawn again.
+
+`LazyNormals` are the same numbers before rounding. Once x is kept, those of its bits that are not
+drawn yet are fair coins, so more can be drawn until whatever depends on them is clear.
+"""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import math
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov._compiled import compiled, run_in_chunks
+from hushcov._validation import check_integer
+from hushcov.noise.entropy import LazyUniform
+
+#: The largest deviation that is drawn.
+LARGEST_SIGMA = 2**40
+_BLOCK = 2**18  # draws made at a time: their words stay in the cache
+
+_BITS = 63  # leading bits of a uniform; with 64 the kernel could not use signed integers
+_ALL_BITS = 2**_BITS - 1
+_HALF = 2 ** (_BITS - 1)
+_LIMB = 21  # three limbs make a uniform, and sigma times a limb fits in 61 bits
+_LIMB_MASK = 2**_LIMB - 1
+
+# The kernel's coin minus exp(-t), t = x (2k + x) / 2, differs from the real one by less than 2^-46:
+# roundings move t by at most 8 t 2^-53 and exp(-t) by that times exp(-t), together below 2^-51;
+# the bits of x and of the coin not seen add less than 11 2^-63, as k <= 9; the library's exp is
+# trusted to 32 units in the last place, 2^-47; the other roundings stay below 2^-51.
+_COIN_MARGIN = 2.0**-45
+
+_REJECTED = -1
+_UNDECIDED = -2
+
+# A scaled decimal below has an error of less than 1e-15 units of the last bit it is compared to.
+_SLACK = Fraction(1, 10**12)
+
+
+def rounded_normal(generator: np.random.Generator, sigma: int, size: int) -> IntArray:
+    """Draw `size` independent copies of round(sigma Z), Z standard normal, exactly.
+
+    P(j) = Phi((j + 1/2) / sigma) - Phi((j - 1/2) / sigma) for every integer j, without any
+    approximation: a draw depends on the generator only through independent fair bits.
+
+    Privacy
+    -------
+    Let S be a vector of integers that moves by at most D in Euclidean norm between neighbouring
+    datasets. For an integer a and a real b, round(a + b) = a + round(b) unless a + b is half an
+    odd integer, which has probability zero here. So S plus independent draws of this law is the
+    rounding of S + sigma Z, a post-processing of the continuous Gaussian mechanism, and inherits
+    its guarantee in any dimension: (D / sigma)-Gaussian DP, with the exact (epsilon, delta) curve
+    of Balle and Wang (2018, theorem 8). Precondition: S is an integer before the noise is added,
+    and the sum does not overflow.
+    """
+    sigma = check_integer(
+        "sigma",
+        sigma,
+        at_least=1,
+        at_most=LARGEST_SIGMA,
+        cure="scale the statistic so that its noise is a whole number of steps.",
+    )
+    size = check_integer("size", size, at_least=0, cure="ask for a number of draws.")
+    return _draw(generator, sigma, size, widening=0)
+
+
+def _draw(generator: np.random.Generator, sigma: int, size: int, *, widening: int) -> IntArray:
+    """`rounded_normal`, which has `widening` zero.
+
+    Comparisons within `widening` 2^-63 of a tie are left to the exact path although the quick
+    one is certain of them. That must not change anything, and the tests see to it.
+    """
+    drawn = np.empty(size, dtype=np.int64)
+    for start in range(0, size, _BLOCK):
+        _fill(generator, sigma, drawn[start : start + _BLOCK], widening)
+    return drawn
+
+
+def _fill(generator: np.random.Generator, sigma: int, drawn: IntArray, widening: int) -> None:
+    pending = np.arange(len(drawn))
+    while len(pending):
+        words = generator.integers(0, 2**64, size=(3, len(pending)), dtype=np.uint64)
+        magnitudes = np.empty(len(pending), dtype=np.int64)
+        signed = words.view(np.int64)  # numba takes a mix of signed and unsigned for doubles
+        run_in_chunks(_attempt, len(pending), signed, sigma, widening, magnitudes)
+        for position in np.flatnonzero(magnitudes == _UNDECIDED):
+            level, offset, coin = (
+                LazyUniform(generator, int(word) >> 1, _BITS) for word in words[:, position]
+            )
+            magnitudes[position] = _exact_trial(sigma, level, offset, coin)
+        signs = 1 - 2 * (words[0] & np.uint64(1)).astype(np.int64)  # a bit no uniform uses
+        accepted = magnitudes != _REJECTED
+        drawn[pending[accepted]] = (signs * magnitudes)[accepted]
+        pending = pending[~accepted]
+
+
+def _exact_trial(sigma: int, level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> int:
+    """Return |round(sigma Z)|, or `_REJECTED`, from as many bits as that takes."""
+    k, kept = _exact_parts(level, offset, coin)
+    if not kept:
+        return _REJECTED
+    while True:
+        unit = 1 << offset.length
+        low = sigma * (k * unit + offset.leading)
+        # The uniform is below the end of its cell, so the last value it can take is one less.
+        first, last = low + unit // 2, low + sigma - 1 + unit // 2
+        if first // unit == last // unit:
+            return first // unit
+        offset.refine()
+
+
+def _exact_parts(level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> tuple[int, bool]:
+    """The integer k, and whether x is kept, from as many bits as that takes."""
+    k = 0
+    while _reaches(level, k):
+        k += 1
+    return k, _is_kept(k, offset, coin)
+
+
+def _reaches(level: LazyUniform, k: int) -> bool:
+    """Whether the uniform is at least P(0) + .. + P(k), so that more than k is drawn."""
+    while True:
+        below, above = _cumulative(k, level.length)
+        if level.leading >= above:
+            return True
+        if level.leading < below:
+            return False
+        level.refine()
+
+
+def _is_kept(k: int, offset: LazyUniform, coin: LazyUniform) -> bool:
+    """Whether the coin is below exp(-x (2k + x) / 2); both uniforms have the same length."""
+    while True:
+        highest = _scaled_survival(k, offset.leading, offset.length)
+        lowest = _scaled_survival(k, offset.leading + 1, offset.length)
+        if coin.leading + 1 <= lowest - _SLACK:
+            return True
+        if coin.leading >= highest + _SLACK:
+            return False
+        offset.refine()
+        coin.refine()
+
+
+@functools.lru_cache(maxsize=1024)
+def _cumulative(k: int, length: int) -> tuple[int, int]:
+    """Integers around 2^length (P(0) + .. + P(k)), where P(i) is proportional to exp(-i^2/2)."""
+    context = _context(length)
+    cumulated = [Decimal(1)]
+    # The weights left out add up to less than twice the first of them.
+    while len(cumulated) <= k or len(cumulated) ** 2 < 5 * context.prec:
+        weight = context.exp(context.divide(Decimal(-(len(cumulated) ** 2)), Decimal(2)))
+        cumulated.append(context.add(cumulated[-1], weight))
+    share = context.divide(cumulated[k], cumulated[-1])
+    scaled = Fraction(context.multiply(share, Decimal(2**length)))
+    return math.floor(scaled - _SLACK), math.ceil(scaled + _SLACK)
+
+
+def _scaled_survival(k: int, leading: int, length: int) -> Fraction:
+    """2^length exp(-x (2k + x) / 2) at x = leading / 2^length, up to `_SLACK`."""
+    context = _context(length)
+    numerator = -leading * ((2 * k << length) + leading)
+    exponent = context.divide(Decimal(numerator), Decimal(2 ** (2 * length + 1)))
+    return Fraction(context.multiply(context.exp(exponent), Decimal(2**length)))
+
+
+def _context(length: int) -> decimal.Context:
+    """Arithmetic to 2^-length with 25 digits to spare; its exp is correctly rounded."""
+    return decimal.Context(prec=length // 3 + 25, rounding=decimal.ROUND_HALF_EVEN)
+
+
+# The uniform means k where it lies between the entries k-1 and k, and is undecided at an entry.
+# The last entry is the largest uniform there is, so the exact path alone meets k > 9 (1e-22).
+_LEVELS = np.array([_cumulative(k, _BITS)[0] for k in range(10)], dtype=np.int64)
+
+
+@compiled
+def _attempt(
+    start: int, stop: int, words: IntArray, sigma: int, widening: int, magnitudes: IntArray
+) -> None:
+    for position in range(start, stop):
+        magnitudes[position] = _quick_trial(
+            words[0, position] >> 1 & _ALL_BITS,
+            words[1, position] >> 1 & _ALL_BITS,
+            words[2, position] >> 1 & _ALL_BITS,
+            sigma,
+            widening,
+        )
+
+
+@compiled
+def _quick_trial(level: int, offset: int, coin: int, sigma: int, widening: int) -> int:
+    """The value of `_exact_trial`, or `_UNDECIDED` where 63 bits or doubles do not tell."""
+    k = 0
+    while level > _LEVELS[k]:
+        k += 1
+    if _LEVELS[k] - level <= widening or (k > 0 and level - _LEVELS[k - 1] <= widening):
+        return _UNDECIDED
+    x = offset * 2.0**-_BITS
+    excess = coin * 2.0**-_BITS - math.exp(-0.5 * x * (2.0 * k + x))
+    if abs(excess) <= _COIN_MARGIN + widening * 2.0**-_BITS:
+        return _UNDECIDED
+    if excess > 0.0:
+        return _REJECTED
+    # sigma x, in integers: its whole part, and its fraction in units of 2^-63.
+    low = sigma * (offset & _LIMB_MASK)
+    middle = sigma * (offset >> _LIMB & _LIMB_MASK) + (low >> _LIMB)
+    high = sigma * (offset >> 2 * _LIMB) + (middle >> _LIMB)
+    whole = sigma * k + (high >> _LIMB)
+    fraction = (
+        (high & _LIMB_MASK) << 2 * _LIMB | (middle & _LIMB_MASK) << _LIMB | (low & _LIMB_MASK)
+    )
+    # The bits not seen add less than sigma units to the fraction.
+    if fraction >= _HALF:
+        return _UNDECIDED if fraction - _HALF < widening else whole + 1
+    return _UNDECIDED if _HALF - fraction < sigma + widening else whole
+
+
+@dataclass(frozen=True)
+class LazyNormals:
+    """Independent standard normals: sign (whole + x), x known to 63 bits.
+
+    `refined` has the x of which more bits were drawn, by position.
+    """
+
+    signs: IntArray
+    wholes: IntArray
+    leading: IntArray
+    refined: dict[int, LazyUniform] = field(default_factory=dict)
+
+    def floats(self) -> FloatArray:
+        """The numbers up to 2^-52 (1 + |number|): two roundings, and the bits not seen."""
+        return np.asarray(self.signs * (self.wholes + self.leading * 2.0**-_BITS))
+
+    def offset(self, generator: np.random.Generator, position: int) -> LazyUniform:
+        """The x of one number, for drawing more of its bits."""
+        known = self.refined.get(position)
+        return known or LazyUniform(generator, int(self.leading[position]), _BITS)
+
+
+def lazy_normals(
+    generator: np.random.Generator, size: int, *, margin: float = _COIN_MARGIN
+) -> LazyNormals:
+    """Draw `size` independent standard normals, exactly.
+
+    Comparisons closer than `margin` are left to the exact path. A larger margin must not change
+    anything but the number of bits drawn.
+    """
+    drawn = LazyNormals(*np.empty((3, size), dtype=np.int64))
+    pending = np.arange(size)
+    while len(pending):
+        words = generator.integers(0, 2**64, size=(3, len(pending)), dtype=np.uint64)
+        level, offset, coin = (words >> np.uint64(1)).astype(np.int64)
+        k = np.searchsorted(_LEVELS, level)
+        x = offset * 2.0**-_BITS
+        excess = coin * 2.0**-_BITS - np.exp(-0.5 * x * (2.0 * k + x))
+        kept = excess < 0
+        for position in np.flatnonzero((np.abs(excess) <= margin) | (level == _LEVELS[k])):
+            uniforms = [
+                LazyUniform(generator, int(word) >> 1, _BITS) for word in words[:, position]
+            ]
+            k[position], kept[position] = _exact_parts(*uniforms)
+            if kept[position]:
+                drawn.refined[int(pending[position])] = uniforms[1]
+        chosen = pending[kept]
+        drawn.signs[chosen] = 1 - 2 * (words[0, kept] & np.uint64(1)).astype(np.int64)
+        drawn.wholes[chosen], drawn.leading[chosen] = k[kept], offset[kept]
+        pending = pending[~kept]
+    return drawn

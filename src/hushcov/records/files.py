@@ -1,0 +1,342 @@
+"""Records in Parquet, Arrow or CSV files, streamed in blocks through pyarrow."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from hushcov._arrays import FloatArray
+from hushcov._compiled import compiled, threads
+from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.records.formats import (
+    NO_RECORDS,
+    FileSpan,
+    TextOptions,
+    arrow,
+    check_count,
+    check_files_complete,
+    check_header,
+    check_last_line,
+    chosen_columns,
+    count_rows,
+    cut,
+    generated_names,
+    read_batches,
+    schema_of,
+)
+from hushcov.records.protocol import Records, check_block_rows, default_block_rows
+from hushcov.records.sources import FORMATS, WILDCARDS, format_of, refuse_nulls
+
+Blocks = Generator[FloatArray, None, None]
+
+_NOT_RECORDS = ("_", ".")  # names of files and folders that begin so hold no records
+# Bytes decoded at a time: pyarrow spends some microseconds on each column of each batch.
+_BATCH_BYTES = 32 * 2**20
+# Bytes, and number, of blocks read ahead while others are worked on.
+_AHEAD_BYTES = 32 * 2**20
+_MOST_AHEAD = 8
+# Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
+# in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
+_TILE_COLUMNS = 8
+_TILE_ROWS = 256
+
+
+class FileRecords(Records):
+    """Records in files of one format, read in blocks, so that they need not fit in memory.
+
+    Parameters
+    ----------
+    source : str, path-like or sequence of them
+        A file, a folder, a pattern such as `data/*.parquet` or `data/**/*.parquet`, or several of
+        them. Parquet (.parquet), Arrow (.arrow, .feather, .ipc) and CSV (.csv, .tsv, and .csv.gz,
+        .tsv.gz). Of a folder all files are read, in folders inside it too, except those whose
+        names (or folders) begin with `_` or `.`. Files of a folder or pattern are taken in the
+        order of their paths.
+    columns : sequence of str, optional
+        The features, by name and in this order; all columns of the first file if left out. They
+        must be numbers or booleans. What names of folders say, such as `year=2024`, is no column
+        and so never a feature.
+    drop_nulls : bool, default=False
+        Leave out records with a null or NaN, which otherwise are an error. They still count in
+        `n_records`, which is public and does not depend on values.
+    header : bool, default=True
+        Whether the first line of CSV files has the names of the columns. Names that read as
+        numbers, dates or nulls are refused, since they may be a record. Without a header, columns
+        are called column_1, column_2 and so on.
+    names : sequence of str, optional
+        Names for the columns of CSV files, one for each, in place of those in the header if there
+        is one.
+    delimiter : str, optional
+        What is between two fields of CSV files; a comma if left out, or a tab in .tsv files.
+    block_rows : int, optional
+        Most rows in a block. It changes speed and memory, never a result.
+
+    Notes
+    -----
+    Memory does not depend on the number of records. A Parquet file takes one page and twice the
+    dictionary of every column. Dictionaries are of no use for continuous values, so a file of these
+    takes less memory if it is written without them (`use_dictionary=False`). Arrow files are mapped
+    into memory; a compressed record batch is held whole.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Names of files and columns, types and numbers of rows are
+    public. Unless nulls are dropped, an error tells which columns have some. A blank line of a CSV
+    file is a record of nulls, so that the number of records does not depend on their values.
+    """
+
+    #: Whether blocks are read while others are worked on.
+    _ahead = True
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        drop_nulls: bool = False,
+        header: bool = True,
+        names: Sequence[str] | None = None,
+        delimiter: str | None = None,
+        block_rows: int | None = None,
+    ) -> None:
+        if not isinstance(drop_nulls, bool):
+            raise ParameterError("drop_nulls must be True or False: choose one.")
+        if isinstance(columns, str):
+            raise ParameterError(
+                "columns must be a sequence of names, got one string: pass a list, even of one."
+            )
+        text = TextOptions.checked(delimiter, header, names)
+        paths = _find(source)
+        file_format = format_of(paths[0]) or ""
+        if file_format == "csv":
+            text = _known_names(paths, text)
+        elif text != TextOptions():
+            raise ParameterError(
+                f"header, names and delimiter must be left out for {paths[0]}, which is no CSV "
+                "file: leave them out."
+            )
+        self._set_spans(
+            [
+                FileSpan(path, file_format, 0, count_rows(path, file_format, text), text=text)
+                for path in paths
+            ]
+        )
+        if self.n_records == 0:
+            raise DataError(f"{paths[0]} {NO_RECORDS}")
+        schemas = [schema_of(path, file_format, text) for path in paths]
+        self._names = self.feature_names = chosen_columns(paths, schemas, columns)
+        self.n_features = len(self._names)
+        if not drop_nulls:
+            check_files_complete(paths, file_format, self._names)
+        self.gaps = drop_nulls
+        self.block_rows = check_block_rows(block_rows, default_block_rows(self.n_features))
+
+    def _set_spans(self, spans: Sequence[FileSpan]) -> None:
+        self.spans = tuple(span for span in spans if span.n_rows)
+        self.n_records = sum(span.n_rows for span in self.spans)
+
+    def only(self, spans: Sequence[FileSpan]) -> FileRecords:
+        """Return the records of these spans alone, for one of many readers at the same time."""
+        part = FileRecords.__new__(FileRecords)
+        part.__dict__ |= self.__dict__
+        part._ahead = False
+        part._set_spans(spans)
+        return part
+
+    def pieces(self, rows: int) -> list[FileSpan]:
+        """Return spans of about this many rows, or of more where a file is read in larger units."""
+        return [piece for span in self.spans for piece in cut(span, self._names[0], rows)]
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        blocks = self._read_blocks()
+        if self._ahead and self.n_records > self.block_rows and threads() > 1:
+            count = _AHEAD_BYTES // (8 * self.block_rows * self.n_features)
+            return _read_ahead(blocks, min(max(1, count), _MOST_AHEAD))
+        return blocks
+
+    def _read_blocks(self) -> Blocks:
+        block = np.empty((min(self.block_rows, self.n_records), self.n_features))
+        filled = 0
+        for span in self.spans:
+            for columns in self._columns(span):
+                taken = 0
+                while taken < columns.n_rows:
+                    count = min(columns.n_rows - taken, len(block) - filled)
+                    columns.fill(block[filled : filled + count], taken)
+                    taken, filled = taken + count, filled + count
+                    if filled == len(block):
+                        yield _read_only(block)
+                        block, filled = np.empty_like(block), 0
+                del columns  # before the next ones are read
+        if filled:
+            yield _read_only(block[:filled])
+
+    def _columns(self, span: FileSpan) -> Iterator[Columns]:
+        """Yield the columns of successive rows of a span; columns of float64 are not copied."""
+        most = max(self.block_rows, _power_of_two(_BATCH_BYTES // (8 * self.n_features)))
+        for position, batch in read_batches(span, self._names, most):
+            stop = min(span.stop - position, batch.num_rows)
+            for start in range(max(span.start - position, 0), stop, most):
+                yield self._converted(batch.slice(start, min(most, stop - start)))
+            if position + batch.num_rows >= span.stop:
+                return
+            del batch  # before the next one is made
+        raise DataError(
+            f"{span.path} must have the {span.stop:,} rows that it had when it was opened, got "
+            "fewer: leave files unchanged while they are in use."
+        )
+
+    def _converted(self, batch: Any) -> Columns:
+        if not self.gaps:
+            named = zip(self._names, batch.columns, strict=True)
+            refuse_nulls([name for name, column in named if column.null_count])
+        return Columns([_to_numpy(column) for column in batch.columns])
+
+
+def _read_ahead(blocks: Blocks, count: int) -> Blocks:
+    """Yield the same blocks, and read `count` more in another thread while one is in use.
+
+    However this ends, the thread ends too and the file is closed.
+    """
+    reader = ThreadPoolExecutor(1, thread_name_prefix="hushcov-reader")
+    try:
+        following = deque(reader.submit(next, blocks, None) for _ in range(count))
+        while (block := following.popleft().result()) is not None:
+            following.append(reader.submit(next, blocks, None))
+            yield block
+            del block  # free it before waiting for the next one
+    finally:
+        reader.shutdown(cancel_futures=True)
+        blocks.close()
+
+
+def _power_of_two(most: int) -> int:
+    """The largest power of two up to `most`: pyarrow allocates such sizes when it decodes."""
+    return 1 << (max(1, most).bit_length() - 1)
+
+
+def _read_only(block: FloatArray) -> FloatArray:
+    block.setflags(write=False)
+    return block
+
+
+def _find(source: Any) -> list[str]:
+    """Return the paths of all files in order, after checking that they have one format."""
+    several = isinstance(source, list | tuple)
+    paths = [path for item in (source if several else [source]) for path in _expanded(str(item))]
+    if not paths:
+        raise RecordsFileError(
+            f"{source} must lead to files whose names end in {', '.join(FORMATS)}, got none: check "
+            "the path."
+        )
+    found = {format_of(path) for path in paths}
+    if None in found or len(found) > 1:
+        raise DataError(
+            f"{source} must lead to files of one format, {', '.join(FORMATS)}, got several or "
+            "another: name the files that are meant."
+        )
+    missing = [path for path in paths if not os.path.isfile(path)]
+    if missing:
+        raise RecordsFileError(f"{missing[0]} does not exist: check the path.")
+    return paths
+
+
+def _expanded(path: str) -> list[str]:
+    """Return the files in a folder or matched by a pattern; a file's own path stays as it is."""
+    if os.path.isdir(path):
+        inside = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+        return [str(file) for file in sorted(inside) if _holds_records(file.relative_to(path))]
+    if WILDCARDS & set(path) and not os.path.exists(path):
+        matches = sorted(glob.glob(path, recursive=True))
+        return [file for match in matches for file in _expanded(match)]
+    return [path]
+
+
+def _holds_records(path: Path) -> bool:
+    return bool(format_of(path.name)) and not any(
+        part.startswith(_NOT_RECORDS) for part in path.parts
+    )
+
+
+def _known_names(paths: Sequence[str], text: TextOptions) -> TextOptions:
+    """Check the first lines of text files, and set the names where these lines do not have them."""
+    if text.header and text.names is None:
+        counts = {path: _check_named(path, text) for path in paths}
+    else:
+        by_position = replace(text, header=False, names=None)
+        counts = {path: len(schema_of(path, "csv", by_position).names) for path in paths}
+        text = replace(text, names=text.names or generated_names(counts[paths[0]]))
+        for path, count in counts.items():
+            check_count(path, count, text.names or ())
+    for path, count in counts.items():
+        if count == 1:
+            check_last_line(path)
+    return text
+
+
+def _check_named(path: str, text: TextOptions) -> int:
+    names = schema_of(path, "csv", text).names
+    check_header(path, names, text)
+    return len(names)
+
+
+def _to_numpy(column: Any) -> FloatArray:
+    pa = arrow()
+    if column.null_count or not (
+        pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    ):
+        column = column.cast(pa.float64(), safe=False)
+    return np.require(column.to_numpy(zero_copy_only=False), np.float64, ["C", "A"])
+
+
+class Columns:
+    """Columns of successive records, at least one and all of one length, to be made rows."""
+
+    def __init__(self, columns: Sequence[FloatArray]) -> None:
+        self.n_rows = len(columns[0])
+        # Compiled loops read at these addresses without checking them.
+        for column in columns:
+            assert column.dtype == np.float64
+            assert column.flags.c_contiguous
+            assert column.shape == (self.n_rows,)
+        self._columns = tuple(columns)  # keeps them alive, so that their addresses stay valid
+        self._addresses = np.array([column.ctypes.data for column in columns], dtype=np.uint64)
+
+    def fill(self, rows: FloatArray, start: int) -> None:
+        """Fill `rows` with the records from `start` on."""
+        assert rows.shape[1] == len(self._columns)
+        assert 0 <= start <= self.n_rows - len(rows)
+        _interleave(self._addresses, start, rows)
+
+
+def _define_pointer(_: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    to_numbers: Any = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
+    return to_numbers(address), generate
+
+
+#: In compiled code: the numbers at an address. Numba would copy a list of arrays one by one.
+_pointer: Any = intrinsic(_define_pointer)
+
+
+@compiled
+def _interleave(addresses: NDArray[np.uint64], start: int, rows: FloatArray) -> None:
+    n, d = rows.shape
+    for top in range(0, n, _TILE_ROWS):
+        for left in range(0, d, _TILE_COLUMNS):
+            for a in range(top, min(top + _TILE_ROWS, n)):
+                for i in range(left, min(left + _TILE_COLUMNS, d)):
+                    rows[a, i] = _pointer(addresses[i])[start + a]

@@ -1,0 +1,361 @@
+"""Exact Gram matrices in integers: of rounded coordinates, and of screens, as scores of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov._arrays import (
+    LARGEST_EXACT_FLOAT,
+    LARGEST_EXACT_FLOAT32,
+    Float32Array,
+    FloatArray,
+    IntArray,
+)
+from hushcov._compiled import compiled
+from hushcov._validation import check_integer
+from hushcov.exceptions import CapacityError
+from hushcov.records.grids import INSIDE, FeatureGrid, IntegerGrid
+from hushcov.records.protocol import Progress, Records, is_tensor
+from hushcov.records.statistics import RecordMap, Statistics
+from hushcov.records.views import is_paired
+
+#: Sums of products of features start..stop-1 (rows) with features from start on (columns).
+Panel = Callable[[int, int], IntArray]
+
+PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
+STRIP = 2048  # rows of a matrix product converted to integers at a time
+
+
+def second_moments(
+    records: Records, grid: IntegerGrid, *, progress: Progress | None = None
+) -> Statistics:
+    """Return the exact second moments of `records` on `grid`, in one pass.
+
+    The result is the same bit for bit whatever the block size, the order of the records and
+    the number of threads, because no rounding takes place after the grid's.
+
+    Parameters
+    ----------
+    records : Records
+        Where the rows are; see `open_records`.
+    grid : IntegerGrid
+        Public grid; `IntegerGrid.for_records` makes one that always has room.
+    progress : callable, optional
+        Called after each block with the number of rows in it.
+
+    Privacy
+    -------
+    Nothing here is private by itself; see `Statistics`.
+    """
+    record_map = RecordMap(
+        records.n_features,
+        grid,
+        paired=is_paired(records),
+        feature_names=records.feature_names,
+    )
+    return record_statistics(records, record_map, progress=progress)
+
+
+def record_statistics(
+    records: Records, record_map: RecordMap, *, progress: Progress | None = None
+) -> Statistics:
+    """Return the exact second moments of records mapped to integers; see `second_moments`.
+
+    Privacy
+    -------
+    Nothing here is private by itself; see `Statistics`.
+    """
+    record_map.check_records(records)
+    grid = record_map.grid
+    if isinstance(grid, IntegerGrid):
+        gram = records.map_sum(_GridGram(grid), progress=progress)
+    else:
+        gram = row_bounded_gram(records, grid, record_map.norm_bound, progress=progress)
+    gram.setflags(write=False)  # then `Statistics` need not copy it
+    return Statistics(gram, records.n_records, record_map)
+
+
+def row_bounded_gram(
+    records: Records,
+    grid: FeatureGrid,
+    norm_bound: int | None,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Return the sum over records of z_i z_j, an exact integer matrix.
+
+    With y the record's integers on `grid`, z is y where ||y|| <= `norm_bound`. A longer y is
+    multiplied by norm_bound / ||y||, less 2^-40 of it, and rounded towards zero. Without a norm
+    bound z is y. The result is the same bit for bit whatever the block size and the order of the
+    records, because no rounding takes place after that of the record's own coordinates.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each record is mapped on its own to integers with
+    |z_i| <= half_width and ||z|| <= norm_bound. From these two bounds `docs/proofs/gaussian.md`
+    derives how far the matrix moves when one record is replaced.
+    """
+    bound = _check(records, grid, norm_bound)
+    block_gram = _BoundedGram(grid.multipliers, grid.half_width, bound)
+    return records.map_sum(block_gram, progress=progress)
+
+
+def _check(records: Records, grid: FeatureGrid, norm_bound: int | None) -> float:
+    """Return the norm bound as a float, infinite if there is none, after checking all sizes."""
+    grid.check_features(records.n_features)
+    if records.n_records * grid.half_width**2 >= 2**63:
+        raise CapacityError(
+            f"half_width must keep n_records * half_width**2 below 2**63, got {grid.half_width} "
+            f"for {records.n_records} records: use a smaller one."
+        )
+    if norm_bound is None:
+        return np.inf
+    grid.check_squared_norms()
+    cure = "it is a public bound on the norm of a record, in steps of the grid."
+    bound = check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
+    return float(bound) if bound**2 < grid.n_features * grid.half_width**2 else np.inf
+
+
+@dataclass(frozen=True)
+class _GridGram:
+    """The Gram matrix of a block on an `IntegerGrid`. Picklable, as all block functions."""
+
+    grid: IntegerGrid
+
+    def __call__(self, block: Any) -> Any:
+        grid = self.grid
+        if is_tensor(block):
+            from hushcov.records.tensor_kernels import exact_gram
+
+            integers = block.clamp(-grid.radius, grid.radius).mul_(grid.half_width / grid.radius)
+            return exact_gram(integers.round_(), grid.half_width**2)
+        return _exact_gram(block, grid.half_width, grid.quantise)
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundedGram:
+    """The Gram matrix of a block on a `FeatureGrid`, its rows scaled down to a norm bound."""
+
+    multipliers: FloatArray
+    half_width: int
+    bound: float
+
+    def __call__(self, block: Any) -> Any:
+        if is_tensor(block):
+            return self._on_device(block)
+        return _exact_gram(block, self.half_width, self._integers)
+
+    def _on_device(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels as kernels
+
+        integers = kernels.integers_on_grid(block, self.multipliers, float(self.half_width))
+        if self.bound < np.inf:
+            integers = kernels.bound_rows(integers, self.bound)
+        return kernels.exact_gram(integers, self.half_width**2)
+
+    def _integers(self, block: FloatArray) -> FloatArray:
+        integers = np.empty(block.shape)
+        _fill_rows(block, self.multipliers, float(self.half_width), self.bound, integers)
+        return integers
+
+
+def _exact_gram(
+    block: FloatArray, half_width: int, to_integers: Callable[[FloatArray], FloatArray]
+) -> IntArray:
+    """The Gram matrix of integers of at most `half_width`, in products of so many rows as is exact.
+
+    In a product of that many rows every partial sum, in whatever order BLAS takes them, is an
+    integer of at most 2**53.
+    """
+    exact_rows = LARGEST_EXACT_FLOAT // half_width**2
+    gram = _gram(to_integers(block[:exact_rows]))
+    for start in range(exact_rows, len(block), exact_rows):
+        gram += _gram(to_integers(block[start : start + exact_rows]))
+    return gram
+
+
+def _gram(integers: FloatArray) -> IntArray:
+    return np.asarray((integers.T @ integers).astype(np.int64))
+
+
+@compiled
+def _fill_rows(
+    block: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    integers: FloatArray,
+) -> None:
+    for a in range(block.shape[0]):
+        row = integers[a]
+        for i in range(len(row)):
+            scaled = block[a, i] * multipliers[i]
+            row[i] = np.rint(min(max(scaled, -half_width), half_width))
+        if bound < np.inf:
+            square = _square_norm(row)
+            if square > bound * bound:
+                factor = bound / np.sqrt(square) * INSIDE
+                for i in range(len(row)):
+                    row[i] = np.trunc(row[i] * factor)
+
+
+@compiled
+def _square_norm(row: FloatArray) -> float:
+    """Sum of squares of integers: exact in any order, so four sums run in parallel."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    rest = len(row) % 4
+    for i in range(rest):
+        s0 += row[i] * row[i]
+    for i in range(rest, len(row), 4):
+        s0 += row[i] * row[i]
+        s1 += row[i + 1] * row[i + 1]
+        s2 += row[i + 2] * row[i + 2]
+        s3 += row[i + 3] * row[i + 3]
+    return s0 + s1 + s2 + s3
+
+
+def sign_gram(
+    records: Records, start: int = 0, stop: int | None = None, *, progress: Progress | None = None
+) -> IntArray:
+    """Return the sum over records of sgn(x_i) sgn(x_j), an integer matrix; sgn(0) is 0.
+
+    Its rows are features `start` to `stop` - 1, its columns features from `start` on. Entries
+    below the diagonal may be left out, as zeros.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every entry by at most 2,
+    whatever the values: a product of two signs lies in [-1, 1].
+    """
+    panel = _SignPanel(start, records.n_features if stop is None else stop)
+    return records.map_sum(panel, progress=progress)
+
+
+def clipped_gram(
+    records: Records,
+    grid: FeatureGrid,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Return the sum over records of y_i y_j for coordinates y on a coarse grid, as `sign_gram`.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every entry by at most
+    2 half_width^2.
+    """
+    if grid.half_width**2 > LARGEST_EXACT_FLOAT32:
+        raise CapacityError(
+            f"half_width must be at most 4096 for exact sums, got {grid.half_width}: use a coarser "
+            "grid."
+        )
+    grid.check_features(records.n_features)
+    stop = records.n_features if stop is None else stop
+    panel = _ClippedPanel(start, stop, grid.multipliers, grid.half_width)
+    return records.map_sum(panel, progress=progress)
+
+
+def pair_scores(panel: Panel, n_features: int, largest: int) -> NDArray[Any]:
+    """Absolute sums of all pairs i < j, row by row, from panels that fit in memory.
+
+    `largest` bounds them; if it is below 2^31 they take four bytes each. Up to 11,585 features
+    there is one pass over the records, beyond about (n_features / 11,585)^2 / 2.
+    """
+    d = n_features
+    scores = np.empty(d * (d - 1) // 2, dtype=np.int32 if largest < 2**31 else np.int64)
+    start = filled = 0
+    while start < d - 1:
+        stop = min(d, start + max(1, PANEL_BYTES // (8 * (d - start))))
+        sums = panel(start, stop)
+        for i in range(stop - start):
+            row = sums[i, i + 1 :]
+            np.abs(row, out=scores[filled : filled + len(row)], casting="unsafe")
+            filled += len(row)
+        start = stop
+    return scores
+
+
+@dataclass(frozen=True, eq=False)
+class _SignPanel:
+    """Sums of products of signs in a block. Picklable, as all block functions."""
+
+    start: int
+    stop: int
+
+    def __call__(self, block: Any) -> Any:
+        if is_tensor(block):
+            from hushcov.records import tensor_kernels
+
+            return tensor_kernels.sign_gram(block[:, self.start :], self.stop - self.start)
+        signs = np.empty((len(block), block.shape[1] - self.start), dtype=np.float32)
+        _fill_signs(block[:, self.start :], signs)
+        return _exact_panel(signs, self.stop - self.start, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _ClippedPanel:
+    """Sums of products on a grid in a block. Picklable, as all block functions."""
+
+    start: int
+    stop: int
+    multipliers: FloatArray
+    half_width: int
+
+    def __call__(self, block: Any) -> Any:
+        width, n_rows = float(self.half_width), self.stop - self.start
+        multipliers, block = self.multipliers[self.start :], block[:, self.start :]
+        if is_tensor(block):
+            from hushcov.records import tensor_kernels as kernels
+
+            on_grid = kernels.integers_on_grid(block, multipliers, width)
+            return kernels.exact_panel(on_grid, n_rows, self.half_width**2)
+        integers = np.empty(block.shape, dtype=np.float32)
+        _fill_integers(block, multipliers, width, integers)
+        return _exact_panel(integers, n_rows, self.half_width**2)
+
+
+def _exact_panel(integers: Float32Array, n_rows: int, largest_product: int) -> IntArray:
+    """The first rows of a Gram matrix of small integers, in float32: half the time of float64.
+
+    Products are taken of so many records at a time that partial sums are exact.
+    """
+    exact_rows = LARGEST_EXACT_FLOAT32 // largest_product
+    d = integers.shape[1]
+    panel = np.zeros((n_rows, d), dtype=np.int64)
+    for first in range(0, len(integers), exact_rows):
+        part = integers[first : first + exact_rows]
+        for top in range(0, n_rows, STRIP):
+            left = part[:, top : min(top + STRIP, n_rows)]
+            # If all fits in one strip, the product is symmetric and BLAS computes half of it.
+            right = part if left.shape[1] == d else part[:, top:]
+            panel[top : top + left.shape[1], d - right.shape[1] :] += (left.T @ right).astype(
+                np.int64
+            )
+    return panel
+
+
+@compiled
+def _fill_signs(block: FloatArray, signs: Float32Array) -> None:
+    for a in range(block.shape[0]):
+        for i in range(block.shape[1]):
+            signs[a, i] = np.float32(block[a, i] > 0.0) - np.float32(block[a, i] < 0.0)
+
+
+@compiled
+def _fill_integers(
+    block: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    integers: Float32Array,
+) -> None:
+    for a in range(block.shape[0]):
+        for i in range(block.shape[1]):
+            scaled = block[a, i] * multipliers[i]
+            integers[a, i] = np.rint(min(max(scaled, -half_width), half_width))

@@ -1,1 +1,0 @@
-"""Exact sums of integers over records: Gram matrices, scores, products, counts, statistics."""

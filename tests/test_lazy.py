@@ -1,0 +1,47 @@
+"""Names that are loaded when used: all of them are there, and none before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+PACKAGES = ("noise", "accounting", "records", "postprocess", "release")
+LATER = (
+    *("noise.bingham", "noise.laplace", "noise.order_statistics", "accounting.pld"),
+    *("accounting.filter", "accounting.charges", "accounting.ledger", "accounting.ledger_file"),
+    *("records.files", "records.formats", "records.cluster", "records.tensor_kernels"),
+    *("records.statistics_file", "release.files", "release.schema", "release.signature"),
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_there(package):
+    module = import_module(f"hushcov.{package}")
+    assert all(getattr(module, name) is not None for name in module.__all__)
+
+
+@pytest.mark.parametrize("package", ["noise", "records", "release"])
+def test_other_names_are_not(package):
+    module = import_module(f"hushcov.{package}")
+    with pytest.raises(AttributeError, match=rf"'hushcov\.{package}' has no attribute 'nothing'"):
+        _ = module.nothing
+
+
+def test_what_is_rarely_needed_is_not_loaded():
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys, {', '.join(f'hushcov.{package}' for package in PACKAGES)}\n"
+            "print(*(name for name in sys.modules))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert "hushcov.records.gram" in loaded
+    assert not {f"hushcov.{name}" for name in LATER} & set(loaded)
+    assert not {"torch", "dask", "pyarrow", "sqlite3", "cryptography"} & set(loaded)
