@@ -1,14 +1,17 @@
-"""What the figures of the laboratory have in common."""
+"""What the figures of the laboratory, and the commands that draw them, have in common."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from hushcov.report.backend import new_figure
+import click
+
+from hushcov.cli.options import INTEGER, Function
+from hushcov.report.backend import caption, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +22,15 @@ if TYPE_CHECKING:
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
 
+seed_option = click.option("--seed", type=INTEGER, default=0, show_default=True, metavar="S")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+
+
+def figure_option(words: str) -> Callable[[Function], Function]:
+    """`--figure PNG`, with what is drawn."""
+    path = click.Path(path_type=Path, dir_okay=False)
+    return click.option("--figure", type=path, metavar="PNG", help=words)
+
 
 def check_paths(figure: Path | None, *others: Path | None) -> None:
     """Find out now, not after the work, that a result cannot be written or drawn."""
@@ -27,6 +39,14 @@ def check_paths(figure: Path | None, *others: Path | None) -> None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     if figure is not None:
         new_figure(1, 1)
+
+
+def finish(figure: Figure, text: str, *, width: int, headline: str | None = None) -> Figure:
+    """Add a caption that says what to see, and a headline above everything."""
+    if headline is not None:
+        figure.suptitle(headline, fontsize=12)
+    caption(figure, text, width=width)
+    return figure
 
 
 def write_png(path: Path, figure: Figure) -> Path:

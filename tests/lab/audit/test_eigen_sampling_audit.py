@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hushcov.lab.audit import attacks_on, check_path, run_attack
-from hushcov.lab.audit.attacks import eigenvectors
-from hushcov.lab.audit.attacks.eigenvectors import EigenSamplingTarget
+from hushcov.lab.audit import attacks_on, check_path, eigenvectors, run_attack
+from hushcov.lab.audit.eigenvectors import EigenSamplingTarget
 from hushcov.mechanisms.peers import eigen_sampling as mechanism
 from statistics_helpers import FALSE_ALARM
 

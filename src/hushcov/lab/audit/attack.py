@@ -11,15 +11,14 @@ they give the numbers of a whole release, bit for bit; every audit checks that b
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.accounting import Gaussian
-from hushcov.lab.audit.bounds import Promise
+from hushcov.accounting import Event, Gaussian
 from hushcov.lab.audit.neighbours import Pair
 from hushcov.noise import Entropy
 
@@ -35,6 +34,21 @@ _RIDGE = 1e-9  # relative; makes the fit unique where numbers of an output deter
 Draw = Callable[[np.random.Generator], FloatArray]
 
 
+@dataclass(frozen=True)
+class Promise:
+    """What is attacked: (epsilon, delta), and whether it comes from one Gaussian curve."""
+
+    epsilon: float
+    delta: float
+    gaussian: bool
+
+
+def promised(epsilon: float, delta: float, events: Sequence[Event]) -> Promise:
+    """What events claim: one Gaussian curve where all of them are Gaussian."""
+    gaussian = bool(events) and all(isinstance(event, Gaussian) for event in events)
+    return Promise(epsilon, delta, gaussian)
+
+
 class Target(ABC):
     """A mechanism with its public parameters, ready to be run on neighbouring datasets."""
 
@@ -42,10 +56,9 @@ class Target(ABC):
 
     @property
     def promise(self) -> Promise:
-        """What the mechanism claims: one Gaussian curve where all its events are Gaussian."""
+        """What the mechanism claims."""
         inputs, events = self.parameters.inputs, getattr(self.parameters, "events", ())
-        gaussian = bool(events) and all(isinstance(event, Gaussian) for event in events)
-        return Promise(inputs.epsilon, inputs.delta, gaussian=gaussian)
+        return promised(inputs.epsilon, inputs.delta, events)
 
     @abstractmethod
     def quick(self, rows: FloatArray) -> Draw:
@@ -53,18 +66,7 @@ class Target(ABC):
 
     @abstractmethod
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The output of a whole release, or its leading part."""
-
-    def draws(self, pair: Pair) -> tuple[Draw, Draw]:
-        """Quick draws of outputs, one function for each dataset."""
-        return self.quick(pair.first), self.quick(pair.second)
-
-    def releases(self, pair: Pair) -> tuple[Draw, Draw]:
-        """The same through the whole release; the leading part of what `draws` gives."""
-        return self._whole(pair.first), self._whole(pair.second)
-
-    def _whole(self, rows: FloatArray) -> Draw:
-        return lambda generator: self.released(rows, Entropy(generator, private=False))
+        """The output of a whole release: the leading part of what `quick` draws."""
 
 
 def flat(*parts: Any) -> FloatArray:
@@ -163,5 +165,7 @@ class Attack:
         return self.pair.name
 
 
-#: All attacks on a mechanism, by its name.
+#: Makes all attacks on what has the given name.
 Builder = Callable[[str], tuple[Attack, ...]]
+#: Attacks made by hand: by mechanism, and by variant ("" for the mechanism as it is by default).
+Handmade = dict[str, dict[str, Builder]]

@@ -18,10 +18,9 @@ from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, counted, heading, number, paragraph, plain_table, show
 from hushcov.cli.progress import steps
 from hushcov.cli.workers import usable_cores
+from hushcov.lab.benchmark.cells import CELLS, DELTA, PRESETS, Cell, Journal
 from hushcov.lab.benchmark.contenders import CONTENDERS, check_contenders
-from hushcov.lab.benchmark.design import DELTA, PRESETS
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
-from hushcov.lab.benchmark.journal import CELLS, Cell, Journal
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark, missing_work
 from hushcov.report.backend import MissingFiguresError

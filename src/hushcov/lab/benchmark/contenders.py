@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -12,8 +13,9 @@ import hushcov
 from hushcov._arrays import FloatArray
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
-from hushcov.lab.benchmark.design import DELTA, Point
+from hushcov.lab.benchmark.cells import DELTA, Point
 from hushcov.lab.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from hushcov.planning import MECHANISMS
 
 ZERO = "zero"  # the contender that needs no data
 NOT_PRIVATE = "not private"
@@ -90,7 +92,7 @@ class Contender:
     name: str
     title: str
     build: Callable[[Setting], Estimator]
-    look: Look = Look("black", "")
+    look: Look
     privacy: str = APPROXIMATE
     chooses: bool = False
     most_features: int | None = None
@@ -148,50 +150,107 @@ def _empirical(setting: Setting) -> Estimator:
     return estimator
 
 
-_auto = _private("PrivateSparseCovariance", Setting.planned)
-_screened = _private("ScreenedCovariance", Setting.planned)
-_gaussian_cut = _private("GaussianCovariance", Setting.planned, threshold="universal")
-_gaussian = _private("GaussianCovariance", Setting.planned, threshold=None)
-_multiscale = _private("PrivateSparseCovariance", Setting.planned, mechanism="multiscale")
-_row_top_k = _private("RowTopKCovariance", Setting.budget)
-_separate = _private("SeparateCovariance", Setting.budget, method="separate")
-_adaptive = _private("SeparateCovariance", Setting.budget, method="adaptive")
-_coinpress = _private("CoinPressCovariance", Setting.budget)
-_eigen_sampling = _private("EigenSamplingCovariance", Setting.common)
+def _named(name: str, look: Look) -> Contender:
+    """A mechanism of the registry that has no class of its own."""
+    build = _private("PrivateSparseCovariance", Setting.planned, mechanism=name)
+    return Contender(name, name.replace("-", " "), build, look)
 
-_GREY, _PALE_GREY = Look("0.35", ".", "dotted"), Look("0.6", ".", "dotted")
+
 # Colours of Okabe and Ito and of Tol, which colour-blind readers can tell apart; markers differ
 # too. Grey is not private.
-_ALL = (
-    Contender("auto", "hushcov, automatic choice", _auto, Look(BLUE, "o", width=2.6), chooses=True),
-    Contender("screened", "screened", _screened, Look(SKY, "*", (0, (4, 2)), 1.6)),
-    Contender("gaussian-threshold", "Gaussian + threshold", _gaussian_cut, Look(VERMILION, "s")),
-    Contender("gaussian", "Gaussian", _gaussian, Look(ORANGE, "^")),
-    Contender("multiscale", "multiscale", _multiscale, Look(PURPLE, "D")),
-    Contender("row-top-k", "row top-k (Kumar et al.)", _row_top_k, Look(GREEN, "v")),
-    Contender("separate", "SeparateCov (Dong et al.)", _separate, Look("#882255", "<")),
-    Contender("adaptive", "AdaptiveCov (Dong et al.)", _adaptive, Look("#AA4499", ">", "dashed")),
-    Contender("coinpress", "CoinPress", _coinpress, Look("#999933", "P")),
+_AUTO = Contender(
+    "auto",
+    "hushcov, automatic choice",
+    _private("PrivateSparseCovariance", Setting.planned),
+    Look(BLUE, "o", width=2.6),
+    chooses=True,
+)
+# Classes with options of their own. Each stands for the mechanism of its name.
+_CLASSES = (
+    Contender(
+        "screened",
+        "screened",
+        _private("ScreenedCovariance", Setting.planned),
+        Look(SKY, "*", (0, (4, 2)), 1.6),
+    ),
+    Contender(
+        "gaussian-threshold",
+        "Gaussian + threshold",
+        _private("GaussianCovariance", Setting.planned, threshold="universal"),
+        Look(VERMILION, "s"),
+    ),
+    Contender(
+        "gaussian",
+        "Gaussian",
+        _private("GaussianCovariance", Setting.planned, threshold=None),
+        Look(ORANGE, "^"),
+    ),
+    Contender(
+        "row-top-k",
+        "row top-k (Kumar et al.)",
+        _private("RowTopKCovariance", Setting.budget),
+        Look(GREEN, "v"),
+    ),
+    Contender(
+        "separate",
+        "SeparateCov (Dong et al.)",
+        _private("SeparateCovariance", Setting.budget, method="separate"),
+        Look("#882255", "<"),
+    ),
+    Contender(
+        "adaptive",
+        "AdaptiveCov (Dong et al.)",
+        _private("SeparateCovariance", Setting.budget, method="adaptive"),
+        Look("#AA4499", ">", "dashed"),
+    ),
+    Contender(
+        "coinpress",
+        "CoinPress",
+        _private("CoinPressCovariance", Setting.budget),
+        Look("#999933", "P"),
+    ),
     Contender(
         "eigen-sampling",
         "eigenvector sampling (Amin et al.)",
-        _eigen_sampling,
+        _private("EigenSamplingCovariance", Setting.common),
         Look("#332288", "X"),
         PURE,
         most_features=200,
         limit="its time grows with the fourth power of their number, to minutes at 1,000.",
     ),
-    Contender("thresholded", "not private, thresholded", _thresholded, _GREY, NOT_PRIVATE),
-    Contender("empirical", "not private, empirical", _empirical, _PALE_GREY, NOT_PRIVATE),
+)
+# Mechanisms without a class take the next one of these.
+_SPARE_LOOKS = (Look(PURPLE, "D"), Look("#117733", "h"), Look("#661100", "p"), Look("#44AA99", "d"))
+_WITHOUT_PRIVACY = (
+    Contender(
+        "thresholded",
+        "not private, thresholded",
+        _thresholded,
+        Look("0.35", ".", "dotted"),
+        NOT_PRIVATE,
+    ),
+    Contender(
+        "empirical", "not private, empirical", _empirical, Look("0.6", ".", "dotted"), NOT_PRIVATE
+    ),
     Contender(ZERO, "zero matrix", _zero, Look("black", "", (0, (6, 3)), 1.0), NOT_PRIVATE),
 )
 
+
+def _contenders() -> Iterator[Contender]:
+    """The default, every mechanism of the registry, other classes, and what is not private."""
+    classes, looks = {each.name: each for each in _CLASSES}, itertools.cycle(_SPARE_LOOKS)
+    yield _AUTO
+    for name in dict.fromkeys((*MECHANISMS, *classes)):
+        yield classes.get(name) or _named(name, next(looks))
+    yield from _WITHOUT_PRIVACY
+
+
 #: Every contender by name, in the order of tables and legends.
-CONTENDERS: dict[str, Contender] = {contender.name: contender for contender in _ALL}
+CONTENDERS: dict[str, Contender] = {contender.name: contender for contender in _contenders()}
 
 
 def check_contenders(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the contenders named, in the order of the registry, or raise `ParameterError`."""
+    """Return the contenders named, in the order of `CONTENDERS`, or raise `ParameterError`."""
     known = ", ".join(CONTENDERS)
     if not names:
         raise ParameterError(f"contenders must name at least one of {known}.")

@@ -26,9 +26,8 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
 )
 from hushcov.inputs import ReleaseInputs
+from hushcov.lab.benchmark.cells import DELTA, Cell, Cost, Fit, Point, Prediction, Preset
 from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
-from hushcov.lab.benchmark.design import DELTA, Point, Preset
-from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.planning import MECHANISMS, forecast
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -169,14 +168,14 @@ def measure_cost(point: Point, name: str) -> Iterator[Cost]:
 
 
 def predict(points: Sequence[Point]) -> Iterator[Prediction]:
-    """Predicted errors of every mechanism, roughly for the multiscale one; no data is drawn."""
+    """Predicted errors of every mechanism, roughly for slow ones; no data is drawn."""
     for point in points:
         size = point.n_records, point.n_features, point.row_sparsity
         inputs = ReleaseInputs(*size, point.epsilon, DELTA)
         errors = {}
-        for name in MECHANISMS:
+        for name, mechanism in MECHANISMS.items():
             try:
-                found = forecast(inputs, name, rough=name == "multiscale")
+                found = forecast(inputs, name, rough=mechanism.slow)
             except PrivacyConditionError:
                 continue
             errors[name] = found.predicted_error[point.model]

@@ -9,14 +9,17 @@ every quantity is an expectation of clip(a / (1 - Z)) over Z alone, and shares n
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from fractions import Fraction
+from itertools import count, pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy import integrate, special
 
 from hushcov._arrays import FloatArray
-from hushcov.mechanisms.multiscale import TheoremParameters
+from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters
 
 _REACH = 12.0  # standard deviations; P(|g| > 12) = 4e-33
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
@@ -203,3 +206,57 @@ def mean_formula(entries: FloatArray, parameters: TheoremParameters) -> FloatArr
     length = np.zeros_like(size)
     length[able] = fired_length(size[able], t[0], t[-1], schedule.gate_noise, schedule.gate_clip)
     return np.asarray(np.sign(entries) * length / schedule.gate_correction)
+
+
+@dataclass(frozen=True)
+class SecondReading:
+    """The quantities that the claims compare with the mechanism's own."""
+
+    selection_scales: tuple[float, ...]  # b_ell, 0 where s_ell = M_ell
+    query_budget: Fraction  # A, an exact rational
+    gate_noise: float  # r
+    union_log: float  # Gamma
+    log_clipping_slack: float  # log eta
+    sensitivity: float  # Delta
+
+
+def read_again(inputs: PublicInputs) -> SecondReading:
+    """Evaluate the formulas of Section 3 as printed."""
+    with localcontext(Context(prec=80)):
+        return _read(inputs)
+
+
+def _read(inputs: PublicInputs) -> SecondReading:
+    n, d, k = Decimal(inputs.n_records), Decimal(inputs.n_features), Decimal(inputs.row_sparsity)
+    alpha, epsilon, delta = map(Decimal, (inputs.target_error, inputs.epsilon, inputs.delta))
+    beta, sigma = Decimal(inputs.failure_probability), Decimal(inputs.scale)
+    L = next(ell for ell in count(1) if 2**ell >= 512 * k / alpha)
+    H = (80 * d * L / beta).ln()
+    Delta = 2 * sigma**2 * 2 * (40 * n * d / beta).ln() / n
+    t = [alpha * sigma**2 / (256 * k) * 2**ell for ell in range(L)]
+    rho = 4096 * L * k * H / (alpha**2 * sigma**4)
+    M = [int(d * (d + 1) / 2) * _ceil(rho * t_ell**2) for t_ell in t]
+    quotas = [_ceil(64 * (d * rho * min(k * t_ell**2, sigma**4) + H)) for t_ell in t]
+    s = [min(pair) for pair in zip(M, quotas, strict=True)]
+    t_0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * int(k))
+    A = sum((s_ell / (t_0 * 2**ell) ** 2 for ell, s_ell in enumerate(s)), Fraction(0))
+    root_A = (Decimal(A.numerator) / Decimal(A.denominator)).sqrt()
+    r = 8 * Delta * root_A / epsilon * (32 / delta).ln().sqrt()
+    b = [
+        8 * (Delta / t_ell) * (s_ell * (M_ell / (delta / (32 * L))).ln()).sqrt() * 8 * L / epsilon
+        if s_ell < M_ell
+        else Decimal(0)
+        for t_ell, s_ell, M_ell in zip(t, s, M, strict=True)
+    ]
+    return SecondReading(
+        selection_scales=tuple(float(b_ell) for b_ell in b),
+        query_budget=A,
+        gate_noise=float(r),
+        union_log=float((80 * L * sum(M) / (beta * delta)).ln()),
+        log_clipping_slack=float((2 * Decimal(sum(s))).ln() - 1 / (32 * r * r)),
+        sensitivity=float(Delta),
+    )
+
+
+def _ceil(value: Decimal) -> int:
+    return int(value.to_integral_value(rounding=ROUND_CEILING))

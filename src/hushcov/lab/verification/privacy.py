@@ -13,9 +13,8 @@ from hushcov.accounting import OneShotLaplace, compose
 from hushcov.accounting.gaussian import gaussian_delta
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.lab.verification import numerics
-from hushcov.lab.verification.claim import LOG10, Claim, agree, at_most
-from hushcov.lab.verification.second_reading import read_again
-from hushcov.lab.verification.simulation import Setting
+from hushcov.lab.verification.numerics import read_again
+from hushcov.lab.verification.simulation import LOG10, Claim, Setting, agree, at_most
 from hushcov.mechanisms.multiscale import TheoremParameters, certify
 from hushcov.records import IntegerGrid, open_records, second_moments
 

@@ -10,10 +10,17 @@ from scipy import special, stats
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.lab.verification import numerics
-from hushcov.lab.verification.claim import FALSE_ALARM, LOG10, Claim, agree, at_most
-from hushcov.lab.verification.numerics import fired_length
-from hushcov.lab.verification.second_reading import read_again
-from hushcov.lab.verification.simulation import Sampler, Setting, ideal_schedule
+from hushcov.lab.verification.numerics import fired_length, read_again
+from hushcov.lab.verification.simulation import (
+    FALSE_ALARM,
+    LOG10,
+    Claim,
+    Sampler,
+    Setting,
+    agree,
+    at_most,
+    ideal_schedule,
+)
 from hushcov.mechanisms.multiscale import Level, sample_exact
 
 _QUOTA_DRAWS = 100

@@ -7,6 +7,7 @@ counts of norms. The proof covers an attacker who sees all of these, so that is 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,15 +20,15 @@ from hushcov.lab.audit.attack import (
     FEATURES,
     RECORDS,
     Attack,
-    Builder,
     Draw,
+    Handmade,
+    Promise,
     Statistic,
     Target,
     flat,
     matrix_statistics,
     summed,
 )
-from hushcov.lab.audit.bounds import Promise
 from hushcov.lab.audit.neighbours import HUGE, Pair
 from hushcov.mechanisms.peers import eigen_sampling as sampling
 from hushcov.mechanisms.peers.eigen_sampling import EigenSamplingParameters
@@ -50,6 +51,11 @@ from hushcov.records import ArrayRecords, FeatureGrid, norm_histogram, row_bound
 
 # Eigenvalues this many records apart keep their order, and norms this common keep their bound.
 _APART = 40
+# Smaller than elsewhere: without a Gaussian curve, events of probability e^-epsilon must be seen.
+_EPSILON = 3.0
+# Records before the replacement; with more of them directions hardly ever leave their axis, and
+# with fewer they are not often on it.
+_COPIES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +151,7 @@ def ends_of_the_spectrum(n_features: int, shorter: float) -> Pair:
     return neighbours.replacement("ends of spectrum", axes[0], shorter * axes[-1], others)
 
 
-def _separate(mechanism: str) -> tuple[Attack, ...]:
-    method, constants = _AUDITED[mechanism]
+def _separate(name: str, *, method: str, constants: str = "sound") -> tuple[Attack, ...]:
     d = FEATURES
     # Where norms are counted, the replacement is just short enough to be in another bin.
     shorter = 0.84 if method == "adaptive" else 1.0
@@ -156,10 +161,10 @@ def _separate(mechanism: str) -> tuple[Attack, ...]:
         neighbours.sign_flips_among_others(_APART, d, HUGE),
         neighbours.huge_or_zero(_APART, d),
     )
-    return tuple(_separate_attack(mechanism, method, constants, pair) for pair in found)
+    return tuple(_separate_attack(name, method, constants, pair) for pair in found)
 
 
-def _separate_attack(mechanism: str, method: str, constants: str, pair: Pair) -> Attack:
+def _separate_attack(name: str, method: str, constants: str, pair: Pair) -> Attack:
     inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
     parameters = separate_parameters(inputs, method=method, constants=constants, row_norm=1.0)
     target = SeparateTarget(parameters)
@@ -167,22 +172,7 @@ def _separate_attack(mechanism: str, method: str, constants: str, pair: Pair) ->
     statistics = (*target.statistics(pair), along_change, trace)
     if method != "adaptive":  # weights of all counts would be fitted to the luck of few runs
         statistics = (*statistics, fitted)
-    return Attack(mechanism, target, pair, statistics)
-
-
-_AUDITED = {
-    "separate-gauss": ("gauss", "sound"),
-    "separate-eigen": ("separate", "sound"),
-    "separate-paper": ("separate", "paper"),
-    "separate-adaptive": ("adaptive", "sound"),
-}
-
-
-# Smaller than elsewhere: without a Gaussian curve, events of probability e^-epsilon must be seen.
-_EPSILON = 3.0
-# Records before the replacement; with more of them directions hardly ever leave their axis, and
-# with fewer they are not often on it.
-_COPIES = 3
+    return Attack(name, target, pair, statistics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +266,12 @@ def _eigen_attack(name: str, pair: Pair) -> Attack:
     return Attack(name, EigenSamplingTarget(parameters, pair), pair, statistics, slowness=d)
 
 
-BUILDERS: dict[str, Builder] = {
-    **dict.fromkeys(_AUDITED, _separate),
-    "eigen-sampling": _eigen_sampling,
+HANDMADE: Handmade = {
+    "separate": {
+        "gauss": partial(_separate, method="gauss"),
+        "eigen": partial(_separate, method="separate"),
+        "paper": partial(_separate, method="separate", constants="paper"),
+        "adaptive": partial(_separate, method="adaptive"),
+    },
+    "eigen-sampling": {"": _eigen_sampling},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,15 +19,15 @@ from hushcov.lab.audit.attack import (
     FITTED,
     RECORDS,
     Attack,
-    Builder,
     Draw,
+    Handmade,
+    Promise,
     Statistic,
     Target,
     flat,
     matrix_statistics,
     outer_change,
 )
-from hushcov.lab.audit.bounds import Promise
 from hushcov.lab.audit.neighbours import HUGE, Pair
 from hushcov.mechanisms import gaussian
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
@@ -112,10 +113,10 @@ def _counts(rows: FloatArray) -> IntArray:
     return log2_histogram(ArrayRecords(rows)).ravel()
 
 
-def _row(mechanism: str) -> tuple[Attack, ...]:
+def _row(name: str) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     found = [
-        _attack(mechanism, pair)
+        _attack(name, pair, "row")
         for pair in (
             neighbours.sign_flips(n, d, HUGE),
             neighbours.sign_flips_among_others(n, d, HUGE),
@@ -129,11 +130,11 @@ def _row(mechanism: str) -> tuple[Attack, ...]:
     parameters = gaussian_parameters(inputs, radius=1.0, row_norm=4.0)
     change = outer_change(wide.first[0], wide.second[0])
     target = GaussianTarget(parameters, weights=np.triu(change).ravel())
-    found.append(Attack(mechanism, target, wide, (Statistic("along change", np.ones(1)),)))
+    found.append(Attack(name, target, wide, (Statistic("along change", np.ones(1)),)))
     return tuple(found)
 
 
-def _coordinate(mechanism: str) -> tuple[Attack, ...]:
+def _coordinate(name: str) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     odd, single = neighbours.sign_flips(n, 3, HUGE), neighbours.huge_or_zero(n, 1)
     found = (
@@ -144,16 +145,16 @@ def _coordinate(mechanism: str) -> tuple[Attack, ...]:
         neighbours.axes(n, d, HUGE),
         neighbours.huge_or_zero(n, d),
     )
-    return tuple(_attack(mechanism, pair) for pair in found)
+    return tuple(_attack(name, pair, "coordinate") for pair in found)
 
 
-def _attack(mechanism: str, pair: Pair) -> Attack:
+def _attack(name: str, pair: Pair, clipping: str) -> Attack:
     inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
-    parameters = gaussian_parameters(inputs, clipping=mechanism.removeprefix("gaussian-"))
-    return Attack(mechanism, GaussianTarget(parameters), pair, matrix_statistics(pair))
+    parameters = gaussian_parameters(inputs, clipping=clipping)
+    return Attack(name, GaussianTarget(parameters), pair, matrix_statistics(pair))
 
 
-def _scales(mechanism: str) -> tuple[Attack, ...]:
+def _scales(name: str) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     # Noise is a whole number. At this budget, an epsilon of about 4, it is not rounded up.
     parameters = scale_parameters(n, d, math.sqrt(2 * d) / 3 * (1 + 1e-12))
@@ -163,7 +164,7 @@ def _scales(mechanism: str) -> tuple[Attack, ...]:
         moved = np.flatnonzero(change)
         along = Statistic("along change", flat(change[moved]))
         target = ScalesTarget(parameters, DELTA, moved)
-        found.append(Attack(mechanism, target, pair, (along, FITTED)))
+        found.append(Attack(name, target, pair, (along, FITTED)))
     return tuple(found)
 
 
@@ -212,17 +213,15 @@ def all_steps(pair: Pair, parameters: CoinPressParameters) -> Statistic:
     return Statistic("all steps", np.concatenate(weights))
 
 
-def _coinpress(mechanism: str) -> tuple[Attack, ...]:
-    constants = "paper" if mechanism == "coinpress-paper" else "sound"
-
-    def attack(name: str, pair: Pair, bounds: tuple[float, float]) -> Attack:
+def _coinpress(name: str, *, constants: str = "sound") -> tuple[Attack, ...]:
+    def attack(title: str, pair: Pair, bounds: tuple[float, float]) -> Attack:
         inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
         parameters = coinpress_parameters(inputs, eigenvalue_bounds=bounds, constants=constants)
         statistics: tuple[Statistic, ...] = (all_steps(pair, parameters),)
         if bounds[0] < bounds[1]:
             statistics += matrix_statistics(pair)
-        target, named = CoinPressTarget(parameters), replace(pair, name=name)
-        return Attack(mechanism, target, named, statistics, slowness=2)
+        target, named = CoinPressTarget(parameters), replace(pair, name=title)
+        return Attack(name, target, named, statistics, slowness=2)
 
     n, d = RECORDS, 2
     axes, flips = neighbours.axes(n, d, HUGE), neighbours.sign_flips(n, d, HUGE)
@@ -240,10 +239,8 @@ def _coinpress(mechanism: str) -> tuple[Attack, ...]:
     return tuple(found)
 
 
-BUILDERS: dict[str, Builder] = {
-    "gaussian-row": _row,
-    "gaussian-coordinate": _coordinate,
-    "scales": _scales,
-    "coinpress": _coinpress,
-    "coinpress-paper": _coinpress,
+HANDMADE: Handmade = {
+    "gaussian": {"row": _row, "coordinate": _coordinate},
+    "scales": {"": _scales},
+    "coinpress": {"": _coinpress, "paper": partial(_coinpress, constants="paper")},
 }

@@ -1,8 +1,10 @@
-"""Attacks on mechanisms that select pairs of features: the screened release, and row top-k."""
+"""Attacks on mechanisms that select: the screened release, row top-k, and the multiscale tests."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -14,18 +16,33 @@ from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,
     EPSILON,
+    FEATURES,
     FITTED,
     RECORDS,
     Attack,
-    Builder,
     Draw,
+    Handmade,
     Statistic,
     Target,
     flat,
+    matrix_statistics,
     outer_change,
     summed,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair
+from hushcov.mechanisms.multiscale import (
+    CalibratedInputs,
+    Design,
+    Moments,
+    Parameters,
+    PublicInputs,
+    TheoremParameters,
+    calibrated_parameters,
+    grid_for,
+    release_multiscale,
+    theorem_parameters,
+)
+from hushcov.mechanisms.multiscale import mechanism as multiscale
 from hushcov.mechanisms.peers.row_top_k import (
     RowTopKParameters,
     release_row_top_k,
@@ -49,8 +66,32 @@ from hushcov.records import (
     Progress,
     Records,
     row_bounded_gram,
+    second_moments,
 )
 from hushcov.release import Release
+from hushcov.simulate import SimulatedMoments
+
+_SCREENED = ScreenedDesign(
+    screen_share=0.5,
+    selection_factor=1.0,
+    n_levels=2,
+    size_ratio=1.0,
+    noise_ratio=0.7,
+    norm_factor=0.5,
+    keep_above=0.0,
+)
+_RADIUS = 2.0
+_DESIGN = Design(
+    clip_radius=_RADIUS,
+    base_threshold=1.0,
+    n_levels=1,
+    base_tests=4.0,
+    quota_factor=1e6,  # every test is kept
+    energy_factor=1.0,
+    selection_ratio=1.0,
+    gate_clip=math.inf,
+    keep_above=0.0,
+)
 
 
 @dataclass(frozen=True)
@@ -155,27 +196,13 @@ class _Summaries:
         return screened._product_map(self._grid, *selected, self._parameters, bound)
 
 
-_SCREENED = ScreenedDesign(
-    screen_share=0.5,
-    selection_factor=1.0,
-    n_levels=2,
-    size_ratio=1.0,
-    noise_ratio=0.7,
-    norm_factor=0.5,
-    keep_above=0.0,
-)
-
-
-def _screened(mechanism: str) -> tuple[Attack, ...]:
-    screen = "clipped" if mechanism == "screened-clipped" else "sign"
-    norm = "quantile" if mechanism == "screened-quantile" else "public"
-
-    def attack(name: str, pair: Pair, **design: Any) -> Attack:
+def _screened(name: str, *, screen: str = "sign", norm: str = "public") -> tuple[Attack, ...]:
+    def attack(title: str, pair: Pair, **design: Any) -> Attack:
         inputs = ReleaseInputs(pair.n_records, pair.n_features, 2, EPSILON, DELTA)
         changed = replace(_SCREENED, **design)
         target = ScreenedTarget(screened_parameters(inputs, changed, screen=screen, norm=norm))
         statistics = (*_screened_statistics(target), FITTED)
-        return Attack(mechanism, target, replace(pair, name=name), statistics)
+        return Attack(name, target, replace(pair, name=title), statistics)
 
     # Many records where the norm bound is read off them, so that it is nearly the same each time.
     n = 2000 if norm == "quantile" else RECORDS
@@ -293,9 +320,88 @@ def _row_attack(mechanism: str, pair: Pair, row_sparsity: int, **options: float)
     return Attack(mechanism, target, pair, statistics)
 
 
-BUILDERS: dict[str, Builder] = {
-    "screened": _screened,
-    "screened-clipped": _screened,
-    "screened-quantile": _screened,
-    "row-top-k": _row_top_k,
+@dataclass(frozen=True, eq=False)
+class MultiscaleTarget(Target):
+    """`release_multiscale`: all entries of the released integers, then which are not zero.
+
+    The paper's constants need more records than can be stored. There the records of a pair are
+    few, and `background` is the second-moment matrix of all others.
+    """
+
+    parameters: Parameters
+    background: FloatArray | None = None
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Compute the statistic once; select and test each time."""
+        statistic = multiscale._statistic(self._moments(rows), self.parameters)
+
+        def draw(generator: np.random.Generator) -> FloatArray:
+            upper, _ = multiscale._reconstruct(statistic, self.parameters, generator)
+            return _with_support(multiscale._symmetric(upper, rows.shape[1]))
+
+        return draw
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The released integers, and which are not zero."""
+        release = release_multiscale(self._moments(rows), self.parameters, entropy)
+        return _with_support(release.integers)
+
+    def _moments(self, rows: FloatArray) -> Moments:
+        if not isinstance(self.parameters, TheoremParameters):
+            return second_moments(ArrayRecords(rows), grid_for(self.parameters))
+        assert self.background is not None
+        clipped = np.clip(rows, -self.parameters.clip_radius, self.parameters.clip_radius)
+        n = self.parameters.inputs.n_records
+        return SimulatedMoments(self.background + clipped.T @ clipped / n, n)
+
+
+def _with_support(integers: IntArray) -> FloatArray:
+    return flat(integers, integers != 0)
+
+
+def _calibrated(name: str, *, reconstruction: str) -> tuple[Attack, ...]:
+    def attack(pair: Pair, **design: Any) -> Attack:
+        inputs = CalibratedInputs(pair.n_records, pair.n_features, 2, EPSILON, DELTA, 1.0)
+        threshold = _RADIUS**2 / pair.n_records  # what one product can reach
+        changed = replace(_DESIGN, base_threshold=threshold, **design)
+        target = MultiscaleTarget(calibrated_parameters(inputs, changed, reconstruction))
+        corner = pair.n_features**2 + pair.n_features - 1  # whether the first row's last is zero
+        kept = summed("entry not zero", [corner], 2 * pair.n_features**2)
+        return Attack(name, target, pair, (*matrix_statistics(pair), kept))
+
+    n, d = RECORDS, FEATURES
+    edge = neighbours.edge_of_selection(3, HUGE, 1, 0)
+    return (
+        attack(neighbours.sign_flips(n, d, HUGE)),
+        attack(neighbours.sign_flips_among_others(n, d, HUGE)),
+        # One test of one entry is selected, at nearly all of the budget.
+        attack(edge, base_tests=1.0, quota_factor=0.1, selection_ratio=0.2),
+    )
+
+
+def _theorem(name: str) -> tuple[Attack, ...]:
+    """At the fewest records that the paper's proof covers, where one record hardly matters."""
+    d = 2
+    inputs = PublicInputs(1, d, 1, 0.25, 1.0, DELTA, 0.1, 1.0)
+    n = theorem_parameters(inputs).smallest_private_n
+    parameters = theorem_parameters(replace(inputs, n_records=n))
+    pair = neighbours.sign_flips(1, d, HUGE)
+    # Off the diagonal at the smallest threshold, where gates open now and then.
+    background = np.eye(d) + parameters.thresholds[0] * (1 - np.eye(d))
+    target = MultiscaleTarget(parameters, background)
+    return (Attack(name, target, pair, matrix_statistics(pair), slowness=4),)
+
+
+HANDMADE: Handmade = {
+    "multiscale": {
+        "theorem": _theorem,
+        "gate": partial(_calibrated, reconstruction="gate"),
+        "value": partial(_calibrated, reconstruction="value"),
+    },
+    "screened": {
+        "": _screened,
+        "clipped": partial(_screened, screen="clipped"),
+        "quantile": partial(_screened, norm="quantile"),
+    },
+    "row-top-k": {"": _row_top_k},
 }
