@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
+from hushcov.cli.folders import check_figure, check_parent
 from hushcov.cli.options import INTEGER, Function
-from hushcov.report.backend import caption, new_figure
+from hushcov.report.backend import caption
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 
 seed_option = click.option("--seed", type=INTEGER, default=0, show_default=True, metavar="S")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
@@ -34,11 +34,11 @@ def figure_option(words: str) -> Callable[[Function], Function]:
 
 def check_paths(figure: Path | None, *others: Path | None) -> None:
     """Find out now, not after the work, that a result cannot be written or drawn."""
-    for path in (figure, *others):
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+    for path in others:
+        if path is not None:
+            check_parent(path)
     if figure is not None:
-        new_figure(1, 1)
+        check_figure(figure)
 
 
 def finish(figure: Figure, text: str, *, width: int, headline: str | None = None) -> Figure:

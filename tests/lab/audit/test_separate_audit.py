@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hushcov.lab.audit import AUDITED, attacks_on, check_path, run_attack
-from hushcov.lab.audit import eigenvectors as peer
+from hushcov.lab.audit import attack as common
 from hushcov.mechanisms import gaussian
 from hushcov.mechanisms.peers.separate import mechanism, parameters
 from hushcov.noise import rounded_normal
@@ -90,6 +90,6 @@ def test_norm_clipping_skipped(monkeypatch):
     def unclipped(records, grid, norm_bound, *, progress=None):
         return row_bounded_gram(records, grid, None, progress=progress)
 
-    for module in (mechanism, peer):
+    for module in (mechanism, common):
         monkeypatch.setattr(module, "row_bounded_gram", unclipped)
     assert is_caught("separate-gauss", "sign flips", runs=600)

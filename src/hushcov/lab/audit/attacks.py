@@ -18,8 +18,6 @@ from hushcov._validation import check_choice
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import eigenvectors, gaussian, neighbours, selection
 from hushcov.lab.audit.attack import (
-    DELTA,
-    EPSILON,
     FEATURES,
     RECORDS,
     Attack,
@@ -28,6 +26,7 @@ from hushcov.lab.audit.attack import (
     Promise,
     Target,
     flat,
+    inputs_of,
     matrix_statistics,
     promised,
 )
@@ -35,6 +34,7 @@ from hushcov.lab.audit.neighbours import HUGE
 from hushcov.noise import Entropy
 from hushcov.planning import MECHANISMS, Run
 from hushcov.records import ArrayRecords
+from hushcov.release import Release
 
 _SLOWNESS = 8  # of whole releases; one takes between one and twenty milliseconds
 
@@ -66,9 +66,13 @@ class RegisteredTarget(Target):
         """A whole release each time."""
         return lambda generator: self.released(rows, Entropy(generator, private=False))
 
+    def release(self, rows: FloatArray, entropy: Entropy) -> Release:
+        """A whole release of records at scale 1."""
+        return self.plan.release(ArrayRecords(rows), np.ones(rows.shape[1]), entropy)
+
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The released integers, and which entries were released."""
-        release = self.plan.release(ArrayRecords(rows), np.ones(rows.shape[1]), entropy)
+        release = self.release(rows, entropy)
         return flat(release.integers, release.released)
 
 
@@ -79,12 +83,12 @@ def registered(mechanism: str) -> tuple[Attack, ...]:
     moves from axis to axis.
     """
     n, d = RECORDS, FEATURES
-    target = RegisteredTarget(mechanism, ReleaseInputs(n, d, 2, EPSILON, DELTA))
     pairs = (
         neighbours.huge_or_zero(n, d),
         neighbours.sign_flips(n, d, HUGE),
         neighbours.axes(n, d, HUGE),
     )
+    target = RegisteredTarget(mechanism, inputs_of(pairs[0], row_sparsity=2))
     return tuple(
         Attack(mechanism, target, pair, matrix_statistics(pair), slowness=_SLOWNESS)
         for pair in pairs

@@ -12,11 +12,8 @@ from functools import partial
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
-    DELTA,
-    EPSILON,
     FEATURES,
     RECORDS,
     Attack,
@@ -25,8 +22,11 @@ from hushcov.lab.audit.attack import (
     Promise,
     Statistic,
     Target,
+    bounded_gram,
     flat,
+    inputs_of,
     matrix_statistics,
+    remembered,
     summed,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair
@@ -47,7 +47,7 @@ from hushcov.mechanisms.peers.separate import (
 from hushcov.mechanisms.peers.separate.choice import squared_edges
 from hushcov.mechanisms.peers.separate.mechanism import draw_counts
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords, FeatureGrid, norm_histogram, row_bounded_gram
+from hushcov.records import ArrayRecords, FeatureGrid, norm_histogram
 
 # Eigenvalues this many records apart keep their order, and norms this common keep their bound.
 _APART = 40
@@ -67,6 +67,7 @@ class SeparateTarget(Target):
     """
 
     parameters: SeparateParameters
+    release_by = release_separate
 
     def statistics(self, pair: Pair) -> tuple[Statistic, ...]:
         """The log-likelihood ratio of all noisy integers, and what counts say alone.
@@ -114,8 +115,7 @@ class SeparateTarget(Target):
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The released integers, and noisy counts if there are any."""
-        scale = np.ones(rows.shape[1])
-        release = release_separate(ArrayRecords(rows), scale, self.parameters, entropy)
+        release = self.release(rows, entropy)
         return flat(release.integers, release.parameters["noisy_counts"] or [])
 
 
@@ -123,21 +123,19 @@ class _Exact:
     """The exact statistics of one dataset, each computed when it is first asked for."""
 
     def __init__(self, parameters: SeparateParameters, rows: FloatArray) -> None:
-        self._parameters = parameters
-        self._records = ArrayRecords(rows)
-        self._grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
-        self._sums: dict[Choice, tuple[IntArray, IntArray | None, MatrixNoise]] = {}
+        grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
         edges = squared_edges(parameters.norm_bound)
-        self.counts = norm_histogram(self._records, self._grid, edges)
+        self.counts = norm_histogram(ArrayRecords(rows), grid, edges)
 
-    def sums(self, choice: Choice) -> tuple[IntArray, IntArray | None, MatrixNoise]:
-        """Gram matrix, eigenvalues if they are released, and the noise of both."""
-        if choice not in self._sums:
-            gram = row_bounded_gram(self._records, self._grid, choice.norm_bound)
-            noise = matrix_noise(self._parameters, choice.method, choice.norm_bound)
+        @remembered
+        def sums(choice: Choice) -> tuple[IntArray, IntArray | None, MatrixNoise]:
+            """Gram matrix, eigenvalues if they are released, and the noise of both."""
+            gram = bounded_gram(rows, parameters, choice.norm_bound)
+            noise = matrix_noise(parameters, choice.method, choice.norm_bound)
             values = None if noise.eigenvalue_sigma is None else rounded_eigenvalues(gram)
-            self._sums[choice] = gram, values, noise
-        return self._sums[choice]
+            return gram, values, noise
+
+        self.sums = sums
 
 
 def ends_of_the_spectrum(n_features: int, shorter: float) -> Pair:
@@ -165,8 +163,9 @@ def _separate(name: str, *, method: str, constants: str = "sound") -> tuple[Atta
 
 
 def _separate_attack(name: str, method: str, constants: str, pair: Pair) -> Attack:
-    inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
-    parameters = separate_parameters(inputs, method=method, constants=constants, row_norm=1.0)
+    parameters = separate_parameters(
+        inputs_of(pair), method=method, constants=constants, row_norm=1.0
+    )
     target = SeparateTarget(parameters)
     along_change, trace, fitted = matrix_statistics(pair)
     statistics = (*target.statistics(pair), along_change, trace)
@@ -185,8 +184,8 @@ class EigenSamplingTarget(Target):
     """
 
     parameters: EigenSamplingParameters
-
     pair: Pair
+    release_by = sampling.release_eigen_sampling
 
     @property
     def promise(self) -> Promise:
@@ -211,17 +210,8 @@ class EigenSamplingTarget(Target):
 
         return draw
 
-    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers."""
-        records, scale = ArrayRecords(rows), np.ones(rows.shape[1])
-        release = sampling.release_eigen_sampling(records, scale, self.parameters, entropy)
-        return flat(release.integers)
-
     def _gram(self, rows: FloatArray) -> IntArray:
-        grid = FeatureGrid(
-            np.ones(rows.shape[1]), self.parameters.radius, self.parameters.half_width
-        )
-        return row_bounded_gram(ArrayRecords(rows), grid, self.parameters.norm_bound)
+        return bounded_gram(rows, self.parameters, self.parameters.norm_bound)
 
     def _direction_loss(
         self, change: IntArray, eigenvalues: IntArray, directions: FloatArray

@@ -10,11 +10,9 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.accounting.gaussian import gaussian_epsilon
-from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,
-    EPSILON,
     FEATURES,
     FITTED,
     RECORDS,
@@ -24,9 +22,12 @@ from hushcov.lab.audit.attack import (
     Promise,
     Statistic,
     Target,
+    bounded_gram,
     flat,
+    inputs_of,
     matrix_statistics,
     outer_change,
+    remembered,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair
 from hushcov.mechanisms import gaussian
@@ -39,7 +40,7 @@ from hushcov.mechanisms.peers.coinpress import (
     transformed_gram,
 )
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.records import ArrayRecords, FeatureGrid, log2_histogram, row_bounded_gram
+from hushcov.records import ArrayRecords, log2_histogram
 from hushcov.stages.scales import ScaleParameters, release_scales, scale_parameters
 
 
@@ -52,12 +53,12 @@ class GaussianTarget(Target):
 
     parameters: GaussianParameters
     weights: FloatArray | None = None
+    release_by = release_gaussian
 
     def quick(self, rows: FloatArray) -> Draw:
         """Clip and sum once; draw the noise matrix each time."""
         p, d = self.parameters, rows.shape[1]
-        grid = FeatureGrid(np.ones(d), p.radius, p.half_width)
-        gram = row_bounded_gram(ArrayRecords(rows), grid, p.norm_bound)
+        gram = bounded_gram(rows, p, p.norm_bound)
 
         def draw(generator: np.random.Generator) -> FloatArray:
             noise = gaussian.symmetric_noise(generator, d, p.sigma, p.diagonal_sigma)
@@ -66,10 +67,8 @@ class GaussianTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers."""
-        scale = np.ones(rows.shape[1])
-        release = release_gaussian(ArrayRecords(rows), scale, self.parameters, entropy)
-        return self._seen(release.integers)
+        """The released integers, or their weighted sum."""
+        return self._seen(self.release(rows, entropy).integers)
 
     def _seen(self, integers: IntArray) -> FloatArray:
         entries = flat(integers)
@@ -126,8 +125,7 @@ def _row(name: str) -> tuple[Attack, ...]:
     ]
     # At norms from four times the radius on, the noise is the same everywhere.
     wide = neighbours.disjoint(2, 32, HUGE)
-    inputs = ReleaseInputs(2, 32, 2, EPSILON, DELTA)
-    parameters = gaussian_parameters(inputs, radius=1.0, row_norm=4.0)
+    parameters = gaussian_parameters(inputs_of(wide, 2), radius=1.0, row_norm=4.0)
     change = outer_change(wide.first[0], wide.second[0])
     target = GaussianTarget(parameters, weights=np.triu(change).ravel())
     found.append(Attack(name, target, wide, (Statistic("along change", np.ones(1)),)))
@@ -149,8 +147,7 @@ def _coordinate(name: str) -> tuple[Attack, ...]:
 
 
 def _attack(name: str, pair: Pair, clipping: str) -> Attack:
-    inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
-    parameters = gaussian_parameters(inputs, clipping=clipping)
+    parameters = gaussian_parameters(inputs_of(pair), clipping=clipping)
     return Attack(name, GaussianTarget(parameters), pair, matrix_statistics(pair))
 
 
@@ -176,28 +173,19 @@ class CoinPressTarget(Target):
     """
 
     parameters: CoinPressParameters
+    release_by = release_coinpress
 
     def quick(self, rows: FloatArray) -> Draw:
         """Sum once for a matrix that comes again; draw the noise of every step each time."""
-        gram_of = transformed_gram(ArrayRecords(rows), np.ones(rows.shape[1]), self.parameters)
+        records, scale = ArrayRecords(rows), np.ones(rows.shape[1])
         # The first matrix is always the same, and so are all where the bounds leave no choice.
-        known: list[tuple[FloatArray, IntArray]] = []
-
-        def remembered(matrix: FloatArray) -> IntArray:
-            if not known:
-                known.append((matrix, gram_of(matrix)))
-            return known[0][1] if np.array_equal(known[0][0], matrix) else gram_of(matrix)
+        gram_of = remembered(transformed_gram(records, scale, self.parameters))
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            transcript = run_steps(remembered, self.parameters, generator)
+            transcript = run_steps(gram_of, self.parameters, generator)
             return flat(transcript.integers, *transcript.noisy_grams)
 
         return draw
-
-    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers."""
-        scale = np.ones(rows.shape[1])
-        return flat(release_coinpress(ArrayRecords(rows), scale, self.parameters, entropy).integers)
 
 
 def all_steps(pair: Pair, parameters: CoinPressParameters) -> Statistic:
@@ -215,8 +203,9 @@ def all_steps(pair: Pair, parameters: CoinPressParameters) -> Statistic:
 
 def _coinpress(name: str, *, constants: str = "sound") -> tuple[Attack, ...]:
     def attack(title: str, pair: Pair, bounds: tuple[float, float]) -> Attack:
-        inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
-        parameters = coinpress_parameters(inputs, eigenvalue_bounds=bounds, constants=constants)
+        parameters = coinpress_parameters(
+            inputs_of(pair), eigenvalue_bounds=bounds, constants=constants
+        )
         statistics: tuple[Statistic, ...] = (all_steps(pair, parameters),)
         if bounds[0] < bounds[1]:
             statistics += matrix_statistics(pair)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,
@@ -24,9 +23,12 @@ from hushcov.lab.audit.attack import (
     Handmade,
     Statistic,
     Target,
+    along_change,
+    bounded_gram,
     flat,
+    inputs_of,
     matrix_statistics,
-    outer_change,
+    remembered,
     summed,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair
@@ -65,7 +67,6 @@ from hushcov.records import (
     ProductMap,
     Progress,
     Records,
-    row_bounded_gram,
     second_moments,
 )
 from hushcov.release import Release
@@ -104,6 +105,7 @@ class ScreenedTarget(Target):
     """
 
     parameters: ScreenedParameters
+    release_by = release_screened
 
     @property
     def n_pairs(self) -> int:
@@ -113,26 +115,32 @@ class ScreenedTarget(Target):
 
     def quick(self, rows: FloatArray) -> Draw:
         """Exact sums are kept by what was selected; selection and noise are drawn each time."""
-        records, scale = ArrayRecords(rows), np.ones(rows.shape[1])
-        summaries = _Summaries(records, self.parameters)
+        p, records, scale = self.parameters, ArrayRecords(rows), np.ones(rows.shape[1])
+        grid = FeatureGrid(scale, RADIUS, p.half_width)
+
+        @remembered
+        def exact_sums(first: IntArray, second: IntArray, bound: int) -> IntArray:
+            return screened._product_map(grid, first, second, p, bound).sum(records)
+
+        @remembered
+        def counted(first: IntArray, second: IntArray) -> _CountedProducts:
+            products = screened._product_map(grid, first, second, p, p.norm_bound)
+            return _CountedProducts(**vars(products), counts=products.norm_histogram(records))
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            entropy = Entropy(generator, private=False)
-            selected = select_pairs(records, scale, self.parameters, entropy)
-            bound = self.parameters.norm_bound
-            if self.parameters.norm_mu is not None:
-                products = summaries.counted(selected)
-                bound = screened.release_norm_bound(records, products, self.parameters, entropy)
-            sums = summaries.sums(selected, bound)
-            noise = rounded_normal(generator, sum_sigma(bound, self.parameters.mu), len(sums))
+            entropy, bound = Entropy(generator, private=False), p.norm_bound
+            selected = select_pairs(records, scale, p, entropy)
+            if p.norm_mu is not None:
+                bound = screened.release_norm_bound(records, counted(*selected), p, entropy)
+            sums = exact_sums(*selected, bound)
+            noise = rounded_normal(generator, sum_sigma(bound, p.mu), len(sums))
             return self._output(*selected, sums + noise, bound)
 
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """What was selected, and the noisy sums of pairs and of the diagonal."""
-        scale, upper = np.ones(rows.shape[1]), np.triu_indices(rows.shape[1], 1)
-        release = release_screened(ArrayRecords(rows), scale, self.parameters, entropy)
+        release, upper = self.release(rows, entropy), np.triu_indices(rows.shape[1], 1)
         sums = release.integers[upper] // DIAGONAL_WEIGHT
         squares = (np.diag(release.integers) - self._centre(release)) // PAIR_WEIGHT
         return flat(release.released[upper], sums, squares)
@@ -166,40 +174,9 @@ class _CountedProducts(ProductMap):
         return self.counts
 
 
-class _Summaries:
-    """Exact sums and histograms of fixed records, computed once for each set of pairs."""
-
-    def __init__(self, records: Records, parameters: ScreenedParameters) -> None:
-        scale = np.ones(records.n_features)
-        self._records, self._parameters = records, parameters
-        self._grid = FeatureGrid(scale, RADIUS, parameters.half_width)
-        self._sums: dict[Any, IntArray] = {}
-        self._counted: dict[Any, _CountedProducts] = {}
-
-    def sums(self, selected: tuple[IntArray, IntArray], bound: int) -> IntArray:
-        """Exact sums of the contributions at a norm bound."""
-        key = (*map(bytes, selected), bound)
-        if key not in self._sums:
-            self._sums[key] = self._products(selected, bound).sum(self._records)
-        return self._sums[key]
-
-    def counted(self, selected: tuple[IntArray, IntArray]) -> _CountedProducts:
-        """Products at the public norm bound, with their histogram of norms."""
-        key = tuple(map(bytes, selected))
-        if key not in self._counted:
-            products = self._products(selected, self._parameters.norm_bound)
-            counts = products.norm_histogram(self._records)
-            self._counted[key] = _CountedProducts(**vars(products), counts=counts)
-        return self._counted[key]
-
-    def _products(self, selected: tuple[IntArray, IntArray], bound: int) -> ProductMap:
-        return screened._product_map(self._grid, *selected, self._parameters, bound)
-
-
 def _screened(name: str, *, screen: str = "sign", norm: str = "public") -> tuple[Attack, ...]:
     def attack(title: str, pair: Pair, **design: Any) -> Attack:
-        inputs = ReleaseInputs(pair.n_records, pair.n_features, 2, EPSILON, DELTA)
-        changed = replace(_SCREENED, **design)
+        changed, inputs = replace(_SCREENED, **design), inputs_of(pair, 2)
         target = ScreenedTarget(screened_parameters(inputs, changed, screen=screen, norm=norm))
         statistics = (*_screened_statistics(target), FITTED)
         return Attack(name, target, replace(pair, name=title), statistics)
@@ -244,12 +221,12 @@ class RowTopKTarget(Target):
     """
 
     parameters: RowTopKParameters
+    release_by = release_row_top_k
 
     def quick(self, rows: FloatArray) -> Draw:
         """Clip and sum once; select and draw the noise each time."""
         parameters = self.parameters
-        grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
-        gram = row_bounded_gram(ArrayRecords(rows), grid, None)
+        gram = bounded_gram(rows, parameters, None)
 
         def draw(generator: np.random.Generator) -> FloatArray:
             picked = row_top_k.pick_partners(gram, parameters, generator)
@@ -263,8 +240,7 @@ class RowTopKTarget(Target):
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The released integers, and where they are."""
-        scale = np.ones(rows.shape[1])
-        release = release_row_top_k(ArrayRecords(rows), scale, self.parameters, entropy)
+        release = self.release(rows, entropy)
         return flat(release.integers, release.released)
 
 
@@ -306,9 +282,8 @@ def _selection_attacks(mechanism: str) -> tuple[Attack, ...]:
 
 def _row_attack(mechanism: str, pair: Pair, row_sparsity: int, **options: float) -> Attack:
     d = pair.n_features
-    inputs = ReleaseInputs(pair.n_records, d, row_sparsity, EPSILON, DELTA)
-    target = RowTopKTarget(row_top_k_parameters(inputs, **options))
-    change = Statistic("along change", outer_change(pair.first[0], pair.second[0]).ravel())
+    target = RowTopKTarget(row_top_k_parameters(inputs_of(pair, row_sparsity), **options))
+    change = along_change(pair.first[0], pair.second[0])
     favoured = [
         2 * d**2 + i * d + j
         for a, b in neighbours.changing_pairs(d)

@@ -23,6 +23,7 @@ from hushcov.lab.benchmark.contenders import CONTENDERS, check_contenders
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark, missing_work
+from hushcov.lab.drawing import json_option
 from hushcov.report.backend import MissingFiguresError
 
 _JSON, _CSV = "results.json", "results.csv"
@@ -54,7 +55,7 @@ _MOST_WORKERS = 1024
 @click.option(
     "--workers", type=INTEGER, metavar="N", help="Processes to use.  [default: one for each core]"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 def command(
     preset: str, output: Path | None, contenders: str | None, workers: int | None, as_json: bool
 ) -> None:

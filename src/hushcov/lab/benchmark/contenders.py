@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,25 +41,23 @@ class Setting:
     feature_scale: FloatArray
     seed: int
 
-    def common(self) -> dict[str, Any]:
-        """Keyword arguments that all private estimators share."""
+    def told(self) -> dict[str, Any]:
+        """Keyword arguments of all private estimators; each takes those that it knows."""
         return {
             "epsilon": self.point.epsilon,
+            "delta": DELTA,
             "row_sparsity": self.point.row_sparsity,
             "feature_scale": self.feature_scale,
             "assume_centered": True,
             "store_precision": False,
             "random_state": np.random.default_rng([_NOISE, self.seed]),
+            # delta does not fall with the number of records, and nobody is to be protected.
+            "on_large_delta": "warn",
+            "on_hopeless": "warn",  # measured all the same
         }
 
-    def budget(self) -> dict[str, Any]:
-        """The same with delta, for estimators that are not pure."""
-        # It does not fall with the number of records, and nobody is to be protected.
-        return self.common() | {"delta": DELTA, "on_large_delta": "warn"}
 
-    def planned(self) -> dict[str, Any]:
-        """The same for estimators that know beforehand what is hopeless, and is measured here."""
-        return self.budget() | {"on_hopeless": "warn"}
+Build = Callable[[Setting], Estimator]
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Contender:
 
     name: str
     title: str
-    build: Callable[[Setting], Estimator]
+    build: Build
     look: Look
     privacy: str = APPROXIMATE
     chooses: bool = False
@@ -116,18 +115,18 @@ class _ZeroMatrix:
     covariance_: FloatArray
 
     def fit(self, X: FloatArray) -> Self:
-        d = X.shape[1]
-        self.covariance_ = np.zeros((d, d))
+        self.covariance_ = np.zeros((X.shape[1], X.shape[1]))
         return self
 
 
-def _private(
-    name: str, told: Callable[[Setting], dict[str, Any]], **options: Any
-) -> Callable[[Setting], Estimator]:
-    """A class of `hushcov`, with what it is told; it is imported when it is built."""
+def _private(name: str, **options: Any) -> Build:
+    """A class of `hushcov`; it is imported when it is built."""
 
     def build(setting: Setting) -> Estimator:
-        estimator: Estimator = getattr(hushcov, name)(**told(setting), **options)
+        kind = getattr(hushcov, name)
+        known = inspect.signature(kind).parameters
+        told = {key: value for key, value in setting.told().items() if key in known}
+        estimator: Estimator = kind(**told, **options)
         return estimator
 
     return build
@@ -150,90 +149,52 @@ def _empirical(setting: Setting) -> Estimator:
     return estimator
 
 
-def _named(name: str, look: Look) -> Contender:
-    """A mechanism of the registry that has no class of its own."""
-    build = _private("PrivateSparseCovariance", Setting.planned, mechanism=name)
-    return Contender(name, name.replace("-", " "), build, look)
-
-
 # Colours of Okabe and Ito and of Tol, which colour-blind readers can tell apart; markers differ
 # too. Grey is not private.
+_auto = _private("PrivateSparseCovariance")
 _AUTO = Contender(
-    "auto",
-    "hushcov, automatic choice",
-    _private("PrivateSparseCovariance", Setting.planned),
-    Look(BLUE, "o", width=2.6),
-    chooses=True,
+    "auto", "hushcov, automatic choice", _auto, Look(BLUE, "o", width=2.6), chooses=True
 )
+_screened = _private("ScreenedCovariance")
+_gaussian_cut = _private("GaussianCovariance", threshold="universal")
+_gaussian = _private("GaussianCovariance", threshold=None)
+_row_top_k = _private("RowTopKCovariance")
+_separate = _private("SeparateCovariance", method="separate")
+_adaptive = _private("SeparateCovariance", method="adaptive")
+_coinpress = _private("CoinPressCovariance")
 # Classes with options of their own. Each stands for the mechanism of its name.
 _CLASSES = (
-    Contender(
-        "screened",
-        "screened",
-        _private("ScreenedCovariance", Setting.planned),
-        Look(SKY, "*", (0, (4, 2)), 1.6),
-    ),
-    Contender(
-        "gaussian-threshold",
-        "Gaussian + threshold",
-        _private("GaussianCovariance", Setting.planned, threshold="universal"),
-        Look(VERMILION, "s"),
-    ),
-    Contender(
-        "gaussian",
-        "Gaussian",
-        _private("GaussianCovariance", Setting.planned, threshold=None),
-        Look(ORANGE, "^"),
-    ),
-    Contender(
-        "row-top-k",
-        "row top-k (Kumar et al.)",
-        _private("RowTopKCovariance", Setting.budget),
-        Look(GREEN, "v"),
-    ),
-    Contender(
-        "separate",
-        "SeparateCov (Dong et al.)",
-        _private("SeparateCovariance", Setting.budget, method="separate"),
-        Look("#882255", "<"),
-    ),
-    Contender(
-        "adaptive",
-        "AdaptiveCov (Dong et al.)",
-        _private("SeparateCovariance", Setting.budget, method="adaptive"),
-        Look("#AA4499", ">", "dashed"),
-    ),
-    Contender(
-        "coinpress",
-        "CoinPress",
-        _private("CoinPressCovariance", Setting.budget),
-        Look("#999933", "P"),
-    ),
+    Contender("screened", "screened", _screened, Look(SKY, "*", (0, (4, 2)), 1.6)),
+    Contender("gaussian-threshold", "Gaussian + threshold", _gaussian_cut, Look(VERMILION, "s")),
+    Contender("gaussian", "Gaussian", _gaussian, Look(ORANGE, "^")),
+    Contender("row-top-k", "row top-k (Kumar et al.)", _row_top_k, Look(GREEN, "v")),
+    Contender("separate", "SeparateCov (Dong et al.)", _separate, Look("#882255", "<")),
+    Contender("adaptive", "AdaptiveCov (Dong et al.)", _adaptive, Look("#AA4499", ">", "dashed")),
+    Contender("coinpress", "CoinPress", _coinpress, Look("#999933", "P")),
     Contender(
         "eigen-sampling",
         "eigenvector sampling (Amin et al.)",
-        _private("EigenSamplingCovariance", Setting.common),
+        _private("EigenSamplingCovariance"),
         Look("#332288", "X"),
         PURE,
         most_features=200,
         limit="its time grows with the fourth power of their number, to minutes at 1,000.",
     ),
 )
-# Mechanisms without a class take the next one of these.
+# Mechanisms without a class of their own take the next one of these.
 _SPARE_LOOKS = (Look(PURPLE, "D"), Look("#117733", "h"), Look("#661100", "p"), Look("#44AA99", "d"))
+_GREY, _PALE_GREY = Look("0.35", ".", "dotted"), Look("0.6", ".", "dotted")
 _WITHOUT_PRIVACY = (
-    Contender(
-        "thresholded",
-        "not private, thresholded",
-        _thresholded,
-        Look("0.35", ".", "dotted"),
-        NOT_PRIVATE,
-    ),
-    Contender(
-        "empirical", "not private, empirical", _empirical, Look("0.6", ".", "dotted"), NOT_PRIVATE
-    ),
+    Contender("thresholded", "not private, thresholded", _thresholded, _GREY, NOT_PRIVATE),
+    Contender("empirical", "not private, empirical", _empirical, _PALE_GREY, NOT_PRIVATE),
     Contender(ZERO, "zero matrix", _zero, Look("black", "", (0, (6, 3)), 1.0), NOT_PRIVATE),
 )
+
+
+def _named(name: str, look: Look) -> Contender:
+    """A mechanism of the registry that has no class of its own."""
+    build = _private("PrivateSparseCovariance", mechanism=name)
+    return Contender(name, name.replace("-", " "), build, look)
 
 
 def _contenders() -> Iterator[Contender]:

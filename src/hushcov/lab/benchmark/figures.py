@@ -25,9 +25,9 @@ from hushcov.lab.benchmark.results import (
     Size,
     Spread,
 )
-from hushcov.lab.drawing import GREEN, PURPLE, log_ticks, power, short, tidy, write_png
+from hushcov.lab.drawing import GREEN, PURPLE, finish, log_ticks, power, short, tidy, write_png
 from hushcov.planning import MECHANISMS
-from hushcov.report.backend import caption, new_figure
+from hushcov.report.backend import new_figure
 from hushcov.simulate import MODELS
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ _LINES = {"multiscale": Look(PURPLE, "D"), "kumar": Look(GREEN, "v")}
 _SYMBOLS = {"row_sparsity": "k", "n_features": "d"}
 _REGIONS = (*MECHANISMS, ZERO)
 _PALE = 0.45  # how much of a region's colour is left, so that markers stand out
-_CAPTION_WIDTH = 150
 
 
 def write_figures(folder: Path, results: Results) -> list[Path]:
@@ -84,9 +83,9 @@ def error_figure(results: Results, model: str) -> Figure:
     panels[0].set_ylim(smallest / 1.4, _TOP)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=10)
-    figure.suptitle(error_headline(results, model), fontsize=13)
-    caption(figure, describe_error(results, model), width=165)
-    return figure
+    return finish(
+        figure, describe_error(results, model), width=165, headline=error_headline(results, model)
+    )
 
 
 def error_headline(results: Results, model: str) -> str:
@@ -162,9 +161,7 @@ def rates_figure(rates: Rates) -> Figure:
     _rates_panel(left, rates.against_sparsity)
     _rates_panel(right, rates.against_features)
     left.set_ylabel("records that the theorem asks for")
-    figure.suptitle(rates_headline(rates), fontsize=12)
-    caption(figure, describe_rates(rates), width=140)
-    return figure
+    return finish(figure, describe_rates(rates), width=140, headline=rates_headline(rates))
 
 
 def rates_headline(rates: Rates) -> str:
@@ -225,9 +222,7 @@ def cost_figure(results: Results) -> Figure:
     _cost_panel(right, costs, megabytes, "peak memory beyond the records, MB", 1.0)
     left.set_yticks(range(len(costs)), [CONTENDERS[cost.contender].title for cost in costs])
     left.set_ylim(len(costs) - 0.4, -0.6)
-    figure.suptitle(cost_headline(costs), fontsize=12)
-    caption(figure, describe_cost(results), width=150)
-    return figure
+    return finish(figure, describe_cost(results), width=150, headline=cost_headline(costs))
 
 
 def cost_headline(costs: Sequence[Cost]) -> str:
@@ -291,9 +286,9 @@ def crossover_figure(results: Results) -> Figure:
         axes.set_title(f"k = {k} nonzeros of a row", fontsize=11)
     panels[0].set_ylabel("number of records n")
     _legend(figure, results)
-    figure.suptitle(crossover_headline(results), fontsize=12)
-    caption(figure, describe_crossover(results), width=_CAPTION_WIDTH)
-    return figure
+    return finish(
+        figure, describe_crossover(results), width=150, headline=crossover_headline(results)
+    )
 
 
 def crossover_headline(results: Results) -> str:

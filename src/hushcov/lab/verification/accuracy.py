@@ -39,8 +39,7 @@ _IDENTITY_TOLERANCE = 1e-9  # far above quadrature error (1e-13), far below kapp
 
 def clipping(setting: Setting) -> Claim:
     """No coordinate of n Gaussian records passes R, except with probability beta/20."""
-    parameters = setting.parameters
-    inputs = parameters.inputs
+    parameters, inputs = setting.parameters, setting.inputs
     count = float(inputs.n_records) * inputs.n_features
     radius = parameters.clip_radius / inputs.scale
     union = math.log(2 * count) - radius**2 / 2
@@ -65,14 +64,14 @@ def log_covariance_failure(setting: Setting, deviation: float | None = None) -> 
     """Log of a union bound on P(||S - Sigma||_max > deviation), by default t_0/16, unclipped."""
     tau = setting.base_threshold / 16 if deviation is None else deviation
     (covariances, variances), counts = setting.entry_laws
-    n = setting.parameters.inputs.n_records
+    n = setting.inputs.n_records
     logs = numerics.log_product_deviation(covariances, variances, tau, n, sharp=True)
     return float(special.logsumexp(logs, b=counts))
 
 
 def covariance_event(setting: Setting, runs: Sequence[Run]) -> Claim:
     """E_cov: every entry of S is within t_0/16 of Sigma, except with probability beta/10."""
-    inputs = setting.parameters.inputs
+    inputs = setting.inputs
     radius = setting.base_threshold / 16
     ratios = np.array([run.deviation for run in runs]) / radius
     beta = inputs.failure_probability
@@ -101,7 +100,7 @@ def covariance_event(setting: Setting, runs: Sequence[Run]) -> Claim:
 
 def scalar_bernstein(setting: Setting) -> Claim:
     """Lemma 6 with an explicit constant, for squares of Gaussians at tau = t_0/16."""
-    inputs = setting.parameters.inputs
+    inputs = setting.inputs
     n, tau = inputs.n_records, setting.base_threshold / 16 / inputs.scale**2
     K = _centred_square_norm()
     bound = math.log(2) - BERNSTEIN * n * min((tau / K) ** 2, tau / K)
@@ -160,7 +159,7 @@ def scalar_identity(setting: Setting) -> Claim:
     """(1/kappa) int_0^inf E psi(a/t + Z) dt = a."""
     schedule = setting.parameters.schedule
     r, clip = schedule.gate_noise, schedule.gate_clip
-    top = setting.parameters.inputs.scale**2
+    top = setting.inputs.scale**2
     sizes = np.array([0.5, 1.0, 3.3]) * setting.base_threshold
     sizes = np.append(sizes, [top / 7, top])
     by_thresholds = np.array([fired_length_by_thresholds(float(a), r, clip) for a in sizes])
@@ -235,7 +234,7 @@ def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
 
 def top_threshold(setting: Setting, runs: Sequence[Run]) -> Claim:
     """No gate can open above t_L, so nothing is cut off at the top."""
-    scale2 = setting.parameters.inputs.scale**2
+    scale2 = setting.inputs.scale**2
     t_L = setting.parameters.thresholds[-1]
     return at_most(
         "top threshold",
@@ -268,7 +267,7 @@ def off_support(setting: Setting, runs: Sequence[Run]) -> Claim:
 
 def mean_error(setting: Setting, runs: Sequence[Run]) -> Claim:
     """The conditional mean misses Sigma by at most 17/16 k t_0 in operator norm."""
-    k = setting.parameters.inputs.row_sparsity
+    k = setting.inputs.row_sparsity
     unit = k * setting.base_threshold
     return at_most(
         "error of the mean",
@@ -321,8 +320,7 @@ def _largest_row_sum(setting: Setting, sample: IdealSample, values: FloatArray) 
 
 def bernstein_radius(setting: Setting, variance: float) -> float:
     """sqrt(2 v u) + 2 B u / 3 with B = 2/(rho t_0), u = log(40 d / beta)."""
-    parameters = setting.parameters
-    inputs = parameters.inputs
+    parameters, inputs = setting.parameters, setting.inputs
     u = math.log(40 * inputs.n_features / inputs.failure_probability)
     envelope = 2 / (parameters.test_rate * setting.base_threshold)
     return math.sqrt(2 * variance * u) + 2 * envelope * u / 3
@@ -359,8 +357,7 @@ def matrix_concentration(setting: Setting, runs: Sequence[Run], sample: IdealSam
 
 def concentration_radius(setting: Setting) -> Claim:
     """The lemma's radius is at most half the target."""
-    parameters = setting.parameters
-    inputs = parameters.inputs
+    parameters, inputs = setting.parameters, setting.inputs
     variance = inputs.row_sparsity * parameters.n_levels / parameters.test_rate
     u = math.log(40 * inputs.n_features / inputs.failure_probability)
     H, L = parameters.log_factor, parameters.n_levels

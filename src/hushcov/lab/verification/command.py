@@ -30,15 +30,13 @@ from hushcov.cli.output import (
 from hushcov.cli.progress import steps
 from hushcov.exceptions import ParameterError
 from hushcov.lab.drawing import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
+    COLOURS,
     check_paths,
+    figure_option,
+    finish,
+    json_option,
     power,
+    seed_option,
     tidy,
     write_png,
 )
@@ -58,7 +56,7 @@ from hushcov.lab.verification.theorem import (
     to_dict,
     verify_setting,
 )
-from hushcov.report.backend import caption, new_figure
+from hushcov.report.backend import new_figure
 from hushcov.simulate import MODELS
 
 if TYPE_CHECKING:
@@ -68,38 +66,29 @@ if TYPE_CHECKING:
 
 DEFAULT_FEATURES = (20, 100, 400)
 _MANY_FEATURES = 50  # from here on the default row sparsity is 5 instead of 2
-_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _SPREAD = 0.6  # width of a column of points, in units of the distance between columns
-_CAPTION_WIDTH = 150
 
 
-class IntegerListType(click.ParamType):  # type: ignore[type-arg]  # not generic in click 8.1
-    """Whole numbers separated by commas."""
-
-    name = "integers"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """Return the numbers, each read as every other integer option is."""
-        if isinstance(value, tuple):
-            return value
-        return tuple(INTEGER.convert(part, param, ctx) for part in str(value).split(","))
+def _integers(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[int, ...]:
+    """Read whole numbers separated by commas, each as every other integer option is read."""
+    return tuple(INTEGER.convert(part, param, ctx) for text in values for part in text.split(","))
 
 
 @click.command(cls=Command, name="verify")
 @click.option(
     "--features",
     "n_features",
-    type=IntegerListType(),
+    callback=_integers,
     multiple=True,
     metavar="D,...",
     help="Numbers of features, with commas or repeated.  [default: 20,100,400]",
 )
 @click.option(
     "--row-sparsity",
-    type=IntegerListType(),
+    callback=_integers,
     multiple=True,
     metavar="K,...",
     help="Most nonzeros in a row: one for all, or one for each number of features.  "
@@ -132,14 +121,9 @@ class IntegerListType(click.ParamType):  # type: ignore[type-arg]  # not generic
     metavar="N",
     help="Runs of the mechanism in each setting.",
 )
-@click.option("--seed", type=INTEGER, default=0, show_default=True, metavar="S")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-@click.option(
-    "--figure",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="PNG",
-    help="Also draw the errors, run by run and against the number of records.",
-)
+@seed_option
+@json_option
+@figure_option("Also draw the errors, run by run and against the number of records.")
 @click.option(
     "-o",
     "--output",
@@ -151,8 +135,8 @@ class IntegerListType(click.ParamType):  # type: ignore[type-arg]  # not generic
 def command(
     ctx: click.Context,
     /,
-    n_features: tuple[tuple[int, ...], ...],
-    row_sparsity: tuple[tuple[int, ...], ...],
+    n_features: tuple[int, ...],
+    row_sparsity: tuple[int, ...],
     runs: int,
     seed: int,
     as_json: bool,
@@ -173,8 +157,8 @@ def command(
     check_integer("runs", runs, at_least=1, cure="30 runs show a frequency of 0.9.")
     check_integer("seed", seed, at_least=0, cure="leave it out for the default.")
     check_paths(figure, output)
-    pairs = _sizes(sum(n_features, ()), sum(row_sparsity, ()))
-    settings = [make_setting(n_features=d, row_sparsity=k, **inputs) for d, k in pairs]
+    sizes = _sizes(n_features, row_sparsity)
+    settings = [make_setting(n_features=d, row_sparsity=k, **inputs) for d, k in sizes]
     started = time.perf_counter()
     verifications = [_verify(setting, runs, seed) for setting in settings]
     sweeps = [_sweep(setting, seed) for setting in settings] if figure is not None else []
@@ -208,7 +192,7 @@ def _sizes(features: tuple[int, ...], sparsities: tuple[int, ...]) -> list[tuple
 
 
 def _verify(setting: Setting, runs: int, seed: int) -> Verification:
-    name = f"d = {setting.parameters.inputs.n_features}: runs and claims"
+    name = f"d = {setting.inputs.n_features}: runs and claims"
     with steps(runs + N_CLAIMS) as step:
         step(name)
         return verify_setting(setting, runs, lambda done: step(name), seed=seed)
@@ -216,7 +200,7 @@ def _verify(setting: Setting, runs: int, seed: int) -> Verification:
 
 def _sweep(setting: Setting, seed: int) -> Sweep:
     records = records_sweep(setting)
-    name = f"d = {setting.parameters.inputs.n_features}: figure"
+    name = f"d = {setting.inputs.n_features}: figure"
     with steps(SWEEP_RUNS * len(records)) as step:
         step(name)
         return error_against_records(setting, records, seed=seed, progress=lambda done: step(name))
@@ -225,7 +209,7 @@ def _sweep(setting: Setting, seed: int) -> Sweep:
 def _print(verifications: list[Verification], seconds: float, written: list[Path]) -> None:
     out = console()
     for item in verifications:
-        inputs = item.setting.parameters.inputs
+        inputs = item.setting.inputs
         heading(
             out,
             f"d = {inputs.n_features}, k = {inputs.row_sparsity}, n = {exact(inputs.n_records)}, "
@@ -311,17 +295,13 @@ def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[
     smallest = min(min(item.relative_errors) for item in verifications)
     bottom = min(floor, smallest) / 4
     left.set_ylim(bottom, 2.5)
-    left.text(0.01, 1.08, "target of Theorem 1", transform=left.get_yaxis_transform(), va="bottom")
-    left.text(
-        0.01,
-        1.15 * bottom,
-        "grey: 17/16 k t₀, bound for the conditional mean",
-        transform=left.get_yaxis_transform(),
-        va="bottom",
-        color="0.35",
-    )
-    caption(figure, describe(verifications, sweeps), width=_CAPTION_WIDTH)
-    return figure
+    for height, colour, words in (
+        (1.08, "black", "target of Theorem 1"),
+        (1.15 * bottom, "0.35", "grey: 17/16 k t₀, bound for the conditional mean"),
+    ):
+        place = {"transform": left.get_yaxis_transform(), "va": "bottom"}
+        left.text(0.01, height, words, color=colour, **place)
+    return finish(figure, describe(verifications, sweeps), width=150)
 
 
 def describe(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> str:
@@ -351,8 +331,7 @@ def describe(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> 
 def _mean_share(verifications: Sequence[Verification]) -> float:
     """17/16 k t_0 over the target: 17/4096 whatever the setting."""
     setting = verifications[0].setting
-    k = setting.parameters.inputs.row_sparsity
-    return 17 / 16 * k * setting.base_threshold / setting.target
+    return 17 / 16 * setting.inputs.row_sparsity * setting.base_threshold / setting.target
 
 
 def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
@@ -366,11 +345,14 @@ def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
             marker=_MARKERS[position % len(_MARKERS)],
             markersize=4,
             alpha=0.8,
-            color=_COLOURS[position % len(_COLOURS)],
+            color=COLOURS[position % len(COLOURS)],
         )
     axes.set_xticks(
         range(len(verifications)),
-        [f"{_name(item.setting)}\nn = {_size(item.setting)}" for item in verifications],
+        [
+            f"{_name(item.setting)}\nn = {power(item.setting.inputs.n_records)}"
+            for item in verifications
+        ],
     )
     axes.set_xlim(-0.6, len(verifications) - 0.4)
     axes.set_xlabel("setting; one point a run, in the order they were drawn")
@@ -380,7 +362,7 @@ def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
 
 def _records_panel(axes: Axes, sweeps: Sequence[Sweep]) -> None:
     for position, sweep in enumerate(sweeps):
-        colour = _COLOURS[position % len(_COLOURS)]
+        colour = COLOURS[position % len(COLOURS)]
         axes.plot(
             sweep.records,
             [np.median(point) for point in sweep.relative_errors],
@@ -400,9 +382,4 @@ def _records_panel(axes: Axes, sweeps: Sequence[Sweep]) -> None:
 
 
 def _name(setting: Setting) -> str:
-    inputs = setting.parameters.inputs
-    return f"d = {inputs.n_features}, k = {inputs.row_sparsity}"
-
-
-def _size(setting: Setting) -> str:
-    return power(setting.parameters.inputs.n_records)
+    return f"d = {setting.inputs.n_features}, k = {setting.inputs.row_sparsity}"

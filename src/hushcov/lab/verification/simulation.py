@@ -43,12 +43,16 @@ class Setting:
     model: str
     parameters: TheoremParameters
 
+    @property
+    def inputs(self) -> PublicInputs:
+        """What is public before any record is read."""
+        return self.parameters.inputs
+
     @cached_property
     def truth(self) -> FloatArray:
         """Sigma, with operator norm sigma^2: the largest the theorem allows."""
-        inputs = self.parameters.inputs
-        unit = sparse_covariance(self.model, inputs.n_features, inputs.row_sparsity)
-        return np.asarray(inputs.scale**2 * unit)
+        unit = sparse_covariance(self.model, self.inputs.n_features, self.inputs.row_sparsity)
+        return np.asarray(self.inputs.scale**2 * unit)
 
     @cached_property
     def upper(self) -> tuple[IndexArray, IndexArray]:
@@ -74,8 +78,7 @@ class Setting:
     @property
     def target(self) -> float:
         """The operator-norm error alpha sigma^2 that Theorem 1 promises."""
-        inputs = self.parameters.inputs
-        return inputs.target_error * inputs.scale**2
+        return self.inputs.target_error * self.inputs.scale**2
 
     def draw_covariance(self, seed: int, truth: FloatArray | None = None) -> FloatArray:
         """The upper triangle of one S of n Gaussian records with covariance `truth`."""
@@ -241,7 +244,7 @@ def error_against_records(
     """Run the mechanism `runs` times at each number of records."""
     errors = []
     for index, n_records in enumerate(records):
-        inputs = replace(setting.parameters.inputs, n_records=n_records)
+        inputs = replace(setting.inputs, n_records=n_records)
         here = Setting(setting.model, theorem_parameters(inputs))
         ratios = []
         for generator in _streams(seed + 1 + index, runs):

@@ -37,10 +37,10 @@ DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
 
 def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
     """The released matrix is within alpha sigma^2 of Sigma with frequency at least 1 - beta."""
-    beta = setting.parameters.inputs.failure_probability
+    beta = setting.inputs.failure_probability
     ratios = np.array([run.error for run in runs]) / setting.target
     within = int(np.sum(ratios <= 1))
-    proved = 17 / 16 * setting.parameters.inputs.row_sparsity * setting.base_threshold
+    proved = 17 / 16 * setting.inputs.row_sparsity * setting.base_threshold
     proved += bernstein_radius(setting, exact_variance(setting, sample))
     return at_most(
         "final error",
@@ -57,7 +57,7 @@ def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> C
 
 def failure_probability(setting: Setting, sample: IdealSample, *, seed: int = 0) -> Claim:
     """Everything that can go wrong, added up, stays below beta/5."""
-    inputs = setting.parameters.inputs
+    inputs = setting.inputs
     beta = inputs.failure_probability
     parts = {
         "clipping": numerics.log_any(
@@ -102,7 +102,7 @@ class Verification:
 
     def to_dict(self) -> dict[str, object]:
         """Return JSON-ready data."""
-        inputs = self.setting.parameters.inputs
+        inputs = self.setting.inputs
         return {
             "model": self.setting.model,
             "inputs": asdict(inputs),
