@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from hushcov.cli.main import cli
 from hushcov.lab.audit import AUDITED, attacks_on, run_attack
+from hushcov.lab.audit import attacks as attacks_module
 from hushcov.lab.audit.attacks import is_handmade, registered
 from hushcov.mechanisms import gaussian
 from hushcov.noise import rounded_normal
@@ -45,6 +46,17 @@ def test_noise_three_times_too_small_is_caught(monkeypatch, pair):
 
     monkeypatch.setattr(gaussian, "rounded_normal", small)
     assert not attacked(pair, 1000).survives
+
+
+def test_a_new_mechanism_is_attacked_by_its_registration_alone(monkeypatch):
+    before = attacks_module._builders()
+    monkeypatch.setattr(
+        attacks_module, "MECHANISMS", MECHANISMS | {"brand-new": MECHANISMS["gaussian"]}
+    )
+    builders = attacks_module._builders()
+    assert builders.keys() - before.keys() == {"brand-new"}
+    first = builders["brand-new"]("brand-new")[0]
+    assert run_attack(first, 100, FALSE_ALARM).mechanism == "brand-new"
 
 
 def test_what_a_mechanism_claims_is_read_off_its_certificate():

@@ -36,7 +36,7 @@ from hushcov.planning import MECHANISMS, Run
 from hushcov.records import ArrayRecords
 from hushcov.release import Release
 
-_SLOWNESS = 8  # of whole releases; one takes between one and twenty milliseconds
+_SLOWNESS = 2  # whole releases take a millisecond or more
 
 _HANDMADE = {**selection.HANDMADE, **gaussian.HANDMADE, **eigenvectors.HANDMADE}
 

@@ -1,4 +1,4 @@
-"""`hushcov audit`: attack the mechanisms, and compare what leaks with what they claim."""
+"""`hushcov audit`: attack the mechanisms, compare what leaks with what they claim, and draw it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What is measured: sweeps around a base point, and a grid of sizes."""
+"""What is measured, cell by cell, and the file of finished cells.
+
+A preset has sweeps around a base point and a grid of sizes. In the file every line is on the disk
+before the next one counts.
+"""
 
 from __future__ import annotations
 

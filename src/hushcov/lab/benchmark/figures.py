@@ -1,4 +1,4 @@
-"""The figures of `hushcov bench`: error, rates, time and memory."""
+"""The figures of `hushcov bench`: error, rates, the best mechanism by size, time and memory."""
 
 from __future__ import annotations
 

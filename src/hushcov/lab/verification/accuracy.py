@@ -1,4 +1,8 @@
-"""Lemmas 1 and 6: clipping alters nothing, and S is close to Sigma entry by entry."""
+"""Lemmas 1, 2, 3 and 6: how far S and the ideal estimator are from Sigma.
+
+Clipping alters nothing and S is close to Sigma, entry by entry (1 and 6); mean, bias and support of
+the ideal estimator (2); its fluctuation (3).
+"""
 
 from __future__ import annotations
 

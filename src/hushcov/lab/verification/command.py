@@ -1,4 +1,4 @@
-"""`hushcov verify`: Theorem 1 and every lemma, checked at the paper's own constants."""
+"""`hushcov verify`: Theorem 1 and every lemma at the paper's own constants, and its figure."""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""Probabilities by other routes than the sampler's.
+"""The paper's numbers by other routes than the mechanism's.
 
 Tails far below the smallest double are natural logarithms. Gate probabilities are integrated over
 the gate noise: the sampler's kernels integrate over the random threshold with the noise integrated
 out; here it is the other way round. For a > 0 a test at threshold T fires when T < a / (1 - Z), so
 every quantity is an expectation of clip(a / (1 - Z)) over Z alone, and shares nothing with them.
+
+`read_again` is Section 3 transcribed a second time, from the paper and in 80-digit decimals. It
+shares no code with `hushcov.mechanisms.multiscale.parameters`, which the mechanism runs with, so
+that a slip in either shows up as a disagreement.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import numpy as np
 from scipy import integrate, special
 
 from hushcov._arrays import FloatArray
-from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters
+from hushcov.mechanisms.multiscale import Level, PublicInputs, Schedule, TheoremParameters
 
 _REACH = 12.0  # standard deviations; P(|g| > 12) = 4e-33
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
@@ -180,21 +184,27 @@ def correction_by_moments(r: float, clip: float) -> float:
     return float(np.sum(inside + clipped))
 
 
+def fire_probability(sizes: FloatArray, level: Level, schedule: Schedule) -> FloatArray:
+    """The probability that a test of a level is active and fires, for each |S_e|."""
+    q, able = np.zeros(len(sizes)), sizes > (1 - schedule.gate_clip) * level.threshold
+    ends = level.threshold, 2 * level.threshold
+    fired = fired_length(sizes[able], *ends, schedule.gate_noise, schedule.gate_clip)
+    q[able] = level.activation * (fired / level.threshold)
+    return q
+
+
 def ideal_moments(entries: FloatArray, parameters: TheoremParameters) -> Moments:
     """Cumulants of the ideal estimator at each entry of S, level by level."""
     schedule = parameters.schedule
     size, sign = np.abs(entries), np.sign(entries)
     mean, variance, fourth = np.zeros((3, len(entries)))
     for level in schedule.levels:
-        t = level.threshold
-        able = size > (1 - schedule.gate_clip) * t
-        fired = fired_length(size[able], t, 2 * t, schedule.gate_noise, schedule.gate_clip) / t
-        q = np.clip(level.activation * fired, 0.0, 1.0)
-        weight = 1 / (schedule.gate_correction * schedule.test_rate * t)
+        q = np.clip(fire_probability(size, level, schedule), 0.0, 1.0)
+        weight = 1 / (schedule.gate_correction * schedule.test_rate * level.threshold)
         spread = level.repetitions * q * (1 - q)
-        mean[able] += weight * level.repetitions * q
-        variance[able] += weight**2 * spread
-        fourth[able] += weight**4 * spread * (1 - 6 * q * (1 - q))
+        mean += weight * level.repetitions * q
+        variance += weight**2 * spread
+        fourth += weight**4 * spread * (1 - 6 * q * (1 - q))
     return Moments(sign * mean, variance, fourth)
 
 

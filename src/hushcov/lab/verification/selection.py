@@ -10,7 +10,7 @@ from scipy import special, stats
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.lab.verification import numerics
-from hushcov.lab.verification.numerics import fired_length, read_again
+from hushcov.lab.verification.numerics import fire_probability, read_again
 from hushcov.lab.verification.simulation import (
     FALSE_ALARM,
     LOG10,
@@ -244,7 +244,7 @@ def coupling_in_law(setting: Setting, *, seed: int = 0, sampler: Sampler = sampl
             continue
         alone = replace(schedule, levels=(level,))
         kept = ideal_schedule(alone)
-        q = _fire_probability(S, level, setting)
+        q = fire_probability(np.abs(S), level, schedule)
         tested += int(np.count_nonzero(q))
         for tests, scores in ((alone, deviations), (kept, controls)):
             total = sum(
@@ -263,16 +263,6 @@ def coupling_in_law(setting: Setting, *, seed: int = 0, sampler: Sampler = sampl
         "levels that select, false alarm 1e-6; second: drawn without selection",
         vacuous=tested == 0,
     )
-
-
-def _fire_probability(S: FloatArray, level: Level, setting: Setting) -> FloatArray:
-    schedule, t = setting.parameters.schedule, level.threshold
-    q = np.zeros(len(S))
-    able = np.abs(S) > (1 - schedule.gate_clip) * t
-    q[able] = level.activation * (
-        fired_length(np.abs(S[able]), t, 2 * t, schedule.gate_noise, schedule.gate_clip) / t
-    )
-    return q
 
 
 def _deviation(gates: IntArray, tests: int, q: FloatArray) -> float:

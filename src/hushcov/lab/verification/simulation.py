@@ -1,4 +1,4 @@
-"""What is verified: a covariance model with parameters, and runs of the mechanism on it.
+"""What is verified: a covariance model with parameters, runs of the mechanism on it, and a claim.
 
 Second moments S are drawn from their exact law, Wishart, so that no number of records is too large.
 """
