@@ -78,18 +78,10 @@ def audit(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[AuditResult, ...]:
-    """Attack one of `AUDITED` on each of its neighbouring datasets.
+    """Attack one of `AUDITED` on each of its pairs of neighbouring datasets.
 
-    Parameters
-    ----------
-    mechanism : str
-        One of `AUDITED`.
-    runs : int
-        Runs on each of the two datasets of a pair; slow mechanisms make a quarter of them.
-    seed : int
-        Makes the audit repeatable.
-    progress : callable, optional
-        Called `BATCHES` times for each attack.
+    `runs` is the number on each dataset of a pair; slow mechanisms make fewer. The seed makes the
+    audit repeatable. `progress` is called `BATCHES` times for each attack.
     """
     cure = "a few thousand show a mistake by a factor of 2."
     check_integer("runs", runs, at_least=_FEWEST_RUNS, cure=cure)

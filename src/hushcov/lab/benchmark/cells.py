@@ -290,14 +290,9 @@ class Journal:
     """Finished cells of a folder, as a context manager that adds to them.
 
     The first line says what is being measured; `identity` must agree with it. A last line that was
-    cut off when the program was killed is dropped. One program at a time writes to a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        It is made if it is not there.
-    identity : dict
-        What makes cells comparable, as plain data: version, preset, contenders.
+    cut off when the program was killed is dropped. One program at a time writes to a folder, which
+    is made if it is not there. `identity` is what makes cells comparable, as plain data: version,
+    preset, contenders.
     """
 
     def __init__(self, folder: Path, identity: dict[str, object]) -> None:

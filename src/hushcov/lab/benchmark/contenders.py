@@ -138,10 +138,6 @@ def _thresholded(setting: Setting) -> Estimator:
     )
 
 
-def _zero(setting: Setting) -> Estimator:
-    return _ZeroMatrix()
-
-
 def _empirical(setting: Setting) -> Estimator:
     from sklearn.covariance import EmpiricalCovariance
 
@@ -187,7 +183,13 @@ _GREY, _PALE_GREY = Look("0.35", ".", "dotted"), Look("0.6", ".", "dotted")
 _WITHOUT_PRIVACY = (
     Contender("thresholded", "not private, thresholded", _thresholded, _GREY, NOT_PRIVATE),
     Contender("empirical", "not private, empirical", _empirical, _PALE_GREY, NOT_PRIVATE),
-    Contender(ZERO, "zero matrix", _zero, Look("black", "", (0, (6, 3)), 1.0), NOT_PRIVATE),
+    Contender(
+        ZERO,
+        "zero matrix",
+        lambda _: _ZeroMatrix(),
+        Look("black", "", (0, (6, 3)), 1.0),
+        NOT_PRIVATE,
+    ),
 )
 
 

@@ -104,17 +104,10 @@ def _fits(benchmark: Benchmark, done: Collection[tuple[object, ...]]) -> list[Ta
             names = tuple(n for n in benchmark.contenders if Fit(point, seed, n).key not in done)
             if names:
                 left.append((seed, names))
-        tasks += [Task(measure, (point, part)) for part in _parts(point, left)]
+        # Seeds that share a plan stay together, unless each is a lot of work by itself.
+        parts = [[each] for each in left] if point.work > _SEED_BY_SEED else [left]
+        tasks += [Task(measure, (point, part)) for part in parts if part]
     return tasks
-
-
-def _parts(
-    point: Point, left: Sequence[tuple[int, tuple[str, ...]]]
-) -> list[Sequence[tuple[int, tuple[str, ...]]]]:
-    """Seeds that share a plan stay together, unless each is a lot of work by itself."""
-    if not left:
-        return []
-    return [[each] for each in left] if point.work > _SEED_BY_SEED else [left]
 
 
 def _predictions(preset: Preset, done: Collection[tuple[object, ...]]) -> list[Task]:
