@@ -15,7 +15,7 @@ from docs.pages import DOCS, blocks
 from test_proofs import docstring_problems, steps_in_code, steps_in_page
 
 PAGE = blocks((DOCS / "add-a-mechanism.md").read_text())
-FOLDERS = ("mechanisms", "estimators", "lab/audit/attacks")
+FOLDERS = ("mechanisms", "estimators", "lab/audit")
 
 
 def named_files():

@@ -1,26 +1,48 @@
-"""What the figures of the laboratory have in common."""
+"""What the figures of the laboratory, and the commands that draw them, have in common."""
 
 from __future__ import annotations
 
-import errno
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushcov.report.style import new_figure
+import click
+
+from hushcov.cli.folders import check_figure, check_parent
+from hushcov.cli.options import INTEGER, Function
+from hushcov.report.style import LOOKS, caption
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+COLOURS = tuple(colour for colour, _ in LOOKS)
+
+seed_option = click.option("--seed", type=INTEGER, default=0, show_default=True, metavar="S")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+
+
+def figure_option(words: str) -> Callable[[Function], Function]:
+    """`--figure PNG`, with what is drawn."""
+    path = click.Path(path_type=Path, dir_okay=False)
+    return click.option("--figure", type=path, metavar="PNG", help=words)
 
 
 def check_paths(figure: Path | None, *others: Path | None) -> None:
     """Find out now, not after the work, that a result cannot be written or drawn."""
-    for path in (figure, *others):
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+    for path in others:
+        if path is not None:
+            check_parent(path)
     if figure is not None:
-        new_figure(1, 1)
+        check_figure(figure)
+
+
+def finish(figure: Figure, text: str, *, width: int, headline: str | None = None) -> Figure:
+    """Add a caption that says what to see, and a headline above everything."""
+    if headline is not None:
+        figure.suptitle(headline, fontsize=12)
+    caption(figure, text, width=width)
+    return figure
 
 
 def log_ticks(axis: Axis, values: Sequence[float]) -> None:

@@ -81,6 +81,8 @@ class Mechanism(ABC):
         Whether its own search takes seconds, so that it is first predicted roughly.
     pure : bool
         Whether it is private without a delta, which needs public scales.
+    estimator : tuple of str and dict, or None
+        The class with its options, and which options make that class run this mechanism.
     most_features : int or None
         Above this many features it takes minutes, for the reason `limit`.
     """
@@ -92,6 +94,7 @@ class Mechanism(ABC):
     sparse: ClassVar[bool] = False
     slow: ClassVar[bool] = False
     pure: ClassVar[bool] = False
+    estimator: ClassVar[tuple[str, dict[str, Any]] | None] = None
     most_features: ClassVar[int | None] = None
     limit: ClassVar[str] = ""
 

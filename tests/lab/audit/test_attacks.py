@@ -9,7 +9,7 @@ import pytest
 
 from hushcov.accounting import Gaussian
 from hushcov.exceptions import ParameterError
-from hushcov.lab.audit import MECHANISMS, attacks_on, check_path
+from hushcov.lab.audit import AUDITED, attacks_on, check_path
 from hushcov.lab.audit.attack import along_change, linear_discriminant, trace, weighted_sums
 from hushcov.lab.audit.neighbours import Pair, changing_pairs, edge_of_selection
 from hushcov.mechanisms.gaussian import mechanism as gaussian
@@ -25,9 +25,7 @@ from hushcov.records import (
 )
 
 ATTACKS = {
-    f"{attack.mechanism}/{attack.name}": attack
-    for name in MECHANISMS
-    for attack in attacks_on(name)
+    f"{attack.mechanism}/{attack.name}": attack for name in AUDITED for attack in attacks_on(name)
 }
 
 

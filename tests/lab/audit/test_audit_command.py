@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 import hushcov.lab.audit.command
 from hushcov.cli.main import cli
-from hushcov.lab.audit import MECHANISMS, AuditResult, audit
+from hushcov.lab.audit import AUDITED, AuditResult, audit
 from hushcov.lab.audit.attack import Attack
-from hushcov.lab.audit.figure import describe
+from hushcov.lab.audit.command import describe
 
 KEYS = {
     "mechanism",
@@ -70,7 +70,7 @@ def test_the_table_fits_80_columns_and_names_everything(monkeypatch: pytest.Monk
     lines = result.stdout.splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert "…" not in result.stdout
-    assert [line for line in lines if line in MECHANISMS] == list(MECHANISMS)
+    assert [line for line in lines if line in AUDITED] == list(AUDITED)
     assert "every claim survives" in result.stdout
 
 

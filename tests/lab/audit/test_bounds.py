@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from hushcov.accounting import gaussian_epsilon
-from hushcov.lab.audit.bounds import (
+from hushcov.lab.audit.run import (
     Promise,
     Rule,
     best_rule,

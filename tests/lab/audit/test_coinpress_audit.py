@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushcov.lab.audit import attacks_on, check_path, run_attack
-from hushcov.lab.audit.attacks.gaussian import all_steps
+from hushcov.lab.audit.gaussian import all_steps
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.peers import coinpress
 from hushcov.mechanisms.peers.coinpress import coinpress_parameters, transformed_gram

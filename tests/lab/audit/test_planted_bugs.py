@@ -12,8 +12,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-import hushcov.lab.audit.attacks.gaussian
-import hushcov.lab.audit.attacks.selection
+import hushcov.lab.audit.attack
+import hushcov.lab.audit.gaussian
+import hushcov.lab.audit.selection
 import hushcov.stages.scales
 from hushcov.lab.audit import attacks_on, run_attack
 from hushcov.mechanisms.gaussian import mechanism as gaussian
@@ -28,8 +29,8 @@ MODULES_WITH_NOISE = (
     gaussian,
     hushcov.stages.scales,
     screened,
-    hushcov.lab.audit.attacks.gaussian,
-    hushcov.lab.audit.attacks.selection,
+    hushcov.lab.audit.gaussian,
+    hushcov.lab.audit.selection,
 )
 
 
@@ -96,7 +97,7 @@ def test_norm_clipping_skipped_by_the_gaussian(monkeypatch):
     def unclipped(records, grid, norm_bound, *, progress=None):
         return row_bounded_gram(records, grid, None, progress=progress)
 
-    for module in (gaussian, hushcov.lab.audit.attacks.gaussian):
+    for module in (gaussian, hushcov.lab.audit.attack):
         monkeypatch.setattr(module, "row_bounded_gram", unclipped)
     assert is_caught("gaussian-row", "sign flips", 400)
 

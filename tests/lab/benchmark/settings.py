@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
+from hushcov.lab.benchmark.cells import Cell, Cost, Fit, Ladder, Point, Prediction, Preset
 from hushcov.lab.benchmark.contenders import CONTENDERS
-from hushcov.lab.benchmark.design import Ladder, Point, Preset
-from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark
 from hushcov.planning import mechanisms

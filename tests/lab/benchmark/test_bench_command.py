@@ -13,10 +13,9 @@ from matplotlib.image import imread
 from hushcov.cli.main import cli
 from hushcov.exceptions import MissingPackageError
 from hushcov.lab.benchmark import command as bench
+from hushcov.lab.benchmark.cells import CELLS, PRESETS, Cell
 from hushcov.lab.benchmark.contenders import CONTENDERS
-from hushcov.lab.benchmark.design import PRESETS
 from hushcov.lab.benchmark.figures import write_figures
-from hushcov.lab.benchmark.journal import CELLS, Cell
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark, Work
 

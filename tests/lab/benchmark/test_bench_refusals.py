@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hushcov.lab.benchmark.cells import CELLS, PRESETS, Journal
 from hushcov.lab.benchmark.contenders import CONTENDERS
-from hushcov.lab.benchmark.design import PRESETS
-from hushcov.lab.benchmark.journal import CELLS, Journal
 from hushcov.lab.benchmark.work import Benchmark, Work
 
 

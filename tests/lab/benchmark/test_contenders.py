@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import ParameterError
-from hushcov.lab.benchmark.contenders import CONTENDERS, check_contenders
-from hushcov.lab.benchmark.design import Point
+from hushcov.lab.benchmark import contenders
+from hushcov.lab.benchmark.cells import Point
+from hushcov.lab.benchmark.contenders import CONTENDERS, Setting, check_contenders
 from hushcov.lab.benchmark.work import measure
+from hushcov.mechanisms.gaussian.room import GaussianNoise
+from hushcov.planning import mechanisms
 
 POINT = Point("block", 2_000, 5, 2, 2.0)
 
@@ -55,6 +59,22 @@ def test_what_each_promises():
     }
     assert {n for n, p in privacy.items() if p == "pure epsilon"} == {"eigen-sampling"}
     assert [name for name, contender in CONTENDERS.items() if contender.chooses] == ["auto"]
+
+
+def test_every_mechanism_of_the_registry_is_a_contender(monkeypatch):
+    assert set(mechanisms()) <= set(CONTENDERS)
+
+    class New(GaussianNoise):
+        name, title, estimator = "brand-new", "brand new", None
+
+    monkeypatch.setattr(contenders, "mechanisms", lambda: mechanisms() | {"brand-new": New()})
+    new = {each.name: each for each in contenders._contenders()}["brand-new"]
+    assert new.title == "brand new"
+    assert new.private
+    estimator = new.build(Setting(POINT, np.ones(POINT.n_features), 0))
+    assert isinstance(estimator, PrivateSparseCovariance)
+    assert estimator.mechanism == new.name
+    assert new.look.colour not in {each.look.colour for each in CONTENDERS.values()}
 
 
 def test_limits_name_their_reason():

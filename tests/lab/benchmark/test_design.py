@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from hushcov.lab.benchmark.design import AXES, PRESETS, Ladder
+from hushcov.lab.benchmark.cells import AXES, PRESETS, Ladder
 from hushcov.lab.benchmark.work import Benchmark, measure, measure_cost, missing_work, predict
 
 from .settings import CHEAP, TINY, finished

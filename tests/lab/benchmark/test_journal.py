@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from hushcov.lab.benchmark.journal import CELLS, Cost, Fit, Journal, Prediction, from_line, to_line
+from hushcov.lab.benchmark.cells import CELLS, Cost, Fit, Journal, Prediction, from_line, to_line
 from hushcov.lab.benchmark.work import Benchmark
 
 from .settings import CHEAP, TINY, finished

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hushcov.lab.benchmark.journal import CELLS, from_line
+from hushcov.lab.benchmark.cells import CELLS, from_line
 from hushcov.lab.benchmark.work import Benchmark
 
 from .settings import TINY

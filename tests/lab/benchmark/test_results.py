@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from hushcov import __version__
+from hushcov.lab.benchmark.cells import Fit, Prediction
 from hushcov.lab.benchmark.contenders import CONTENDERS
-from hushcov.lab.benchmark.journal import Fit, Prediction
 from hushcov.lab.benchmark.results import EXPONENTS, Results, predicted_rates
 from hushcov.lab.benchmark.work import Benchmark
 

@@ -10,9 +10,9 @@ import os
 import time
 
 from hushcov.cli.main import main
+from hushcov.lab.benchmark import cells
 from hushcov.lab.benchmark import command as bench
-from hushcov.lab.benchmark import design
-from hushcov.lab.benchmark.journal import Cell, Journal
+from hushcov.lab.benchmark.cells import Cell, Journal
 
 from .settings import TINY
 
@@ -29,7 +29,7 @@ class WaitingJournal(Journal):
 
 
 if __name__ == "__main__":
-    design.PRESETS["quick"] = TINY
+    cells.PRESETS["quick"] = TINY
     bench.write_figures = lambda folder, results: []
     if WAIT_AFTER in os.environ:
         bench.Journal = WaitingJournal

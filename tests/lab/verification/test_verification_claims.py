@@ -10,10 +10,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hushcov.lab.verification import covariance, privacy, selection, theorem
-from hushcov.lab.verification import ideal as ideals
-from hushcov.lab.verification.claim import Claim
+from hushcov.lab.verification import accuracy, privacy, selection, theorem
 from hushcov.lab.verification.simulation import (
+    Claim,
     IdealSample,
     Run,
     Setting,
@@ -119,47 +118,49 @@ FAILURES: dict[str, Callable[[], Claim]] = {
     "failure probability: too few records": lambda: theorem.failure_probability(
         too_few_records(), ideal(too_few_records())
     ),
-    "clipping: radius too small": lambda: covariance.clipping(times(small(), "clip_radius", 0.97)),
-    "covariance event: S far from Sigma": lambda: covariance.covariance_event(
+    "clipping: radius too small": lambda: accuracy.clipping(times(small(), "clip_radius", 0.97)),
+    "covariance event: S far from Sigma": lambda: accuracy.covariance_event(
         too_few_records(), runs(too_few_records())
     ),
-    "gate correction: kappa too large": lambda: ideals.gate_correction(
+    "gate correction: kappa too large": lambda: accuracy.gate_correction(
         times(small(), "gate_correction", 1.001)
     ),
-    "gate correction: kappa below one": lambda: ideals.gate_correction(
+    "gate correction: kappa below one": lambda: accuracy.gate_correction(
         broken(small(), gate_correction=0.999)
     ),
-    "scalar identity: kappa wrong": lambda: ideals.scalar_identity(
+    "scalar identity: kappa wrong": lambda: accuracy.scalar_identity(
         times(small(), "gate_correction", 1.000001)
     ),
-    "conditional mean: sampler fires 1 % too seldom": lambda: ideals.conditional_mean(
+    "conditional mean: sampler fires 1 % too seldom": lambda: accuracy.conditional_mean(
         small(), draw_ideal(small(), sampler=shrinking(0.99))
     ),
-    "bias: kappa too small for the bias": lambda: ideals.bias(
+    "bias: kappa too small for the bias": lambda: accuracy.bias(
         broken(small(), gate_correction=0.99), runs(small()), ideal(small())
     ),
-    "bias: bias of a run too large": lambda: ideals.bias(
+    "bias: bias of a run too large": lambda: accuracy.bias(
         small(), changed_runs(bias=1.1 * small().base_threshold), ideal(small())
     ),
-    "top threshold: thresholds end too low": lambda: ideals.top_threshold(
+    "top threshold: thresholds end too low": lambda: accuracy.top_threshold(
         broken(small(), thresholds=small().parameters.thresholds[:-1]), runs(small())
     ),
-    "off the support: output off the support": lambda: ideals.off_support(
+    "off the support: output off the support": lambda: accuracy.off_support(
         small(), changed_runs(false_entries=1)
     ),
-    "off the support: loud entry off the support": lambda: ideals.off_support(
+    "off the support: loud entry off the support": lambda: accuracy.off_support(
         small(), changed_runs(quiet_entry=0.1 * small().base_threshold)
     ),
-    "error of the mean: mean far from Sigma": lambda: ideals.mean_error(
+    "error of the mean: mean far from Sigma": lambda: accuracy.mean_error(
         small(), changed_runs(mean_error=2.2 * small().base_threshold)
     ),
-    "matrix variance: tests in pairs": lambda: ideals.matrix_variance(
+    "matrix variance: tests in pairs": lambda: accuracy.matrix_variance(
         small(), draw_ideal(small(), sampler=repeating)
     ),
-    "matrix concentration: fluctuation above the radius": lambda: ideals.matrix_concentration(
+    "matrix concentration: fluctuation above the radius": lambda: accuracy.matrix_concentration(
         small(), changed_runs(fluctuation=0.03 * small().target), ideal(small())
     ),
-    "radius: too few tests": lambda: ideals.concentration_radius(times(small(), "test_rate", 1e-3)),
+    "radius: too few tests": lambda: accuracy.concentration_radius(
+        times(small(), "test_rate", 1e-3)
+    ),
     "quota use: quotas cut": lambda: selection.quota_use(thriftier(selecting(), 1000)),
     "quota event: quotas cut, tail": lambda: selection.quota_event(thriftier(selecting(), 1000)),
     "selection noise: selection noise doubled": lambda: selection.selection_noise(
@@ -233,9 +234,9 @@ def test_a_claim_fails_without_its_ground(failure: str) -> None:
 
 
 def test_scalar_bernstein_fails_with_a_wrong_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert covariance.scalar_bernstein(small()).holds
-    monkeypatch.setattr(covariance, "BERNSTEIN", 2.0)
-    assert not covariance.scalar_bernstein(small()).holds
+    assert accuracy.scalar_bernstein(small()).holds
+    monkeypatch.setattr(accuracy, "BERNSTEIN", 2.0)
+    assert not accuracy.scalar_bernstein(small()).holds
 
 
 def test_selection_claims_are_not_empty_where_tests_can_fire() -> None:

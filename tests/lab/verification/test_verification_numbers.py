@@ -10,16 +10,15 @@ import pytest
 from scipy import integrate, special, stats
 
 from hushcov.lab.verification import numerics
-from hushcov.lab.verification.claim import at_most
 from hushcov.lab.verification.numerics import (
     correction_by_moments,
     fired_length,
     fired_length_by_thresholds,
     ideal_moments,
     mean_formula,
+    read_again,
 )
-from hushcov.lab.verification.second_reading import read_again
-from hushcov.lab.verification.simulation import draw_ideal, make_setting
+from hushcov.lab.verification.simulation import at_most, draw_ideal, make_setting
 from hushcov.mechanisms.multiscale import gate_correction, theorem_parameters
 
 

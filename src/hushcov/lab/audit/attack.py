@@ -11,17 +11,19 @@ they give the numbers of a whole release, bit for bit; every audit checks that b
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from hushcov._arrays import FloatArray
-from hushcov.accounting import Gaussian
-from hushcov.lab.audit.bounds import Promise
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.accounting import Event, Gaussian
+from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit.neighbours import Pair
 from hushcov.noise import Entropy
+from hushcov.records import ArrayRecords, FeatureGrid, Records, row_bounded_gram
+from hushcov.release import Release
 
 # Sizes are small, so that one record matters and tens of thousands of runs are quick. Budgets are
 # large enough for a bound to be close, and small enough for few runs to break a false claim.
@@ -33,38 +35,75 @@ _RIDGE = 1e-9  # relative; makes the fit unique where numbers of an output deter
 
 #: One output of a mechanism on fixed records, as numbers in a fixed order.
 Draw = Callable[[np.random.Generator], FloatArray]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is attacked: (epsilon, delta), and whether it comes from one Gaussian curve."""
+
+    epsilon: float
+    delta: float
+    gaussian: bool
+
+
+def promised(epsilon: float, delta: float, events: Sequence[Event]) -> Promise:
+    """What events claim: one Gaussian curve where all of them are Gaussian."""
+    gaussian = bool(events) and all(isinstance(event, Gaussian) for event in events)
+    return Promise(epsilon, delta, gaussian)
 
 
 class Target(ABC):
-    """A mechanism with its public parameters, ready to be run on neighbouring datasets."""
+    """A mechanism with its public parameters, ready to be run on neighbouring datasets.
+
+    `release_by` is the mechanism's function, on records, their scales, parameters and entropy.
+    """
 
     parameters: Any
+    release_by: ClassVar[Callable[[Records, FloatArray, Any, Entropy], Release]]
 
     @property
     def promise(self) -> Promise:
-        """What the mechanism claims: one Gaussian curve where all its events are Gaussian."""
+        """What the mechanism claims."""
         inputs, events = self.parameters.inputs, getattr(self.parameters, "events", ())
-        gaussian = bool(events) and all(isinstance(event, Gaussian) for event in events)
-        return Promise(inputs.epsilon, inputs.delta, gaussian=gaussian)
+        return promised(inputs.epsilon, inputs.delta, events)
 
     @abstractmethod
     def quick(self, rows: FloatArray) -> Draw:
         """Summarise the records, and return what draws an output."""
 
-    @abstractmethod
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The output of a whole release, or its leading part."""
+        """The output of a whole release: the leading part of what `quick` draws."""
+        return flat(self.release(rows, entropy).integers)
 
-    def draws(self, pair: Pair) -> tuple[Draw, Draw]:
-        """Quick draws of outputs, one function for each dataset."""
-        return self.quick(pair.first), self.quick(pair.second)
+    def release(self, rows: FloatArray, entropy: Entropy) -> Release:
+        """A whole release of records at scale 1."""
+        scale = np.ones(rows.shape[1])
+        return type(self).release_by(ArrayRecords(rows), scale, self.parameters, entropy)
 
-    def releases(self, pair: Pair) -> tuple[Draw, Draw]:
-        """The same through the whole release; the leading part of what `draws` gives."""
-        return self._whole(pair.first), self._whole(pair.second)
 
-    def _whole(self, rows: FloatArray) -> Draw:
-        return lambda generator: self.released(rows, Entropy(generator, private=False))
+def inputs_of(pair: Pair, row_sparsity: int = 1) -> ReleaseInputs:
+    """Public inputs at the usual budget, for the size of a pair."""
+    return ReleaseInputs(pair.n_records, pair.n_features, row_sparsity, EPSILON, DELTA)
+
+
+def bounded_gram(rows: FloatArray, parameters: Any, norm_bound: int | None) -> IntArray:
+    """The exact Gram matrix of records at scale 1, rounded and clipped as the parameters say."""
+    grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
+    return row_bounded_gram(ArrayRecords(rows), grid, norm_bound)
+
+
+def remembered(function: Callable[..., Result]) -> Callable[..., Result]:
+    """The same function of arrays and numbers, computed once for each of them."""
+    known: dict[Any, Result] = {}
+
+    def ask(*arguments: Any) -> Result:
+        key = tuple(bytes(each) if isinstance(each, np.ndarray) else each for each in arguments)
+        if key not in known:
+            known[key] = function(*arguments)
+        return known[key]
+
+    return ask
 
 
 def flat(*parts: Any) -> FloatArray:
@@ -163,5 +202,7 @@ class Attack:
         return self.pair.name
 
 
-#: All attacks on a mechanism, by its name.
+#: Makes all attacks on what has the given name.
 Builder = Callable[[str], tuple[Attack, ...]]
+#: Attacks made by hand: by mechanism, and by variant ("" for the mechanism as it is by default).
+Handmade = dict[str, dict[str, Builder]]

@@ -1,10 +1,12 @@
-"""`hushcov audit`: attack the mechanisms, and compare what leaks with what they claim."""
+"""`hushcov audit`: attack the mechanisms, compare what leaks with what they claim, and draw it."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
@@ -13,18 +15,55 @@ from rich.text import Text
 from hushcov._words import number
 from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, Command
-from hushcov.cli.output import console, heading, paragraph, plain_table, show
+from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show
 from hushcov.cli.progress import steps
 from hushcov.exceptions import ParameterError
-from hushcov.lab.audit import MECHANISMS, AuditResult, attacks_on, audit
-from hushcov.lab.audit.figure import audit_figure
-from hushcov.lab.audit.run import ALARM_RATE, BATCHES, DEFAULT_RUNS, QUICK_RUNS
-from hushcov.lab.drawing import check_paths
-from hushcov.report.style import write_png
+from hushcov.lab.audit.attacks import AUDITED, attacks_on, is_handmade
+from hushcov.lab.audit.run import (
+    ALARM_RATE,
+    BATCHES,
+    DEFAULT_RUNS,
+    QUICK_RUNS,
+    AuditResult,
+    audit,
+)
+from hushcov.lab.drawing import check_paths, figure_option, finish, json_option, seed_option
+from hushcov.report.style import BLUE, ORANGE, VERMILION, new_figure, tidy, write_png
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SPREAD = 0.12  # between attacks on one mechanism, in units of the distance between mechanisms
+# How a result is drawn: its name in the legend, marker and colour.
+_CURVE = ("measured (Gaussian curve)", "o", BLUE)
+_RATES = ("measured (error rates)", "s", ORANGE)
+_BROKEN = ("claim broken", "X", VERMILION)
+
+
+def _show_list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Say what is audited, and on which pairs of datasets, and end."""
+    if not wanted or ctx.resilient_parsing:
+        return
+    facts(console(), ((name, _described(name)) for name in AUDITED))
+    ctx.exit()
+
+
+def _described(name: str) -> str:
+    pairs = "; ".join(attack.name for attack in attacks_on(name))
+    return pairs if is_handmade(name) else f"{pairs} (whole releases)"
 
 
 @click.command(cls=Command, name="audit")
-@click.argument("mechanism", type=click.Choice(("all", *MECHANISMS)), metavar="MECHANISM|all")
+@click.argument("mechanism", type=click.Choice(("all", *AUDITED)), metavar="MECHANISM|all")
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_list,
+    help="Show every mechanism and the pairs of datasets it is attacked on.",
+)
 @click.option(
     "--runs",
     type=INTEGER,
@@ -33,14 +72,9 @@ from hushcov.report.style import write_png
     f"[default: {DEFAULT_RUNS:,}, or {QUICK_RUNS:,} with --quick]",
 )
 @click.option("--quick", is_flag=True, help="Fewer runs: all mechanisms within two minutes.")
-@click.option("--seed", type=INTEGER, default=0, show_default=True, metavar="S")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option(
-    "--figure",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="PNG",
-    help="Also draw claimed against measured, mechanism by mechanism.",
-)
+@seed_option
+@json_option
+@figure_option("Also draw claimed against measured, mechanism by mechanism.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -60,13 +94,8 @@ def command(
     exit code is 0 if every claim survives and 1 if one is broken.
 
     \b
-    Mechanisms: multiscale-theorem, multiscale-gate, multiscale-value, screened,
-    screened-clipped, screened-quantile, row-top-k, gaussian-row, gaussian-coordinate,
-    scales, coinpress, coinpress-paper, separate-gauss, separate-eigen, separate-paper,
-    separate-adaptive, eigen-sampling.
-
-    \b
     Examples:
+      hushcov audit --list
       hushcov audit all --quick
       hushcov audit screened --figure audit.png
     """
@@ -75,7 +104,7 @@ def command(
     check_paths(figure)
     runs = runs if runs is not None else QUICK_RUNS if quick else DEFAULT_RUNS
     started = time.perf_counter()
-    results = _attack(MECHANISMS if mechanism == "all" else (mechanism,), runs, seed)
+    results = _attack(AUDITED if mechanism == "all" else (mechanism,), runs, seed)
     seconds = time.perf_counter() - started
     survive = all(result.survives for result in results)
     if figure is not None:
@@ -89,11 +118,11 @@ def command(
     ctx.exit(0 if survive else CHECK_FAILED)
 
 
-def _attack(mechanisms: tuple[str, ...], runs: int, seed: int) -> list[AuditResult]:
-    n_attacks = sum(len(attacks_on(name)) for name in mechanisms)
+def _attack(names: tuple[str, ...], runs: int, seed: int) -> list[AuditResult]:
+    n_attacks = sum(len(attacks_on(name)) for name in names)
     results: list[AuditResult] = []
     with steps(n_attacks * BATCHES) as step:
-        for name in mechanisms:
+        for name in names:
             results += audit(name, runs=runs, seed=seed, progress=step)
     return results
 
@@ -122,16 +151,86 @@ def _table(results: list[AuditResult]) -> Table:
     for title in ("claimed", "measured", "ratio", "runs"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for position, result in enumerate(results):
-        if position == 0 or results[position - 1].mechanism != result.mechanism:
-            table.add_row(Text(result.mechanism, style="bold"))
-        table.add_row(
-            f"  {result.pair}",
-            result.statistic,
-            number(result.claimed_epsilon, 3),
-            number(result.measured_epsilon, 3),
-            f"{result.ratio:.2f}",
-            f"{result.runs:,}",
-            Text("stands", style="green") if result.survives else Text("BROKEN", style="bold red"),
-        )
+    for mechanism, attacks in _by_mechanism(results).items():
+        table.add_row(Text(mechanism, style="bold"))
+        for result in attacks:
+            stands = Text("stands", style="green")
+            table.add_row(
+                f"  {result.pair}",
+                result.statistic,
+                number(result.claimed_epsilon, 3),
+                number(result.measured_epsilon, 3),
+                f"{result.ratio:.2f}",
+                f"{result.runs:,}",
+                stands if result.survives else Text("BROKEN", style="bold red"),
+            )
     return table
+
+
+def _by_mechanism(results: Sequence[AuditResult]) -> dict[str, list[AuditResult]]:
+    rows: dict[str, list[AuditResult]] = {}
+    for result in results:
+        rows.setdefault(result.mechanism, []).append(result)
+    return rows
+
+
+def audit_figure(results: Sequence[AuditResult]) -> Figure:
+    """Return claimed and measured epsilons with a caption; attacks on one mechanism share a row."""
+    rows = _by_mechanism(results)
+    figure = new_figure(9.5, 2.0 + 0.6 * len(rows))
+    axes = figure.subplots()
+    for position, attacks in enumerate(rows.values()):
+        _row(axes, position, attacks)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
+    axes.set_xlabel("epsilon (at the claimed delta)")
+    axes.tick_params(axis="y", length=0)
+    tidy(axes, "x")
+    axes.plot([], [], color="black", label="claimed")
+    there = {_kind(result) for result in results}
+    for label, marker, colour in (kind for kind in (_CURVE, _RATES, _BROKEN) if kind in there):
+        axes.plot([], [], marker, color=colour, label=label)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=9)
+    return finish(figure, describe(results), width=125)
+
+
+def describe(results: Sequence[AuditResult]) -> str:
+    """Say what the figure shows, from the numbers themselves."""
+    broken = [result for result in results if not result.survives]
+    worst = max(broken or results, key=lambda result: result.ratio)
+    if broken:
+        verdict = (
+            f"{len(broken)} of {len(results)} attacks break a claim; the worst is {worst.mechanism}"
+            f" ({worst.pair}), at least {worst.measured_epsilon:.2g} where "
+            f"{worst.claimed_epsilon:.2g} is claimed"
+        )
+    else:
+        verdict = (
+            f"no attack of {len(results)} passes its claim, and the closest ({worst.mechanism}) "
+            f"reaches {100 * worst.ratio:.0f} % of it"
+        )
+    runs = max(result.runs for result in results)
+    return (
+        f"What to see: {verdict}. A point is a lower bound on epsilon from up to {runs:,} runs on "
+        "each of two neighbouring datasets. Far to the left of the claim, either the claim is "
+        "generous or the attack is weak. If all claims are true, at most one audit in a thousand "
+        "has a point beyond a claim."
+    )
+
+
+def _row(axes: Axes, position: int, attacks: Sequence[AuditResult]) -> None:
+    claimed = max(result.claimed_epsilon for result in attacks)
+    axes.barh(position, claimed, height=0.78, color="0.94", zorder=1)
+    axes.plot([claimed] * 2, [position - 0.39, position + 0.39], color="black", zorder=3)
+    for order, result in enumerate(attacks):
+        _, marker, colour = _kind(result)
+        height = position + _SPREAD * (order - (len(attacks) - 1) / 2)
+        point = [result.measured_epsilon], [height]
+        axes.plot(*point, marker, color=colour, markersize=6, zorder=4)
+
+
+def _kind(result: AuditResult) -> tuple[str, str, str]:
+    if not result.survives:
+        return _BROKEN
+    return _CURVE if result.method == "Gaussian curve" else _RATES

@@ -1,18 +1,29 @@
-"""Attack a mechanism: run it on neighbouring datasets and bound its epsilon from below."""
+"""Attack a mechanism: run it on neighbouring datasets and bound its epsilon from below.
+
+An attacker sees one output and says "second dataset" when a number computed from it passes a
+threshold. On outputs of the first dataset that is a false positive, and saying "first" on the
+second is a miss. Privacy bounds both rates together from below, so rates that are surely small
+(Clopper and Pearson 1934) bound epsilon from below. The rule is chosen on one half of the
+runs and its errors are counted on the other half, so that choosing it costs no confidence.
+"""
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import numpy.typing as npt
+from scipy import special
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer
-from hushcov.lab.audit.attack import Attack, Draw, weighted_sums
-from hushcov.lab.audit.attacks import MECHANISMS, attacks_on
-from hushcov.lab.audit.bounds import best_rule, measured_epsilon
+from hushcov.accounting import gaussian_epsilon
+from hushcov.lab.audit.attack import Attack, Draw, Promise, weighted_sums
+from hushcov.lab.audit.attacks import AUDITED, attacks_on
+from hushcov.noise import Entropy
 
 #: Told, before each batch of runs, what is being attacked.
 Progress = Callable[[str], object]
@@ -24,6 +35,7 @@ ALARM_RATE = 1e-3
 BATCHES = 10  # of runs on each attack, with a call of `progress` before each
 _FEWEST_RUNS = 100
 _CHECKED = 3  # releases of each dataset that are compared with the whole mechanism
+_THRESHOLDS = 200  # tried on either side of the median; more would gain nothing
 
 
 @dataclass(frozen=True)
@@ -66,24 +78,16 @@ def audit(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[AuditResult, ...]:
-    """Attack one of `MECHANISMS` on each of its neighbouring datasets.
+    """Attack one of `AUDITED` on each of its pairs of neighbouring datasets.
 
-    Parameters
-    ----------
-    mechanism : str
-        One of `MECHANISMS`.
-    runs : int
-        Runs on each of the two datasets of a pair; slow mechanisms make a quarter of them.
-    seed : int
-        Makes the audit repeatable.
-    progress : callable, optional
-        Called `BATCHES` times for each attack.
+    `runs` is the number on each dataset of a pair; slow mechanisms make fewer. The seed makes the
+    audit repeatable. `progress` is called `BATCHES` times for each attack.
     """
     cure = "a few thousand show a mistake by a factor of 2."
     check_integer("runs", runs, at_least=_FEWEST_RUNS, cure=cure)
     check_integer("seed", seed, at_least=0, cure="leave it out for the default.")
     attacks = attacks_on(mechanism)
-    alarm_rate = ALARM_RATE / len(MECHANISMS) / len(attacks)
+    alarm_rate = ALARM_RATE / len(AUDITED) / len(attacks)
     return tuple(run_attack(attack, runs, alarm_rate, seed, progress) for attack in attacks)
 
 
@@ -94,8 +98,8 @@ def run_attack(
     check_path(attack, seed)
     runs = max(_FEWEST_RUNS, runs // attack.slowness)
     outputs = [
-        _outputs(attack, draw, _generator(attack, seed, side), runs, progress)
-        for side, draw in enumerate(attack.target.draws(attack.pair))
+        _outputs(attack, attack.target.quick(rows), _generator(attack, seed, side), runs, progress)
+        for side, rows in enumerate((attack.pair.first, attack.pair.second))
     ]
     promise = attack.target.promise
     chosen, counted = zip(*(np.split(output, [runs // 2]) for output in outputs), strict=True)
@@ -123,11 +127,12 @@ def run_attack(
 
 def check_path(attack: Attack, seed: int = 0) -> None:
     """Compare some quick draws with whole releases from the same seeds, bit for bit."""
-    quick, whole = attack.target.draws(attack.pair), attack.target.releases(attack.pair)
-    for side in (0, 1):
+    for rows in (attack.pair.first, attack.pair.second):
+        draw = attack.target.quick(rows)
         for number in range(_CHECKED):
-            drawn = quick[side](np.random.default_rng([seed, number]))
-            released = whole[side](np.random.default_rng([seed, number]))
+            drawn = draw(np.random.default_rng([seed, number]))
+            entropy = Entropy(np.random.default_rng([seed, number]), private=False)
+            released = attack.target.released(rows, entropy)
             if not np.array_equal(drawn[: len(released)], released):
                 raise RuntimeError(
                     f"the audit of {attack.mechanism} draws other numbers than the release from "
@@ -155,3 +160,102 @@ def _generator(attack: Attack, seed: int, side: int) -> np.random.Generator:
     """Streams of their own, whatever else is attacked."""
     name = zlib.crc32(f"{attack.mechanism}/{attack.name}".encode())
     return np.random.default_rng([seed, name, side])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Say "second" where sign * value > threshold.
+
+    With `swapped` the attacker is after the first dataset: false positives and misses change
+    places, which matters for epsilon because delta and the two rates do not enter alike.
+    """
+
+    sign: int
+    threshold: float
+    swapped: bool
+
+    def errors(self, first: FloatArray, second: FloatArray) -> tuple[int, int]:
+        """False positives and misses among values from the first and the second dataset."""
+        positives = int(np.sum(self.sign * first > self.threshold))
+        misses = int(np.sum(self.sign * second <= self.threshold))
+        return (misses, positives) if self.swapped else (positives, misses)
+
+
+def rate_upper(errors: npt.ArrayLike, runs: int, alarm_rate: float) -> FloatArray:
+    """Upper bound of an error rate that is too low with probability `alarm_rate` at most.
+
+    Clopper and Pearson: the rate at which this few errors have exactly that probability.
+    """
+    errors = np.asarray(errors, dtype=np.float64)
+    bound = special.betainccinv(errors + 1, np.maximum(runs - errors, 1), alarm_rate)
+    return np.where(errors >= runs, 1.0, bound)
+
+
+def epsilon_lower(
+    false_positive_rate: FloatArray, miss_rate: FloatArray, delta: float
+) -> FloatArray:
+    """The epsilon without which no test has errors this rare; below 0 it says nothing.
+
+    (epsilon, delta)-DP says 1 - miss_rate <= e^epsilon false_positive_rate + delta.
+    """
+    caught = np.maximum(1 - delta - miss_rate, 0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(caught / false_positive_rate))
+
+
+def mu_lower(false_positive_rate: FloatArray, miss_rate: FloatArray) -> FloatArray:
+    """The mu without which no test of a Gaussian mechanism has errors this rare, or below 0."""
+    return np.asarray(-special.ndtri(false_positive_rate) - special.ndtri(miss_rate))
+
+
+def measured_epsilon(
+    rule: Rule, first: FloatArray, second: FloatArray, promise: Promise, alarm_rate: float
+) -> float:
+    """A lower bound on epsilon at the promised delta, by a rule that was chosen beforehand.
+
+    If the mechanism keeps its promise, this is above the promised epsilon with probability
+    `alarm_rate` at most. Where the promise is one Gaussian curve, the errors bound its mu, and
+    the curve turns that into epsilon. This is much closer than what the two rates say about
+    epsilon itself.
+    """
+    n_false, n_missed = (len(second), len(first)) if rule.swapped else (len(first), len(second))
+    positives, misses = rule.errors(first, second)
+    false_positive_rate = rate_upper(positives, n_false, alarm_rate / 2)
+    miss_rate = rate_upper(misses, n_missed, alarm_rate / 2)
+    if not promise.gaussian:
+        return max(0.0, float(epsilon_lower(false_positive_rate, miss_rate, promise.delta)))
+    mu = float(mu_lower(false_positive_rate, miss_rate))
+    return gaussian_epsilon(mu, promise.delta) if mu > 0 else 0.0
+
+
+def best_rule(
+    first: FloatArray, second: FloatArray, promise: Promise, alarm_rate: float
+) -> tuple[Rule, float]:
+    """The rule with the largest lower bound on these runs, and that bound (mu or epsilon).
+
+    The bound is for comparing rules: on the runs that chose the rule it is too large.
+    """
+    best = (Rule(1, 0.0, False), -math.inf)
+    for sign in (1, -1):
+        ordered = np.sort(sign * first), np.sort(sign * second)
+        thresholds = _thresholds(*ordered)
+        positives = len(first) - np.searchsorted(ordered[0], thresholds, side="right")
+        misses = np.searchsorted(ordered[1], thresholds, side="right")
+        rates = (
+            rate_upper(positives, len(first), alarm_rate / 2),
+            rate_upper(misses, len(second), alarm_rate / 2),
+        )
+        for swapped in (False,) if promise.gaussian else (False, True):
+            pair = rates[::-1] if swapped else rates
+            bounds = mu_lower(*pair) if promise.gaussian else epsilon_lower(*pair, promise.delta)
+            top = int(np.argmax(bounds))
+            if bounds[top] > best[1]:
+                best = Rule(sign, float(thresholds[top]), swapped), float(bounds[top])
+    return best
+
+
+def _thresholds(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Values of both samples, dense at either end, where the rarest errors are."""
+    both = np.sort(np.concatenate([first, second]))
+    ranks = np.geomspace(1, len(both) / 2, _THRESHOLDS).astype(np.int64) - 1
+    return np.unique(both[np.concatenate([ranks, len(both) - 1 - ranks])])

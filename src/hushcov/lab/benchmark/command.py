@@ -20,12 +20,12 @@ from hushcov.cli.output import console, heading, paragraph, plain_table, show
 from hushcov.cli.progress import steps
 from hushcov.cli.workers import usable_cores
 from hushcov.exceptions import MissingPackageError
+from hushcov.lab.benchmark.cells import CELLS, DELTA, PRESETS, Cell, Journal
 from hushcov.lab.benchmark.contenders import CONTENDERS, check_contenders
-from hushcov.lab.benchmark.design import DELTA, PRESETS
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
-from hushcov.lab.benchmark.journal import CELLS, Cell, Journal
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark, missing_work
+from hushcov.lab.drawing import json_option
 
 _JSON, _CSV = "results.json", "results.csv"
 _MOST_WORKERS = 1024
@@ -56,7 +56,7 @@ _MOST_WORKERS = 1024
 @click.option(
     "--workers", type=INTEGER, metavar="N", help="Processes to use.  [default: one for each core]"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 def command(
     preset: str, output: Path | None, contenders: str | None, workers: int | None, as_json: bool
 ) -> None:

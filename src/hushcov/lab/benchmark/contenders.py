@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -12,7 +14,10 @@ import hushcov
 from hushcov._arrays import FloatArray
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
-from hushcov.lab.benchmark.design import DELTA, Point
+from hushcov.lab.benchmark.cells import DELTA, Point
+from hushcov.mechanisms.peers.separate.mechanism import NAME as SEPARATE
+from hushcov.mechanisms.room import Mechanism
+from hushcov.planning import mechanisms
 from hushcov.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 ZERO = "zero"  # the contender that needs no data
@@ -38,25 +43,23 @@ class Setting:
     feature_scale: FloatArray
     seed: int
 
-    def common(self) -> dict[str, Any]:
-        """Keyword arguments that all private estimators share."""
+    def told(self) -> dict[str, Any]:
+        """Keyword arguments of all private estimators; each takes those that it knows."""
         return {
             "epsilon": self.point.epsilon,
+            "delta": DELTA,
             "row_sparsity": self.point.row_sparsity,
             "feature_scale": self.feature_scale,
             "assume_centered": True,
             "store_precision": False,
             "random_state": np.random.default_rng([_NOISE, self.seed]),
+            # delta does not fall with the number of records, and nobody is to be protected.
+            "on_large_delta": "warn",
+            "on_hopeless": "warn",  # measured all the same
         }
 
-    def budget(self) -> dict[str, Any]:
-        """The same with delta, for estimators that are not pure."""
-        # It does not fall with the number of records, and nobody is to be protected.
-        return self.common() | {"delta": DELTA, "on_large_delta": "warn"}
 
-    def planned(self) -> dict[str, Any]:
-        """The same for estimators that know beforehand what is hopeless, and is measured here."""
-        return self.budget() | {"on_hopeless": "warn"}
+Build = Callable[[Setting], Estimator]
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,8 @@ class Contender:
 
     name: str
     title: str
-    build: Callable[[Setting], Estimator]
-    look: Look = Look("black", "")
+    build: Build
+    look: Look
     privacy: str = APPROXIMATE
     chooses: bool = False
     most_features: int | None = None
@@ -114,18 +117,18 @@ class _ZeroMatrix:
     covariance_: FloatArray
 
     def fit(self, X: FloatArray) -> Self:
-        d = X.shape[1]
-        self.covariance_ = np.zeros((d, d))
+        self.covariance_ = np.zeros((X.shape[1], X.shape[1]))
         return self
 
 
-def _private(
-    name: str, told: Callable[[Setting], dict[str, Any]], **options: Any
-) -> Callable[[Setting], Estimator]:
-    """A class of `hushcov`, with what it is told; it is imported when it is built."""
+def _private(name: str, **options: Any) -> Build:
+    """A class of `hushcov`; it is imported when it is built."""
 
     def build(setting: Setting) -> Estimator:
-        estimator: Estimator = getattr(hushcov, name)(**told(setting), **options)
+        kind = getattr(hushcov, name)
+        known = inspect.signature(kind).parameters
+        told = {key: value for key, value in setting.told().items() if key in known}
+        estimator: Estimator = kind(**told, **options)
         return estimator
 
     return build
@@ -137,10 +140,6 @@ def _thresholded(setting: Setting) -> Estimator:
     )
 
 
-def _zero(setting: Setting) -> Estimator:
-    return _ZeroMatrix()
-
-
 def _empirical(setting: Setting) -> Estimator:
     from sklearn.covariance import EmpiricalCovariance
 
@@ -148,50 +147,83 @@ def _empirical(setting: Setting) -> Estimator:
     return estimator
 
 
-_auto = _private("PrivateSparseCovariance", Setting.planned)
-_screened = _private("ScreenedCovariance", Setting.planned)
-_gaussian_cut = _private("GaussianCovariance", Setting.planned, threshold="universal")
-_gaussian = _private("GaussianCovariance", Setting.planned, threshold=None)
-_multiscale = _private("PrivateSparseCovariance", Setting.planned, mechanism="multiscale")
-_row_top_k = _private("RowTopKCovariance", Setting.budget)
-_separate = _private("SeparateCovariance", Setting.budget, method="separate")
-_adaptive = _private("SeparateCovariance", Setting.budget, method="adaptive")
-_coinpress = _private("CoinPressCovariance", Setting.budget)
-_eigen_sampling = _private("EigenSamplingCovariance", Setting.common)
-
-_GREY, _PALE_GREY = Look("0.35", ".", "dotted"), Look("0.6", ".", "dotted")
 # Colours of Okabe and Ito and of Tol, which colour-blind readers can tell apart; markers differ
 # too. Grey is not private.
-_ALL = (
-    Contender("auto", "hushcov, automatic choice", _auto, Look(BLUE, "o", width=2.6), chooses=True),
-    Contender("screened", "screened", _screened, Look(SKY, "*", (0, (4, 2)), 1.6)),
-    Contender("gaussian-threshold", "Gaussian + threshold", _gaussian_cut, Look(VERMILION, "s")),
-    Contender("gaussian", "Gaussian", _gaussian, Look(ORANGE, "^")),
-    Contender("multiscale", "multiscale", _multiscale, Look(PURPLE, "D")),
-    Contender("row-top-k", "row top-k (Kumar et al.)", _row_top_k, Look(GREEN, "v")),
-    Contender("separate", "SeparateCov (Dong et al.)", _separate, Look("#882255", "<")),
-    Contender("adaptive", "AdaptiveCov (Dong et al.)", _adaptive, Look("#AA4499", ">", "dashed")),
-    Contender("coinpress", "CoinPress", _coinpress, Look("#999933", "P")),
-    Contender(
-        "eigen-sampling",
-        "eigenvector sampling (Amin et al.)",
-        _eigen_sampling,
-        Look("#332288", "X"),
-        PURE,
-        most_features=200,
-        limit="its time grows with the fourth power of their number, to minutes at 1,000.",
-    ),
+_AUTO = Contender(
+    "auto",
+    "hushcov, automatic choice",
+    _private("PrivateSparseCovariance"),
+    Look(BLUE, "o", width=2.6),
+    chooses=True,
+)
+# Mechanisms in the order of the registry take these, and after the last the first again.
+_LOOKS = (
+    *(Look(SKY, "*", (0, (4, 2)), 1.6), Look(VERMILION, "s"), Look(ORANGE, "^"), Look(PURPLE, "D")),
+    *(Look(GREEN, "v"), Look("#882255", "<"), Look("#999933", "P"), Look("#332288", "X")),
+    *(Look("#117733", "h"), Look("#661100", "p"), Look("#44AA99", "d")),
+)
+# Mechanisms that are measured with other options than their usual ones, and under which names.
+_VARIANTS = {
+    SEPARATE: (
+        Contender(
+            SEPARATE,
+            "SeparateCov (Dong et al.)",
+            _private("SeparateCovariance", method="separate"),
+            Look("#882255", "<"),
+        ),
+        Contender(
+            "adaptive",
+            "AdaptiveCov (Dong et al.)",
+            _private("SeparateCovariance", method="adaptive"),
+            Look("#AA4499", ">", "dashed"),
+        ),
+    )
+}
+_GREY, _PALE_GREY = Look("0.35", ".", "dotted"), Look("0.6", ".", "dotted")
+_WITHOUT_PRIVACY = (
     Contender("thresholded", "not private, thresholded", _thresholded, _GREY, NOT_PRIVATE),
     Contender("empirical", "not private, empirical", _empirical, _PALE_GREY, NOT_PRIVATE),
-    Contender(ZERO, "zero matrix", _zero, Look("black", "", (0, (6, 3)), 1.0), NOT_PRIVATE),
+    Contender(
+        ZERO,
+        "zero matrix",
+        lambda _: _ZeroMatrix(),
+        Look("black", "", (0, (6, 3)), 1.0),
+        NOT_PRIVATE,
+    ),
 )
 
+
+def _named(mechanism: Mechanism, look: Look) -> Contender:
+    """A mechanism of the registry."""
+    kind, options = mechanism.estimator or (
+        "PrivateSparseCovariance",
+        {"mechanism": mechanism.name},
+    )
+    return Contender(
+        mechanism.name,
+        mechanism.title,
+        _private(kind, **options),
+        look,
+        PURE if mechanism.pure else APPROXIMATE,
+        most_features=mechanism.most_features,
+        limit=mechanism.limit,
+    )
+
+
+def _contenders() -> Iterator[Contender]:
+    """The default, every mechanism of the registry, and what is not private."""
+    yield _AUTO
+    for (name, mechanism), look in zip(mechanisms().items(), itertools.cycle(_LOOKS), strict=False):
+        yield from _VARIANTS.get(name, (_named(mechanism, look),))
+    yield from _WITHOUT_PRIVACY
+
+
 #: Every contender by name, in the order of tables and legends.
-CONTENDERS: dict[str, Contender] = {contender.name: contender for contender in _ALL}
+CONTENDERS: dict[str, Contender] = {contender.name: contender for contender in _contenders()}
 
 
 def check_contenders(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the contenders named, in the order of the registry, or raise `ParameterError`."""
+    """Return the contenders named, in the order of `CONTENDERS`, or raise `ParameterError`."""
     known = ", ".join(CONTENDERS)
     if not names:
         raise ParameterError(f"contenders must name at least one of {known}.")

@@ -17,9 +17,8 @@ import scipy
 import sklearn
 
 from hushcov._version import __version__
+from hushcov.lab.benchmark.cells import AXES, DELTA, Cell, Cost, Fit, Point, Prediction
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Contender
-from hushcov.lab.benchmark.design import AXES, DELTA, Point
-from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
 from hushcov.lab.benchmark.rates import fitted_slope, kumar_smallest_n, multiscale_smallest_n
 from hushcov.lab.benchmark.work import Benchmark
 
@@ -136,7 +135,7 @@ class Results:
 
     @property
     def contenders(self) -> list[Contender]:
-        """The contenders measured, in the order of the registry."""
+        """The contenders measured, in the order of `CONTENDERS`."""
         return [CONTENDERS[name] for name in self.benchmark.contenders]
 
     @cached_property

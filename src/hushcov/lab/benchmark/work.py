@@ -26,9 +26,8 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
 )
 from hushcov.inputs import ReleaseInputs
+from hushcov.lab.benchmark.cells import DELTA, Cell, Cost, Fit, Point, Prediction, Preset
 from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
-from hushcov.lab.benchmark.design import DELTA, Point, Preset
-from hushcov.lab.benchmark.journal import Cell, Cost, Fit, Prediction
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.planning import forecast, predicted
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -105,17 +104,10 @@ def _fits(benchmark: Benchmark, done: Collection[tuple[object, ...]]) -> list[Ta
             names = tuple(n for n in benchmark.contenders if Fit(point, seed, n).key not in done)
             if names:
                 left.append((seed, names))
-        tasks += [Task(measure, (point, part)) for part in _parts(point, left)]
+        # Seeds that share a plan stay together, unless each is a lot of work by itself.
+        parts = [[each] for each in left] if point.work > _SEED_BY_SEED else [left]
+        tasks += [Task(measure, (point, part)) for part in parts if part]
     return tasks
-
-
-def _parts(
-    point: Point, left: Sequence[tuple[int, tuple[str, ...]]]
-) -> list[Sequence[tuple[int, tuple[str, ...]]]]:
-    """Seeds that share a plan stay together, unless each is a lot of work by itself."""
-    if not left:
-        return []
-    return [[each] for each in left] if point.work > _SEED_BY_SEED else [left]
 
 
 def _predictions(preset: Preset, done: Collection[tuple[object, ...]]) -> list[Task]:
@@ -169,14 +161,14 @@ def measure_cost(point: Point, name: str) -> Iterator[Cost]:
 
 
 def predict(points: Sequence[Point]) -> Iterator[Prediction]:
-    """Predicted errors of every mechanism, roughly for the multiscale one; no data is drawn."""
+    """Predicted errors of every mechanism, roughly for slow ones; no data is drawn."""
     for point in points:
         size = point.n_records, point.n_features, point.row_sparsity
         inputs = ReleaseInputs(*size, point.epsilon, DELTA)
         errors = {}
-        for name in predicted():
+        for name, mechanism in predicted().items():
             try:
-                found = forecast(inputs, name, rough=name == "multiscale")
+                found = forecast(inputs, name, rough=mechanism.slow)
             except PrivacyConditionError:
                 continue
             errors[name] = found.predicted_error[point.model]

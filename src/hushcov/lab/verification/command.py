@@ -1,13 +1,15 @@
-"""`hushcov verify`: Theorem 1 and every lemma, checked at the paper's own constants."""
+"""`hushcov verify`: Theorem 1 and every lemma at the paper's own constants, and its figure."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -19,11 +21,18 @@ from hushcov.cli.options import INTEGER, NUMBER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show
 from hushcov.cli.progress import steps
 from hushcov.exceptions import ParameterError
-from hushcov.lab.drawing import check_paths
-from hushcov.lab.verification.claim import Claim
-from hushcov.lab.verification.figure import verification_figure
+from hushcov.lab.drawing import (
+    COLOURS,
+    check_paths,
+    figure_option,
+    finish,
+    json_option,
+    power,
+    seed_option,
+)
 from hushcov.lab.verification.simulation import (
     SWEEP_RUNS,
+    Claim,
     Setting,
     Sweep,
     error_against_records,
@@ -37,39 +46,39 @@ from hushcov.lab.verification.theorem import (
     to_dict,
     verify_setting,
 )
-from hushcov.report.style import write_png
+from hushcov.report.style import new_figure, tidy, write_png
 from hushcov.simulate import MODELS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 DEFAULT_FEATURES = (20, 100, 400)
 _MANY_FEATURES = 50  # from here on the default row sparsity is 5 instead of 2
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_SPREAD = 0.6  # width of a column of points, in units of the distance between columns
 
 
-class IntegerListType(click.ParamType):  # type: ignore[type-arg]  # not generic in click 8.1
-    """Whole numbers separated by commas."""
-
-    name = "integers"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """Return the numbers, each read as every other integer option is."""
-        if isinstance(value, tuple):
-            return value
-        return tuple(INTEGER.convert(part, param, ctx) for part in str(value).split(","))
+def _integers(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[int, ...]:
+    """Read whole numbers separated by commas, each as every other integer option is read."""
+    return tuple(INTEGER.convert(part, param, ctx) for text in values for part in text.split(","))
 
 
 @click.command(cls=Command, name="verify")
 @click.option(
     "--features",
     "n_features",
-    type=IntegerListType(),
+    callback=_integers,
     multiple=True,
     metavar="D,...",
     help="Numbers of features, with commas or repeated.  [default: 20,100,400]",
 )
 @click.option(
     "--row-sparsity",
-    type=IntegerListType(),
+    callback=_integers,
     multiple=True,
     metavar="K,...",
     help="Most nonzeros in a row: one for all, or one for each number of features.  "
@@ -102,14 +111,9 @@ class IntegerListType(click.ParamType):  # type: ignore[type-arg]  # not generic
     metavar="N",
     help="Runs of the mechanism in each setting.",
 )
-@click.option("--seed", type=INTEGER, default=0, show_default=True, metavar="S")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-@click.option(
-    "--figure",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="PNG",
-    help="Also draw the errors, run by run and against the number of records.",
-)
+@seed_option
+@json_option
+@figure_option("Also draw the errors, run by run and against the number of records.")
 @click.option(
     "-o",
     "--output",
@@ -121,8 +125,8 @@ class IntegerListType(click.ParamType):  # type: ignore[type-arg]  # not generic
 def command(
     ctx: click.Context,
     /,
-    n_features: tuple[tuple[int, ...], ...],
-    row_sparsity: tuple[tuple[int, ...], ...],
+    n_features: tuple[int, ...],
+    row_sparsity: tuple[int, ...],
     runs: int,
     seed: int,
     as_json: bool,
@@ -143,8 +147,8 @@ def command(
     check_integer("runs", runs, at_least=1, cure="30 runs show a frequency of 0.9.")
     check_integer("seed", seed, at_least=0, cure="leave it out for the default.")
     check_paths(figure, output)
-    pairs = _sizes(sum(n_features, ()), sum(row_sparsity, ()))
-    settings = [make_setting(n_features=d, row_sparsity=k, **inputs) for d, k in pairs]
+    sizes = _sizes(n_features, row_sparsity)
+    settings = [make_setting(n_features=d, row_sparsity=k, **inputs) for d, k in sizes]
     started = time.perf_counter()
     verifications = [_verify(setting, runs, seed) for setting in settings]
     sweeps = [_sweep(setting, seed) for setting in settings] if figure is not None else []
@@ -178,7 +182,7 @@ def _sizes(features: tuple[int, ...], sparsities: tuple[int, ...]) -> list[tuple
 
 
 def _verify(setting: Setting, runs: int, seed: int) -> Verification:
-    name = f"d = {setting.parameters.inputs.n_features}: runs and claims"
+    name = f"d = {setting.inputs.n_features}: runs and claims"
     with steps(runs + N_CLAIMS) as step:
         step(name)
         return verify_setting(setting, runs, lambda done: step(name), seed=seed)
@@ -186,7 +190,7 @@ def _verify(setting: Setting, runs: int, seed: int) -> Verification:
 
 def _sweep(setting: Setting, seed: int) -> Sweep:
     records = records_sweep(setting)
-    name = f"d = {setting.parameters.inputs.n_features}: figure"
+    name = f"d = {setting.inputs.n_features}: figure"
     with steps(SWEEP_RUNS * len(records)) as step:
         step(name)
         return error_against_records(setting, records, seed=seed, progress=lambda done: step(name))
@@ -195,7 +199,7 @@ def _sweep(setting: Setting, seed: int) -> Sweep:
 def _print(verifications: list[Verification], seconds: float, written: list[Path]) -> None:
     out = console()
     for item in verifications:
-        inputs = item.setting.parameters.inputs
+        inputs = item.setting.inputs
         heading(
             out,
             f"d = {inputs.n_features}, k = {inputs.row_sparsity}, n = {exact(inputs.n_records)}, "
@@ -264,3 +268,108 @@ def _print_legend(out: Console, claims: tuple[Claim, ...]) -> None:
     )
     show(out, "")
     facts(out, ((claim.name, claim.statement) for claim in claims))
+
+
+def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> Figure:
+    """Return errors with a caption: every run, and the same settings at other n."""
+    figure = new_figure(11, 5.6)
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.35))
+    _runs_panel(left, verifications)
+    _records_panel(right, sweeps)
+    floor = _mean_share(verifications)
+    for axes in (left, right):
+        axes.set_yscale("log")
+        axes.axhline(1.0, color="black", linewidth=1.2)
+        axes.axhline(floor, color="0.5", linewidth=1.0, linestyle=(0, (1, 2)))
+        tidy(axes, "y")
+    smallest = min(min(item.relative_errors) for item in verifications)
+    bottom = min(floor, smallest) / 4
+    left.set_ylim(bottom, 2.5)
+    for height, colour, words in (
+        (1.08, "black", "target of Theorem 1"),
+        (1.15 * bottom, "0.35", "grey: 17/16 k t₀, bound for the conditional mean"),
+    ):
+        place = {"transform": left.get_yaxis_transform(), "va": "bottom"}
+        left.text(0.01, height, words, color=colour, **place)
+    return finish(figure, describe(verifications, sweeps), width=150)
+
+
+def describe(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> str:
+    """Say what the figure shows, from the numbers themselves."""
+    errors = np.concatenate([item.relative_errors for item in verifications])
+    missed = int(np.sum(errors > 1))
+    verdict = (
+        f"all {len(errors)} runs keep the target, the worst with a factor "
+        f"{1 / errors.max():.0f} to spare"
+        if missed == 0
+        else f"{missed} of {len(errors)} runs miss the target"
+    )
+    medians = [[np.median(point) for point in sweep.relative_errors] for sweep in sweeps]
+    change = max(max(row) / min(row) for row in medians)
+    spread = max(max(item.relative_errors) / min(item.relative_errors) for item in verifications)
+    share = np.median([run.mean_error / run.error for item in verifications for run in item.runs])
+    return (
+        f"What to see: {verdict}. The conditional mean alone, which leaves out thresholds below "
+        f"t₀ whatever n is, accounts for {100 * share:.0f} % of the error of a typical run; its "
+        f"bound is the grey line. Over all n on the right a median moves by at most "
+        f"{100 * (change - 1):.0f} %, while single runs on the left spread by "
+        f"{100 * (spread - 1):.0f} %. Dotted: smallest n with the privacy condition; dashed: with "
+        "the r and b conditions too."
+    )
+
+
+def _mean_share(verifications: Sequence[Verification]) -> float:
+    """17/16 k t_0 over the target: 17/4096 whatever the setting."""
+    setting = verifications[0].setting
+    return 17 / 16 * setting.inputs.row_sparsity * setting.base_threshold / setting.target
+
+
+def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
+    for position, item in enumerate(verifications):
+        errors = item.relative_errors
+        offsets = (np.arange(len(errors)) + 0.5) / len(errors) - 0.5
+        axes.plot(
+            position + _SPREAD * offsets,
+            errors,
+            linestyle="none",
+            marker=_MARKERS[position % len(_MARKERS)],
+            markersize=4,
+            alpha=0.8,
+            color=COLOURS[position % len(COLOURS)],
+        )
+    axes.set_xticks(
+        range(len(verifications)),
+        [
+            f"{_name(item.setting)}\nn = {power(item.setting.inputs.n_records)}"
+            for item in verifications
+        ],
+    )
+    axes.set_xlim(-0.6, len(verifications) - 0.4)
+    axes.set_xlabel("setting; one point a run, in the order they were drawn")
+    axes.set_ylabel("operator-norm error / target\n(target: target_error times scale²)")
+    axes.set_title("Every run", fontsize=11)
+
+
+def _records_panel(axes: Axes, sweeps: Sequence[Sweep]) -> None:
+    for position, sweep in enumerate(sweeps):
+        colour = COLOURS[position % len(COLOURS)]
+        axes.plot(
+            sweep.records,
+            [np.median(point) for point in sweep.relative_errors],
+            color=colour,
+            marker=_MARKERS[position % len(_MARKERS)],
+            markersize=4,
+            label=_name(sweep.setting),
+        )
+        parameters = sweep.setting.parameters
+        axes.axvline(parameters.smallest_private_n, color=colour, linestyle=":", linewidth=1)
+        axes.axvline(parameters.smallest_accurate_n, color=colour, linestyle="--", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xlabel("number of records n")
+    runs = len(sweeps[0].relative_errors[0])
+    axes.set_title(f"Against n: median of {runs} runs", fontsize=11)
+    axes.legend(frameon=True, framealpha=1, edgecolor="none", loc="center right", fontsize=9)
+
+
+def _name(setting: Setting) -> str:
+    return f"d = {setting.inputs.n_features}, k = {setting.inputs.row_sparsity}"

@@ -1,22 +1,29 @@
-"""Probabilities by other routes than the sampler's.
+"""The paper's numbers by other routes than the mechanism's.
 
 Tails far below the smallest double are natural logarithms. Gate probabilities are integrated over
 the gate noise: the sampler's kernels integrate over the random threshold with the noise integrated
 out; here it is the other way round. For a > 0 a test at threshold T fires when T < a / (1 - Z), so
 every quantity is an expectation of clip(a / (1 - Z)) over Z alone, and shares nothing with them.
+
+`read_again` is Section 3 transcribed a second time, from the paper and in 80-digit decimals. It
+shares no code with `hushcov.mechanisms.multiscale.parameters`, which the mechanism runs with, so
+that a slip in either shows up as a disagreement.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from fractions import Fraction
+from itertools import count, pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy import integrate, special
 
 from hushcov._arrays import FloatArray
-from hushcov.mechanisms.multiscale import TheoremParameters
+from hushcov.mechanisms.multiscale import Level, PublicInputs, Schedule, TheoremParameters
 
 _REACH = 12.0  # standard deviations; P(|g| > 12) = 4e-33
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
@@ -177,21 +184,27 @@ def correction_by_moments(r: float, clip: float) -> float:
     return float(np.sum(inside + clipped))
 
 
+def fire_probability(sizes: FloatArray, level: Level, schedule: Schedule) -> FloatArray:
+    """The probability that a test of a level is active and fires, for each |S_e|."""
+    q, able = np.zeros(len(sizes)), sizes > (1 - schedule.gate_clip) * level.threshold
+    ends = level.threshold, 2 * level.threshold
+    fired = fired_length(sizes[able], *ends, schedule.gate_noise, schedule.gate_clip)
+    q[able] = level.activation * (fired / level.threshold)
+    return q
+
+
 def ideal_moments(entries: FloatArray, parameters: TheoremParameters) -> Moments:
     """Cumulants of the ideal estimator at each entry of S, level by level."""
     schedule = parameters.schedule
     size, sign = np.abs(entries), np.sign(entries)
     mean, variance, fourth = np.zeros((3, len(entries)))
     for level in schedule.levels:
-        t = level.threshold
-        able = size > (1 - schedule.gate_clip) * t
-        fired = fired_length(size[able], t, 2 * t, schedule.gate_noise, schedule.gate_clip) / t
-        q = np.clip(level.activation * fired, 0.0, 1.0)
-        weight = 1 / (schedule.gate_correction * schedule.test_rate * t)
+        q = np.clip(fire_probability(size, level, schedule), 0.0, 1.0)
+        weight = 1 / (schedule.gate_correction * schedule.test_rate * level.threshold)
         spread = level.repetitions * q * (1 - q)
-        mean[able] += weight * level.repetitions * q
-        variance[able] += weight**2 * spread
-        fourth[able] += weight**4 * spread * (1 - 6 * q * (1 - q))
+        mean += weight * level.repetitions * q
+        variance += weight**2 * spread
+        fourth += weight**4 * spread * (1 - 6 * q * (1 - q))
     return Moments(sign * mean, variance, fourth)
 
 
@@ -203,3 +216,57 @@ def mean_formula(entries: FloatArray, parameters: TheoremParameters) -> FloatArr
     length = np.zeros_like(size)
     length[able] = fired_length(size[able], t[0], t[-1], schedule.gate_noise, schedule.gate_clip)
     return np.asarray(np.sign(entries) * length / schedule.gate_correction)
+
+
+@dataclass(frozen=True)
+class SecondReading:
+    """The quantities that the claims compare with the mechanism's own."""
+
+    selection_scales: tuple[float, ...]  # b_ell, 0 where s_ell = M_ell
+    query_budget: Fraction  # A, an exact rational
+    gate_noise: float  # r
+    union_log: float  # Gamma
+    log_clipping_slack: float  # log eta
+    sensitivity: float  # Delta
+
+
+def read_again(inputs: PublicInputs) -> SecondReading:
+    """Evaluate the formulas of Section 3 as printed."""
+    with localcontext(Context(prec=80)):
+        return _read(inputs)
+
+
+def _read(inputs: PublicInputs) -> SecondReading:
+    n, d, k = Decimal(inputs.n_records), Decimal(inputs.n_features), Decimal(inputs.row_sparsity)
+    alpha, epsilon, delta = map(Decimal, (inputs.target_error, inputs.epsilon, inputs.delta))
+    beta, sigma = Decimal(inputs.failure_probability), Decimal(inputs.scale)
+    L = next(ell for ell in count(1) if 2**ell >= 512 * k / alpha)
+    H = (80 * d * L / beta).ln()
+    Delta = 2 * sigma**2 * 2 * (40 * n * d / beta).ln() / n
+    t = [alpha * sigma**2 / (256 * k) * 2**ell for ell in range(L)]
+    rho = 4096 * L * k * H / (alpha**2 * sigma**4)
+    M = [int(d * (d + 1) / 2) * _ceil(rho * t_ell**2) for t_ell in t]
+    quotas = [_ceil(64 * (d * rho * min(k * t_ell**2, sigma**4) + H)) for t_ell in t]
+    s = [min(pair) for pair in zip(M, quotas, strict=True)]
+    t_0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * int(k))
+    A = sum((s_ell / (t_0 * 2**ell) ** 2 for ell, s_ell in enumerate(s)), Fraction(0))
+    root_A = (Decimal(A.numerator) / Decimal(A.denominator)).sqrt()
+    r = 8 * Delta * root_A / epsilon * (32 / delta).ln().sqrt()
+    b = [
+        8 * (Delta / t_ell) * (s_ell * (M_ell / (delta / (32 * L))).ln()).sqrt() * 8 * L / epsilon
+        if s_ell < M_ell
+        else Decimal(0)
+        for t_ell, s_ell, M_ell in zip(t, s, M, strict=True)
+    ]
+    return SecondReading(
+        selection_scales=tuple(float(b_ell) for b_ell in b),
+        query_budget=A,
+        gate_noise=float(r),
+        union_log=float((80 * L * sum(M) / (beta * delta)).ln()),
+        log_clipping_slack=float((2 * Decimal(sum(s))).ln() - 1 / (32 * r * r)),
+        sensitivity=float(Delta),
+    )
+
+
+def _ceil(value: Decimal) -> int:
+    return int(value.to_integral_value(rounding=ROUND_CEILING))

@@ -12,9 +12,8 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import OneShotLaplace, compose, gaussian_delta
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.lab.verification import numerics
-from hushcov.lab.verification.claim import LOG10, Claim, agree, at_most
-from hushcov.lab.verification.second_reading import read_again
-from hushcov.lab.verification.simulation import Setting
+from hushcov.lab.verification.numerics import read_again
+from hushcov.lab.verification.simulation import LOG10, Claim, Setting, agree, at_most
 from hushcov.mechanisms.multiscale import TheoremParameters, certify
 from hushcov.records import IntegerGrid, open_records, second_moments
 
@@ -80,8 +79,7 @@ def query_sensitivity(setting: Setting) -> Claim:
 
 def budget_size(setting: Setting) -> Claim:
     """A is at most 65 d rho k L + 260 H / (3 t_0^2)."""
-    parameters = setting.parameters
-    inputs = parameters.inputs
+    parameters, inputs = setting.parameters, setting.inputs
     bound = (
         65 * inputs.n_features * parameters.test_rate * inputs.row_sparsity * parameters.n_levels
         + 260 * parameters.log_factor / (3 * setting.base_threshold**2)
@@ -134,8 +132,8 @@ def _wild_rows(generator: np.random.Generator, shape: tuple[int, int], radius: f
 
 def selection_range(setting: Setting) -> Claim:
     """The one-shot Laplace theorem covers the budgets and sizes it is used with."""
-    parameters = setting.parameters
-    inputs, L = parameters.inputs, parameters.n_levels
+    parameters, inputs = setting.parameters, setting.inputs
+    L = parameters.n_levels
     delta = inputs.delta / (32 * L)
     fewest = min(parameters.candidates)
     return at_most(
@@ -153,8 +151,8 @@ def selection_range(setting: Setting) -> Claim:
 
 def selection_calibration(setting: Setting) -> Claim:
     """The accountant certifies each selecting level at (eps/(8L), delta/(32L))."""
-    parameters = setting.parameters
-    inputs, L = parameters.inputs, parameters.n_levels
+    parameters, inputs = setting.parameters, setting.inputs
+    L = parameters.n_levels
     spent, again = [0.0], [0.0]
     for level in parameters.schedule.levels:
         if level.selection_scale is None:
@@ -181,8 +179,7 @@ def selection_calibration(setting: Setting) -> Claim:
 
 def gate_noise(setting: Setting) -> Claim:
     """r is at most 1/(8 sqrt(Gamma))."""
-    parameters = setting.parameters
-    inputs = parameters.inputs
+    parameters, inputs = setting.parameters, setting.inputs
     again = read_again(inputs)
     L, H, gamma = parameters.n_levels, parameters.log_factor, parameters.union_log
     rate = inputs.row_sparsity * math.sqrt(inputs.n_features) / inputs.target_error / inputs.epsilon
@@ -203,8 +200,7 @@ def gate_noise(setting: Setting) -> Claim:
 
 def gaussian_protection(setting: Setting) -> Claim:
     """Gaussian gate noise of scale r is (eps/4, delta/16)-private."""
-    parameters = setting.parameters
-    inputs = parameters.inputs
+    parameters, inputs = setting.parameters, setting.inputs
     mu = parameters.entry_sensitivity * math.sqrt(parameters.query_budget) / parameters.gate_noise
     return at_most(
         "Gaussian protection",
@@ -252,8 +248,7 @@ def noise_clipping(setting: Setting) -> Claim:
 
 def eta_condition(setting: Setting) -> Claim:
     """(1 + e^(eps/4)) eta is at most delta/16: the precondition of the privacy proof."""
-    parameters = setting.parameters
-    inputs = parameters.inputs
+    parameters, inputs = setting.parameters, setting.inputs
     factor = math.log1p(math.exp(inputs.epsilon / 4))
     measured = factor + parameters.log_clipping_slack
     again = factor + read_again(inputs).log_clipping_slack
@@ -272,7 +267,7 @@ def eta_condition(setting: Setting) -> Claim:
 
 def transcript_budget(setting: Setting) -> Claim:
     """The transcript spends (3 eps/8, 5 delta/32)."""
-    inputs, L = setting.parameters.inputs, setting.parameters.n_levels
+    inputs, L = setting.inputs, setting.parameters.n_levels
     epsilon, delta = Fraction(inputs.epsilon), Fraction(inputs.delta)
     exact = (L * (epsilon / (8 * L)) + epsilon / 4, L * (delta / (32 * L)) + delta / 8)
     claimed = (Fraction(3, 8) * epsilon, Fraction(5, 32) * delta)
@@ -299,7 +294,7 @@ def transcript_budget(setting: Setting) -> Claim:
 
 def total_delta(setting: Setting) -> Claim:
     """The transcript and the sampler's finite precision together stay within delta."""
-    inputs = setting.parameters.inputs
+    inputs = setting.inputs
     try:
         guarantee = certify(setting.parameters, private=False, exact_statistic=True)
         numerical = guarantee.numerical_delta

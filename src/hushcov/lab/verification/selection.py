@@ -10,10 +10,17 @@ from scipy import special, stats
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.lab.verification import numerics
-from hushcov.lab.verification.claim import FALSE_ALARM, LOG10, Claim, agree, at_most
-from hushcov.lab.verification.numerics import fired_length
-from hushcov.lab.verification.second_reading import read_again
-from hushcov.lab.verification.simulation import Sampler, Setting, ideal_schedule
+from hushcov.lab.verification.numerics import fire_probability, read_again
+from hushcov.lab.verification.simulation import (
+    FALSE_ALARM,
+    LOG10,
+    Claim,
+    Sampler,
+    Setting,
+    agree,
+    at_most,
+    ideal_schedule,
+)
 from hushcov.mechanisms.multiscale import Level, sample_exact
 
 _QUOTA_DRAWS = 100
@@ -45,7 +52,7 @@ def quota_use(setting: Setting, *, seed: int = 0) -> Claim:
 
 def _largest_group(setting: Setting, level: Level) -> int:
     """Most tests that B_l can count for any Sigma of the model class: |K_l| m_l."""
-    inputs = setting.parameters.inputs
+    inputs = setting.inputs
     per_row = min(inputs.row_sparsity, 4 * inputs.scale**4 / level.threshold**2)
     entries = min(
         math.floor(inputs.n_features * per_row * (1 + 1e-12)), level.candidates // level.repetitions
@@ -67,8 +74,7 @@ def log_quota_failure(setting: Setting) -> float:
 
 def quota_event(setting: Setting) -> Claim:
     """The quota event fails with probability at most L e^-H = beta/(80 d) <= beta/40."""
-    inputs = setting.parameters.inputs
-    schedule = setting.parameters.schedule
+    inputs, schedule = setting.inputs, setting.parameters.schedule
     markov = numerics.log_sum(
         [
             (math.e - 1) * _largest_group(setting, level) * level.activation - level.quota
@@ -187,7 +193,7 @@ def log_coupling_failure(setting: Setting, entries: FloatArray, factor: float = 
 
 def loudest(setting: Setting, seed: int) -> FloatArray:
     """S for Sigma = sigma^2 I, which opens the most gates at the levels that select."""
-    inputs = setting.parameters.inputs
+    inputs = setting.inputs
     return setting.draw_covariance(seed, inputs.scale**2 * np.eye(inputs.n_features))
 
 
@@ -205,7 +211,7 @@ def coupling(setting: Setting, *, seed: int = 0) -> Claim:
     """Actual and ideal output differ with probability at most beta/20."""
     S, mild = loudest(setting, seed), setting.draw_covariance(seed)
     measured = max(log_coupling_failure(setting, entries) for entries in (S, mild))
-    bound = math.log(setting.parameters.inputs.failure_probability / 20)
+    bound = math.log(setting.inputs.failure_probability / 20)
     paper = numerics.log_sum([log_quota_failure(setting), log_noise_failure(setting)])
     if math.isinf(measured):
         detail = "no test can fire at a level that selects"
@@ -238,7 +244,7 @@ def coupling_in_law(setting: Setting, *, seed: int = 0, sampler: Sampler = sampl
             continue
         alone = replace(schedule, levels=(level,))
         kept = ideal_schedule(alone)
-        q = _fire_probability(S, level, setting)
+        q = fire_probability(np.abs(S), level, schedule)
         tested += int(np.count_nonzero(q))
         for tests, scores in ((alone, deviations), (kept, controls)):
             total = sum(
@@ -257,16 +263,6 @@ def coupling_in_law(setting: Setting, *, seed: int = 0, sampler: Sampler = sampl
         "levels that select, false alarm 1e-6; second: drawn without selection",
         vacuous=tested == 0,
     )
-
-
-def _fire_probability(S: FloatArray, level: Level, setting: Setting) -> FloatArray:
-    schedule, t = setting.parameters.schedule, level.threshold
-    q = np.zeros(len(S))
-    able = np.abs(S) > (1 - schedule.gate_clip) * t
-    q[able] = level.activation * (
-        fired_length(np.abs(S[able]), t, 2 * t, schedule.gate_noise, schedule.gate_clip) / t
-    )
-    return q
 
 
 def _deviation(gates: IntArray, tests: int, q: FloatArray) -> float:

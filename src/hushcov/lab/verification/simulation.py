@@ -1,12 +1,13 @@
-"""What is verified: a covariance model with parameters, and runs of the mechanism on it.
+"""What is verified: a covariance model with parameters, runs of the mechanism on it, and a claim.
 
 Second moments S are drawn from their exact law, Wishart, so that no number of records is too large.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +31,9 @@ _ENTRY_DRAWS = 60_000  # entries times repetitions of the ideal estimator at one
 _LARGEST_SEED = 2**63
 _SWEEP_POINTS = 5  # on either side of the smallest accurate number of records
 SWEEP_RUNS = 3
+ROUNDING = 1e-12  # relative allowance where a bound is attained: both sides are doubles
+FALSE_ALARM = 1e-6  # rate at which a statistical claim may fail although it is true
+LOG10 = math.log(10.0)
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,16 @@ class Setting:
     model: str
     parameters: TheoremParameters
 
+    @property
+    def inputs(self) -> PublicInputs:
+        """What is public before any record is read."""
+        return self.parameters.inputs
+
     @cached_property
     def truth(self) -> FloatArray:
         """Sigma, with operator norm sigma^2: the largest the theorem allows."""
-        inputs = self.parameters.inputs
-        unit = sparse_covariance(self.model, inputs.n_features, inputs.row_sparsity)
-        return np.asarray(inputs.scale**2 * unit)
+        unit = sparse_covariance(self.model, self.inputs.n_features, self.inputs.row_sparsity)
+        return np.asarray(self.inputs.scale**2 * unit)
 
     @cached_property
     def upper(self) -> tuple[IndexArray, IndexArray]:
@@ -70,8 +78,7 @@ class Setting:
     @property
     def target(self) -> float:
         """The operator-norm error alpha sigma^2 that Theorem 1 promises."""
-        inputs = self.parameters.inputs
-        return inputs.target_error * inputs.scale**2
+        return self.inputs.target_error * self.inputs.scale**2
 
     def draw_covariance(self, seed: int, truth: FloatArray | None = None) -> FloatArray:
         """The upper triangle of one S of n Gaussian records with covariance `truth`."""
@@ -237,7 +244,7 @@ def error_against_records(
     """Run the mechanism `runs` times at each number of records."""
     errors = []
     for index, n_records in enumerate(records):
-        inputs = replace(setting.parameters.inputs, n_records=n_records)
+        inputs = replace(setting.inputs, n_records=n_records)
         here = Setting(setting.model, theorem_parameters(inputs))
         ratios = []
         for generator in _streams(seed + 1 + index, runs):
@@ -252,3 +259,64 @@ def error_against_records(
 
 def _streams(seed: int, count: int) -> list[np.random.Generator]:
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(count)]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement `measured <= bound` with its source, and the same number by a second route.
+
+    Where `logarithmic`, the three numbers are decimal logarithms of probabilities and minus
+    infinity stands for an event that cannot happen.
+    """
+
+    name: str
+    source: str
+    statement: str
+    bound: float
+    measured: float
+    second: float  # the same quantity by an independent route; it must keep the bound too
+    holds: bool
+    detail: str
+    logarithmic: bool = False
+    vacuous: bool = False  # true because this setting has nothing it speaks of
+
+    @property
+    def margin(self) -> float:
+        """bound / measured; of logarithms, how many decades the measured one lies below."""
+        if self.logarithmic:
+            return self.bound - self.measured
+        return self.bound / self.measured if self.measured else math.inf
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON-ready data; a number that is not finite becomes None."""
+        values = asdict(self) | {"margin": self.margin}
+        return {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in values.items()
+        }
+
+
+def at_most(
+    name: str,
+    source: str,
+    statement: str,
+    *,
+    bound: float,
+    measured: float,
+    second: float,
+    detail: str = "",
+    also: bool = True,
+    logarithmic: bool = False,
+    vacuous: bool = False,
+) -> Claim:
+    """Build a claim that holds if both numbers keep the bound, and whatever `also` demands."""
+    slack = ROUNDING * max(1.0, abs(bound)) if logarithmic else ROUNDING * abs(bound)
+    # A NaN compares false, so a computation that broke down never passes.
+    holds = measured <= bound + slack and second <= bound + slack and also
+    numbers = float(bound), float(measured), float(second)
+    return Claim(name, source, statement, *numbers, bool(holds), detail, logarithmic, vacuous)
+
+
+def agree(first: float, second: float, tolerance: float = 1e-9) -> bool:
+    """Whether two computations of one number give the same one, in relative terms."""
+    return math.isclose(first, second, rel_tol=tolerance, abs_tol=0.0)

@@ -8,17 +8,23 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from hushcov.lab.verification import covariance, ideal, numerics, privacy, selection
-from hushcov.lab.verification.claim import LOG10, Claim, at_most
-from hushcov.lab.verification.covariance import log_covariance_failure
-from hushcov.lab.verification.ideal import bernstein_radius, exact_variance, log_bernstein_failure
+from hushcov.lab.verification import accuracy, numerics, privacy, selection
+from hushcov.lab.verification.accuracy import (
+    bernstein_radius,
+    exact_variance,
+    log_bernstein_failure,
+    log_covariance_failure,
+)
 from hushcov.lab.verification.selection import log_coupling_failure, loudest
 from hushcov.lab.verification.simulation import (
+    LOG10,
+    Claim,
     IdealSample,
     Progress,
     Run,
     Setting,
     Sweep,
+    at_most,
     draw_ideal,
     simulate_runs,
 )
@@ -31,10 +37,10 @@ DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
 
 def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
     """The released matrix is within alpha sigma^2 of Sigma with frequency at least 1 - beta."""
-    beta = setting.parameters.inputs.failure_probability
+    beta = setting.inputs.failure_probability
     ratios = np.array([run.error for run in runs]) / setting.target
     within = int(np.sum(ratios <= 1))
-    proved = 17 / 16 * setting.parameters.inputs.row_sparsity * setting.base_threshold
+    proved = 17 / 16 * setting.inputs.row_sparsity * setting.base_threshold
     proved += bernstein_radius(setting, exact_variance(setting, sample))
     return at_most(
         "final error",
@@ -51,7 +57,7 @@ def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> C
 
 def failure_probability(setting: Setting, sample: IdealSample, *, seed: int = 0) -> Claim:
     """Everything that can go wrong, added up, stays below beta/5."""
-    inputs = setting.parameters.inputs
+    inputs = setting.inputs
     beta = inputs.failure_probability
     parts = {
         "clipping": numerics.log_any(
@@ -96,7 +102,7 @@ class Verification:
 
     def to_dict(self) -> dict[str, object]:
         """Return JSON-ready data."""
-        inputs = self.setting.parameters.inputs
+        inputs = self.setting.inputs
         return {
             "model": self.setting.model,
             "inputs": asdict(inputs),
@@ -137,19 +143,19 @@ def _accuracy(setting: Setting, runs: Sequence[Run], seed: int) -> list[Check]:
     return [
         lambda: final_error(setting, runs, sample),
         lambda: failure_probability(setting, sample, seed=seed),
-        lambda: covariance.clipping(setting),
-        lambda: covariance.covariance_event(setting, runs),
-        lambda: covariance.scalar_bernstein(setting),
-        lambda: ideal.gate_correction(setting),
-        lambda: ideal.scalar_identity(setting),
-        lambda: ideal.conditional_mean(setting, sample),
-        lambda: ideal.bias(setting, runs, sample),
-        lambda: ideal.top_threshold(setting, runs),
-        lambda: ideal.off_support(setting, runs),
-        lambda: ideal.mean_error(setting, runs),
-        lambda: ideal.matrix_variance(setting, sample),
-        lambda: ideal.matrix_concentration(setting, runs, sample),
-        lambda: ideal.concentration_radius(setting),
+        lambda: accuracy.clipping(setting),
+        lambda: accuracy.covariance_event(setting, runs),
+        lambda: accuracy.scalar_bernstein(setting),
+        lambda: accuracy.gate_correction(setting),
+        lambda: accuracy.scalar_identity(setting),
+        lambda: accuracy.conditional_mean(setting, sample),
+        lambda: accuracy.bias(setting, runs, sample),
+        lambda: accuracy.top_threshold(setting, runs),
+        lambda: accuracy.off_support(setting, runs),
+        lambda: accuracy.mean_error(setting, runs),
+        lambda: accuracy.matrix_variance(setting, sample),
+        lambda: accuracy.matrix_concentration(setting, runs, sample),
+        lambda: accuracy.concentration_radius(setting),
         lambda: selection.quota_use(setting, seed=seed),
         lambda: selection.quota_event(setting),
         lambda: selection.selection_noise(setting),

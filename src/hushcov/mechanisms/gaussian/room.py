@@ -78,6 +78,7 @@ class GaussianNoise(Mechanism):
     title = "Gaussian"
     predicted = True
     no_limit = "every pair gets a value, and none is set to zero"
+    estimator = ("GaussianCovariance", {"threshold": None})
 
     def plan(
         self,
@@ -118,6 +119,7 @@ class GaussianThreshold(GaussianNoise):
     name = f"{NAME}-threshold"
     title = "Gaussian + threshold"
     no_limit = "one feature has no pairs"
+    estimator = ("GaussianCovariance", {"threshold": "universal"})
 
     def level(self, parameters: GaussianParameters, given: float | None) -> float:
         """The threshold: the one given, or the largest of as many entries of noise."""

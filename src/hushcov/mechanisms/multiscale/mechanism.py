@@ -150,11 +150,11 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
     guarantee = certify(
         parameters, private=entropy.private and not simulated, exact_statistic=simulated
     )
-    statistic = _statistic(moments, parameters)
-    integers, unit = _reconstruct(statistic, parameters, entropy.generator)
+    statistic = statistic_of(moments, parameters)
+    integers, unit = reconstruct(statistic, parameters, entropy.generator)
     return Release(
         mechanism=NAME,
-        integers=_symmetric(integers, parameters.inputs.n_features),
+        integers=symmetric(integers, parameters.inputs.n_features),
         unit=unit,
         guarantee=guarantee,
         parameters=parameters.to_dict(),
@@ -175,7 +175,7 @@ def _part_names(events: tuple[Event, ...]) -> list[str]:
     return [*selected, "answers of the selected tests", *cut]
 
 
-def _reconstruct(
+def reconstruct(
     statistic: npt.NDArray[np.float64], parameters: Parameters, generator: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], float]:
     """Integers of the upper triangle and the value of one step: post-processing of (J, V)."""
@@ -207,7 +207,7 @@ def check_moments(moments: Moments, parameters: Parameters) -> None:
         )
 
 
-def _statistic(moments: Moments, parameters: Parameters) -> npt.NDArray[np.float64]:
+def statistic_of(moments: Moments, parameters: Parameters) -> npt.NDArray[np.float64]:
     """The upper triangle of S in units of t_0, after checking that S is the declared one."""
     check_moments(moments, parameters)
     upper = np.triu_indices(parameters.inputs.n_features)
@@ -218,7 +218,7 @@ def _statistic(moments: Moments, parameters: Parameters) -> npt.NDArray[np.float
     return np.asarray(moments.gram[upper] * factor)
 
 
-def _symmetric(upper: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.int64]:
+def symmetric(upper: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.int64]:
     matrix = np.zeros((n_features, n_features), dtype=np.int64)
     rows, columns = np.triu_indices(n_features)
     matrix[rows, columns] = upper

@@ -425,6 +425,7 @@ class CoinPress(Mechanism):
 
     name = NAME
     title = "CoinPress"
+    estimator = ("CoinPressCovariance", {})
 
     def plan(
         self,

@@ -403,6 +403,7 @@ class EigenSampling(Mechanism):
     name = NAME
     title = "eigenvector sampling (Amin et al.)"
     pure = True
+    estimator = ("EigenSamplingCovariance", {})
     most_features = 200
     limit = "its time grows with the fourth power of their number, to minutes at 1,000."
 

@@ -82,10 +82,10 @@ def release_screened(
     scale = check_feature_scale(feature_scale, d)
     rows, columns = select_pairs(records, scale, parameters, entropy, progress=progress)
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
-    products = _product_map(grid, rows, columns, parameters, parameters.norm_bound)
+    products = product_map(grid, rows, columns, parameters, parameters.norm_bound)
     if parameters.norm_mu is not None:
         bound = release_norm_bound(records, products, parameters, entropy, progress=progress)
-        products = _product_map(grid, rows, columns, parameters, bound)
+        products = product_map(grid, rows, columns, parameters, bound)
     sigma = sum_sigma(products.norm_bound, parameters.mu)  # proof: step 7
     sums = products.sum(records, progress=progress)  # proof: step 5
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
@@ -152,7 +152,7 @@ def release_norm_bound(
     return products.norm_of_bin(median, parameters.design.norm_factor)  # proof: step 4
 
 
-def _product_map(
+def product_map(
     grid: FeatureGrid,
     rows: IntArray,
     columns: IntArray,

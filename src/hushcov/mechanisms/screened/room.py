@@ -102,6 +102,7 @@ class Screened(Mechanism):
     predicted = True
     no_limit = "at row sparsity 1 it releases variances alone"
     sparse = True
+    estimator = ("ScreenedCovariance", {})
 
     def plan(
         self,

@@ -62,6 +62,7 @@ class RowTopK(Mechanism):
 
     name = NAME
     title = "row top-k (Kumar et al.)"
+    estimator = ("RowTopKCovariance", {})
 
     def plan(
         self,

@@ -189,6 +189,7 @@ class Separate(Mechanism):
 
     name = NAME
     title = "AdaptiveCov (Dong et al.)"
+    estimator = ("SeparateCovariance", {})
 
     def plan(
         self,

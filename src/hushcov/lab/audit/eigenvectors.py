@@ -7,27 +7,28 @@ counts of norms. The proof covers an attacker who sees all of these, so that is 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
-    DELTA,
-    EPSILON,
     FEATURES,
     RECORDS,
     Attack,
-    Builder,
     Draw,
+    Handmade,
+    Promise,
     Statistic,
     Target,
+    bounded_gram,
     flat,
+    inputs_of,
     matrix_statistics,
+    remembered,
     summed,
 )
-from hushcov.lab.audit.bounds import Promise
 from hushcov.lab.audit.neighbours import HUGE, Pair
 from hushcov.mechanisms.peers import eigen_sampling as sampling
 from hushcov.mechanisms.peers.eigen_sampling import EigenSamplingParameters
@@ -43,13 +44,19 @@ from hushcov.mechanisms.peers.separate import (
     rounded_eigenvalues,
     separate_parameters,
 )
+from hushcov.mechanisms.peers.separate.mechanism import NAME as SEPARATE
 from hushcov.mechanisms.peers.separate.mechanism import draw_counts
 from hushcov.mechanisms.peers.separate.parameters import squared_edges
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords, FeatureGrid, norm_histogram, row_bounded_gram
+from hushcov.records import ArrayRecords, FeatureGrid, norm_histogram
 
 # Eigenvalues this many records apart keep their order, and norms this common keep their bound.
 _APART = 40
+# Smaller than elsewhere: without a Gaussian curve, events of probability e^-epsilon must be seen.
+_EPSILON = 3.0
+# Records before the replacement; with more of them directions hardly ever leave their axis, and
+# with fewer they are not often on it.
+_COPIES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +68,7 @@ class SeparateTarget(Target):
     """
 
     parameters: SeparateParameters
+    release_by = release_separate
 
     def statistics(self, pair: Pair) -> tuple[Statistic, ...]:
         """The log-likelihood ratio of all noisy integers, and what counts say alone.
@@ -108,8 +116,7 @@ class SeparateTarget(Target):
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The released integers, and noisy counts if there are any."""
-        scale = np.ones(rows.shape[1])
-        release = release_separate(ArrayRecords(rows), scale, self.parameters, entropy)
+        release = self.release(rows, entropy)
         return flat(release.integers, release.parameters["noisy_counts"] or [])
 
 
@@ -117,21 +124,19 @@ class _Exact:
     """The exact statistics of one dataset, each computed when it is first asked for."""
 
     def __init__(self, parameters: SeparateParameters, rows: FloatArray) -> None:
-        self._parameters = parameters
-        self._records = ArrayRecords(rows)
-        self._grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
-        self._sums: dict[Choice, tuple[IntArray, IntArray | None, MatrixNoise]] = {}
+        grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
         edges = squared_edges(parameters.norm_bound)
-        self.counts = norm_histogram(self._records, self._grid, edges)
+        self.counts = norm_histogram(ArrayRecords(rows), grid, edges)
 
-    def sums(self, choice: Choice) -> tuple[IntArray, IntArray | None, MatrixNoise]:
-        """Gram matrix, eigenvalues if they are released, and the noise of both."""
-        if choice not in self._sums:
-            gram = row_bounded_gram(self._records, self._grid, choice.norm_bound)
-            noise = matrix_noise(self._parameters, choice.method, choice.norm_bound)
+        @remembered
+        def sums(choice: Choice) -> tuple[IntArray, IntArray | None, MatrixNoise]:
+            """Gram matrix, eigenvalues if they are released, and the noise of both."""
+            gram = bounded_gram(rows, parameters, choice.norm_bound)
+            noise = matrix_noise(parameters, choice.method, choice.norm_bound)
             values = None if noise.eigenvalue_sigma is None else rounded_eigenvalues(gram)
-            self._sums[choice] = gram, values, noise
-        return self._sums[choice]
+            return gram, values, noise
+
+        self.sums = sums
 
 
 def ends_of_the_spectrum(n_features: int, shorter: float) -> Pair:
@@ -145,8 +150,7 @@ def ends_of_the_spectrum(n_features: int, shorter: float) -> Pair:
     return neighbours.replacement("ends of spectrum", axes[0], shorter * axes[-1], others)
 
 
-def _separate(mechanism: str) -> tuple[Attack, ...]:
-    method, constants = _AUDITED[mechanism]
+def _separate(name: str, *, method: str, constants: str = "sound") -> tuple[Attack, ...]:
     d = FEATURES
     # Where norms are counted, the replacement is just short enough to be in another bin.
     shorter = 0.84 if method == "adaptive" else 1.0
@@ -156,33 +160,19 @@ def _separate(mechanism: str) -> tuple[Attack, ...]:
         neighbours.sign_flips_among_others(_APART, d, HUGE),
         neighbours.huge_or_zero(_APART, d),
     )
-    return tuple(_separate_attack(mechanism, method, constants, pair) for pair in found)
+    return tuple(_separate_attack(name, method, constants, pair) for pair in found)
 
 
-def _separate_attack(mechanism: str, method: str, constants: str, pair: Pair) -> Attack:
-    inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
-    parameters = separate_parameters(inputs, method=method, constants=constants, row_norm=1.0)
+def _separate_attack(name: str, method: str, constants: str, pair: Pair) -> Attack:
+    parameters = separate_parameters(
+        inputs_of(pair), method=method, constants=constants, row_norm=1.0
+    )
     target = SeparateTarget(parameters)
     along_change, trace, fitted = matrix_statistics(pair)
     statistics = (*target.statistics(pair), along_change, trace)
     if method != "adaptive":  # weights of all counts would be fitted to the luck of few runs
         statistics = (*statistics, fitted)
-    return Attack(mechanism, target, pair, statistics)
-
-
-_AUDITED = {
-    "separate-gauss": ("gauss", "sound"),
-    "separate-eigen": ("separate", "sound"),
-    "separate-paper": ("separate", "paper"),
-    "separate-adaptive": ("adaptive", "sound"),
-}
-
-
-# Smaller than elsewhere: without a Gaussian curve, events of probability e^-epsilon must be seen.
-_EPSILON = 3.0
-# Records before the replacement; with more of them directions hardly ever leave their axis, and
-# with fewer they are not often on it.
-_COPIES = 3
+    return Attack(name, target, pair, statistics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,8 +185,8 @@ class EigenSamplingTarget(Target):
     """
 
     parameters: EigenSamplingParameters
-
     pair: Pair
+    release_by = sampling.release_eigen_sampling
 
     @property
     def promise(self) -> Promise:
@@ -221,17 +211,8 @@ class EigenSamplingTarget(Target):
 
         return draw
 
-    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers."""
-        records, scale = ArrayRecords(rows), np.ones(rows.shape[1])
-        release = sampling.release_eigen_sampling(records, scale, self.parameters, entropy)
-        return flat(release.integers)
-
     def _gram(self, rows: FloatArray) -> IntArray:
-        grid = FeatureGrid(
-            np.ones(rows.shape[1]), self.parameters.radius, self.parameters.half_width
-        )
-        return row_bounded_gram(ArrayRecords(rows), grid, self.parameters.norm_bound)
+        return bounded_gram(rows, self.parameters, self.parameters.norm_bound)
 
     def _direction_loss(
         self, change: IntArray, eigenvalues: IntArray, directions: FloatArray
@@ -276,7 +257,12 @@ def _eigen_attack(name: str, pair: Pair) -> Attack:
     return Attack(name, EigenSamplingTarget(parameters, pair), pair, statistics, slowness=d)
 
 
-BUILDERS: dict[str, Builder] = {
-    **dict.fromkeys(_AUDITED, _separate),
-    "eigen-sampling": _eigen_sampling,
+HANDMADE: Handmade = {
+    SEPARATE: {
+        "gauss": partial(_separate, method="gauss"),
+        "eigen": partial(_separate, method="separate"),
+        "paper": partial(_separate, method="separate", constants="paper"),
+        "adaptive": partial(_separate, method="adaptive"),
+    },
+    sampling.NAME: {"": _eigen_sampling},
 }

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.accounting import gaussian_epsilon
-from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,
-    EPSILON,
     FEATURES,
     FITTED,
     RECORDS,
     Attack,
-    Builder,
     Draw,
+    Handmade,
+    Promise,
     Statistic,
     Target,
+    bounded_gram,
     flat,
+    inputs_of,
     matrix_statistics,
     outer_change,
+    remembered,
 )
-from hushcov.lab.audit.bounds import Promise
 from hushcov.lab.audit.neighbours import HUGE, Pair
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
 from hushcov.mechanisms.gaussian import mechanism as gaussian
+from hushcov.mechanisms.peers.coinpress import NAME as COINPRESS
 from hushcov.mechanisms.peers.coinpress import (
     CoinPressParameters,
     coinpress_parameters,
@@ -38,7 +41,7 @@ from hushcov.mechanisms.peers.coinpress import (
     transformed_gram,
 )
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.records import ArrayRecords, FeatureGrid, log2_histogram, row_bounded_gram
+from hushcov.records import ArrayRecords, log2_histogram
 from hushcov.stages.scales import ScaleParameters, release_scales, scale_parameters
 
 
@@ -51,12 +54,12 @@ class GaussianTarget(Target):
 
     parameters: GaussianParameters
     weights: FloatArray | None = None
+    release_by = release_gaussian
 
     def quick(self, rows: FloatArray) -> Draw:
         """Clip and sum once; draw the noise matrix each time."""
         p, d = self.parameters, rows.shape[1]
-        grid = FeatureGrid(np.ones(d), p.radius, p.half_width)
-        gram = row_bounded_gram(ArrayRecords(rows), grid, p.norm_bound)
+        gram = bounded_gram(rows, p, p.norm_bound)
 
         def draw(generator: np.random.Generator) -> FloatArray:
             noise = gaussian.symmetric_noise(generator, d, p.sigma, p.diagonal_sigma)
@@ -65,10 +68,8 @@ class GaussianTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers."""
-        scale = np.ones(rows.shape[1])
-        release = release_gaussian(ArrayRecords(rows), scale, self.parameters, entropy)
-        return self._seen(release.integers)
+        """The released integers, or their weighted sum."""
+        return self._seen(self.release(rows, entropy).integers)
 
     def _seen(self, integers: IntArray) -> FloatArray:
         entries = flat(integers)
@@ -112,10 +113,10 @@ def _counts(rows: FloatArray) -> IntArray:
     return log2_histogram(ArrayRecords(rows)).ravel()
 
 
-def _row(mechanism: str) -> tuple[Attack, ...]:
+def _row(name: str) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     found = [
-        _attack(mechanism, pair)
+        _attack(name, pair, "row")
         for pair in (
             neighbours.sign_flips(n, d, HUGE),
             neighbours.sign_flips_among_others(n, d, HUGE),
@@ -125,15 +126,14 @@ def _row(mechanism: str) -> tuple[Attack, ...]:
     ]
     # At norms from four times the radius on, the noise is the same everywhere.
     wide = neighbours.disjoint(2, 32, HUGE)
-    inputs = ReleaseInputs(2, 32, 2, EPSILON, DELTA)
-    parameters = gaussian_parameters(inputs, radius=1.0, row_norm=4.0)
+    parameters = gaussian_parameters(inputs_of(wide, 2), radius=1.0, row_norm=4.0)
     change = outer_change(wide.first[0], wide.second[0])
     target = GaussianTarget(parameters, weights=np.triu(change).ravel())
-    found.append(Attack(mechanism, target, wide, (Statistic("along change", np.ones(1)),)))
+    found.append(Attack(name, target, wide, (Statistic("along change", np.ones(1)),)))
     return tuple(found)
 
 
-def _coordinate(mechanism: str) -> tuple[Attack, ...]:
+def _coordinate(name: str) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     odd, single = neighbours.sign_flips(n, 3, HUGE), neighbours.huge_or_zero(n, 1)
     found = (
@@ -144,16 +144,15 @@ def _coordinate(mechanism: str) -> tuple[Attack, ...]:
         neighbours.axes(n, d, HUGE),
         neighbours.huge_or_zero(n, d),
     )
-    return tuple(_attack(mechanism, pair) for pair in found)
+    return tuple(_attack(name, pair, "coordinate") for pair in found)
 
 
-def _attack(mechanism: str, pair: Pair) -> Attack:
-    inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
-    parameters = gaussian_parameters(inputs, clipping=mechanism.removeprefix("gaussian-"))
-    return Attack(mechanism, GaussianTarget(parameters), pair, matrix_statistics(pair))
+def _attack(name: str, pair: Pair, clipping: str) -> Attack:
+    parameters = gaussian_parameters(inputs_of(pair), clipping=clipping)
+    return Attack(name, GaussianTarget(parameters), pair, matrix_statistics(pair))
 
 
-def _scales(mechanism: str) -> tuple[Attack, ...]:
+def _scales(name: str) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     # Noise is a whole number. At this budget, an epsilon of about 4, it is not rounded up.
     parameters = scale_parameters(n, d, math.sqrt(2 * d) / 3 * (1 + 1e-12))
@@ -163,7 +162,7 @@ def _scales(mechanism: str) -> tuple[Attack, ...]:
         moved = np.flatnonzero(change)
         along = Statistic("along change", flat(change[moved]))
         target = ScalesTarget(parameters, DELTA, moved)
-        found.append(Attack(mechanism, target, pair, (along, FITTED)))
+        found.append(Attack(name, target, pair, (along, FITTED)))
     return tuple(found)
 
 
@@ -175,28 +174,19 @@ class CoinPressTarget(Target):
     """
 
     parameters: CoinPressParameters
+    release_by = release_coinpress
 
     def quick(self, rows: FloatArray) -> Draw:
         """Sum once for a matrix that comes again; draw the noise of every step each time."""
-        gram_of = transformed_gram(ArrayRecords(rows), np.ones(rows.shape[1]), self.parameters)
+        records, scale = ArrayRecords(rows), np.ones(rows.shape[1])
         # The first matrix is always the same, and so are all where the bounds leave no choice.
-        known: list[tuple[FloatArray, IntArray]] = []
-
-        def remembered(matrix: FloatArray) -> IntArray:
-            if not known:
-                known.append((matrix, gram_of(matrix)))
-            return known[0][1] if np.array_equal(known[0][0], matrix) else gram_of(matrix)
+        gram_of = remembered(transformed_gram(records, scale, self.parameters))
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            transcript = run_steps(remembered, self.parameters, generator)
+            transcript = run_steps(gram_of, self.parameters, generator)
             return flat(transcript.integers, *transcript.noisy_grams)
 
         return draw
-
-    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers."""
-        scale = np.ones(rows.shape[1])
-        return flat(release_coinpress(ArrayRecords(rows), scale, self.parameters, entropy).integers)
 
 
 def all_steps(pair: Pair, parameters: CoinPressParameters) -> Statistic:
@@ -212,17 +202,16 @@ def all_steps(pair: Pair, parameters: CoinPressParameters) -> Statistic:
     return Statistic("all steps", np.concatenate(weights))
 
 
-def _coinpress(mechanism: str) -> tuple[Attack, ...]:
-    constants = "paper" if mechanism == "coinpress-paper" else "sound"
-
-    def attack(name: str, pair: Pair, bounds: tuple[float, float]) -> Attack:
-        inputs = ReleaseInputs(pair.n_records, pair.n_features, 1, EPSILON, DELTA)
-        parameters = coinpress_parameters(inputs, eigenvalue_bounds=bounds, constants=constants)
+def _coinpress(name: str, *, constants: str = "sound") -> tuple[Attack, ...]:
+    def attack(title: str, pair: Pair, bounds: tuple[float, float]) -> Attack:
+        parameters = coinpress_parameters(
+            inputs_of(pair), eigenvalue_bounds=bounds, constants=constants
+        )
         statistics: tuple[Statistic, ...] = (all_steps(pair, parameters),)
         if bounds[0] < bounds[1]:
             statistics += matrix_statistics(pair)
-        target, named = CoinPressTarget(parameters), replace(pair, name=name)
-        return Attack(mechanism, target, named, statistics, slowness=2)
+        target, named = CoinPressTarget(parameters), replace(pair, name=title)
+        return Attack(name, target, named, statistics, slowness=2)
 
     n, d = RECORDS, 2
     axes, flips = neighbours.axes(n, d, HUGE), neighbours.sign_flips(n, d, HUGE)
@@ -240,10 +229,8 @@ def _coinpress(mechanism: str) -> tuple[Attack, ...]:
     return tuple(found)
 
 
-BUILDERS: dict[str, Builder] = {
-    "gaussian-row": _row,
-    "gaussian-coordinate": _coordinate,
-    "scales": _scales,
-    "coinpress": _coinpress,
-    "coinpress-paper": _coinpress,
+HANDMADE: Handmade = {
+    gaussian.NAME: {"row": _row, "coordinate": _coordinate},
+    "scales": {"": _scales},
+    COINPRESS: {"": _coinpress, "paper": partial(_coinpress, constants="paper")},
 }

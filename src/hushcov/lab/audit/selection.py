@@ -1,31 +1,50 @@
-"""Attacks on mechanisms that select pairs of features: the screened release, and row top-k."""
+"""Attacks on mechanisms that select: the screened release, row top-k, and the multiscale tests."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,
     EPSILON,
+    FEATURES,
     FITTED,
     RECORDS,
     Attack,
-    Builder,
     Draw,
+    Handmade,
     Statistic,
     Target,
+    along_change,
+    bounded_gram,
     flat,
-    outer_change,
+    inputs_of,
+    matrix_statistics,
+    remembered,
     summed,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair
+from hushcov.mechanisms.multiscale import (
+    CalibratedInputs,
+    Design,
+    Moments,
+    Parameters,
+    PublicInputs,
+    TheoremParameters,
+    calibrated_parameters,
+    grid_for,
+    release_multiscale,
+    theorem_parameters,
+)
+from hushcov.mechanisms.multiscale import mechanism as multiscale
 from hushcov.mechanisms.peers.row_top_k import (
     RowTopKParameters,
     release_row_top_k,
@@ -48,9 +67,32 @@ from hushcov.records import (
     ProductMap,
     Progress,
     Records,
-    row_bounded_gram,
+    second_moments,
 )
 from hushcov.release import Release
+from hushcov.simulate import SimulatedMoments
+
+_SCREENED = ScreenedDesign(
+    screen_share=0.5,
+    selection_factor=1.0,
+    n_levels=2,
+    size_ratio=1.0,
+    noise_ratio=0.7,
+    norm_factor=0.5,
+    keep_above=0.0,
+)
+_RADIUS = 2.0
+_DESIGN = Design(
+    clip_radius=_RADIUS,
+    base_threshold=1.0,
+    n_levels=1,
+    base_tests=4.0,
+    quota_factor=1e6,  # every test is kept
+    energy_factor=1.0,
+    selection_ratio=1.0,
+    gate_clip=math.inf,
+    keep_above=0.0,
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +105,7 @@ class ScreenedTarget(Target):
     """
 
     parameters: ScreenedParameters
+    release_by = release_screened
 
     @property
     def n_pairs(self) -> int:
@@ -72,26 +115,32 @@ class ScreenedTarget(Target):
 
     def quick(self, rows: FloatArray) -> Draw:
         """Exact sums are kept by what was selected; selection and noise are drawn each time."""
-        records, scale = ArrayRecords(rows), np.ones(rows.shape[1])
-        summaries = _Summaries(records, self.parameters)
+        p, records, scale = self.parameters, ArrayRecords(rows), np.ones(rows.shape[1])
+        grid = FeatureGrid(scale, RADIUS, p.half_width)
+
+        @remembered
+        def exact_sums(first: IntArray, second: IntArray, bound: int) -> IntArray:
+            return screened.product_map(grid, first, second, p, bound).sum(records)
+
+        @remembered
+        def counted(first: IntArray, second: IntArray) -> _CountedProducts:
+            products = screened.product_map(grid, first, second, p, p.norm_bound)
+            return _CountedProducts(**vars(products), counts=products.norm_histogram(records))
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            entropy = Entropy(generator, private=False)
-            selected = select_pairs(records, scale, self.parameters, entropy)
-            bound = self.parameters.norm_bound
-            if self.parameters.norm_mu is not None:
-                products = summaries.counted(selected)
-                bound = screened.release_norm_bound(records, products, self.parameters, entropy)
-            sums = summaries.sums(selected, bound)
-            noise = rounded_normal(generator, sum_sigma(bound, self.parameters.mu), len(sums))
+            entropy, bound = Entropy(generator, private=False), p.norm_bound
+            selected = select_pairs(records, scale, p, entropy)
+            if p.norm_mu is not None:
+                bound = screened.release_norm_bound(records, counted(*selected), p, entropy)
+            sums = exact_sums(*selected, bound)
+            noise = rounded_normal(generator, sum_sigma(bound, p.mu), len(sums))
             return self._output(*selected, sums + noise, bound)
 
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """What was selected, and the noisy sums of pairs and of the diagonal."""
-        scale, upper = np.ones(rows.shape[1]), np.triu_indices(rows.shape[1], 1)
-        release = release_screened(ArrayRecords(rows), scale, self.parameters, entropy)
+        release, upper = self.release(rows, entropy), np.triu_indices(rows.shape[1], 1)
         sums = release.integers[upper] // DIAGONAL_WEIGHT
         squares = (np.diag(release.integers) - self._centre(release)) // PAIR_WEIGHT
         return flat(release.released[upper], sums, squares)
@@ -125,57 +174,12 @@ class _CountedProducts(ProductMap):
         return self.counts
 
 
-class _Summaries:
-    """Exact sums and histograms of fixed records, computed once for each set of pairs."""
-
-    def __init__(self, records: Records, parameters: ScreenedParameters) -> None:
-        scale = np.ones(records.n_features)
-        self._records, self._parameters = records, parameters
-        self._grid = FeatureGrid(scale, RADIUS, parameters.half_width)
-        self._sums: dict[Any, IntArray] = {}
-        self._counted: dict[Any, _CountedProducts] = {}
-
-    def sums(self, selected: tuple[IntArray, IntArray], bound: int) -> IntArray:
-        """Exact sums of the contributions at a norm bound."""
-        key = (*map(bytes, selected), bound)
-        if key not in self._sums:
-            self._sums[key] = self._products(selected, bound).sum(self._records)
-        return self._sums[key]
-
-    def counted(self, selected: tuple[IntArray, IntArray]) -> _CountedProducts:
-        """Products at the public norm bound, with their histogram of norms."""
-        key = tuple(map(bytes, selected))
-        if key not in self._counted:
-            products = self._products(selected, self._parameters.norm_bound)
-            counts = products.norm_histogram(self._records)
-            self._counted[key] = _CountedProducts(**vars(products), counts=counts)
-        return self._counted[key]
-
-    def _products(self, selected: tuple[IntArray, IntArray], bound: int) -> ProductMap:
-        return screened._product_map(self._grid, *selected, self._parameters, bound)
-
-
-_SCREENED = ScreenedDesign(
-    screen_share=0.5,
-    selection_factor=1.0,
-    n_levels=2,
-    size_ratio=1.0,
-    noise_ratio=0.7,
-    norm_factor=0.5,
-    keep_above=0.0,
-)
-
-
-def _screened(mechanism: str) -> tuple[Attack, ...]:
-    screen = "clipped" if mechanism == "screened-clipped" else "sign"
-    norm = "quantile" if mechanism == "screened-quantile" else "public"
-
-    def attack(name: str, pair: Pair, **design: Any) -> Attack:
-        inputs = ReleaseInputs(pair.n_records, pair.n_features, 2, EPSILON, DELTA)
-        changed = replace(_SCREENED, **design)
+def _screened(name: str, *, screen: str = "sign", norm: str = "public") -> tuple[Attack, ...]:
+    def attack(title: str, pair: Pair, **design: Any) -> Attack:
+        changed, inputs = replace(_SCREENED, **design), inputs_of(pair, 2)
         target = ScreenedTarget(screened_parameters(inputs, changed, screen=screen, norm=norm))
         statistics = (*_screened_statistics(target), FITTED)
-        return Attack(mechanism, target, replace(pair, name=name), statistics)
+        return Attack(name, target, replace(pair, name=title), statistics)
 
     # Many records where the norm bound is read off them, so that it is nearly the same each time.
     n = 2000 if norm == "quantile" else RECORDS
@@ -217,12 +221,12 @@ class RowTopKTarget(Target):
     """
 
     parameters: RowTopKParameters
+    release_by = release_row_top_k
 
     def quick(self, rows: FloatArray) -> Draw:
         """Clip and sum once; select and draw the noise each time."""
         parameters = self.parameters
-        grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
-        gram = row_bounded_gram(ArrayRecords(rows), grid, None)
+        gram = bounded_gram(rows, parameters, None)
 
         def draw(generator: np.random.Generator) -> FloatArray:
             picked = row_top_k.pick_partners(gram, parameters, generator)
@@ -236,8 +240,7 @@ class RowTopKTarget(Target):
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The released integers, and where they are."""
-        scale = np.ones(rows.shape[1])
-        release = release_row_top_k(ArrayRecords(rows), scale, self.parameters, entropy)
+        release = self.release(rows, entropy)
         return flat(release.integers, release.released)
 
 
@@ -279,9 +282,8 @@ def _selection_attacks(mechanism: str) -> tuple[Attack, ...]:
 
 def _row_attack(mechanism: str, pair: Pair, row_sparsity: int, **options: float) -> Attack:
     d = pair.n_features
-    inputs = ReleaseInputs(pair.n_records, d, row_sparsity, EPSILON, DELTA)
-    target = RowTopKTarget(row_top_k_parameters(inputs, **options))
-    change = Statistic("along change", outer_change(pair.first[0], pair.second[0]).ravel())
+    target = RowTopKTarget(row_top_k_parameters(inputs_of(pair, row_sparsity), **options))
+    change = along_change(pair.first[0], pair.second[0])
     favoured = [
         2 * d**2 + i * d + j
         for a, b in neighbours.changing_pairs(d)
@@ -293,9 +295,88 @@ def _row_attack(mechanism: str, pair: Pair, row_sparsity: int, **options: float)
     return Attack(mechanism, target, pair, statistics)
 
 
-BUILDERS: dict[str, Builder] = {
-    "screened": _screened,
-    "screened-clipped": _screened,
-    "screened-quantile": _screened,
-    "row-top-k": _row_top_k,
+@dataclass(frozen=True, eq=False)
+class MultiscaleTarget(Target):
+    """`release_multiscale`: all entries of the released integers, then which are not zero.
+
+    The paper's constants need more records than can be stored. There the records of a pair are
+    few, and `background` is the second-moment matrix of all others.
+    """
+
+    parameters: Parameters
+    background: FloatArray | None = None
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Compute the statistic once; select and test each time."""
+        statistic = multiscale.statistic_of(self._moments(rows), self.parameters)
+
+        def draw(generator: np.random.Generator) -> FloatArray:
+            upper, _ = multiscale.reconstruct(statistic, self.parameters, generator)
+            return _with_support(multiscale.symmetric(upper, rows.shape[1]))
+
+        return draw
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The released integers, and which are not zero."""
+        release = release_multiscale(self._moments(rows), self.parameters, entropy)
+        return _with_support(release.integers)
+
+    def _moments(self, rows: FloatArray) -> Moments:
+        if not isinstance(self.parameters, TheoremParameters):
+            return second_moments(ArrayRecords(rows), grid_for(self.parameters))
+        assert self.background is not None
+        clipped = np.clip(rows, -self.parameters.clip_radius, self.parameters.clip_radius)
+        n = self.parameters.inputs.n_records
+        return SimulatedMoments(self.background + clipped.T @ clipped / n, n)
+
+
+def _with_support(integers: IntArray) -> FloatArray:
+    return flat(integers, integers != 0)
+
+
+def _calibrated(name: str, *, reconstruction: str) -> tuple[Attack, ...]:
+    def attack(pair: Pair, **design: Any) -> Attack:
+        inputs = CalibratedInputs(pair.n_records, pair.n_features, 2, EPSILON, DELTA, 1.0)
+        threshold = _RADIUS**2 / pair.n_records  # what one product can reach
+        changed = replace(_DESIGN, base_threshold=threshold, **design)
+        target = MultiscaleTarget(calibrated_parameters(inputs, changed, reconstruction))
+        corner = pair.n_features**2 + pair.n_features - 1  # whether the first row's last is zero
+        kept = summed("entry not zero", [corner], 2 * pair.n_features**2)
+        return Attack(name, target, pair, (*matrix_statistics(pair), kept))
+
+    n, d = RECORDS, FEATURES
+    edge = neighbours.edge_of_selection(3, HUGE, 1, 0)
+    return (
+        attack(neighbours.sign_flips(n, d, HUGE)),
+        attack(neighbours.sign_flips_among_others(n, d, HUGE)),
+        # One test of one entry is selected, at nearly all of the budget.
+        attack(edge, base_tests=1.0, quota_factor=0.1, selection_ratio=0.2),
+    )
+
+
+def _theorem(name: str) -> tuple[Attack, ...]:
+    """At the fewest records that the paper's proof covers, where one record hardly matters."""
+    d = 2
+    inputs = PublicInputs(1, d, 1, 0.25, 1.0, DELTA, 0.1, 1.0)
+    n = theorem_parameters(inputs).smallest_private_n
+    parameters = theorem_parameters(replace(inputs, n_records=n))
+    pair = neighbours.sign_flips(1, d, HUGE)
+    # Off the diagonal at the smallest threshold, where gates open now and then.
+    background = np.eye(d) + parameters.thresholds[0] * (1 - np.eye(d))
+    target = MultiscaleTarget(parameters, background)
+    return (Attack(name, target, pair, matrix_statistics(pair), slowness=4),)
+
+
+HANDMADE: Handmade = {
+    multiscale.NAME: {
+        "theorem": _theorem,
+        "gate": partial(_calibrated, reconstruction="gate"),
+        "value": partial(_calibrated, reconstruction="value"),
+    },
+    screened.NAME: {
+        "": _screened,
+        "clipped": partial(_screened, screen="clipped"),
+        "quantile": partial(_screened, norm="quantile"),
+    },
+    row_top_k.NAME: {"": _row_top_k},
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushcov.lab.benchmark import crossover, figures
+from hushcov.lab.benchmark import figures
+from hushcov.lab.benchmark.cells import Cost, Fit
 from hushcov.lab.benchmark.contenders import CONTENDERS
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
-from hushcov.lab.benchmark.journal import Cost, Fit
 from hushcov.lab.benchmark.results import Results, predicted_rates
 from hushcov.lab.drawing import short
 
@@ -61,7 +61,7 @@ def test_error_titles_of_few_contenders():
 
 
 def test_crossover_shows_regions_and_winners(results):
-    figure = crossover.crossover_figure(results)
+    figure = figures.crossover_figure(results)
     (axes,) = figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == (
         "number of features d",
@@ -74,9 +74,10 @@ def test_crossover_shows_regions_and_winners(results):
     ]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["predicted: screened", "measured: screened"]
-    assert "holds at 3 of 3 sizes" in crossover.headline(results)
-    assert "screened 3. It is the predicted one at 3 of 3 sizes. Model" in crossover.describe(
-        results
+    assert "holds at 3 of 3 sizes" in figures.crossover_headline(results)
+    assert (
+        "screened 3. It is the predicted one at 3 of 3 sizes. Model"
+        in figures.describe_crossover(results)
     )
 
 
@@ -85,14 +86,14 @@ def test_crossover_rings_where_the_prediction_fails(results):
     changed = Results(
         results.benchmark, [*results.cells, Fit(point, 0, "screened", 0.99, 1.0, 1.0, 0.1)]
     )
-    text = crossover.describe(changed)
+    text = figures.describe_crossover(changed)
     assert "screened 2, gaussian-threshold 1" in text
     assert "In white rings (1) the predicted one is over 10 % worse." in text
-    assert len(crossover.crossover_figure(changed).axes[0].lines) == 4
+    assert len(figures.crossover_figure(changed).axes[0].lines) == 4
 
 
 def test_map_edges_lie_between_sizes():
-    assert crossover._edges([10, 40, 160]) == pytest.approx([5, 20, 80, 320])
+    assert figures._edges([10, 40, 160]) == pytest.approx([5, 20, 80, 320])
 
 
 def test_cost_has_a_bar_for_each_contender(results):
