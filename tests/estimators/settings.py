@@ -7,6 +7,8 @@ import warnings
 
 import numpy as np
 
+import hushcov.estimators.multiscale
+import hushcov.estimators.sparse
 from hushcov import (
     CoinPressCovariance,
     GaussianCovariance,
@@ -17,7 +19,7 @@ from hushcov import (
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.mechanisms.multiscale import calibrated_parameters
-from hushcov.planning import MultiscalePlan
+from hushcov.planning import MultiscalePlan, compare
 from hushcov.planning.multiscale import _predictions
 from hushcov.planning.search import starting_design
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -46,6 +48,14 @@ def plan_without_search(inputs, reconstruction):
     design = starting_design(reconstruction)
     parameters = calibrated_parameters(inputs, design, reconstruction)
     return MultiscalePlan(parameters, _predictions(parameters))
+
+
+def skip_search(monkeypatch):
+    """Plans of the multiscale mechanism without its search, which takes seconds at each size."""
+    monkeypatch.setattr(
+        hushcov.estimators.sparse, "compare", lambda inputs, **_: compare(inputs, refine=False)
+    )
+    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
 
 
 def make(cls, **changes):

@@ -105,7 +105,7 @@ def test_the_multiscale_mechanism_has_an_estimate_and_no_intervals():
     assert relative_error(estimator, 1e4 * truth) < 0.4
     with pytest.raises(ParameterError, match=r"multiscale .* use ScreenedCovariance"):
         estimator.covariance_interval()
-    with pytest.raises(AttributeError, match="no single noise level"):
+    with pytest.raises(AttributeError, match="noise level"):
         _ = estimator.noise_sd_
     assert "noise_sd_" not in dir(estimator)
     assert "covariance_" in estimator._repr_html_()

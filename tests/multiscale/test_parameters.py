@@ -254,6 +254,6 @@ def test_the_refusal_names_the_smallest_n():
         parameters.require_private()
     named = parameters.smallest_private_n
     assert info.value.smallest_private_n == named
-    assert f"n_records must be at least {named:,}" in str(info.value)
+    assert f"at least {named:,}" in str(info.value)
     assert "got 1,000" in str(info.value)
     parameters_for(**{**VALID, "n_records": named}).require_private()
