@@ -38,7 +38,7 @@ from hushcov.mechanisms.peers.separate import certify_separate, separate_paramet
 from hushcov.mechanisms.screened import certify_screened, screened_parameters
 from hushcov.stages.complete import complete_parameters
 from hushcov.stages.scales import scale_parameters
-from screened.settings import DESIGN
+from mechanisms.screened.settings import DESIGN
 
 INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, (Gaussian(0.02),))
 LESS, MORE = 1e-6, 1e6

@@ -35,7 +35,7 @@ from hushcov.noise import entropy_source
 from hushcov.planning import registry
 from hushcov.records import ArrayRecords
 from hushcov.release import Release
-from screened.settings import DESIGN
+from mechanisms.screened.settings import DESIGN
 
 # Other scales, other correlations, heavy tails, and one feature that hardly varies.
 OTHER = RECORDS[::-1] ** 3 @ np.linspace(-1.0, 1.0, D * D).reshape(D, D)

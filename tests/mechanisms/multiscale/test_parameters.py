@@ -16,7 +16,7 @@ from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.mechanisms.multiscale import PublicInputs, gate_correction, theorem_parameters
 
 # The note in the file says how its numbers were made.
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "theorem_parameters.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "theorem_parameters.json").read_text())
 CASES = GOLDEN["cases"]
 WORDS = {
     "n": "n_records",

@@ -15,7 +15,7 @@ import pytest
 
 from hushcov.mechanisms.multiscale import sample_exact, sample_literal
 from hushcov.noise import order_statistics
-from multiscale.settings import SCHEDULES, STATISTIC, sample
+from mechanisms.multiscale.settings import SCHEDULES, STATISTIC, sample
 from statistics_helpers import disagreements
 
 MAIN = "selection around a full level"

@@ -15,7 +15,7 @@ from hushcov.mechanisms.multiscale import schedule as schedules
 from hushcov.mechanisms.multiscale.reconstruction import value_integers, value_step
 from hushcov.mechanisms.multiscale.transcript import Transcript
 from hushcov.noise import order_statistics
-from multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
+from mechanisms.multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
 from statistics_helpers import disagreements, normal_p_value, short_and_long
 
 # Enough to tell Gumbel from Laplace noise. Literal draws are cheap, so there are ten times as many.

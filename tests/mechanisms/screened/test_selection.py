@@ -11,7 +11,7 @@ import pytest
 
 from hushcov.mechanisms.screened import ScreenLevel, select_pairs
 from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, sign_gram
-from screened.settings import parameters_of, seeded
+from mechanisms.screened.settings import parameters_of, seeded
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, short_and_long
 
 D = 4

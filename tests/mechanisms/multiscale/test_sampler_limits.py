@@ -19,7 +19,7 @@ from hushcov.mechanisms.multiscale import (
 )
 from hushcov.mechanisms.multiscale.numerics import total_variation
 from hushcov.mechanisms.multiscale.selection import NoisyScores
-from multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
+from mechanisms.multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
 from statistics_helpers import FALSE_ALARM, binomial_p_value
 
 SAMPLERS = [sample_exact, sample_literal]
