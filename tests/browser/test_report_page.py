@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chromium import DESKTOP, PHONE
+from chromium import PHONE, each_screen
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.planning import Forecast
 from hushcov.postprocess import symmetric_sparse
@@ -90,8 +90,7 @@ def centre(page, row: int, column: int) -> tuple[float, float]:
     return x, box["y"] + top + (row - first_row + 0.5) * side
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [PHONE, DESKTOP])
+@each_screen
 def test_fits_any_screen_in_light_and_dark(open_page, report, viewport, scheme):
     page = open_page(report, viewport=viewport, color_scheme=scheme)
     page.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")

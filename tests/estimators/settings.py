@@ -19,7 +19,7 @@ from hushcov import (
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.mechanisms.multiscale import calibrated_parameters
-from hushcov.planning import MultiscalePlan, compare
+from hushcov.planning import MultiscalePlan, compare, registry
 from hushcov.planning.multiscale import _predictions
 from hushcov.planning.search import starting_design
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -55,7 +55,8 @@ def skip_search(monkeypatch):
     monkeypatch.setattr(
         hushcov.estimators.sparse, "compare", lambda inputs, **_: compare(inputs, refine=False)
     )
-    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
+    for module in (hushcov.estimators.multiscale, registry):
+        monkeypatch.setattr(module, "plan_multiscale", plan_without_search)
 
 
 def make(cls, **changes):

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import hushcov.estimators.multiscale
 from coupling import coupled
 from estimators.peers import SETTINGS, peer
-from estimators.settings import RECORDS, D, make, plan_without_search
+from estimators.settings import RECORDS, D, make, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import (
@@ -32,7 +31,6 @@ from hushcov.mechanisms.peers import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source
-from hushcov.planning import registry
 from hushcov.records import ArrayRecords
 from hushcov.release import Release
 from mechanisms.screened.settings import DESIGN
@@ -159,8 +157,7 @@ def document(release, folder):
 
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
-    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
-    monkeypatch.setattr(registry, "plan_multiscale", plan_without_search)
+    skip_search(monkeypatch)
 
 
 @pytest.mark.parametrize("name", CASES)

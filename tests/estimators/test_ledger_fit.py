@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner
 from sklearn.base import clone
 
-import hushcov.estimators.multiscale
-from estimators.settings import ESTIMATORS, RECORDS, TRUTH, D, fit, make, plan_without_search
+from estimators.settings import ESTIMATORS, RECORDS, TRUTH, D, fit, make, skip_search
 from estimators.stand_ins import RepeatedRecords, UntouchableRecords
 from hushcov import GaussianCovariance, MultiscaleCovariance, ScreenedCovariance
 from hushcov.accounting import Approximate, TotalVariation, compose
@@ -148,7 +147,7 @@ def test_a_path_does_as_well_and_clones_share_the_file(ledger):
 
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
 def test_calibrated_fits_and_moments(ledger, monkeypatch):
-    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
+    skip_search(monkeypatch)
     ledger.change_budget("people", 2.5, 1e-6)
     est = calibrated(**charged(ledger)).fit(RECORDS)
     guarantee = est.release_.guarantee

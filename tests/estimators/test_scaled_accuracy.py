@@ -264,8 +264,11 @@ def mixed_scales(model, seed):
 
 @pytest.mark.parametrize(
     ("data", "model"),
-    [(elliptical_t, "random"), (genotypes, "banded"), (mixed_scales, "block")],
-    ids=["t with 5 degrees", "genotypes", "mixed scales"],
+    [
+        pytest.param(elliptical_t, "random", id="t with 5 degrees", marks=pytest.mark.slow),
+        pytest.param(genotypes, "banded", id="genotypes", marks=pytest.mark.slow),
+        pytest.param(mixed_scales, "block", id="mixed scales"),
+    ],
 )
 def test_other_data_are_no_worse_than_with_the_gaussian_mechanism(data, model):
     errors = {PrivateSparseCovariance: [], GaussianCovariance: []}

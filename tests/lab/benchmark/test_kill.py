@@ -84,6 +84,7 @@ def stopped(folder: Path, stop: Callable[[subprocess.Popen], None]) -> tuple[int
     return program.returncode, errors
 
 
+@pytest.mark.slow
 def test_a_killed_benchmark_goes_on(tmp_path):
     folder = tmp_path / "bench"
     code, errors = stopped(folder, lambda program: program.kill())

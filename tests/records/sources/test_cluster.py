@@ -115,7 +115,7 @@ def test_arrays_in_chunks_equal_memory(sizes):
     check_equal(records, X)
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=4)
 @given(sizes=st.lists(st.integers(0, 7), min_size=1, max_size=12).filter(sum))
 def test_any_chunks_equal_memory(sizes):
     rows = X[: sum(sizes)]
