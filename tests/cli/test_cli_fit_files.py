@@ -14,6 +14,7 @@ import pytest
 from pyarrow import csv, parquet
 from rich.progress import Progress
 
+from estimators.settings import skip_search
 from hushcov.accounting import Gaussian
 from hushcov.cli import sources
 from hushcov.cli.progress import _RowsPerSecond, watched
@@ -24,6 +25,12 @@ from hushcov.simulate import gaussian_records, sparse_covariance
 PUBLIC = ("--epsilon", 2, "--delta", 1e-6, "--row-sparsity", 2)
 TRUTH = sparse_covariance("block", 4, 2)
 NAMES = ("age", "weight", "pulse", "height")
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch):
+    """The multiscale search takes seconds at each size, and any plan will do."""
+    skip_search(monkeypatch)
 
 
 @pytest.fixture

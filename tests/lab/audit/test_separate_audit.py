@@ -59,7 +59,9 @@ def replace_noise(monkeypatch, noise):
         monkeypatch.setattr(module, "rounded_normal", noise)
 
 
-@pytest.mark.parametrize("audited", AUDITED)
+@pytest.mark.parametrize(
+    "audited", [*AUDITED[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in AUDITED[2:])]
+)
 def test_noise_halved(monkeypatch, audited):
     def halved(generator, sigma, size):
         return rounded_normal(generator, (sigma + 1) // 2, size)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from estimators.settings import skip_search
 from hushcov import GaussianCovariance, Ledger, PrivateSparseCovariance
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
 from hushcov.records import (
@@ -329,7 +330,8 @@ def test_bad_devices(name):
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "screened", "multiscale"])
-def test_estimators_send_records_to_their_device(mechanism):
+def test_estimators_send_records_to_their_device(mechanism, monkeypatch):
+    skip_search(monkeypatch)
     X = np.random.default_rng(3).standard_t(4, size=(501, 6))
     fits = []
     for where, table in ((None, X), ("cpu", X), ("cpu", torch.from_numpy(X))):
