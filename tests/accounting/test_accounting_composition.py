@@ -164,7 +164,7 @@ def test_every_method_is_monotone_in_the_noise():
 
 class TestRefusals:
     def test_unknown_events_before_anything_else(self):
-        with pytest.raises(PrivacyConditionError, match="cannot bound a float"):
+        with pytest.raises(PrivacyConditionError, match="a float"):
             compose([0.3], delta=math.nan)
 
     @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ class TestRefusals:
             compose(events, delta=1e-6)
 
     def test_a_delta_already_spent(self):
-        with pytest.raises(PrivacyConditionError, match="alone cost delta 2e-06"):
+        with pytest.raises(PrivacyConditionError, match="delta 2e-06"):
             compose([Approximate(0.1, 2e-6)], delta=1e-6)
         with pytest.raises(PrivacyConditionError, match="alone cost"):
             compose([Gaussian(0.1), TotalVariation(6e-7)], delta=1e-6)

@@ -36,6 +36,7 @@ from hushcov.accounting.charges import CHARGE, as_charge, charge_body
 from hushcov.accounting.filter import SLACK, spent_adaptively
 from hushcov.accounting.ledger import Ledger, Remaining
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
+from statistics_helpers import short_and_long
 
 DELTA = 1e-6
 EVENTS = (
@@ -114,7 +115,7 @@ def test_a_first_promise_with_a_delta_makes_all_later_ones_add_up(ledger):
     mu = calibrate_gaussian(0.25, DELTA / 8)
     assert ledger.charge("people", Gaussian(mu), label="third").total.epsilon <= 0.75
     assert ledger.remaining("people").delta == pytest.approx(3 / 8 * DELTA, abs=0)
-    with pytest.raises(BudgetError, match="would bring it to inf"):
+    with pytest.raises(BudgetError, match="to inf"):
         ledger.charge("people", Approximate(0.01, DELTA / 2), label="too much delta")
 
 
@@ -146,14 +147,14 @@ def test_slack_is_priced_at_the_epsilon_of_the_budget(ledger):
     fits = math.floor(SLACK * DELTA / ((1 + math.e) * distance))
     for _ in range(fits):
         ledger.charge("people", one, label="release")
-    with pytest.raises(BudgetError, match="would bring it to inf"):
+    with pytest.raises(BudgetError, match="to inf"):
         ledger.charge("people", one, label="no room for slack")
     assert ledger.charge("people", one.events, label="without").total.epsilon < 1
 
 
 def test_what_is_not_certified_is_not_charged(ledger):
     uncertified = replace(guarantee(Gaussian(0.05), private=False), method=NOT_CERTIFIED)
-    with pytest.raises(PrivacyConditionError, match="must be certified to be charged"):
+    with pytest.raises(PrivacyConditionError, match="certified"):
         ledger.charge("people", uncertified, label="by an argument with gaps")
     assert ledger.history("people") == ()
 
@@ -233,7 +234,7 @@ def test_deltas_add_up_to_their_sum(tmp_path):
     ledger.open_dataset("people", 1.0, 2e-7)
     for _ in range(2):
         ledger.charge("people", Approximate(0.1, 1e-7), label="a part")
-    with pytest.raises(BudgetError, match=r"only a release of delta 0 and epsilon up to 0\.8 fits"):
+    with pytest.raises(BudgetError, match=r"epsilon up to 0\.8"):
         ledger.charge("people", Approximate(0.1, 1e-18), label="too much")
     ledger.charge("people", Pure(0.8), label="the rest")
     with pytest.raises(BudgetError, match="Nothing is left"):
@@ -242,12 +243,12 @@ def test_deltas_add_up_to_their_sum(tmp_path):
 
 def test_a_refusal_says_what_fits_and_that_fits(ledger):
     ledger.charge("people", [Gaussian(0.1), BoundedRange(0.01, 50)], label="first")
-    with pytest.raises(BudgetError, match=r"would bring it to 5\.101") as refusal:
+    with pytest.raises(BudgetError, match=r"to 5\.101") as refusal:
         ledger.charge("people", Gaussian(1.0), label="too much")
     assert isinstance(refusal.value, PrivacyConditionError)
     left = refusal.value.remaining
     assert left == ledger.remaining("people").epsilon
-    assert f"Lower epsilon to {float(f'{left:.4g}'):g}"[:-2] in str(refusal.value)
+    assert f"epsilon to {float(f'{left:.4g}'):g}"[:-2] in str(refusal.value)
     with pytest.raises(BudgetError):
         ledger.charge("people", Gaussian(calibrate_gaussian(left * 1.001, DELTA)), label="more")
     ledger.charge("people", Gaussian(calibrate_gaussian(left, DELTA)), label="what was left")
@@ -264,7 +265,7 @@ def test_what_is_left_of_pure_epsilon_fits(ledger):
 
 def test_a_release_that_nothing_bounds_is_refused(ledger):
     for cost in (Gaussian(1e60), TotalVariation(0.6), Approximate(0.1, 1e-3)):
-        with pytest.raises(BudgetError, match="would bring it to inf"):
+        with pytest.raises(BudgetError, match="to inf"):
             ledger.charge("people", cost, label="boundless")
     assert ledger.history("people") == ()
 
@@ -273,7 +274,7 @@ def test_a_budget_is_promised_once(ledger):
     first = ledger.open_dataset("people", 1.0, DELTA)
     assert (first.epsilon, first.delta) == (1.0, DELTA)
     for epsilon, delta in ((2.0, DELTA), (0.5, DELTA), (1.0, 1e-5)):
-        with pytest.raises(ParameterError, match=r"must stay epsilon 1\.0 .*change_budget"):
+        with pytest.raises(ParameterError, match=r"epsilon 1\.0 .*change_budget"):
             ledger.open_dataset("people", epsilon, delta)
     assert len(ledger.statement("people").promises) == 1
 
@@ -282,7 +283,7 @@ def test_a_new_promise_is_explicit_and_covers_what_is_spent(ledger):
     ledger.charge("people", Gaussian(0.2), label="most of it")
     with pytest.raises(BudgetError):
         ledger.charge("people", Gaussian(0.2), label="again")
-    with pytest.raises(BudgetError, match=r"at least 0\.834.* spent already, got 0\.5"):
+    with pytest.raises(BudgetError, match=r"0\.834.*, got 0\.5"):
         ledger.change_budget("people", 0.5, DELTA)
     with pytest.raises(BudgetError, match="spent already"):
         ledger.change_budget("people", 1.0, 1e-9)
@@ -290,7 +291,7 @@ def test_a_new_promise_is_explicit_and_covers_what_is_spent(ledger):
     ledger.charge("people", Gaussian(0.2), label="again")
     assert [each.epsilon for each in ledger.statement("people").promises] == [1.0, 2.0]
     assert ledger.statement("people").budget.epsilon == 2.0
-    with pytest.raises(ParameterError, match="one of this ledger's"):
+    with pytest.raises(ParameterError, match="dataset must"):
         ledger.change_budget("nobody", 2.0, DELTA)
 
 
@@ -368,7 +369,7 @@ def refuse_all(ledger, message, *, reading=True):
 
 def test_a_missing_dataset(ledger):
     for call in (ledger.spent, ledger.remaining, ledger.history):
-        with pytest.raises(ParameterError, match=r"\('people'\), got 'nobody': open it first"):
+        with pytest.raises(ParameterError, match=r"\('people'\), got 'nobody'"):
             call("nobody")
     with pytest.raises(ParameterError, match="got 'nobody'"):
         ledger.charge("nobody", Gaussian(0.01), label="x")
@@ -378,16 +379,16 @@ def test_a_missing_dataset(ledger):
 def test_a_missing_file_is_not_made_by_a_charge(tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
     for call in (*calls(ledger)[:3], calls(ledger)[4]):
-        with pytest.raises(LedgerError, match="which is not there: create it"):
+        with pytest.raises(LedgerError, match="create it"):
             call()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_and_a_missing_folder(tmp_path):
     for call in calls(Ledger(tmp_path)):
-        with pytest.raises(LedgerError, match="path must be a file, got the folder"):
+        with pytest.raises(LedgerError, match="path must be a file"):
             call()
-    with pytest.raises(LedgerError, match="check that its folder exists"):
+    with pytest.raises(LedgerError, match="folder exists"):
         Ledger(tmp_path / "nowhere" / "budget.db").open_dataset("people", 1.0, DELTA)
 
 
@@ -524,7 +525,7 @@ def test_an_entry_of_a_newer_version_is_not_ignored(ledger):
         fresh.open_dataset("people", 1.0, DELTA)
         with fresh._store.writing() as book:
             book.append(kind, "people", body)
-        with pytest.raises(LedgerError, match="entry 2 of the ledger cannot be read by hushcov"):
+        with pytest.raises(LedgerError, match="entry 2 "):
             fresh.charge("people", Gaussian(0.1), label="x")
 
 
@@ -756,13 +757,13 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 @needs_fork
-def test_kill_9_at_200_moments(tmp_path):
-    kills = 200
+@short_and_long("kills", 60, 200)
+def test_kill_9_at_many_moments(tmp_path, kills):
     found = start(KILLS, tmp_path, str(kills), "charge first")
     ledger = Ledger(tmp_path / "budget.db")
     charged = {(str(receipt.id), receipt.digest) for receipt in receipts(ledger)}
     out = {tuple(line) for line in released(tmp_path)}
-    assert len(out) > 50
+    assert len(out) > kills // 4
     assert out <= charged  # never a release without its charge
     assert len(charged) - len(out) <= kills  # a death loses one charge at most
     assert found["interrupted"] > 0  # some died in the middle of a transaction

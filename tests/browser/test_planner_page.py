@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from chromium import DESKTOP, PHONE
+from chromium import each_screen
 from hushcov._words import memory, number
 from hushcov.planning import COMPARED_MODELS
 from planner_pages import MECHANISMS, RECORDS, embedded_data, planner, write_small_page
@@ -213,8 +213,7 @@ def test_the_keyboard_reaches_everything_in_order(open_page, path):
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESKTOP], ids=["phone", "desktop"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@each_screen
 def test_it_is_readable_on_phones_and_desktops_by_day_and_night(open_page, path, viewport, scheme):
     page = open_page(path, viewport=viewport, color_scheme=scheme)
     page.click("details summary")

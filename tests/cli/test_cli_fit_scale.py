@@ -57,13 +57,13 @@ def test_only_the_screened_release_is_run_with_many_features(run, refused, data,
 
 def test_devices(run, refused, data):
     assert run("fit", data, *PUBLIC, "--device", "cpu").exit_code == 0
-    assert "device must name one" in refused(2, "fit", data, *PUBLIC, "--device", "x", "-o", "b")
+    assert "device must name" in refused(2, "fit", data, *PUBLIC, "--device", "x", "-o", "b")
 
 
 def test_memory_is_announced_and_reported(run, data):
     result = run("fit", data, *PUBLIC)
     words = " ".join(result.stdout.split())
-    assert "memory at most about 36" in words
+    assert "at most about 36" in words
     assert "in use" in words
     result = json.loads(run("fit", data, *PUBLIC, "-o", "b", "--json").stdout)
     expected = fit_memory(result["mechanism"], 2_000, 6)
@@ -75,7 +75,7 @@ def test_memory_in_the_plan(run):
     size = ("--features", 10_000, *PUBLIC, "--records", 100_000)
     chosen = ("--mechanism", "screened", "--mechanism", "gaussian")
     words = " ".join(run("plan", *size, *chosen).stdout.split())
-    assert "A fit by screened takes about 3.24 GB of memory" in words
+    assert "about 3.24 GB" in words
     (plan,) = json.loads(run("plan", *size, *chosen, "--json").stdout)["plans"]
     for each in plan["forecasts"]:
         assert each["memory_bytes"] == fit_memory(each["mechanism"], 50_000, 10_000)
@@ -83,4 +83,4 @@ def test_memory_in_the_plan(run):
 
 def test_what_does_not_fit_in_memory_is_refused(refused, data, monkeypatch):
     monkeypatch.setattr(registry, "total_memory", lambda: 10**8)
-    assert "0.1 GB are there" in refused(5, "fit", data, *PUBLIC)
+    assert "100 MB are there" in refused(5, "fit", data, *PUBLIC)

@@ -39,7 +39,7 @@ def test_integers_are_exact(text, value):
     ["1.5", "abc", "", "1e-1", "nan", "inf", "0x10", "1__0", "_1", "1_", "1e", "1 000", "\u0663"],
 )
 def test_what_is_not_whole_is_refused(text):
-    with pytest.raises(click.BadParameter, match="is not a whole number: write it like") as caught:
+    with pytest.raises(click.BadParameter, match="whole number") as caught:
         INTEGER.convert(text, None, None)
     assert repr(text.strip()) in caught.value.message
 
@@ -52,5 +52,5 @@ def test_absurd_sizes_are_refused_at_once(text):
 
 def test_numbers():
     assert NUMBER.convert("1e-6", None, None) == 1e-6
-    with pytest.raises(click.BadParameter, match="'abc' is not a number: write it like"):
+    with pytest.raises(click.BadParameter, match="'abc' is not"):
         NUMBER.convert("abc", None, None)

@@ -41,19 +41,19 @@ def said(result) -> str:
 def test_signed_and_checked(run, refused):
     result = run(*FIT, "--sign", "key.pem")
     assert result.exit_code == 0, result.output
-    assert "release.sig the signature of all files" in said(result)
+    assert "release.sig" in said(result)
     text = said(run("show", "out"))
-    assert "signature signed, not checked: pass --verify KEY.pub" in text
+    assert "not checked" in text
     assert "not part of it" not in text
     text = said(run("show", "out", "--verify", "key.pub"))
-    assert "signature valid: made by the private half of the key given" in text
+    assert "signature valid" in text
     found = json.loads(run("show", "out", "--verify", "key.pub", "--json").stdout)
     assert (found["undamaged"], found["signature"]) == (True, "valid")
     assert json.loads(run("show", "out", "--json").stdout)["signature"] == "not checked"
     words = refused(1, "show", "out", "--verify", "other.pub")
-    assert "out cannot be trusted: its signature was not made by this key" in words
+    assert "out cannot be trusted" in words
     Path("out/release.sig").unlink()
-    assert "it is not signed" in refused(1, "show", "out", "--verify", "key.pub")
+    assert "not signed" in refused(1, "show", "out", "--verify", "key.pub")
     refused(2, "show", "out", "--verify", "key.pem")
     refused(2, "show", "out", "--verify", "nowhere")
 
@@ -70,7 +70,7 @@ def test_a_key_that_cannot_sign_costs_nothing(run, refused, monkeypatch):
     ):
         assert words in refused(2, *charged, key)
     monkeypatch.setenv(PASSPHRASE, "wrong")
-    assert "the passphrase is wrong" in refused(2, *charged, "key.locked")
+    assert "passphrase is wrong" in refused(2, *charged, "key.locked")
     assert not Path("out").exists()
     # All of the budget is still there.
     monkeypatch.setenv(PASSPHRASE, "a secret")

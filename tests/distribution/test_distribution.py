@@ -111,6 +111,7 @@ def test_the_core_needs_no_optional_package():
     assert not needed(PROJECT["dependencies"]) & extras
 
 
+@pytest.mark.slow
 def test_it_works_with_its_core_dependencies_alone(archives, tmp_path):
     wheel, *_ = archives
     programs = core_environment(tmp_path / "environment", wheel, PROJECT["dependencies"])

@@ -31,6 +31,7 @@ def build(folder):
     )
 
 
+@pytest.mark.slow
 def test_the_site(tmp_path, open_page):
     """One test, because the site is built once for all of it."""
     built = build(tmp_path)

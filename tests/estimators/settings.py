@@ -7,6 +7,8 @@ import warnings
 
 import numpy as np
 
+import hushcov.estimators.multiscale
+import hushcov.estimators.sparse
 from hushcov import (
     CoinPressCovariance,
     GaussianCovariance,
@@ -16,8 +18,9 @@ from hushcov import (
     SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
-from hushcov.mechanisms.multiscale import MultiscalePlan, calibrated_parameters
+from hushcov.mechanisms.multiscale import MultiscalePlan, calibrated_parameters, room
 from hushcov.mechanisms.multiscale.planner import _predictions, starting_design
+from hushcov.planning import compare
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
@@ -44,6 +47,15 @@ def plan_without_search(inputs, reconstruction):
     design = starting_design(reconstruction)
     parameters = calibrated_parameters(inputs, design, reconstruction)
     return MultiscalePlan(parameters, _predictions(parameters))
+
+
+def skip_search(monkeypatch):
+    """Plans of the multiscale mechanism without its search, which takes seconds at each size."""
+    monkeypatch.setattr(
+        hushcov.estimators.sparse, "compare", lambda inputs, **_: compare(inputs, refine=False)
+    )
+    for module in (hushcov.estimators.multiscale, room):
+        monkeypatch.setattr(module, "plan_multiscale", plan_without_search)
 
 
 def make(cls, **changes):

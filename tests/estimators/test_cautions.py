@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import hushcov.estimators.multiscale
-from estimators.settings import D, make, plan_without_search
+from estimators.settings import D, make, skip_search
 from estimators.stand_ins import UntouchableRecords
 from hushcov import (
     EigenSamplingCovariance,
@@ -28,7 +27,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
     TooFewCompleteError,
 )
-from hushcov.planning import Caution, comparison, large_delta
+from hushcov.planning import Caution, large_delta
 from hushcov.records import ArrayRecords, open_records
 from hushcov.release import Release
 from hushcov.simulate import wishart_moments
@@ -51,8 +50,7 @@ KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 @pytest.fixture(autouse=True)
 def no_search(monkeypatch):
     """The multiscale search takes seconds at each size, and any plan will do."""
-    monkeypatch.setattr(comparison, "_ROUGH_MARGIN", 0.0)
-    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
+    skip_search(monkeypatch)
 
 
 @pytest.fixture
@@ -74,12 +72,12 @@ def test_a_hopeless_design_is_refused_before_it_is_charged_or_read(ledger, name)
     cls, changes = PLANNED[name]
     few = UntouchableRecords(10, D)
     est = make(cls, **changes, **known(cls), ledger=ledger, dataset="people")
-    with pytest.raises(HopelessError, match=r"no better than the zero matrix.*on_hopeless='warn'"):
+    with pytest.raises(HopelessError, match="on_hopeless='warn'"):
         est.fit(few)
     assert ledger.history("people") == ()
     with (
-        pytest.warns(AccuracyWarning, match="no better than the zero matrix"),
-        pytest.raises(AssertionError, match="the records were read"),
+        pytest.warns(AccuracyWarning, match="zero matrix"),
+        pytest.raises(AssertionError, match="records were read"),
     ):
         est.set_params(on_hopeless="warn").fit(few)
     assert len(ledger.history("people")) == 1
@@ -130,7 +128,7 @@ def test_sums_are_refused_at_their_release(ledger):
 @pytest.mark.parametrize("cls", [GaussianCovariance, MultiscaleCovariance])
 def test_other_reactions_are_refused(cls, name):
     changes = {"scale": 1.0} if cls is MultiscaleCovariance else {}
-    with pytest.raises(ParameterError, match=f"{name} must be one of"):
+    with pytest.raises(ParameterError, match=f"{name} must"):
         make(cls, **changes, **{name: "ignore"}).fit(UntouchableRecords(4_000, D))
 
 
@@ -152,7 +150,7 @@ def test_where_delta_is_large(delta, n_rows, kind):
     assert (found is None) if kind is False else (found.error is kind)
     if found is not None:
         assert f"{n_rows:,} records" in found.sentence
-        assert "Choose delta well below 0.0001." in found.sentence
+        assert "below 0.0001" in found.sentence
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -162,18 +160,18 @@ def test_a_delta_of_one_in_n_rows_is_refused_before_it_is_charged_or_read(ledger
     rows = UntouchableRecords(4_000, D)
     inputs = {"feature_scale": 1.0, "assume_centered": not paired}
     est = make(cls, **inputs, delta=1 / 4_000, ledger=ledger, dataset="people")
-    with pytest.raises(ParameterError, match=r"at least 1 / n_records.*on_large_delta='warn'"):
+    with pytest.raises(ParameterError, match="on_large_delta='warn'"):
         est.fit(rows)
     assert ledger.history("people") == ()
     with (
         pytest.warns(PrivacyWarning, match="at least 1 / n_records") as caught,
-        pytest.raises(AssertionError, match="the records were read"),
+        pytest.raises(AssertionError, match="records were read"),
     ):
         est.set_params(on_large_delta="warn").fit(rows)
     assert caught[0].filename == __file__
     with (
         pytest.warns(PrivacyWarning, match=r"above 0.1 / n_records"),
-        pytest.raises(AssertionError, match="the records were read"),
+        pytest.raises(AssertionError, match="records were read"),
     ):
         est.set_params(on_large_delta="raise", delta=0.99 / 4_000, ledger=None, dataset=None).fit(
             rows
@@ -257,7 +255,7 @@ def test_nulls_that_a_file_counts_are_refused_before_the_charge(ledger, tmp_path
     table = pd.DataFrame({"age": [1.0, 2.0] * 2_000, "weight": [None, 3.0] * 2_000})
     table.to_parquet(path)
     est = make(GaussianCovariance, ledger=ledger, dataset="people")
-    with pytest.raises(DataError, match="column 'weight' has nulls"):
+    with pytest.raises(DataError, match="'weight' has nulls"):
         est.fit(path)
     assert ledger.history("people") == ()
     open_records(path, columns=["age"])  # nulls elsewhere are nobody's business
@@ -287,17 +285,17 @@ def test_drop_nulls_is_an_option_of_the_estimator(tmp_path, cls):
     with pytest.warns(UserWarning, match="NOT private"):
         one.fit(open_records(path, drop_nulls=True))
     assert one.release_ == other.release_
-    with pytest.raises(ParameterError, match="where the Records is made"):
+    with pytest.raises(ParameterError, match="Records is made"):
         one.fit(ArrayRecords(X))
 
 
 def test_drop_nulls_is_a_flag_and_never_pure(tmp_path):
-    with pytest.raises(ParameterError, match="drop_nulls must be True or False"):
+    with pytest.raises(ParameterError, match="drop_nulls must"):
         make(GaussianCovariance, drop_nulls="yes").fit(UntouchableRecords(4_000, D))
     path = tmp_path / "visits.parquet"
     pd.DataFrame(np.ones((100, 2)), columns=["a", "b"]).to_parquet(path)
     pure = EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0)
-    with pytest.raises(ParameterError, match="no pure guarantee covers"):
+    with pytest.raises(ParameterError, match="pure guarantee"):
         pure.fit(open_records(path, drop_nulls=True))
     assert "drop_nulls" not in pure.get_params()
     assert "on_large_delta" not in pure.get_params()

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import hushcov.estimators.multiscale
 from coupling import coupled
 from estimators.peers import SETTINGS, peer
-from estimators.settings import RECORDS, D, make, plan_without_search
+from estimators.settings import RECORDS, D, make, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import (
@@ -28,14 +27,13 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, UncertifiedWarning
-from hushcov.mechanisms.multiscale import room
 from hushcov.mechanisms.peers import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source
 from hushcov.records import ArrayRecords
 from hushcov.release import Release
-from screened.settings import DESIGN
+from mechanisms.screened.settings import DESIGN
 
 # Other scales, other correlations, heavy tails, and one feature that hardly varies.
 OTHER = RECORDS[::-1] ** 3 @ np.linspace(-1.0, 1.0, D * D).reshape(D, D)
@@ -159,8 +157,7 @@ def document(release, folder):
 
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
-    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
-    monkeypatch.setattr(room, "plan_multiscale", plan_without_search)
+    skip_search(monkeypatch)
 
 
 @pytest.mark.parametrize("name", CASES)

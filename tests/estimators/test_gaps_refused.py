@@ -11,7 +11,7 @@ import pkgutil
 import numpy as np
 import pytest
 
-from estimators.settings import BUDGET
+from estimators.settings import BUDGET, skip_search
 from hushcov import (
     CoinPressCovariance,
     EigenSamplingCovariance,
@@ -68,6 +68,12 @@ def parameters(cls, **options):
 def runs(cls, **options):
     """The release of this estimator's mechanism, as the estimator calls it."""
     return lambda records, entropy: planned(cls, **options).release(records, ONES, entropy)
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch):
+    """The multiscale search takes seconds, and any plan will do."""
+    skip_search(monkeypatch)
 
 
 def printed(records, entropy):
@@ -133,7 +139,7 @@ def entropy():
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gaps_are_refused_and_complete_records_are_not(name, entropy):
     records = open_records(ROWS, drop_nulls=True)
-    with pytest.raises(DataError, match="records must be complete to be summed over"):
+    with pytest.raises(DataError, match="must be complete"):
         FUNCTIONS[name](records, entropy)
     FUNCTIONS[name](CompleteRecords(records), entropy)
 
@@ -141,7 +147,7 @@ def test_gaps_are_refused_and_complete_records_are_not(name, entropy):
 @pytest.mark.parametrize("name", ["release_gaussian", "release_separate"])
 def test_gaps_in_pairs_are_gaps(name, entropy):
     twice = np.concatenate([ROWS, ROWS])
-    with pytest.raises(DataError, match="records must be complete to be summed over"):
+    with pytest.raises(DataError, match="must be complete"):
         FUNCTIONS[name](PairDifferences(open_records(twice, drop_nulls=True)), entropy)
 
 
@@ -164,7 +170,7 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
 @pytest.mark.parametrize("centered", [True, False])
 def test_partial_fit_refuses_gaps(centered):
     estimator = GaussianCovariance(**BUDGET, feature_scale=1.0, assume_centered=centered)
-    with pytest.raises(ParameterError, match="drop_nulls must be left out with partial_fit"):
+    with pytest.raises(ParameterError, match=r"drop_nulls .* partial_fit"):
         estimator.partial_fit(open_records(ROWS, drop_nulls=True), total_records=N)
     assert not hasattr(estimator, "statistics_")
 
@@ -172,7 +178,7 @@ def test_partial_fit_refuses_gaps(centered):
 def test_a_count_needs_a_delta():
     """Its noise is normal: no pure guarantee covers it."""
     estimator = EigenSamplingCovariance(**PURE)
-    with pytest.raises(ParameterError, match="drop_nulls must be left out where delta is 0"):
+    with pytest.raises(ParameterError, match=r"drop_nulls .* delta"):
         estimator.fit(open_records(ROWS, drop_nulls=True))
     with pytest.raises(ParameterError, match="drop_nulls"):
         complete_parameters(estimator.public_inputs(N, D))

@@ -86,7 +86,7 @@ def test_missing_parameters_raise_in_fit_and_not_before(name):
         lambda: estimator.fit(np.eye(3)),
         lambda: estimator.fit_statistics(wishart_moments(np.eye(2), 10**9)),
     ):
-        with pytest.raises(ParameterError, match=f"{name} is required.*never inferred from X"):
+        with pytest.raises(ParameterError, match=f"{name} is required"):
             attempt()
 
 
@@ -120,7 +120,7 @@ def test_too_few_records_are_refused_before_any_is_read():
         assert info.value.smallest_private_n == needed
     assert not hasattr(estimator, "covariance_")
     # With the named number it goes on to read.
-    with pytest.raises(AssertionError, match="the records were read"):
+    with pytest.raises(AssertionError, match="records were read"):
         estimator.fit(UntouchableRecords(needed, 2))
 
 

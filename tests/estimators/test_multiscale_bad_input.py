@@ -88,7 +88,7 @@ def test_values_that_are_not_finite_are_refused(bad):
 def test_any_array_of_real_numbers_is_taken(X):
     """It gets as far as the refusal for its size, which names no value."""
     error = error_of(X)
-    assert "n_records must be at least" in str(error)
+    assert "n_records must" in str(error)
     assert SECRET not in str(error)
 
 

@@ -22,6 +22,7 @@ from hushcov.exceptions import (
 )
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
+from statistics_helpers import short_and_long
 
 TRUTH = sparse_covariance("block", 10, 2)
 RECORDS = gaussian_records(TRUTH, 100_000)
@@ -39,7 +40,7 @@ def estimator(**changes):
     return MultiscaleCovariance(**(settings | changes))
 
 
-@pytest.mark.parametrize("reconstruction", ["gate", "value"])
+@short_and_long("reconstruction", "value", "gate")
 def test_a_fit_on_records_meets_its_prediction(reconstruction):
     fitted = estimator(reconstruction=reconstruction).fit(RECORDS)
     error = operator_norm_error(fitted.covariance_, TRUTH)
@@ -117,7 +118,7 @@ def test_parameters_that_mean_nothing_are_refused(name, value):
 
 
 def test_values_need_calibrated_constants():
-    with pytest.raises(ParameterError, match="reconstruction must be 'gate'"):
+    with pytest.raises(ParameterError, match="reconstruction must"):
         estimator(constants="theorem").fit(RECORDS)
 
 

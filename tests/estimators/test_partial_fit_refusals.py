@@ -56,7 +56,7 @@ def test_nothing_is_held_after_the_release(holding):
 def test_no_more_records_after_a_release(holding):
     fitted = gaussian().fit(RECORDS)
     for released in (holding.fit_statistics(), fitted):
-        with pytest.raises(ParameterError, match=r"must come before the release.*clone"):
+        with pytest.raises(ParameterError, match=r"before the release.*clone"):
             released.partial_fit(UntouchableRecords(*RECORDS.shape), total_records=N)
     clone(fitted).partial_fit(SITES[0], total_records=N)
 
@@ -77,7 +77,7 @@ def test_sums_are_no_estimate(holding):
 def test_sums_are_neither_shown_nor_pickled_nor_copied(holding):
     assert str(int(holding.statistics_.gram[0, 0])) not in repr(holding)
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(DataError, match=r"exact and not private.*statistics_\.save"):
+        with pytest.raises(DataError, match=r"not private.*statistics_\.save"):
             attempt(holding)
     assert clone(holding).get_params() == holding.get_params()
     released = pickle.loads(pickle.dumps(holding.fit_statistics()))
@@ -119,7 +119,7 @@ def test_scales_must_be_public():
         lambda: make(GaussianCovariance).partial_fit(NOTHING_READ, total_records=N),
         lambda: make(GaussianCovariance).fit_statistics(summed(gaussian(), RECORDS, total=N)),
     ):
-        with pytest.raises(ParameterError, match=r"feature_scale is required.*the records twice"):
+        with pytest.raises(ParameterError, match="feature_scale is required"):
             attempt()
 
 
@@ -135,7 +135,7 @@ def test_records_with_nulls_are_refused(tmp_path):
     pd.DataFrame({"a": [1.0, None, 2.0], "b": [1.0, 2.0, 3.0]}).to_parquet(tmp_path / "x.parquet")
     records = FileRecords(tmp_path / "x.parquet", drop_nulls=True)
     for est in (gaussian(), multiscale()):
-        with pytest.raises(ParameterError, match="drop_nulls must be left out with partial_fit"):
+        with pytest.raises(ParameterError, match=r"drop_nulls .* partial_fit"):
             est.partial_fit(records, total_records=N)
 
 
@@ -145,7 +145,7 @@ def test_columns_must_be_the_same_in_the_same_order():
     for X in (pd.DataFrame(SITES[1], columns=names[::-1]), SITES[1]):
         with pytest.raises(DataError, match="the same feature_names"):
             est.partial_fit(X)
-    with pytest.raises(DataError, match=f"X has 4 features, but Gaussian.* expecting {D} features"):
+    with pytest.raises(DataError, match=f"4 features, .* {D} features"):
         est.partial_fit(UntouchableRecords(10, 4))
     est.partial_fit(pd.DataFrame(SITES[1], columns=names))
 
@@ -162,7 +162,7 @@ def test_parameters_that_change_the_map_are_refused_between_calls(holding):
 def test_more_records_than_integers_hold_are_refused_before_they_are_read(holding):
     with pytest.raises(CapacityError, match=r"2\*\*62.*total_records"):
         holding.partial_fit(UntouchableRecords(2 * 10**10, D))
-    with pytest.raises(AssertionError, match="the records were read"):
+    with pytest.raises(AssertionError, match="records were read"):
         holding.partial_fit(UntouchableRecords(10**9, D))
 
 
@@ -176,13 +176,13 @@ def test_a_theorem_that_does_not_hold_for_the_plan_is_refused_before_a_record_is
 
 @pytest.mark.parametrize("statistics", [np.eye(D), [[1]], "a.sums", wishart_moments(np.eye(2), 9)])
 def test_other_things_than_statistics_are_refused(statistics):
-    with pytest.raises(DataError, match="statistics must be Statistics"):
+    with pytest.raises(DataError, match="statistics must"):
         gaussian().fit_statistics(statistics)
 
 
 @pytest.mark.parametrize("make_estimator", [gaussian, multiscale])
 def test_no_statistics_are_refused(make_estimator):
-    with pytest.raises(DataError, match="holds none: call partial_fit first"):
+    with pytest.raises(DataError, match="call partial_fit"):
         make_estimator().fit_statistics()
 
 
@@ -192,21 +192,21 @@ def test_statistics_of_another_mechanism_are_refused():
         make(GaussianCovariance, feature_scale=1.0, assume_centered=True), BLOCK, total=1000
     )
     repeats = Statistics(scaled.gram * 10**6, BILLION, scaled.record_map)
-    with pytest.raises(HushcovError, match="moments must be on the grid"):
+    with pytest.raises(HushcovError, match="moments must"):
         multiscale().fit_statistics(repeats)
     moments = second_moments(rows, multiscale().grid(1000, 2))
-    with pytest.raises(DataError, match="features divided by their scales"):
+    with pytest.raises(DataError, match="by their scales"):
         make(GaussianCovariance, feature_scale=1.0, assume_centered=True).fit_statistics(moments)
 
 
 def test_rows_and_pairs_are_not_taken_for_each_other():
     rows = second_moments(RepeatedRecords(BLOCK, 10**6), multiscale().grid(BILLION, 2))
-    with pytest.raises(DataError, match="must be of pairs of rows with assume_centered=False"):
+    with pytest.raises(DataError, match=r"pairs .*assume_centered=False"):
         multiscale(assume_centered=False).fit_statistics(rows)
     pairs = summed(gaussian(), RECORDS, total=N)
-    with pytest.raises(DataError, match="must be of rows with assume_centered=True"):
+    with pytest.raises(DataError, match=r"rows .*assume_centered=True"):
         gaussian(assume_centered=True).fit_statistics(pairs)
-    with pytest.raises(ParameterError, match="assume_centered must be True or False"):
+    with pytest.raises(ParameterError, match="assume_centered must"):
         gaussian(assume_centered="yes").fit_statistics(pairs)
 
 
@@ -214,7 +214,7 @@ def test_the_mechanism_refuses_sums_on_another_map():
     statistics = summed(gaussian(), RECORDS, total=N)
     inputs = gaussian().public_inputs(N // 2, D)
     for changes in ({"radius": 5.0}, {"row_norm": 1.0}, {"clipping": "coordinate"}):
-        with pytest.raises(DataError, match="must be clipped with"):
+        with pytest.raises(DataError, match="clipped with"):
             release_gaussian_sums(
                 statistics, gaussian_parameters(inputs, **changes), entropy_source()
             )

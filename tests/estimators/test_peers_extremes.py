@@ -42,7 +42,7 @@ def test_one_feature(name, known):
 
 @each_peer
 def test_one_record_is_enough_only_where_no_mean_is_to_be_removed(name):
-    with pytest.raises(DataError, match=r"at least 2 records.*assume_centered=True"):
+    with pytest.raises(DataError, match=r"2 records.*assume_centered=True"):
         peer(name, row_sparsity=1).fit(RECORDS[:1])
     estimator = fit(peer(name, row_sparsity=1, **KNOWN), RECORDS[:1])
     assert np.isfinite(estimator.covariance_).all()
@@ -61,7 +61,7 @@ def test_a_single_pair_of_records(name, n, k):
 
 @each_scaling
 def test_too_few_records_for_scales_are_said_to_be_too_few(name):
-    with pytest.warns(AccuracyWarning, match="10 pairs of records are too few to find") as caught:
+    with pytest.warns(AccuracyWarning, match="10 pairs") as caught:
         peer(name).fit(RECORDS[:20])
     assert [warning.filename for warning in caught] == [__file__]
     peer(name, feature_scale=1.0).fit(RECORDS[:20])
@@ -80,7 +80,7 @@ def test_an_odd_last_record_is_left_out(cls):
 
 @each_peer
 def test_no_row_has_more_entries_than_there_are_features(name):
-    with pytest.raises(ParameterError, match=r"at most 10, got 11.*n_features = 10"):
+    with pytest.raises(ParameterError, match=r"got 11.*n_features = 10"):
         peer(name, row_sparsity=11).fit(RECORDS)
     estimator = fit(peer(name, row_sparsity=D), RECORDS)
     assert estimator.release_.released.all()

@@ -105,7 +105,7 @@ def test_the_multiscale_mechanism_has_an_estimate_and_no_intervals():
     assert relative_error(estimator, 1e4 * truth) < 0.4
     with pytest.raises(ParameterError, match=r"multiscale .* use ScreenedCovariance"):
         estimator.covariance_interval()
-    with pytest.raises(AttributeError, match="no single noise level"):
+    with pytest.raises(AttributeError, match="noise level"):
         _ = estimator.noise_sd_
     assert "noise_sd_" not in dir(estimator)
     assert "covariance_" in estimator._repr_html_()
@@ -264,8 +264,11 @@ def mixed_scales(model, seed):
 
 @pytest.mark.parametrize(
     ("data", "model"),
-    [(elliptical_t, "random"), (genotypes, "banded"), (mixed_scales, "block")],
-    ids=["t with 5 degrees", "genotypes", "mixed scales"],
+    [
+        pytest.param(elliptical_t, "random", id="t with 5 degrees", marks=pytest.mark.slow),
+        pytest.param(genotypes, "banded", id="genotypes", marks=pytest.mark.slow),
+        pytest.param(mixed_scales, "block", id="mixed scales"),
+    ],
 )
 def test_other_data_are_no_worse_than_with_the_gaussian_mechanism(data, model):
     errors = {PrivateSparseCovariance: [], GaussianCovariance: []}

@@ -7,11 +7,20 @@ import math
 import numpy as np
 import pytest
 
-from estimators.settings import BUDGET, ESTIMATORS, RECORDS, TRUTH, D, correlations, fit, make
+from estimators.settings import (
+    BUDGET,
+    ESTIMATORS,
+    RECORDS,
+    TRUTH,
+    D,
+    correlations,
+    fit,
+    make,
+    skip_search,
+)
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, SeededNoiseWarning
 from hushcov.metrics import operator_norm_error
-from hushcov.planning import comparison
 from hushcov.simulate import gaussian_records
 from hushcov.stages.scales import FeatureScales, trusted_scale
 
@@ -22,7 +31,7 @@ KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 @pytest.fixture(autouse=True)
 def no_search(monkeypatch):
     """The multiscale search takes seconds where few records make its rough forecast competitive."""
-    monkeypatch.setattr(comparison, "_ROUGH_MARGIN", 0.0)
+    skip_search(monkeypatch)
 
 
 # The smallest tables.
@@ -42,7 +51,7 @@ def test_one_feature(cls, known):
 
 @each_estimator
 def test_one_record_is_enough_only_where_no_mean_is_to_be_removed(cls):
-    with pytest.raises(DataError, match=r"at least 2 records.*assume_centered=True"):
+    with pytest.raises(DataError, match=r"2 records.*assume_centered=True"):
         make(cls, row_sparsity=1).fit(RECORDS[:1])
     estimator = fit(make(cls, row_sparsity=1, **KNOWN), RECORDS[:1], hopeless=True)
     assert np.isfinite(estimator.covariance_).all()
@@ -85,7 +94,7 @@ def test_a_row_sparsity_of_one_is_the_diagonal(cls):
 @each_estimator
 @pytest.mark.parametrize("k", [D + 1, 10**6])
 def test_no_row_has_more_entries_than_there_are_features(cls, k):
-    with pytest.raises(ParameterError, match=f"at most 10, got {k}.*n_features = 10"):
+    with pytest.raises(ParameterError, match=f"got {k}.*n_features = 10"):
         make(cls, row_sparsity=k).fit(RECORDS)
 
 
@@ -123,8 +132,8 @@ def test_what_cannot_be_found_is_said_beforehand():
 def test_too_few_records_are_said_to_be_too_few(cls):
     changes = {"mechanism": "screened"} if cls is PrivateSparseCovariance else {}
     with (
-        pytest.warns(AccuracyWarning, match="25 pairs of records are too few to find the scales"),
-        pytest.warns(AccuracyWarning, match="25 pairs of records of 10 features are too few") as w,
+        pytest.warns(AccuracyWarning, match="25 pairs .* scales"),
+        pytest.warns(AccuracyWarning, match="25 pairs of records of 10") as w,
     ):
         make(cls, on_hopeless="warn", **changes).fit(RECORDS[:50])
     assert {warning.filename for warning in w} == {__file__}

@@ -101,16 +101,16 @@ def test_labels_where_there_are_no_names():
     estimator = fit(make(GaussianCovariance), FRAME.set_axis(range(D), axis=1))
     assert not hasattr(estimator, "feature_names_in_")
     assert list(estimator.labelled_covariance("pandas").columns) == [f"x{i}" for i in range(D)]
-    with pytest.raises(ParameterError, match="library must be one of 'pandas', 'polars'"):
+    with pytest.raises(ParameterError, match="library must"):
         estimator.labelled_covariance("excel")
 
 
 def test_names_that_make_trouble_are_refused():
     estimator = fit(make(GaussianCovariance), FRAME.rename(columns={"gene 3": "feature"}))
     assert estimator.labelled_covariance().columns[3] == "feature"
-    with pytest.raises(ParameterError, match="feature that is called 'feature'"):
+    with pytest.raises(ParameterError, match="called 'feature'"):
         estimator.labelled_covariance("polars")
-    with pytest.raises(DataError, match="got 9 different ones for 10 columns"):
+    with pytest.raises(DataError, match=r"9 .* 10 columns"):
         make(GaussianCovariance).fit(FRAME.rename(columns={"gene 3": "gene 4"}))
 
 
@@ -300,7 +300,7 @@ def test_bad_parameters_are_refused_before_any_record_is_read(cls, name, value):
 
 
 def test_parameters_that_belong_together():
-    with pytest.raises(ParameterError, match="row_norm must be left out"):
+    with pytest.raises(ParameterError, match="row_norm must"):
         make(GaussianCovariance, clipping="coordinate", row_norm=5.0).fit(UNREAD)
     with pytest.raises(ParameterError, match="n_features = 10"):
         make(ScreenedCovariance, row_sparsity=11).fit(UNREAD)
@@ -308,7 +308,7 @@ def test_parameters_that_belong_together():
 
 @each_estimator
 def test_good_parameters_go_on_to_read(cls):
-    with pytest.raises(AssertionError, match="the records were read"):
+    with pytest.raises(AssertionError, match="records were read"):
         make(cls).fit(UNREAD)
 
 

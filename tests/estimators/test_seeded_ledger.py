@@ -7,15 +7,13 @@ import warnings
 import numpy as np
 import pytest
 
-import hushcov.estimators.multiscale
 from estimators.peers import SETTINGS, peer
-from estimators.settings import ESTIMATORS, RECORDS, make, plan_without_search
+from estimators.settings import ESTIMATORS, RECORDS, make, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import GaussianCovariance, Ledger, MultiscaleCovariance
 from hushcov.accounting.charges import as_charge
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
-from hushcov.mechanisms.multiscale import room
 from hushcov.simulate import SimulatedMoments
 
 MANY = RepeatedRecords(BLOCK, 10**6)
@@ -70,8 +68,7 @@ def options(tmp_path):
 
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
-    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
-    monkeypatch.setattr(room, "plan_multiscale", plan_without_search)
+    skip_search(monkeypatch)
 
 
 def quietly(release, **options):

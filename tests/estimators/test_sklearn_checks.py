@@ -7,8 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hushcov
 import hushcov.estimators.multiscale
-from estimators.settings import BUDGET, plan_without_search
-from hushcov.planning import comparison
+from estimators.settings import BUDGET, skip_search
 
 WARN = {"on_hopeless": "warn", "on_large_delta": "warn"}
 ESTIMATORS = [
@@ -39,8 +38,7 @@ PARTIAL_FIT = {
 @pytest.fixture(autouse=True)
 def no_search(monkeypatch):
     """The checks fit records of a dozen sizes, and a search takes seconds at each of them."""
-    monkeypatch.setattr(comparison, "_ROUGH_MARGIN", 0.0)
-    monkeypatch.setattr(hushcov.estimators.multiscale, "plan_multiscale", plan_without_search)
+    skip_search(monkeypatch)
 
 
 def test_every_class_is_checked():

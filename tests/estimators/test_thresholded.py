@@ -290,12 +290,10 @@ def test_bad_parameters_are_refused_by_name(changes):
 
 
 def test_records_that_cannot_be_used():
-    with pytest.raises(
-        DataError, match="at least 2 n_splits = 10 records for constant='cv', got 9"
-    ):
+    with pytest.raises(DataError, match=r"n_splits = 10 .*got 9"):
         ThresholdedCovariance(constant="cv").fit(RECORDS[:9])
     ThresholdedCovariance(constant="cv").fit(RECORDS[:10])
-    with pytest.raises(DataError, match="variances that a double can hold"):
+    with pytest.raises(DataError, match="a double"):
         ThresholdedCovariance().fit(RECORDS * 1e200)
     with pytest.raises(ValueError, match="minimum of 2"):
         ThresholdedCovariance().fit(RECORDS[:1])

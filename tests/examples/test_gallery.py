@@ -30,7 +30,7 @@ def run(monkeypatch, tmp_path, capsys):
         example.main(["--records", str(records), "--figure", str(tmp_path / "figure.png")])
         assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
         printed = capsys.readouterr().out
-        assert "One release: NOT PRIVATE: the noise came from a seed" in printed
+        assert "NOT PRIVATE" in printed
         return printed
 
     return run
@@ -42,13 +42,14 @@ def after(printed: str, words: str) -> list[float]:
     return [float(each) for each in re.findall(r"-?\d+(?:\.\d+)?", line.partition(words)[2])]
 
 
+@pytest.mark.slow
 def test_modules_of_genes(run):
     printed = run("gene_expression", 20_000)
     edges, found, true = after(printed, "A graph of")
     assert found == true > 400
     assert edges < 1.2 * true
     assert after(printed, "Correlations above 0.25 make")[0] == 16
-    assert after(printed, "modules (adjusted Rand index):")[0] >= 0.99
+    assert after(printed, "(adjusted Rand index):")[0] >= 0.99
     assert after(printed, "Sparse principal components:")[0] >= 15
 
 
@@ -59,7 +60,7 @@ def test_weights_of_a_portfolio(run):
         for words in ("the release  ", "without privacy", "true covariance", "with equal weights  ")
     )
     assert truth <= released <= 1.02 * sample < 0.6 * equal
-    assert after(printed, "As predicted by the release:")[0] == pytest.approx(released, rel=0.07)
+    assert after(printed, "by the release:")[0] == pytest.approx(released, rel=0.07)
     assert after(printed, "above 0.2:")[0] == 16
 
 
@@ -81,7 +82,7 @@ def test_unusual_rows(run):
     assert hits >= ideal - 4 > 40
     assert false_alarms <= 10
     assert alone <= 2
-    assert after(printed, "filled in from the others, is off by")[0] < 0.55
+    assert after(printed, "is off by")[0] < 0.55
 
 
 def test_too_few_records_are_said_to_be(run):

@@ -122,8 +122,15 @@ def moments_p_value(directions, matrix, rate):
     return normal_p_value(errors / squares.std(axis=0) * math.sqrt(len(squares)))
 
 
-@pytest.mark.parametrize("m", [3, 5])
-@pytest.mark.parametrize("rate", [0.0003, 0.003])
+@pytest.mark.parametrize(
+    ("m", "rate"),
+    [
+        (3, 0.003),
+        pytest.param(3, 0.0003, marks=pytest.mark.slow),
+        pytest.param(5, 0.003, marks=pytest.mark.slow),
+        (5, 0.0003),
+    ],
+)
 def test_more_dimensions_have_the_exact_moments(m, rate):
     """False-alarm rate 1e-6; dividing, and a concentration wrong by a tenth, are noticed."""
     matrix = random_matrix(m, m)

@@ -100,6 +100,6 @@ def test_different_seeds_differ_and_shared_states_move_on():
     "bad", [-1, 1.0, "7", True, False, np.True_, (1, 2), np.array([1]), object], ids=repr
 )
 def test_other_values_are_refused(bad):
-    with pytest.raises(ParameterError, match=r"random_state must be None, a non-negative") as info:
+    with pytest.raises(ParameterError, match="random_state must") as info:
         entropy_source(bad)
     assert shown(bad) in str(info.value)

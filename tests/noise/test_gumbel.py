@@ -24,6 +24,7 @@ DIGITS = 450  # of mpmath: products of 1e76, and bounds to 1e-256
 
 # scores, rate, count. In the far settings the same differences matter as in the first.
 SPREAD = np.array([0, 1, 2, 4, 6])
+FAST = ("two groups", "one winner", "the largest scores", "thousands apart")
 SETTINGS = {
     "spread": (SPREAD, 0.7, 2),
     "two groups": (np.array([3, 3, 3, 0, 0, 0]), 0.9, 3),
@@ -66,7 +67,10 @@ def imitation(noise, scores, rate, count):
     return np.sort(np.argsort(-keys, axis=1)[:, :count], axis=1).tolist()
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in SETTINGS],
+)
 def test_has_the_law_of_the_peeled_exponential_mechanism(name):
     """False-alarm rate 1e-6; a rate wrong by a tenth and Laplace noise are noticed."""
     scores, rate, count = SETTINGS[name]

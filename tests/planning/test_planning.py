@@ -35,7 +35,12 @@ def measured_median(plan, model, runs):
 
 
 @pytest.mark.parametrize(
-    ("reconstruction", "n_records"), [("value", 100_000), ("value", 400_000), ("gate", 3_000_000)]
+    ("reconstruction", "n_records"),
+    [
+        ("value", 100_000),
+        ("value", 400_000),
+        pytest.param("gate", 3_000_000, marks=pytest.mark.slow),
+    ],
 )
 def test_predictions_are_within_thirty_percent_of_measured_medians(reconstruction, n_records):
     """At d = 100 here; d = 200 and 1000 are in benchmarks/guards/prediction.py."""
@@ -77,7 +82,13 @@ def test_plans_are_deterministic_and_cached():
 
 @pytest.mark.parametrize(
     ("n_features", "row_sparsity", "reconstruction"),
-    [(1, 1, "value"), (2, 1, "value"), (3, 3, "value"), (1, 1, "gate"), (2, 2, "gate")],
+    [
+        (1, 1, "value"),
+        pytest.param(2, 1, "value", marks=pytest.mark.slow),
+        (3, 3, "value"),
+        (1, 1, "gate"),
+        pytest.param(2, 2, "gate", marks=pytest.mark.slow),
+    ],
 )
 def test_tiny_problems_can_be_planned(n_features, row_sparsity, reconstruction):
     inputs = CalibratedInputs(5, n_features, row_sparsity, 1.0, 1e-6, 1.0)

@@ -105,7 +105,7 @@ def check_equal(records, rows):
 
 @pytest.mark.parametrize(
     "sizes",
-    [(101,), (1,) * 101, (33, 33, 35), (1, 50, 1, 48, 1), (3, 0, 97, 0, 1), (99, 1, 1)],
+    [(101,), (1,) * 20 + (81,), (33, 33, 35), (1, 50, 1, 48, 1), (3, 0, 97, 0, 1), (99, 1, 1)],
     ids=lambda sizes: f"{len(sizes)} chunks",
 )
 def test_arrays_in_chunks_equal_memory(sizes):
@@ -115,7 +115,7 @@ def test_arrays_in_chunks_equal_memory(sizes):
     check_equal(records, X)
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=4)
 @given(sizes=st.lists(st.integers(0, 7), min_size=1, max_size=12).filter(sum))
 def test_any_chunks_equal_memory(sizes):
     rows = X[: sum(sizes)]
@@ -186,14 +186,20 @@ def test_dataframes_bring_their_names():
     check_equal(records, X)
 
 
-def test_files_read_by_workers(tmp_path, monkeypatch):
+@pytest.fixture
+def cut_files(monkeypatch):
+    """Cut files into tasks of this many rows, as if they were long."""
+    return partial(monkeypatch.setattr, cluster, "_ROWS_OF_PIECE")
+
+
+def test_files_read_by_workers(tmp_path, cut_files):
     """Also where a file is cut into pieces whose edges fall between two rows of a pair."""
     for start in range(0, len(X), 35):
         columns = dict(zip("abcd", X[start : start + 35].T, strict=True))
         parquet.write_table(pa.table(columns), tmp_path / f"{start:03}.parquet", row_group_size=7)
     files = FileRecords(tmp_path, block_rows=10)
     for piece, number in ((7, 15), (2**18, 3)):
-        monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", piece)
+        cut_files(piece)
         records = DaskRecords(files)
         assert records.feature_names == ("a", "b", "c", "d")
         assert len(records._pieces) == number
@@ -234,23 +240,23 @@ def write_in_batches(path, rows, size):
 
 
 @pytest.mark.parametrize("suffix", ["arrow", "csv"])
-def test_files_of_other_formats_read_by_workers(tmp_path, monkeypatch, suffix):
+def test_files_of_other_formats_read_by_workers(tmp_path, cut_files, suffix):
     for name, part in (("1", X[:51]), ("2", X[51:])):
         write_in_batches(tmp_path / f"{name}.{suffix}", part, 15)
-    monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", 20)
+    cut_files(20)
     records = DaskRecords(FileRecords(tmp_path, block_rows=10))
     assert len(records._pieces) == (2 if suffix == "csv" else 7)
     check_equal(records, X)
 
 
-def test_files_with_gaps(tmp_path, monkeypatch):
+def test_files_with_gaps(tmp_path, cut_files):
     rows = X.copy()
     rows[::7, 1] = np.nan
     table = pa.table(
         {name: pa.array(c, from_pandas=True) for name, c in zip("abcd", rows.T, strict=True)}
     )
     parquet.write_table(table, tmp_path / "x.parquet")
-    monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", 9)
+    cut_files(9)
     files = FileRecords(tmp_path, drop_nulls=True)
     records = DaskRecords(files)
     assert records.gaps is True
@@ -374,11 +380,11 @@ def only_sums(results):
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
-def test_nothing_but_sums_of_integers_travels_from_files(tmp_path, monkeypatch, suffix):
+def test_nothing_but_sums_of_integers_travels_from_files(tmp_path, cut_files, suffix):
     """Pieces are odd, so pairs lie across their edges: the worker that sums them reads them."""
     write_in_batches(tmp_path / f"x.{suffix}", X[:98], 7)
     write_in_batches(tmp_path / f"y.{suffix}", X[98:], 7)
-    monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", 7)
+    cut_files(7)
     results = travelled(DaskRecords(FileRecords(tmp_path)))
     assert len(results) > 20
     assert only_sums(results)
@@ -389,9 +395,9 @@ def test_rows_of_collections_do_travel():
     assert not only_sums(travelled(DaskRecords(cut(X, (33, 33, 35)))))
 
 
-def test_what_is_sent_to_readers_of_files_holds_no_value(tmp_path, monkeypatch):
+def test_what_is_sent_to_readers_of_files_holds_no_value(tmp_path, cut_files):
     write_in_batches(tmp_path / "x.parquet", X, 7)
-    monkeypatch.setattr(cluster, "_ROWS_OF_PIECE", 7)
+    cut_files(7)
     sent = []
 
     def watched(graph, keys, **options):
@@ -486,7 +492,7 @@ def scheduler(request):
 @pytest.mark.parametrize("source", FAILING)
 def test_errors_of_the_users_tasks_are_not_quoted(scheduler, source):
     data = FAILING[source]()
-    with pytest.raises(DataError, match="dask met a ValueError, whose message may quote") as info:
+    with pytest.raises(DataError, match="dask met a ValueError") as info:
         PairDifferences(open_records(data)).map_sum(length)
     assert info.value.__cause__ is None
     assert info.value.__context__ is None

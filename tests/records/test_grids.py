@@ -93,13 +93,13 @@ def test_for_records_is_the_finest_grid_with_room(n_records, half_width):
 
 
 def test_for_records_says_when_int64_cannot_hold_the_sums():
-    with pytest.raises(CapacityError, match=r"at most 2\*\*62.*disjoint parts"):
+    with pytest.raises(CapacityError, match=r"2\*\*62.*disjoint parts"):
         IntegerGrid.for_records(1.0, 2**62 + 1)
 
 
 @pytest.mark.parametrize("radius", [0, -1.0, np.nan, np.inf, 1e-320, 1e101, None, "1", True])
 def test_radius_must_be_a_positive_number(radius):
-    with pytest.raises(ParameterError, match=r"radius .*never inferred from X"):
+    with pytest.raises(ParameterError, match=r"radius .*never inferred"):
         IntegerGrid(radius, 10)
 
 
@@ -209,7 +209,7 @@ def test_scales_out_of_range_are_refused(scale):
 
 @pytest.mark.parametrize("scale", ["a", [1.0, "a"], object(), [[1.0, 2.0]], [1.0, 2.0, 3.0]])
 def test_scales_of_another_shape_or_type_are_refused(scale):
-    with pytest.raises(ParameterError, match="feature_scale must be a number or"):
+    with pytest.raises(ParameterError, match="feature_scale must"):
         check_feature_scale(scale, 2)
 
 

@@ -155,13 +155,13 @@ def test_records_pass_through_with_their_own_block_size(integers):
     records = ArrayRecords(integers)
     assert open_records(records) is records
     message = refusal(lambda: open_records(records, block_rows=5), ParameterError)
-    assert "set it where the Records is made" in message
+    assert "Records is made" in message
 
 
 @pytest.mark.parametrize("block_rows", [0, -1, 2.0, True, "10"])
 def test_block_rows_must_be_a_positive_integer(integers, block_rows):
     message = refusal(lambda: ArrayRecords(integers, block_rows=block_rows), ParameterError)
-    assert "block_rows must be an integer at least 1" in message
+    assert "block_rows must" in message
 
 
 def test_default_blocks_hold_at_least_2048_rows_and_about_4_megabytes():
@@ -220,7 +220,7 @@ def test_records_that_are_not_finite_are_refused(bad, dtype, row):
     X[row, 2] = bad
     records = ArrayRecords(X, block_rows=10)
     message = refusal(lambda: records.map_sum(row_moments))
-    assert "records must be finite" in message
+    assert "must be finite" in message
     assert "impute" in message
     assert "drop" in message
     assert not any(character.isdigit() for character in message), "a position or a value"

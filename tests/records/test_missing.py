@@ -111,8 +111,8 @@ def test_without_drop_nulls_they_are_refused_with_a_cure_that_removes_no_record(
         sums(open_records(door(ROWS, tmp_path)))
     message = str(info.value)
     assert "open_records(X, drop_nulls=True) (--drop-nulls)" in message
-    assert "by a rule that uses its own record alone" in message
-    assert "Do not remove records" in message
+    assert "its own record" in message
+    assert "Do not remove" in message
     assert "987" not in message
 
 
@@ -121,7 +121,7 @@ def test_without_drop_nulls_they_are_refused_with_a_cure_that_removes_no_record(
 def test_infinite_values_stay_an_error(door, tmp_path, bad):
     rows = np.where(ROWS == 5.0, bad, ROWS)
     records = open_records(door(rows, tmp_path), drop_nulls=True)
-    with pytest.raises(DataError, match=r"some are infinite.* drop_nulls does not leave out"):
+    with pytest.raises(DataError, match=r"infinite.* drop_nulls does not"):
         sums(CompleteRecords(records))
 
 
@@ -174,11 +174,11 @@ def test_names_of_columns_are_kept_and_named_in_errors():
     frame = pd.DataFrame(ROWS, columns=NAMES)
     assert open_records(frame, drop_nulls=True).feature_names == ("a", "b")
     frame["c"] = 1.0
-    with pytest.raises(DataError, match=r"NaN or infinite in columns 'a', 'b'\. Where"):
+    with pytest.raises(DataError, match="infinite in columns 'a', 'b'"):
         sums(open_records(frame))
-    with pytest.raises(DataError, match="but columns 'a', 'b' have nulls"):
+    with pytest.raises(DataError, match="'a', 'b' have nulls"):
         open_records(pl.DataFrame(_objects(ROWS, None).tolist(), NAMES, orient="row"))
-    with pytest.raises(DataError, match="values are missing in columns 'a', 'b': "):
+    with pytest.raises(DataError, match="missing in columns 'a', 'b'"):
         sums(open_records(frame.astype("Float64")))
 
 
@@ -186,7 +186,7 @@ def test_what_is_neither_a_number_nor_missing_stays_an_error_of_its_type():
     rows = _objects(ROWS, None)
     rows[2, 0] = "s3cret"
     frame = pd.DataFrame(rows, columns=NAMES)
-    with pytest.raises(DataTypeError, match="something else in it in column 'a' ") as info:
+    with pytest.raises(DataTypeError, match="in column 'a' ") as info:
         sums(CompleteRecords(open_records(frame, drop_nulls=True)))
     assert "s3cret" not in str(info.value)
 
@@ -210,7 +210,7 @@ def test_a_masked_array_is_refused_with_a_cure_that_works():
 @pytest.mark.parametrize("wrap", [lambda records: records, PairDifferences])
 def test_sums_over_gaps_are_refused_unless_they_count_them(function, wrap):
     records = wrap(open_records(ROWS, drop_nulls=True))
-    with pytest.raises(DataError, match="records must be complete to be summed over"):
+    with pytest.raises(DataError, match="must be complete"):
         function(records)
     function(CompleteRecords(records))
 

@@ -149,12 +149,12 @@ def test_exact_where_only_a_few_rows_fit_into_single_precision(half_width):
 
 @pytest.mark.parametrize("width", [2, 4])
 def test_records_of_another_width_are_refused(width):
-    with pytest.raises(DataError, match="3 features of the grid"):
+    with pytest.raises(DataError, match="3 features"):
         clipped_gram(ArrayRecords(np.ones((2, width))), coarse(3))
 
 
 def test_a_grid_too_fine_for_single_precision_is_refused():
-    with pytest.raises(CapacityError, match="half_width must be at most 4096"):
+    with pytest.raises(CapacityError, match=r"half_width must .*4096"):
         clipped_gram(ArrayRecords(np.ones((1, 1))), coarse(1, half_width=4097))
 
 

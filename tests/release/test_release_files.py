@@ -227,7 +227,7 @@ def test_bad_guarantees_are_refused(folder, change):
 
 @pytest.mark.parametrize("data", [None, [], "x", 3])
 def test_guarantees_are_objects(data):
-    with pytest.raises(ParameterError, match="guarantee must have the fields"):
+    with pytest.raises(ParameterError, match="guarantee must"):
         Guarantee.from_dict(data)
 
 
@@ -236,7 +236,7 @@ def test_guarantees_are_objects(data):
 
 def test_never_overwritten_silently(folder):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ReleaseError, match=r"already holds a release.*overwrite=True"):
+    with pytest.raises(ReleaseError, match=r"already holds.*overwrite=True"):
         release_of(value=7).write(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert [path.name for path in folder.parent.iterdir()] == ["out"]
@@ -245,7 +245,7 @@ def test_never_overwritten_silently(folder):
 @pytest.mark.parametrize("exchange", [True, False])
 def test_overwritten_when_asked(folder, monkeypatch, exchange):
     if not exchange:
-        monkeypatch.setattr(release_files, "_exchange", lambda *_: False)
+        monkeypatch.setattr(sys, "platform", "one where names cannot be swapped")
     folder.chmod(0o750)
     release_of(value=7).write(folder, overwrite=True)
     assert Release.read(folder) == release_of(value=7)
@@ -262,7 +262,7 @@ def test_a_damaged_release_can_be_overwritten_but_nothing_else(folder, tmp_path)
     other.mkdir()
     (other / "integers.npy").write_text("mine")
     for place in (folder, other):
-        with pytest.raises(ReleaseError, match="must be a new or empty folder"):
+        with pytest.raises(ReleaseError, match="empty folder"):
             release_of(value=7).write(place, overwrite=True)
     assert (folder / "notes.txt").read_text() == "mine"
     assert Release.read(folder) == release_of()
@@ -287,7 +287,7 @@ def test_places_that_cannot_be(tmp_path, monkeypatch):
             Release.read(place)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "loop"]
     for place in (3, None, b"out"):
-        with pytest.raises(ParameterError, match="folder must be a path"):
+        with pytest.raises(ParameterError, match="folder must"):
             release_of().write(place)
 
 
@@ -306,7 +306,7 @@ def test_a_full_disk_leaves_nothing_and_is_said(tmp_path, monkeypatch, call):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(release_files.os, call, full)
-    with pytest.raises(ReleaseError, match=r"cannot be written: No space left on device"):
+    with pytest.raises(ReleaseError, match="No space left"):
         release_of().write(tmp_path / "out")
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == []
@@ -540,7 +540,7 @@ def test_scales_need_scales(tmp_path):
 
 def test_a_sparse_release_was_not_projected(tmp_path):
     about = replace(release_of(), integers=sparse.csr_array(release_of().integers))
-    with pytest.raises(ReleaseError, match="false for a sparse matrix"):
+    with pytest.raises(ReleaseError, match="sparse matrix"):
         replace(about, making=Making(projected=True)).write(tmp_path / "out")
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import hushcov
+from estimators.settings import skip_search
 from golden.releases import BUDGET, FREE, cases, records
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
@@ -63,6 +64,12 @@ MORE = {
     "sums": _summed,
 }
 NAMES = (*cases(), *MORE)
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch):
+    """The multiscale search takes seconds, and any plan will do."""
+    skip_search(monkeypatch)
 
 
 @cache

@@ -103,7 +103,7 @@ def reseal(folder: Path) -> None:
 def not_trusted(folder: Path, key: Path, words: str) -> None:
     with pytest.raises(SignatureError) as caught:
         Release.read(folder, verify=key)
-    assert f"{folder} cannot be trusted: " in str(caught.value)
+    assert f"{folder} cannot" in str(caught.value)
     assert words in str(caught.value)
 
 
@@ -223,9 +223,9 @@ def test_encrypted_keys_take_a_passphrase(tmp_path, keys):
     key = SigningKey.read(keys["locked"], passphrase="a secret")
     folder = release_of().write(tmp_path / "out", sign=key)
     assert Release.read(folder, verify=keys["ours.pub"]) == release_of()
-    with pytest.raises(ParameterError, match="or the passphrase is wrong"):
+    with pytest.raises(ParameterError, match="passphrase is wrong"):
         SigningKey.read(keys["locked"], passphrase="another")
-    with pytest.raises(ParameterError, match="is not encrypted: leave out the passphrase"):
+    with pytest.raises(ParameterError, match="is not encrypted"):
         SigningKey.read(keys["ours"], passphrase="a secret")
 
 

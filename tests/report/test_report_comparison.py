@@ -75,7 +75,7 @@ def test_caption_counts(pair):
     present = np.count_nonzero(np.triu(truth, 1))
     counts = f"Related pairs found: {present - 1}, missed: 1; unrelated pairs shown: 2."
     assert counts in text
-    assert f"off by more than {np.abs(estimate - truth).max():.2g}." in text
+    assert f"more than {np.abs(estimate - truth).max():.2g}." in text
     caption = truth_figure(truth, estimate, note="Simulated.").get_supxlabel()
     assert " ".join(caption.split()) == f"{text} Simulated."
 

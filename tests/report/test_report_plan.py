@@ -127,5 +127,5 @@ def test_png(forecasts, tmp_path):
 
 @pytest.mark.parametrize("nothing", [{}, {1_000: []}])
 def test_nothing_to_draw(nothing):
-    with pytest.raises(DataError, match="at least one forecast"):
+    with pytest.raises(DataError, match="one forecast"):
         plan_figure(nothing)

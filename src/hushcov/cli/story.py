@@ -78,7 +78,7 @@ def tell_plan(out: Console, estimator: PrivateSparseCovariance, data: Simulated)
     """Say what is known before any data is seen."""
     n, d = data.records.shape
     with busy("comparing the mechanisms, from public inputs"):
-        row = Planner(estimator, d).chosen(n)
+        row = Planner(estimator.request(d), d).chosen(n)
     heading(out, "2. The plan: all of this is known before any record is read")
     paragraph(
         out,

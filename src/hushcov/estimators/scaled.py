@@ -14,7 +14,7 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
 from hushcov.exceptions import ParameterError
-from hushcov.inputs import ReleaseInputs
+from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Comparison, Plan, Request
@@ -193,7 +193,9 @@ class ScaledCovariance(PrivateCovariance):
     def _check_sizes(self, n_features: int) -> tuple[int, int]:
         """The number of features, and of nonzeros of a row."""
         cure = "it is the number of columns."
-        n_features = check_integer("n_features", n_features, at_least=1, at_most=10**9, cure=cure)
+        n_features = check_integer(
+            "n_features", n_features, at_least=1, at_most=LARGEST_FEATURES, cure=cure
+        )
         cure = f"it counts the nonzeros of a row, the diagonal included; n_features = {n_features}."
         declared: Any = self.row_sparsity
         if self.assumed_row_sparsity is None:

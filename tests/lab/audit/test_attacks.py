@@ -34,7 +34,7 @@ def test_datasets_that_are_not_neighbours_are_refused():
     other = X.copy()
     other[2, 0] = 1.0
     for second in (other, np.zeros((4, 2))):
-        with pytest.raises(ParameterError, match="neighbours differ in one"):
+        with pytest.raises(ParameterError, match="differ in one"):
             Pair("two records", X, second)
 
 
@@ -50,7 +50,7 @@ def test_an_audit_that_no_longer_follows_the_release_is_refused(monkeypatch):
     monkeypatch.setattr(
         gaussian, "row_bounded_gram", lambda *args, **_: 2 * row_bounded_gram(*args)
     )
-    with pytest.raises(RuntimeError, match="draws other numbers than the release"):
+    with pytest.raises(RuntimeError, match="other numbers"):
         check_path(attack)
 
 

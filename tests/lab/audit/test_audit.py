@@ -9,12 +9,14 @@ import pytest
 from hushcov.exceptions import ParameterError
 from hushcov.lab.audit import AUDITED, attacks_on, audit, run_attack
 from hushcov.lab.audit.run import ALARM_RATE, BATCHES
+from statistics_helpers import short_and_long
 
 
+@short_and_long("runs", 200, 1_000)
 @pytest.mark.parametrize("mechanism", AUDITED)
-def test_no_claim_is_broken(mechanism):
+def test_no_claim_is_broken(mechanism, runs):
     heard = []
-    results = audit(mechanism, runs=200, seed=3, progress=heard.append)
+    results = audit(mechanism, runs=runs, seed=3, progress=heard.append)
     assert [result.pair for result in results] == [item.name for item in attacks_on(mechanism)]
     assert all(result.survives for result in results)
     assert all(0 <= result.ratio <= 1 for result in results)
@@ -34,11 +36,14 @@ def test_an_audit_is_repeatable_and_its_attacks_do_not_depend_on_each_other():
     assert run_attack(last, 300, first[-1].alarm_rate, seed=1) == first[-1]
 
 
-def test_the_worst_pair_of_the_gaussian_is_nearly_as_bad_as_claimed():
+@pytest.mark.parametrize(
+    ("runs", "tight"), [(6_000, 0.7), pytest.param(20_000, 0.8, marks=pytest.mark.slow)]
+)
+def test_the_worst_pair_of_the_gaussian_is_nearly_as_bad_as_claimed(runs, tight):
     attack = next(item for item in attacks_on("gaussian-row") if item.name == "axes")
-    result = run_attack(attack, 20_000, 1e-3, seed=1)
+    result = run_attack(attack, runs, 1e-3, seed=1)
     assert result.method == "Gaussian curve"
-    assert 0.8 < result.ratio <= 1
+    assert tight < result.ratio <= 1
 
 
 @pytest.mark.parametrize(

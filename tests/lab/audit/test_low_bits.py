@@ -39,13 +39,13 @@ from hushcov.mechanisms.multiscale import (
 from hushcov.mechanisms.screened import ScreenedDesign, release_screened, screened_parameters
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, FeatureGrid, row_bounded_gram, second_moments
-from statistics_helpers import FALSE_ALARM
+from statistics_helpers import FALSE_ALARM, short_and_long
 
 EPSILON, DELTA = 0.5, 1e-6
 ALLOWED = (math.exp(EPSILON) - 1 + 2 * DELTA) / (math.exp(EPSILON) + 1)
 N, D = 50, 30
 UPPER = np.triu_indices(D)
-RUNS = 300
+each_length = short_and_long("runs", 120, 300)
 
 
 def neighbours():
@@ -60,10 +60,10 @@ def reachable(released, value):
     return (released - value) + value == released
 
 
-def betrayals(draw, value, seed):
+def betrayals(draw, value, seed, runs):
     """For each run, how many released entries cannot have come from `value`."""
     generator = np.random.default_rng(seed)
-    return np.array([np.sum(~reachable(draw(generator), value)) for _ in range(RUNS)])
+    return np.array([np.sum(~reachable(draw(generator), value)) for _ in range(runs)])
 
 
 def advantage(first, second):
@@ -72,7 +72,7 @@ def advantage(first, second):
     The number of betrayals from which on it says so, or below which, is chosen on half of the
     runs and scored on the other half.
     """
-    half = RUNS // 2
+    half = len(first) // 2
 
     def gain(threshold, part):
         return np.mean(second[part] >= threshold) - np.mean(first[part] >= threshold)
@@ -83,8 +83,9 @@ def advantage(first, second):
     return float(np.sign(gain(best, train)) * gain(best, score))
 
 
-# Hoeffding: two observed rates differ by this much more than the true ones once in a million.
-SLACK = math.sqrt(math.log(1 / FALSE_ALARM) / (RUNS // 2))
+def slack(runs):
+    """By how much two observed rates differ more than true ones once in a million: Hoeffding."""
+    return math.sqrt(math.log(1 / FALSE_ALARM) / (runs // 2))
 
 
 def gaussian_setting():
@@ -136,8 +137,9 @@ OURS = {
 }
 
 
+@each_length
 @pytest.mark.parametrize("law", ["normal", "laplace"])
-def test_naive_noise_is_broken(law):
+def test_naive_noise_is_broken(law, runs):
     """The noise of `release_gaussian`, in doubles, and Laplace noise of the same deviation.
 
     The attack never errs on the dataset that it names, and is surer than epsilon allows.
@@ -151,21 +153,22 @@ def test_naive_noise_is_broken(law):
             return value + deviation * generator.standard_normal(len(value))
         return laplace(value, deviation / math.sqrt(2), generator)
 
-    from_loud = betrayals(lambda generator: naive(loud, generator), loud, seed=1)
-    from_quiet = betrayals(lambda generator: naive(quiet, generator), loud, seed=2)
+    from_loud = betrayals(lambda generator: naive(loud, generator), loud, seed=1, runs=runs)
+    from_quiet = betrayals(lambda generator: naive(quiet, generator), loud, seed=2, runs=runs)
     assert not from_loud.any()
-    assert advantage(from_loud, from_quiet) > 0.95 > ALLOWED + SLACK
+    assert advantage(from_loud, from_quiet) > 0.95 > ALLOWED + slack(runs)
 
 
+@each_length
 @pytest.mark.parametrize("name", OURS)
-def test_the_attack_fails_against_our_releases(name):
+def test_the_attack_fails_against_our_releases(name, runs):
     """False-alarm rate 1e-6."""
     _, (_, loud), draw = OURS[name]()
     counts = [
-        betrayals(functools.partial(doubles, draw, X), loud, seed)
+        betrayals(functools.partial(doubles, draw, X), loud, seed, runs)
         for seed, X in enumerate(neighbours())
     ]
-    assert advantage(*counts) <= ALLOWED + SLACK
+    assert advantage(*counts) <= ALLOWED + slack(runs)
 
 
 @pytest.mark.parametrize("name", OURS)

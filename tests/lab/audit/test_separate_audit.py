@@ -59,7 +59,10 @@ def replace_noise(monkeypatch, noise):
         monkeypatch.setattr(module, "rounded_normal", noise)
 
 
-@pytest.mark.parametrize("audited", SEPARATE)
+@pytest.mark.parametrize(
+    "audited",
+    [*SEPARATE[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in SEPARATE[2:])],
+)
 def test_noise_halved(monkeypatch, audited):
     def halved(generator, sigma, size):
         return rounded_normal(generator, (sigma + 1) // 2, size)

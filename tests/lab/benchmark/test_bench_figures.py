@@ -44,9 +44,9 @@ def test_error_has_four_panels_with_every_contender(results):
 def test_error_says_who_is_ahead_and_what_is_missing(results):
     title = figures.error_headline(results, "random")
     assert title.startswith("Model random: screened (0.27) has the smallest error")
-    assert "1.5 times smaller than Gaussian + threshold (0.4)" in title
+    assert "1.5 times smaller" in title
     text = figures.describe_error(results, "random")
-    assert "Not everywhere: eigen-sampling, too many features." in text
+    assert "eigen-sampling, too many" in text
     assert "n = 400, d = 6, k = 2, epsilon = 1" in text
     assert "medians of 2 seeds" in text
     assert "Not everywhere" not in figures.describe_error(finished(("gaussian",)), "random")

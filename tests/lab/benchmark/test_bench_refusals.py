@@ -36,21 +36,21 @@ def test_a_folder_that_cannot_be_written(refused, monkeypatch):
         raise PermissionError(13, "Permission denied", "bench-quick")
 
     monkeypatch.setattr(Path, "mkdir", denied)
-    assert "bench-quick: Permission denied. Check the path" in refused(6, "bench")
+    assert "bench-quick: Permission denied" in refused(6, "bench")
 
 
 def test_files_that_no_benchmark_made_are_kept(refused):
     Path("out").mkdir()
     Path("out/results.csv").write_text("mine")
     line = refused(6, "bench", "-o", "out")
-    assert "out has a results.csv and no benchmark that made it: choose another folder" in line
+    assert "out has a results.csv" in line
     assert Path("out/results.csv").read_text() == "mine"
     assert not Path("out", CELLS).exists()
 
 
 def test_a_folder_in_use_is_refused(refused):
     with Journal(Path("out"), Benchmark(PRESETS["quick"], tuple(CONTENDERS)).identity()):
-        assert "out is in use by another benchmark" in refused(6, "bench", "-o", "out")
+        assert "out is in use" in refused(6, "bench", "-o", "out")
 
 
 @pytest.mark.parametrize(

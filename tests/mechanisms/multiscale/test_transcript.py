@@ -14,10 +14,11 @@ from hushcov.mechanisms.multiscale import sample_exact, sample_literal, sample_t
 from hushcov.mechanisms.multiscale import schedule as schedules
 from hushcov.mechanisms.multiscale.transcript import Transcript, value_integers, value_step
 from hushcov.noise import order_statistics
-from multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
-from statistics_helpers import disagreements, normal_p_value
+from mechanisms.multiscale.settings import SCHEDULES, STATISTIC, make_schedule, sample
+from statistics_helpers import disagreements, normal_p_value, short_and_long
 
-RUNS = 600
+# Enough to tell Gumbel from Laplace noise. Literal draws are cheap, so there are ten times as many.
+RUNS, LONG = 150, 600
 GUMBEL = {name: replace(schedule, gumbel=True) for name, schedule in SCHEDULES.items()}
 MAIN = "selection around a full level"
 
@@ -29,35 +30,37 @@ def draw_singly(monkeypatch, few):
 
 
 @functools.cache
-def literal_draws(name):
-    return sample(sample_literal, GUMBEL[name], 2 * RUNS, seed=12)
+def literal_draws(name, runs):
+    return sample(sample_literal, GUMBEL[name], 10 * runs, seed=12)
 
 
 def gates_of_transcript(statistic, schedule, generator):
     return sample_transcript(statistic, schedule, generator).gate_counts(schedule)
 
 
+@short_and_long("runs", RUNS, LONG)
 @pytest.mark.parametrize("sampler", [sample_exact, gates_of_transcript])
 @pytest.mark.parametrize(
     ("name", "few"), [(MAIN, 16), ("gates of either sign", 32), ("nearly noiseless", 4096)]
 )
-def test_gumbel_samplers_have_the_literal_law(sampler, name, few, monkeypatch):
+def test_gumbel_samplers_have_the_literal_law(sampler, name, few, runs, monkeypatch):
     """False-alarm rate 1e-6 for each of the tests in `disagreements`."""
     draw_singly(monkeypatch, few)
-    drawn = sample(sampler, GUMBEL[name], RUNS, seed=11)
-    assert disagreements(drawn, literal_draws(name)) == []
+    drawn = sample(sampler, GUMBEL[name], runs, seed=11)
+    assert disagreements(drawn, literal_draws(name, runs)) == []
 
 
-def test_transcript_with_laplace_noise_has_the_literal_law(monkeypatch):
+@short_and_long("runs", RUNS, LONG)
+def test_transcript_with_laplace_noise_has_the_literal_law(runs, monkeypatch):
     monkeypatch.setattr(order_statistics, "FEW_POINTS", 16)
-    drawn = sample(gates_of_transcript, SCHEDULES[MAIN], RUNS, seed=13)
-    literal = sample(sample_literal, SCHEDULES[MAIN], 2 * RUNS, seed=14)
+    drawn = sample(gates_of_transcript, SCHEDULES[MAIN], runs, seed=13)
+    literal = sample(sample_literal, SCHEDULES[MAIN], 10 * runs, seed=14)
     assert disagreements(drawn, literal) == []
 
 
 def test_the_comparison_tells_gumbel_from_laplace():
     gumbel = sample(sample_exact, GUMBEL[MAIN], RUNS, seed=15)
-    laplace = sample(sample_literal, SCHEDULES[MAIN], 2 * RUNS, seed=16)
+    laplace = sample(sample_literal, SCHEDULES[MAIN], 10 * RUNS, seed=16)
     assert disagreements(gumbel, laplace) != []
 
 
@@ -72,7 +75,7 @@ def test_the_comparison_rejects_thresholds_that_ignore_the_selection(monkeypatch
 
     monkeypatch.setattr(order_statistics, "FEW_POINTS", 16)
     wrong = sample(forgetful, GUMBEL[MAIN], RUNS, seed=17)
-    assert disagreements(wrong, literal_draws(MAIN)) != []
+    assert disagreements(wrong, literal_draws(MAIN, RUNS)) != []
 
 
 @pytest.mark.parametrize("reach", [300, 650, 720, 760, 2000])

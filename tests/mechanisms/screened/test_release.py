@@ -16,7 +16,7 @@ from hushcov.mechanisms.screened import mechanism, release_screened
 from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, sum_sigma
 from hushcov.noise import TAKEN, Entropy
 from hushcov.records import ArrayRecords, FeatureGrid, PairDifferences, ProductMap, Records
-from screened.settings import parameters_of, released, seeded
+from mechanisms.screened.settings import parameters_of, released, seeded
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 

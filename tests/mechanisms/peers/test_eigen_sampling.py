@@ -306,7 +306,7 @@ def test_inconsistent_parameters_are_refused(changes, error):
 
 
 def test_sizes_beyond_doubles_are_refused():
-    with pytest.raises(CapacityError, match="n_features must be at most 1,000, got 1,001"):
+    with pytest.raises(CapacityError, match=r"n_features must .* 1,000"):
         eigen_sampling_parameters(inputs_for(n_features=1_001))
     with pytest.raises(CapacityError, match="fewer records"):
         eigen_sampling_parameters(inputs_for(n_records=10**17))

@@ -69,7 +69,7 @@ def test_sigma_by_hand(n_features, mu, sigma):
 
 def test_a_sigma_that_is_too_small_is_refused():
     parameters = scale_parameters(100, 50, TENTH)
-    with pytest.raises(PrivacyConditionError, match="sigma must be at least"):
+    with pytest.raises(PrivacyConditionError, match="sigma must"):
         dataclasses.replace(parameters, sigma=parameters.sigma - 1)
     assert dataclasses.replace(parameters, sigma=parameters.sigma + 1).event == parameters.event
 

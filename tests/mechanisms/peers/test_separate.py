@@ -36,7 +36,7 @@ from hushcov.mechanisms.peers.separate import (
 from hushcov.mechanisms.peers.separate.parameters import histogram_mu, predict, squared_edges
 from hushcov.records import FeatureGrid, norm_histogram, open_records, row_bounded_gram
 from hushcov.release import Release
-from separate.settings import METHODS, inputs_for, seeded
+from mechanisms.peers.separate_settings import METHODS, inputs_for, seeded
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 # Sensitivity

@@ -9,7 +9,7 @@ import pytest
 
 from hushcov.mechanisms.screened import mechanism
 from hushcov.simulate import gaussian_records, sparse_covariance
-from screened.settings import parameters_of, released
+from mechanisms.screened.settings import parameters_of, released
 
 SIX_DEVIATIONS = 6  # passed by chance less than once in 1e8
 

@@ -11,8 +11,8 @@ import pytest
 
 from hushcov.mechanisms.screened import ScreenLevel, select_pairs
 from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, sign_gram
-from screened.settings import parameters_of, seeded
-from statistics_helpers import FALSE_ALARM, chi_square_p_value
+from mechanisms.screened.settings import parameters_of, seeded
+from statistics_helpers import FALSE_ALARM, chi_square_p_value, short_and_long
 
 D = 4
 PAIRS = list(itertools.combinations(range(D), 2))
@@ -92,7 +92,7 @@ def p_value(drawn, law):
     return chi_square_p_value(counts, [law[chosen] for chosen in sets])
 
 
-@pytest.mark.parametrize("agreements", [(0, 1, 3, 6), (0, 0, 5, 7)])
+@short_and_long("agreements", (0, 1, 3, 6), (0, 0, 5, 7))
 def test_levels_have_the_law_of_the_peeled_exponential_mechanism(agreements):
     """False-alarm rate 1e-6; wrong rates, levels that forget and a single level are noticed."""
     X = records_with(agreements)

@@ -197,7 +197,7 @@ def test_a_count_that_is_of_no_use(noisy, n, sigma, enough):
 
 def test_records_that_are_too_few_for_a_count_are_refused_from_public_numbers():
     CompleteParameters(325, 65).check_possible()
-    with pytest.raises(TooFewCompleteError, match=r"at least 325 records .* Nothing was charged"):
+    with pytest.raises(TooFewCompleteError, match="at least 325"):
         CompleteParameters(324, 65).check_possible()
 
 

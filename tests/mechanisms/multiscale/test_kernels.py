@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate
 
 from hushcov.mechanisms.multiscale import gate_correction, kernels, schedule
-from multiscale import reference
+from mechanisms.multiscale import reference
 
 INF = math.inf
 SMALLEST = 1e-28  # masses below this never decide a draw

@@ -21,7 +21,7 @@ from hushcov.mechanisms.screened.parameters import (
 )
 from hushcov.mechanisms.screened.screens import ClippedScreen
 from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, sign_gram
-from screened.settings import parameters_of
+from mechanisms.screened.settings import parameters_of
 
 SCALE = np.array([1.0, 1e-100, 3.0, 0.0, 1e100, 0.5])
 # Zeros, the two clips, what lies beyond them, and everything else a double can be.

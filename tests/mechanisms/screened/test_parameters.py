@@ -22,7 +22,7 @@ from hushcov.mechanisms.screened.parameters import (
     squared_sum_sensitivity,
     sum_sigma,
 )
-from screened.settings import DESIGN, inputs_of, parameters_of
+from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of
 
 SETTINGS = {
     "two levels": parameters_of(10**5, 200, 5),

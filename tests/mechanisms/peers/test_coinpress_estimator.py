@@ -68,7 +68,7 @@ def test_attributes_and_the_guarantee():
     # One event for the scales, and one for each step.
     assert [type(event) for event in guarantee.events] == [Gaussian] * 3
     assert not hasattr(est, "noise_sd_")
-    with pytest.raises(ParameterError, match="no single noise level"):
+    with pytest.raises(ParameterError, match="noise level"):
         est.covariance_interval()
 
 
