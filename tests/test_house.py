@@ -16,6 +16,8 @@ from hushcov.planning import mechanisms
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hushcov"
 MOST_MODULES = 60  # of ours, for the estimator to start with
 LONGEST_MODULE, LONGEST_FUNCTION = 500, 60
+# The benchmark sets two theorems side by side, one of which has the name of its mechanism.
+SAME_NAME = {"multiscale": ("lab/benchmark/results.py", "lab/benchmark/figures.py")}
 
 
 @cache
@@ -97,8 +99,8 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 
 @pytest.mark.parametrize("name", list(mechanisms()))
 def test_nothing_outside_a_room_decides_by_the_name_of_a_mechanism(name):
-    outside = {path: tree for path, tree in trees().items() if not path.startswith("mechanisms/")}
-    found = decided_by(name, outside)
+    allowed = ("mechanisms/", *SAME_NAME.get(name, ()))
+    found = [path for path in decided_by(name, trees()) if not path.startswith(allowed)]
     assert found == []
 
 

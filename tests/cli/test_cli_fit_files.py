@@ -70,7 +70,7 @@ def test_columns_and_nulls(run, visits, source):
     assert np.linalg.norm(estimate - TRUTH, 2) < 0.3 * np.linalg.norm(TRUTH, 2)
     assert sum(isinstance(event, Gaussian) for event in stored.release.guarantee.events) >= 3
     assert "age, weight" in words(result.stderr)
-    assert "0.5 % of the budget" in words(result.stderr)
+    assert "complete records, estimated privately from" in words(result.stderr)
     assert "counted from 0" not in result.stderr
     assert "s3cret" not in result.output
     complete = found["complete_records"]

@@ -72,7 +72,7 @@ def test_a_fit_that_does_not_fit_is_refused_before_anything_is_read(monkeypatch)
         ScreenedCovariance(**PUBLIC),
         GaussianCovariance(**PUBLIC),
     ):
-        with pytest.raises(CapacityError, match=r"20 features .* GB"):
+        with pytest.raises(CapacityError, match="20 features need"):
             fit(estimator, rows, hopeless=True)
 
 

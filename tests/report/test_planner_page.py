@@ -157,7 +157,7 @@ def test_a_page_of_full_size_is_small(monkeypatch, tmp_path):
 
     monkeypatch.setattr(forecasts, "forecast", stand_in)
     monkeypatch.setattr(plan_page, "usable_cores", lambda: 1)
-    full = plan_page.Planner(planner().estimator, 1000)
+    full = plan_page.Planner(planner().request, 1000)
     plan_page.write_page(tmp_path / "a.html", full, [], 0.25)
     data = embedded_data(tmp_path / "a.html")
     assert data["mechanisms"] == list(predicted())
@@ -168,11 +168,11 @@ def test_a_page_of_full_size_is_small(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("known", [False, True])
 def test_the_records_go_beyond_the_usual_ones_and_contain_those_asked_for(known):
-    estimator = planner(assume_centered=known).estimator
+    estimator = planner(known_mean=known).request
     usual = plan_page.Planner(estimator, 1000).default_records()
     found = plan_page.page_records(plan_page.Planner(estimator, 1000), [12_345])
     assert found == sorted({usual[1] // 10, *usual, usual[-2] * 10, 12_345})
-    tiny = planner(assume_centered=known, epsilon=10.0, delta=0.1, n_features=1, row_sparsity=1)
+    tiny = planner(known_mean=known, epsilon=10.0, delta=0.1, n_features=1, row_sparsity=1)
     assert plan_page.page_records(tiny, [])[0] == (1 if known else 3)
 
 

@@ -25,6 +25,8 @@ from hushcov.accounting.curves import (
 from hushcov.accounting.events import Event, Gaussian, Parts, readings
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
+# Where the multiplier is looked for, near what the zCDP bound asks for and then farther away.
+_BRACKETS, _PRECISION = ((0.9, 1.02), (0.1, 10.0)), 1e-6
 _ROUNDS = 100
 _PRECISION = 1e-12
 _SMALLEST = 1e-150
@@ -283,6 +285,20 @@ def calibrate(
             "raise the upper end of bracket or the budget."
         )
     return _bisect(holds, high, low, precision)
+
+
+def calibrate_near(
+    event_family: Callable[[float], Sequence[Event]], epsilon: float, delta: float
+) -> float:
+    """The same, within a millionth, where a multiplier close to 1 is expected: it is tried first."""
+    for low, high in _BRACKETS[:-1]:
+        try:
+            found = calibrate(event_family, epsilon, delta, (low, high), precision=_PRECISION)
+        except PrivacyConditionError:
+            continue
+        if found > low:
+            return found
+    return calibrate(event_family, epsilon, delta, _BRACKETS[-1], precision=_PRECISION)
 
 
 def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:

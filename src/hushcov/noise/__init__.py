@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
 from hushcov.noise.entropy import Entropy, check_entropy, entropy_source
-from hushcov.noise.gumbel import TAKEN, gumbel_top
+from hushcov.noise.gumbel import LARGEST_SCORE, TAKEN, gumbel_top
 from hushcov.noise.normal import LARGEST_SIGMA, rounded_normal
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEW_POINTS",
+    "LARGEST_SCORE",
     "LARGEST_SIGMA",
     "MOST_CONCENTRATED",
     "TAKEN",

@@ -29,7 +29,7 @@ from hushcov.noise.entropy import LazyUniform
 
 #: The score of an item that is no candidate.
 TAKEN = -1
-_LARGEST_SCORE = 2**53  # doubles hold all integers up to here, so differences are exact
+LARGEST_SCORE = 2**53  # doubles hold all integers up to here, so differences are exact
 _LARGEST_RATE = 1e100  # rate * score is far from overflow
 _CHUNK = 2**20
 
@@ -94,9 +94,9 @@ def _check_scores(scores: object) -> None:
             "scores must be a one-dimensional array of 32- or 64-bit integers: scale and round "
             "them to integers."
         )
-    if len(scores) and not (scores.min() >= TAKEN and scores.max() <= _LARGEST_SCORE):
+    if len(scores) and not (scores.min() >= TAKEN and scores.max() <= LARGEST_SCORE):
         raise ParameterError(
-            f"scores must be integers from 0 to {_LARGEST_SCORE}, and one is not: shift them, or "
+            f"scores must be integers from 0 to {LARGEST_SCORE}, and one is not: shift them, or "
             "use a coarser unit and a larger rate."
         )
 

@@ -24,7 +24,7 @@ from hushcov.postprocess.matrices import check_symmetric, is_sparse, is_symmetri
 
 _SCAD_A = 3.7  # Fan and Li (2001), by a Bayes risk argument; customary since
 _ETA = 4  # the exponent of Cai and Liu (2011), and one that Rothman, Levina and Zhu compare
-_STEPS = 60
+_HALVINGS = 60
 _REACH = 12.0  # standard deviations within which the ends of an interval are looked for
 
 
@@ -211,7 +211,7 @@ def _solve(
     # An estimate just beyond the threshold may be that of any value down to one on the other side.
     high = size + _REACH * deviation
     low = -high
-    for _ in range(_STEPS):
+    for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         above = _below(size, middle, deviation, threshold) > probability
         low, high = np.where(above, middle, low), np.where(above, high, middle)

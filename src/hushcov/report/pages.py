@@ -9,21 +9,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import re
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushcov import _words
+from hushcov._words import counted
 from hushcov.exceptions import MissingPackageError
 from hushcov.postprocess import is_noise
 from hushcov.report.style import EXTRA, new_figure
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-_EXPONENT_FROM = 1e4
 
 
 def check_pages() -> None:
@@ -101,21 +100,13 @@ def number(value: float, digits: int = 3) -> str:
     """A number to some significant digits: 0.0012, 12,345, 1.46e15."""
     if not math.isfinite(value):
         return "out of range"
-    text = f"{value:.{digits}g}"
-    if "e+" in text and abs(float(text)) < _EXPONENT_FROM:
-        text = f"{float(text):,.0f}"
-    text = re.sub(r"e([+-])0*(\d+)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
+    text = _words.number(value, digits)
     return "\N{MINUS SIGN}" + text[1:] if text.startswith("-") else text
 
 
 def count(value: int) -> str:
     """An integer exactly while it is short, else to four digits."""
     return f"{value:,}" if abs(value) < 10_000_000 else number(float(value), 4)
-
-
-def counted(value: int, what: str) -> str:
-    """A number of things: 1 pair, 2,000 pairs."""
-    return f"{value:,} {what}{'' if value == 1 else 's'}"
 
 
 def percent(share: float) -> str:

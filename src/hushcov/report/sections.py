@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushcov._version import __version__
+from hushcov._words import counted
 from hushcov.accounting import (
     Approximate,
     BoundedRange,
@@ -31,7 +32,7 @@ from hushcov.release.findings import LEVEL, NOISE, find
 from hushcov.report.charts import budget_chart
 from hushcov.report.graph import graph
 from hushcov.report.outlook import outlook
-from hushcov.report.pages import count, counted, number, page, percent, short
+from hushcov.report.pages import count, number, page, percent, short
 from hushcov.report.pairs import heat_data, largest_pairs, related_order
 from hushcov.report.spectrum import spectrum_section
 from hushcov.report.subject import Subject, printable, subject_of

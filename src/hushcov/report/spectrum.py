@@ -18,7 +18,7 @@ from hushcov.report.subject import Subject
 
 _ALL = 1_000  # features up to which every eigenvalue is computed
 _LARGEST, _SMALLEST = 30, 10  # eigenvalues that are looked for where there are more features
-_STEPS = 60
+_LANCZOS_STEPS = 60
 _PRECISE = 0.001  # of an eigenvalue, as a share of the largest
 _LISTED = 10
 _LARGEST_FACTOR = 1e150  # of variances; products of two stay in the range of doubles
@@ -60,7 +60,7 @@ def _finite(matrix: Matrix, factors: FloatArray) -> bool:
 
 def _extreme(matrix: Matrix, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The largest and the smallest eigenvalues that a bounded number of steps finds."""
-    values, residuals = _lanczos(matrix, factors, min(_STEPS, len(factors)))
+    values, residuals = _lanczos(matrix, factors, min(_LANCZOS_STEPS, len(factors)))
     sure = residuals <= _PRECISE * np.abs(values).max()
     most = len(sure) // 2
     top = max(1, min(most, _LARGEST, int(np.argmin(np.append(sure[::-1], False)))))

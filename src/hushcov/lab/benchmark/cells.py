@@ -19,7 +19,7 @@ DELTA = 1e-6
 #: Axes of the sweeps, by the field of a point that varies.
 AXES = ("n_records", "n_features", "row_sparsity", "epsilon")
 CELLS = "cells.jsonl"
-_FORMAT = 1
+JOURNAL_FORMAT = 1
 _CURE = "choose another folder with --output, or move this one away."
 _WORDS = ("model", "contender")
 _COUNTS = ("n_records", "n_features", "row_sparsity", "seed")
@@ -298,7 +298,7 @@ class Journal:
     def __init__(self, folder: Path, identity: dict[str, object]) -> None:
         self.path = folder / CELLS
         self.cells: list[Cell] = []
-        self._identity = {"format": _FORMAT} | identity
+        self._identity = {"format": JOURNAL_FORMAT} | identity
         folder.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = self.path.open("a+b")
         try:

@@ -25,7 +25,7 @@ from scipy import integrate, special
 from hushcov._arrays import FloatArray
 from hushcov.mechanisms.multiscale import Level, PublicInputs, Schedule, TheoremParameters
 
-_REACH = 12.0  # standard deviations; P(|g| > 12) = 4e-33
+_WIDEST = 12.0  # standard deviations; P(|g| > 12) = 4e-33
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 _TERMS = 40  # the moment series converges like (clip^2)^j = 16^-j
 
@@ -140,7 +140,7 @@ class Moments(NamedTuple):
 
 def fired_length(a: FloatArray, low: float, high: float, r: float, clip: float) -> FloatArray:
     """int_low^high P(Z > 1 - a/t) dt = E[min(max(a/(1-Z), low), high)] - low, for a >= 0."""
-    edge = min(clip / r, _REACH)
+    edge = min(clip / r, _WIDEST)
     ends = np.full((2, len(a)), [[-edge], [edge]])
     kinks = [(1 - a / t) / r for t in (low, high) if t > 0]
     bounds = [ends[0], *np.clip(kinks, -edge, edge), ends[1]]
@@ -151,7 +151,7 @@ def fired_length(a: FloatArray, low: float, high: float, r: float, clip: float) 
         reached = np.clip(a[:, None] / (1 - r * w), low, high) - low
         density = np.exp(-0.5 * w * w) / math.sqrt(2 * math.pi)
         total += np.sum(half * _WEIGHTS * density * reached, axis=1)
-    if clip / r < _REACH:
+    if clip / r < _WIDEST:
         atom = special.ndtr(-clip / r)
         for z in (-clip, clip):
             total += atom * (np.clip(a / (1 - z), low, high) - low)
@@ -161,14 +161,14 @@ def fired_length(a: FloatArray, low: float, high: float, r: float, clip: float) 
 def fired_length_by_thresholds(a: float, r: float, clip: float) -> float:
     """int_0^inf P(Z > 1 - a/t) dt for a > 0, integrating over t, in y = (1 - a/t) / r."""
     edge = clip / r
-    pieces = [-edge, *(y for y in (-_REACH, 0.0, _REACH) if abs(y) < edge), edge]
+    pieces = [-edge, *(y for y in (-_WIDEST, 0.0, _WIDEST) if abs(y) < edge), edge]
     total = a / (1 + clip)  # below this t every test fires
     for start, stop in pairwise(pieces):
         total += integrate.quad(
             lambda y: 0.5 * special.erfc(y / math.sqrt(2)) * a * r / (1 - r * y) ** 2,
             start,
             stop,
-            epsabs=0.0 if start < _REACH else 1e-30 * a,
+            epsabs=0.0 if start < _WIDEST else 1e-30 * a,
             epsrel=1e-12,
         )[0]
     return float(total)

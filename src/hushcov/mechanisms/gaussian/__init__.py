@@ -2,6 +2,8 @@
 
 from hushcov.mechanisms.gaussian.mechanism import (
     CLIPPINGS,
+    LARGEST_HALF_WIDTH,
+    RADIUS,
     WITHIN,
     GaussianParameters,
     balanced_row_norm,
@@ -26,6 +28,8 @@ __all__ = [
     "CLIPPINGS",
     "GAUSSIAN",
     "GAUSSIAN_THRESHOLD",
+    "LARGEST_HALF_WIDTH",
+    "RADIUS",
     "WITHIN",
     "GaussianNoise",
     "GaussianParameters",

@@ -37,8 +37,8 @@ from hushcov.records import (
 from hushcov.release import Making, Release, named_parts
 
 NAME = "gaussian"
-_RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
-_LARGEST_HALF_WIDTH = 32767
+RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
+LARGEST_HALF_WIDTH = 32767
 # From this ratio of norm bound to half width on, diagonal noise as small as the rest costs the
 # rest 3 % at most. Below it the ratio sqrt(2), which costs nothing, is as good or better.
 _EQUAL_NOISE_FROM = 4
@@ -201,7 +201,7 @@ def gaussian_parameters(
     d = inputs.n_features
     mu = calibrate_gaussian(inputs.epsilon, inputs.delta, inputs.spent) * WITHIN  # proof: step 5
     cure = "it is a public bound on every coordinate, in units of its scale."
-    radius = _RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
+    radius = RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
     norm = radius * math.sqrt(d)  # no record is longer
     if CLIPPINGS[clipping].bounds_norm:
         norm = min(norm, balanced_row_norm(inputs, mu) if row_norm is None else row_norm)
@@ -306,7 +306,7 @@ def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
 def _half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) -> int:
     """The finest grid on which sums, squared norms and noise are within what is exact."""
     finest = min(
-        _LARGEST_HALF_WIDTH,
+        LARGEST_HALF_WIDTH,
         math.isqrt(2**62 // inputs.n_records),
         math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
         # Tiny norms: the quotient may be infinite, and no finer grid is needed then.

@@ -16,13 +16,12 @@ from hushcov.accounting import Event, Gaussian, Guarantee, calibrate_gaussian
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, noise_sigmas, squared_sensitivity, symmetric_noise
-from hushcov.mechanisms.room import Mechanism, MechanismPlan
+from hushcov.mechanisms.room import CONSTANTS, Mechanism, MechanismPlan
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, TransformedRecords, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 
 NAME = "coinpress"
-CONSTANTS = ("sound", "paper")
 SMALLEST_EIGENVALUE = 0.1  # of a correlation matrix, where nothing is declared
 MOST_STEPS = 20
 

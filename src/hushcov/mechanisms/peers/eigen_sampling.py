@@ -19,18 +19,15 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import Event, Guarantee, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import balanced_row_norm
-from hushcov.mechanisms.room import Mechanism, MechanismPlan
+from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, WITHIN, balanced_row_norm
+from hushcov.mechanisms.room import CONSTANTS, Mechanism, MechanismPlan
 from hushcov.noise import MOST_CONCENTRATED, Bingham, Entropy, check_entropy, discrete_laplace
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 
 NAME = "eigen-sampling"
 ALLOCATIONS = ("adaptive", "uniform")
-CONSTANTS = ("sound", "paper")
 
-_RADIUS = 6.0
-_LARGEST_HALF_WIDTH = 32767
 _LARGEST_SUM = 2**52  # of squared norms: doubles hold the Gram matrix, and projections of it
 _LARGEST_GRAM = 2**62  # of squared half widths, where records are summed in int64
 _MOST_FEATURES = 1000
@@ -42,8 +39,6 @@ _TRUSTED = (
     "within 32 units in the last place"
 )
 _FAILURE = 0.05  # how often noise may pass what allocation adds to every eigenvalue
-# Budgets are met with this to spare, far more than the roundings of rates.
-_WITHIN = 1 - 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -172,13 +167,13 @@ def eigen_sampling_parameters(
     n, d = inputs.n_records, inputs.n_features
     half_width, B = _grid(inputs, row_norm)
     # proof: step 6
-    budget = Fraction(inputs.epsilon * _WITHIN) / (1 if d == 1 else 2)
+    budget = Fraction(inputs.epsilon * WITHIN) / (1 if d == 1 else 2)
     rate = budget / (2 * score_sensitivity(n, d, B)) / (2 if constants == "paper" else 1)
     return EigenSamplingParameters(
         inputs=inputs,
         allocation=allocation,
         constants=constants,
-        radius=_RADIUS,
+        radius=RADIUS,
         half_width=half_width,
         norm_bound=B,
         eigenvalue_scale=math.ceil(eigenvalue_sensitivity(n, d, B) / budget),
@@ -191,17 +186,17 @@ def _grid(inputs: ReleaseInputs, row_norm: float | None) -> tuple[int, int]:
     cure = "it is a public bound on the norm of every record, in units of the scales."
     norm = _row_norm(inputs) if row_norm is None else row_norm
     norm = min(
-        check_real("row_norm", norm, above=0, cure=cure), _RADIUS * math.sqrt(inputs.n_features)
+        check_real("row_norm", norm, above=0, cure=cure), RADIUS * math.sqrt(inputs.n_features)
     )
     longest = math.isqrt(_LARGEST_SUM // inputs.n_records)
-    finest = min(_LARGEST_HALF_WIDTH, math.isqrt(_LARGEST_GRAM // inputs.n_records))
-    half_width = math.floor(min(finest, _RADIUS / norm * longest))
+    finest = min(LARGEST_HALF_WIDTH, math.isqrt(_LARGEST_GRAM // inputs.n_records))
+    half_width = math.floor(min(finest, RADIUS / norm * longest))
     if longest < 1 or half_width < 1:
         raise CapacityError(
             f"{inputs.n_records:,} records of norm {norm:g} have sums beyond what doubles hold: "
             "use fewer records or a smaller row_norm."
         )
-    return half_width, min(longest, max(1, math.floor(norm * half_width / _RADIUS)))
+    return half_width, min(longest, max(1, math.floor(norm * half_width / RADIUS)))
 
 
 def _row_norm(inputs: ReleaseInputs) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
@@ -14,12 +13,13 @@ from hushcov.accounting import (
     BoundedRange,
     Event,
     Gaussian,
-    calibrate,
+    calibrate_near,
     calibrate_zcdp,
     smallest_sigma,
 )
-from hushcov.exceptions import CapacityError, PrivacyConditionError
+from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs, spent_rho
+from hushcov.mechanisms.room import UP
 from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.noise import LARGEST_SIGMA
 from hushcov.records import finest_half_width
@@ -107,10 +107,6 @@ _FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers
 # diagonal: 4.4 and 2.6 (random), 6.2 and 4.5 (banded), 8.4 and 4.5 (block).
 SHRINKING_BIAS = 5.0
 _LARGEST_HALF_WIDTH = 2047
-_UP = 1 + 2.0**-50  # makes up for two roundings
-# Noise over that of the zCDP bound: where it usually is, then where it can be.
-_BRACKETS = ((0.9, 1.02), (0.1, 10.0))
-_NOISE_PRECISION = 1e-6
 
 
 @dataclass(frozen=True)
@@ -162,7 +158,7 @@ class ScreenedParameters:
         """What is charged, the events spent before included."""
         reach = 2 * self.score_sensitivity
         own: list[Event] = [
-            BoundedRange(reach * level.rate * _UP, level.size)  # proof: step 2
+            BoundedRange(reach * level.rate * UP, level.size)  # proof: step 2
             for level in self.levels
         ]
         if self.norm_mu is not None:
@@ -318,24 +314,9 @@ def screened_parameters(
 
     if not certified:
         return draft(1.0)
-    return draft(_multiplier(lambda m: draft(m).events, inputs))
-
-
-def _multiplier(events: Callable[[float], tuple[Event, ...]], inputs: ReleaseInputs) -> float:
-    """The least noise that the accountant certifies, within a millionth."""
-    for low, high in _BRACKETS[:-1]:
-        try:
-            found = calibrate(
-                events, inputs.epsilon, inputs.delta, (low, high), precision=_NOISE_PRECISION
-            )
-        except PrivacyConditionError:
-            continue
-        if found > low:
-            return found
     # proof: step 8
-    return calibrate(
-        events, inputs.epsilon, inputs.delta, _BRACKETS[-1], precision=_NOISE_PRECISION
-    )
+    found = calibrate_near(lambda m: draft(m).events, inputs.epsilon, inputs.delta)
+    return draft(found)
 
 
 def _levels(

@@ -16,29 +16,31 @@ from hushcov.accounting import (
     Event,
     Gaussian,
     Guarantee,
-    calibrate,
+    calibrate_near,
     calibrate_zcdp,
     smallest_sigma,
 )
-from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
+from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs, spent_rho
-from hushcov.mechanisms.gaussian import squared_sensitivity
-from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, gumbel_top, rounded_normal
+from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, squared_sensitivity
+from hushcov.mechanisms.room import UP
+from hushcov.noise import (
+    LARGEST_SCORE,
+    LARGEST_SIGMA,
+    Entropy,
+    check_entropy,
+    gumbel_top,
+    rounded_normal,
+)
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 
-# Measured: over models, sizes and budgets the error is within 40 % of that of the best share.
 NAME = "row-top-k"
+# Measured: over models, sizes and budgets the error is within 40 % of that of the best share.
 SELECTION_SHARE = 0.65
-_LARGEST_HALF_WIDTH = 32767
-_LARGEST_SCORE = 2**53  # of `gumbel_top`
 _LEAST_RADIUS, _MOST_RADIUS = 1.5, 6.0
 _NOISE_WEIGHT = 3.0  # measured, see docs/proofs/row_top_k.md
 _HALVINGS = 40
-_UP = 1 + 2.0**-50  # makes up for two roundings
-# Noise over that of the zCDP bound: where it usually is, then where it can be.
-_BRACKETS = ((0.9, 1.02), (0.1, 10.0))
-_NOISE_PRECISION = 1e-6
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class RowTopKParameters:
         check_real("radius", self.radius, above=0, cure=cure)
         check_integer("half_width", self.half_width, at_least=1, cure=cure)
         check_real("mu", self.mu, above=0, cure=cure)
-        if self.inputs.n_records * self.half_width**2 > _LARGEST_SCORE:
+        if self.inputs.n_records * self.half_width**2 > LARGEST_SCORE:
             raise CapacityError(
                 f"half_width must keep n_records * half_width**2 within 2**53, got "
                 f"{self.half_width} for {self.inputs.n_records:,} records: {cure}"
@@ -86,7 +88,7 @@ class RowTopKParameters:
         """What is charged: the events spent before, the picks of all rows, and the values."""
         own: tuple[Event, ...] = (Gaussian(self.mu),)  # proof: step 6
         if self.rate is not None:
-            eta = 2 * self.score_sensitivity * self.rate * _UP
+            eta = 2 * self.score_sensitivity * self.rate * UP
             own = (BoundedRange(eta, picks(self.inputs)), *own)  # proof: step 3
         return (*self.inputs.spent, *own)
 
@@ -181,19 +183,8 @@ def _least_noise(inputs: ReleaseInputs, radius: float | None, share: float) -> R
     def events(multiplier: float) -> tuple[Event, ...]:
         return draft(multiplier).events
 
-    for bracket in _BRACKETS[:-1]:
-        try:
-            found = calibrate(
-                events, inputs.epsilon, inputs.delta, bracket, precision=_NOISE_PRECISION
-            )
-        except PrivacyConditionError:
-            continue
-        if found > bracket[0]:
-            return draft(found)
     # proof: step 7
-    return draft(
-        calibrate(events, inputs.epsilon, inputs.delta, _BRACKETS[-1], precision=_NOISE_PRECISION)
-    )
+    return draft(calibrate_near(events, inputs.epsilon, inputs.delta))
 
 
 def balanced_radius(inputs: ReleaseInputs, mu: float) -> float:
@@ -217,7 +208,7 @@ def balanced_radius(inputs: ReleaseInputs, mu: float) -> float:
 
 def _half_width(inputs: ReleaseInputs, mu: float) -> int:
     """The finest grid on which scores are exact and the noise of all values can be drawn."""
-    if inputs.n_records > _LARGEST_SCORE:
+    if inputs.n_records > LARGEST_SCORE:
         raise CapacityError(
             f"n_records must be at most 2**53 for exact scores, got {inputs.n_records:,}: release "
             "disjoint parts and average them."
@@ -225,8 +216,8 @@ def _half_width(inputs: ReleaseInputs, mu: float) -> int:
     # proof: step 6
     widest = 2 * math.sqrt(4 * most_pairs(inputs) + inputs.n_features)
     finest = min(
-        _LARGEST_HALF_WIDTH,
-        math.isqrt(_LARGEST_SCORE // inputs.n_records),  # proof: step 2
+        LARGEST_HALF_WIDTH,
+        math.isqrt(LARGEST_SCORE // inputs.n_records),  # proof: step 2
         math.floor(math.sqrt(LARGEST_SIGMA * mu / widest)),
     )
     if finest < 1:

@@ -16,13 +16,13 @@ from hushcov._validation import check_real
 from hushcov.accounting import NOT_CERTIFIED, Guarantee, compose
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH
 from hushcov.mechanisms.peers.row_top_k.mechanism import NAME, mutual_pairs
 from hushcov.noise import Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
 
 PRINTED_FAILURE_PROBABILITY = 0.1  # beta, which only the radius depends on
-_LARGEST_HALF_WIDTH = 32767
 _LARGEST_NOISE = 2**52  # of sums in squared steps, such that their rounding is an integer
 
 
@@ -96,7 +96,7 @@ def printed_parameters(inputs: ReleaseInputs) -> PrintedParameters:
     # Entries of the sum move by n Delta = 2 R^2, which is 2 h^2 in squared steps.
     per_square = printed_laplace_scale(2.0, d, inputs.row_sparsity, epsilon, delta)
     finest = min(
-        _LARGEST_HALF_WIDTH,
+        LARGEST_HALF_WIDTH,
         math.isqrt(LARGEST_EXACT_FLOAT // n),
         math.floor(math.sqrt(_LARGEST_NOISE / (64 * per_square))),
     )

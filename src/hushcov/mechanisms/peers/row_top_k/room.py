@@ -23,12 +23,10 @@ from hushcov.mechanisms.peers.row_top_k.printed import (
     printed_parameters,
     release_printed,
 )
-from hushcov.mechanisms.room import Mechanism, MechanismPlan
+from hushcov.mechanisms.room import CONSTANTS, Mechanism, MechanismPlan
 from hushcov.noise import Entropy
 from hushcov.records import Records
 from hushcov.release import Release
-
-CONSTANTS = ("sound", "paper")
 
 
 @dataclass(frozen=True)

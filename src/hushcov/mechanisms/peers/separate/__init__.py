@@ -15,7 +15,6 @@ from hushcov.mechanisms.peers.separate.mechanism import (
     rounded_eigenvalues,
 )
 from hushcov.mechanisms.peers.separate.parameters import (
-    CONSTANTS,
     METHODS,
     Choice,
     MatrixNoise,
@@ -27,7 +26,6 @@ from hushcov.mechanisms.peers.separate.parameters import (
 )
 
 __all__ = [
-    "CONSTANTS",
     "METHODS",
     "SEPARATE",
     "Choice",

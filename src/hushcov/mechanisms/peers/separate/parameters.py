@@ -8,23 +8,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import Event, Gaussian, calibrate_gaussian, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, balanced_row_norm, noise_sigmas
+from hushcov.mechanisms.room import CONSTANTS
 from hushcov.noise import LARGEST_SIGMA
 
 METHODS = ("gauss", "separate", "adaptive")
-CONSTANTS = ("sound", "paper")
 
 # The grid reaches as far as the norm bound, within what a grid allows: coordinates are bounded by
 # the norm alone.
 _SMALLEST_RADIUS, _LARGEST_RADIUS = 2.0**-16, 2.0**19
 # Fine enough for records that are 1/2^10 of the norm bound.
 _LARGEST_HALF_WIDTH = 2**19
-_LARGEST_SUM = 2**62
 
 # LAPACK's error of an eigenvalue and that of turning integers into doubles, together, in units of
 # 2^-53 n_features times the norm of the matrix.
@@ -68,7 +67,7 @@ class SeparateParameters:
         cure = "use separate_parameters."
         check_real("radius", self.radius, above=0, cure=cure)
         check_integer("half_width", self.half_width, at_least=1, cure=cure)
-        most = math.isqrt(_LARGEST_SUM // self.inputs.n_records)
+        most = math.isqrt(LARGEST_SUM // self.inputs.n_records)
         check_integer("norm_bound", self.norm_bound, at_least=1, at_most=most, cure=cure)
         check_real("release_mu", self.release_mu, above=0, cure=cure)
         if self.histogram_sigma is not None:
@@ -243,14 +242,14 @@ def _largest_norm_bound(inputs: ReleaseInputs, mu: float, constants: str) -> flo
     growth = math.sqrt(2) + 2 * math.sqrt(d) * _EIGENSOLVER * d * n / LARGEST_EXACT_FLOAT
     eigenvalues = ((LARGEST_SIGMA - 1) * mu * math.sqrt(share) - rounding) / growth
     square = min(matrix, eigenvalues) * (1 - 2.0**-30)
-    return min(math.sqrt(max(square, 0.0)), float(math.isqrt(_LARGEST_SUM // n)))
+    return min(math.sqrt(max(square, 0.0)), float(math.isqrt(LARGEST_SUM // n)))
 
 
 def _half_width(inputs: ReleaseInputs, radius: float, norm: float, largest_bound: float) -> int:
     """The finest grid on which sums, squared norms and noise are within what is exact."""
     finest = min(
         _LARGEST_HALF_WIDTH,
-        math.isqrt(_LARGEST_SUM // inputs.n_records),
+        math.isqrt(LARGEST_SUM // inputs.n_records),
         math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
         # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
         math.floor(min(2.0**62, radius / norm * largest_bound)),
