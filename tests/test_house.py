@@ -73,6 +73,21 @@ def repeated(found: dict[str, ast.Module]) -> dict[str, list[str]]:
     return {key[0]: where for key, where in places.items() if len(where) > 1}
 
 
+def bound_twice(found: dict[str, ast.Module]) -> list[str]:
+    """Names that one module binds twice: the second silently replaces the first."""
+    problems = []
+    for path, tree in found.items():
+        names = [
+            node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        ]
+        for node in tree.body:
+            if isinstance(node, ast.Assign):
+                inside = (each for target in node.targets for each in ast.walk(target))
+                names += [each.id for each in inside if isinstance(each, ast.Name)]
+        problems += [f"{path}: {name}" for name in sorted(set(names)) if names.count(name) > 1]
+    return problems
+
+
 def private_imports(found: dict[str, ast.Module]) -> list[str]:
     """Underscore names that a module takes from another."""
     problems = []
@@ -107,6 +122,11 @@ def test_nothing_outside_a_room_decides_by_the_name_of_a_mechanism(name):
 def test_no_constant_is_written_twice():
     found = repeated(trees())
     assert found == {}
+
+
+def test_no_module_binds_a_name_twice():
+    found = bound_twice(trees())
+    assert found == []
 
 
 def test_no_underscore_name_crosses_a_module():
@@ -147,5 +167,6 @@ def test_the_rules_notice_what_breaks_them():
         "three.py"
     ]
     assert repeated(bad) == {"MOST": ["one.py", "two.py"]}
+    assert bound_twice({"x": ast.parse("a, b = 1, 2\nb = 3")}) == ["x: b"]
     assert private_imports(bad) == ["two.py: _MOST"]
     assert long_functions({"x": ast.parse("def f():\n" + "    a = 1\n" * 61)})

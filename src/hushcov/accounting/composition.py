@@ -26,7 +26,7 @@ from hushcov.accounting.events import Event, Gaussian, Parts, readings
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
 # Where the multiplier is looked for, near what the zCDP bound asks for and then farther away.
-_BRACKETS, _PRECISION = ((0.9, 1.02), (0.1, 10.0)), 1e-6
+_BRACKETS, _NEAR_PRECISION = ((0.9, 1.02), (0.1, 10.0)), 1e-6
 _ROUNDS = 100
 _PRECISION = 1e-12
 _SMALLEST = 1e-150
@@ -293,12 +293,12 @@ def calibrate_near(
     """The same, within a millionth, where a multiplier close to 1 is expected: it is tried first."""
     for low, high in _BRACKETS[:-1]:
         try:
-            found = calibrate(event_family, epsilon, delta, (low, high), precision=_PRECISION)
+            found = calibrate(event_family, epsilon, delta, (low, high), precision=_NEAR_PRECISION)
         except PrivacyConditionError:
             continue
         if found > low:
             return found
-    return calibrate(event_family, epsilon, delta, _BRACKETS[-1], precision=_PRECISION)
+    return calibrate(event_family, epsilon, delta, _BRACKETS[-1], precision=_NEAR_PRECISION)
 
 
 def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:

@@ -237,7 +237,7 @@ class ScaledCovariance(PrivateCovariance):
 
     @abstractmethod
     def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], Comparison | None]:
-        """Choose what to run, from public inputs alone; and among which mechanisms, if among any."""
+        """What to run, from public inputs alone; and among which mechanisms it was chosen."""
 
 
 @with_options

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushcov import _words
 from hushcov._words import counted
+from hushcov._words import number as plain_number
 from hushcov.exceptions import MissingPackageError
 from hushcov.postprocess import is_noise
 from hushcov.report.style import EXTRA, new_figure
@@ -100,7 +100,7 @@ def number(value: float, digits: int = 3) -> str:
     """A number to some significant digits: 0.0012, 12,345, 1.46e15."""
     if not math.isfinite(value):
         return "out of range"
-    text = _words.number(value, digits)
+    text = plain_number(value, digits)
     return "\N{MINUS SIGN}" + text[1:] if text.startswith("-") else text
 
 

@@ -41,8 +41,8 @@ _FEATURES_PER_PARTNER = 4
 _REMAINING_BIAS = 2.5
 
 # Quadrature over a standard normal.
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(9)
+_WEIGHTS = _MASSES / _MASSES.sum()
 
 CHOICES: dict[str, Sequence[float]] = {
     "screen_share": [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7],

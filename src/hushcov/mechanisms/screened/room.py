@@ -136,7 +136,7 @@ class Screened(Mechanism):
         return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-        """Sums of a panel and of a block of it, a strip of the product, signs of a block, scores."""
+        """Sums of a panel and of a block, a strip of the product, signs of a block, scores."""
         d = n_features
         panel = min(8 * d * d, PANEL_BYTES)
         strip = min(STRIP, d) * d * (4 + 8)
