@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from hushcov.accounting.ledger import Ledger
-from hushcov.cli import sources
+from hushcov.cli import files
 from hushcov.planning import comparison
 from hushcov.records import Records
 from hushcov.release import files as release_files
@@ -129,7 +129,7 @@ def test_the_theorem_takes_no_force(refused, few):
 
 @pytest.fixture
 def unread(monkeypatch, enough):
-    monkeypatch.setattr(sources, "open_records", lambda *_, **__: Unread())
+    monkeypatch.setattr(files, "open_records", lambda *_, **__: Unread())
     return enough
 
 

@@ -15,8 +15,8 @@ from pyarrow import csv, parquet
 from rich.progress import Progress
 
 from hushcov.accounting import Gaussian
-from hushcov.cli import sources
-from hushcov.cli.progress import _RowsPerSecond, watched
+from hushcov.cli import files
+from hushcov.cli.output import _RowsPerSecond, watched
 from hushcov.records import ArrayRecords, DaskRecords
 from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -63,7 +63,7 @@ def test_columns_and_nulls(run, visits, source):
     assert np.linalg.norm(estimate - TRUTH, 2) < 0.3 * np.linalg.norm(TRUTH, 2)
     assert sum(isinstance(event, Gaussian) for event in stored.release.guarantee.events) >= 3
     assert "age, weight" in words(result.stderr)
-    assert "complete records, estimated with 0.5 % of the budget" in words(result.stderr)
+    assert "the number of complete records, estimated privately" in words(result.stderr)
     assert "counted from 0" not in result.stderr
     assert "s3cret" not in result.output
     complete = found["complete_records"]
@@ -238,7 +238,7 @@ def test_workers_read_the_files(run, visits, clients, monkeypatch):
             super().__init__(data)
             made.append(self)
 
-    monkeypatch.setattr(sources, "DaskRecords", Watched)
+    monkeypatch.setattr(files, "DaskRecords", Watched)
     options = ("--columns", "age,weight", "--drop-nulls", "--scheduler", "tcp://there:8786")
     result = run("fit", "visits", *PUBLIC, *options)
     assert result.exit_code == 0, result.stderr
@@ -321,7 +321,7 @@ def test_the_rate_is_on_standard_error_of_a_terminal(monkeypatch, capsys):
 
 def test_without_the_package_for_clusters(refused, visits, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with sources.opened(visits, columns="age", drop_nulls=False, scheduler=None) as records:
+    with files.opened(visits, columns="age", drop_nulls=False, scheduler=None) as records:
         assert records.n_records == 4_000
     line = refused(6, "fit", "visits", *PUBLIC, "--columns", "age", "--scheduler", "tcp://x:1")
     assert "pip install 'hushcov[dask]'" in line

@@ -29,6 +29,7 @@ from hushcov.planning import (
     COMPARED_MODELS,
     Comparison,
     Forecast,
+    Request,
     predicted,
     smallest_n,
 )
@@ -207,7 +208,7 @@ def test_without_records_the_table_goes_from_hopeless_to_accurate(planned):
 )
 def test_default_records_grow_with_the_problem(d, k, epsilon, first):
     estimator = PrivateSparseCovariance(epsilon=epsilon, delta=1e-6, row_sparsity=k)
-    records = Planner(estimator.request(10), d).default_records()
+    records = Planner(estimator.request(d), d).default_records()
     assert len(records) == 8
     assert records[0] == first
     assert list(records) == sorted(records)
@@ -300,7 +301,7 @@ def test_a_mechanism_that_refuses_does_not_hide_the_others(planned, monkeypatch)
         raise CapacityError("one of them refuses")
 
     monkeypatch.setattr(forecasts, "forecast", _refusing("screened"))
-    monkeypatch.setattr(PrivateSparseCovariance, "plan", refuse)
+    monkeypatch.setattr(forecasts, "compare", refuse)
     text = planned("--records", 20_000, "--records", 40_000)
     assert _rows(text, "20,000")[0][:3] == ["20,000", "-", "*0.3"]
     reason = "screened: epsilon = 1 needs more noise: use a larger budget."
@@ -325,7 +326,7 @@ def test_a_budget_that_cannot_be_certified_is_refused(refused, monkeypatch):
     def refuse(*_):
         raise PrivacyConditionError("delta must be above 1e-5")
 
-    monkeypatch.setattr(PrivateSparseCovariance, "public_inputs", refuse)
+    monkeypatch.setattr(Request, "inputs", refuse)
     assert refused(4, "plan", *PUBLIC, "--records", 50) == "delta must be above 1e-5"
 
 

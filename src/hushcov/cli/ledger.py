@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from hushcov._validation import check_real
-from hushcov._words import number
+from hushcov._words import counted, number
 from hushcov.accounting import Approximate, Pure
 from hushcov.accounting.ledger import Ledger, Receipt, Remaining, Statement
 from hushcov.cli.options import NUMBER, Command, Function
-from hushcov.cli.output import console, facts, heading, paragraph, show
+from hushcov.cli.output import console, echo_json, facts, heading, paragraph, plain_table, show
 
 _FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 _DATASET = click.option(
@@ -119,7 +117,7 @@ def charge(
     cost = Approximate(epsilon, delta) if delta else Pure(epsilon)
     receipt = Ledger(file).charge(dataset, cost, label=label)
     if as_json:
-        click.echo(json.dumps(receipt.to_dict(), indent=1))
+        echo_json(receipt.to_dict())
         return
     paragraph(
         console(),
@@ -146,7 +144,7 @@ def show_command(file: Path, dataset: str | None, as_json: bool) -> None:
 
 def _report(statements: Sequence[Statement], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"datasets": [_as_json(each) for each in statements]}, indent=1))
+        echo_json({"datasets": [_as_json(each) for each in statements]})
         return
     out = console()
     for statement in statements:
@@ -177,8 +175,8 @@ def _print_statement(out: Console, statement: Statement) -> None:
 def _spent(statement: Statement, epsilon: float, delta: float, method: str) -> str:
     if not statement.receipts:
         return "nothing"
-    n = len(statement.receipts)
-    return f"{_cost(epsilon, delta)}, by {n:,} release{'s' * (n > 1)} together (bound: {method})"
+    made = counted(len(statement.receipts), "release")
+    return f"{_cost(epsilon, delta)}, by {made} together (bound: {method})"
 
 
 def _fixed_costs(statement: Statement) -> list[tuple[str, str]]:
@@ -207,7 +205,7 @@ def _left(left: Remaining) -> str:
 
 
 def _table(receipts: tuple[Receipt, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = plain_table()
     for title in ("no.", "time (UTC)", "label", "cost"):
         table.add_column(title, overflow="fold", no_wrap=title in ("no.", "time (UTC)"))
     table.add_column("total epsilon", justify="right", no_wrap=True)

@@ -13,8 +13,7 @@ from rich.text import Text
 from hushcov._words import number
 from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, Command
-from hushcov.cli.output import console, heading, paragraph, plain_table, show
-from hushcov.cli.progress import steps
+from hushcov.cli.output import console, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
 from hushcov.lab.audit import MECHANISMS, AuditResult, attacks_on, audit
 from hushcov.lab.audit.figure import audit_figure
