@@ -15,14 +15,13 @@ from hushcov._validation import check_real
 from hushcov._words import counted, number
 from hushcov.accounting import Approximate, Pure
 from hushcov.accounting.ledger import Ledger, Receipt, Remaining, Statement
-from hushcov.cli.options import NUMBER, Command, Function
+from hushcov.cli.options import JSON, NUMBER, Command, Function
 from hushcov.cli.output import console, echo_json, facts, heading, paragraph, plain_table, show
 
 _FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 _DATASET = click.option(
     "--dataset", required=True, metavar="NAME", help="Name of the dataset in the ledger."
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _amount(name: str, meaning: str, **more: Any) -> Callable[[Function], Function]:
@@ -60,7 +59,7 @@ def command(ctx: click.Context) -> None:
 @_DATASET
 @_EPSILON
 @_DELTA
-@_JSON
+@JSON
 def init(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool) -> None:
     """Promise a total budget for a dataset, in a new file or one that exists.
 
@@ -78,7 +77,7 @@ def init(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool) 
 @_DATASET
 @_EPSILON
 @_DELTA
-@_JSON
+@JSON
 def change(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool) -> None:
     """Promise another total for a dataset; the ledger keeps both.
 
@@ -99,7 +98,7 @@ def change(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool
 @_amount("epsilon", "What the release promises; above 0.", required=True)
 @_amount("delta", "What the release promises; at most 0.1.", default=0.0, show_default=True)
 @click.option("--label", required=True, metavar="TEXT", help="What the release is, in short.")
-@_JSON
+@JSON
 def charge(
     file: Path, dataset: str, epsilon: float, delta: float, label: str, as_json: bool
 ) -> None:
@@ -129,7 +128,7 @@ def charge(
 @command.command(name="show", cls=Command)
 @_FILE
 @click.option("--dataset", metavar="NAME", help="Show this dataset only.")
-@_JSON
+@JSON
 def show_command(file: Path, dataset: str | None, as_json: bool) -> None:
     """Show what was promised, what is spent, what is left, and every charge.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hushcov._words import counted, number
-from hushcov.cli.options import Command
+from hushcov.cli.options import JSON, Command
 from hushcov.cli.output import clean, console, echo_json, facts, heading, paragraph, warning
 from hushcov.cli.words import Found, complete_facts, found_pairs, privacy_promise, show_pairs
 from hushcov.release import Release
@@ -33,7 +33,7 @@ _SHOWN_PAIRS = 10
     metavar="KEY.pub",
     help="Public Ed25519 key (PEM): the release must be signed by its private half.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def command(folder: Path, verify: Path | None, as_json: bool) -> None:
     """Check the release in a folder for damage, and print what it is and what it promises.
 

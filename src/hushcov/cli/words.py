@@ -182,10 +182,7 @@ def _interval(
 
 
 def pair_table(
-    pairs: Sequence[Pair],
-    truth: FloatArray | None = None,
-    *,
-    names: Sequence[str] | None = None,
+    pairs: Sequence[Pair], truth: FloatArray | None = None, *, names: Sequence[str] | None = None
 ) -> Table:
     """One line for each pair; with names and its true covariance where these are known."""
     titles = ["features", "correlation", "covariance"]
