@@ -13,7 +13,7 @@ import pytest
 
 from estimators.settings import skip_search
 from hushcov.accounting.ledger import Ledger
-from hushcov.cli import sources
+from hushcov.cli import files
 from hushcov.records import Records
 from hushcov.release import files as release_files
 
@@ -130,7 +130,7 @@ def test_the_theorem_takes_no_force(refused, few):
 
 @pytest.fixture
 def unread(monkeypatch, enough):
-    monkeypatch.setattr(sources, "open_records", lambda *_, **__: Unread())
+    monkeypatch.setattr(files, "open_records", lambda *_, **__: Unread())
     return enough
 
 

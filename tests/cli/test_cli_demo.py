@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from hushcov.cli import story, theorem_story
+from hushcov.cli import demo
 from hushcov.exceptions import MissingPackageError
 from hushcov.mechanisms.multiscale import PublicInputs, certify, theorem_parameters
 
@@ -22,8 +22,8 @@ FILES = {"heatmap.png", "covariance.npy", "integers.npy", "release.json", "relea
 @pytest.fixture
 def run(run, monkeypatch):
     """The demo with a last act that takes no time."""
-    monkeypatch.setattr(theorem_story, "FEATURES", 20)
-    monkeypatch.setattr(theorem_story, "ROW_SPARSITY", 2)
+    monkeypatch.setattr(demo, "THEOREM_FEATURES", 20)
+    monkeypatch.setattr(demo, "THEOREM_ROW_SPARSITY", 2)
     return run
 
 
@@ -162,7 +162,7 @@ def test_runs_without_matplotlib(run, monkeypatch):
     def missing(*_, **__):
         raise MissingPackageError("figures", "matplotlib", "report")
 
-    monkeypatch.setattr(story, "write_truth_figure", missing)
+    monkeypatch.setattr(demo, "write_truth_figure", missing)
     result = run("demo", *SMALL)
     assert result.exit_code == 0
     assert "not drawn: " in _facts(result.stdout)

@@ -11,8 +11,8 @@ from matplotlib.image import imread
 
 from hushcov import PrivateSparseCovariance
 from hushcov._words import number
-from hushcov.cli import fit, sources
-from hushcov.cli.progress import WatchedRecords, busy, steps, watched
+from hushcov.cli import files, fit
+from hushcov.cli.output import WatchedRecords, busy, steps, watched
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import predicted
@@ -70,7 +70,7 @@ def test_the_announcement_says_what_and_what_to_expect(run, data):
     for part in (
         "What will be released",
         "4,001 records of 6 features, used as 2,000 differences of pairs; the last record is left",
-        "a 6 x 6 covariance: integers, a unit, and 6 scales",
+        "6 x 6 covariance: integers, a unit, and 6 scales",
         "(1, 1e-6)-differential privacy: replacing any one record",
         "It holds whatever the records are.",
         "public inputs the size of the data, epsilon 1, delta 1e-6, row sparsity 2 not known",
@@ -171,7 +171,7 @@ def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
         def _blocks(self):
             raise DataError("records were read")
 
-    monkeypatch.setattr(sources, "open_records", lambda file, **_: Unreadable())
+    monkeypatch.setattr(files, "open_records", lambda file, **_: Unreadable())
     result = run("fit", data, *PUBLIC)
     assert result.exit_code == 3
     assert result.stderr == "hushcov: error: records were read\n"

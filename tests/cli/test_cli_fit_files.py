@@ -16,8 +16,8 @@ from rich.progress import Progress
 
 from estimators.settings import skip_search
 from hushcov.accounting import Gaussian
-from hushcov.cli import sources
-from hushcov.cli.progress import _RowsPerSecond, watched
+from hushcov.cli import files
+from hushcov.cli.output import _RowsPerSecond, watched
 from hushcov.records import ArrayRecords, DaskRecords
 from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -245,7 +245,7 @@ def test_workers_read_the_files(run, visits, clients, monkeypatch):
             super().__init__(data)
             made.append(self)
 
-    monkeypatch.setattr(sources, "DaskRecords", Watched)
+    monkeypatch.setattr(files, "DaskRecords", Watched)
     options = ("--columns", "age,weight", "--drop-nulls", "--scheduler", "tcp://there:8786")
     result = run("fit", "visits", *PUBLIC, *options)
     assert result.exit_code == 0, result.stderr
@@ -328,7 +328,7 @@ def test_the_rate_is_on_standard_error_of_a_terminal(monkeypatch, capsys):
 
 def test_without_the_package_for_clusters(refused, visits, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with sources.opened(visits, columns="age", drop_nulls=False, scheduler=None) as records:
+    with files.opened(visits, columns="age", drop_nulls=False, scheduler=None) as records:
         assert records.n_records == 4_000
     line = refused(6, "fit", "visits", *PUBLIC, "--columns", "age", "--scheduler", "tcp://x:1")
     assert "pip install 'hushcov[dask]'" in line

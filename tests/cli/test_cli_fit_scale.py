@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hushcov.cli import forecasts, sparse_job
+from hushcov.cli import fitting, forecasts
 from hushcov.estimators import scaled
 from hushcov.planning import fit_memory, registry
 from hushcov.release import Release
@@ -26,7 +26,7 @@ def data(tmp_path):
 @pytest.fixture
 def many(monkeypatch):
     """As if more than five features were many."""
-    for module in (scaled, sparse_job, forecasts):
+    for module in (scaled, fitting, forecasts):
         monkeypatch.setattr(module, "LARGEST_DENSE", 5)
 
 

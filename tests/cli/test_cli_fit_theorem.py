@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.cli import sources
+from hushcov.cli import files
 from hushcov.records import Records
 
 THEOREM = (
@@ -39,7 +39,7 @@ def data(tmp_path) -> Path:
 
 @pytest.fixture
 def plenty(data, monkeypatch) -> Path:
-    monkeypatch.setattr(sources, "open_records", lambda file, **_: StandIn())
+    monkeypatch.setattr(files, "open_records", lambda file, **_: StandIn())
     return data
 
 
@@ -62,7 +62,7 @@ def test_the_announcement_comes_first(run, data):
     for part in (
         "What will be released",
         "1,000 records of 20 features",
-        "a 20 x 20 covariance: integers and a unit",
+        "20 x 20 covariance: integers and a unit",
         "multiscale threshold tests at the constants of the paper's theorem",
         "(1, 1e-6)-differential privacy: replacing any one record",
         "private? no. The proof needs at least 35,191,835,595 (about 3.52e10) records",
@@ -117,8 +117,8 @@ def test_json_is_alone_on_standard_output(run, plenty):
     assert "What will be released" in result.stderr
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "signed"),
-        *("mechanism", "warnings", "unit", "found_pairs", "guarantee", "parameters"),
-        "peak_memory_bytes",
+        *("mechanism", "warnings", "unit", "found_pairs", "largest_pairs", "noise_sd"),
+        *("guarantee", "parameters", "complete_records", "peak_memory_bytes"),
     ]
     for key in ("unit", "guarantee", "parameters", "warnings"):
         assert found[key] == written[key]
@@ -127,7 +127,7 @@ def test_json_is_alone_on_standard_output(run, plenty):
 
 
 def test_nothing_is_left_behind_when_the_records_are_bad(run, plenty, monkeypatch):
-    monkeypatch.setattr(sources, "open_records", lambda file, **_: StandIn(value=np.nan))
+    monkeypatch.setattr(files, "open_records", lambda file, **_: StandIn(value=np.nan))
     result = run("fit", plenty, *INSIST)
     assert result.exit_code == 3
     assert "must be finite" in result.stderr

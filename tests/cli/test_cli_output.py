@@ -7,13 +7,13 @@ import pytest
 
 from hushcov._words import count, counted, exact, noise_level, number
 from hushcov.accounting import Gaussian, Guarantee
-from hushcov.cli.pairs import (
+from hushcov.cli.words import (
     Pair,
+    detection,
     found_pairs,
     pair_remarks,
     pair_table,
 )
-from hushcov.cli.words import detection
 from hushcov.planning import Forecast
 from hushcov.release import Release
 

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from hushcov.cli.keys import PASSPHRASE
+from hushcov.cli.files import PASSPHRASE
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 1, "--mechanism", "gaussian")
 FIT = ("fit", "x.npy", *BUDGET, "--feature-scale", 1, "-o", "out")
@@ -81,10 +81,10 @@ def test_a_key_that_cannot_sign_costs_nothing(run, refused, monkeypatch):
 @pytest.mark.usefixtures("keys")
 def test_a_terminal_is_asked_for_the_passphrase(run, monkeypatch):
     monkeypatch.delenv(PASSPHRASE, raising=False)
-    monkeypatch.setattr("hushcov.cli.keys.at_terminal", lambda: True)
+    monkeypatch.setattr("hushcov.cli.files.at_terminal", lambda: True)
     asked = []
     monkeypatch.setattr(
-        "hushcov.cli.keys.click.prompt", lambda *a, **k: asked.append((a, k)) or "a secret"
+        "hushcov.cli.files.click.prompt", lambda *a, **k: asked.append((a, k)) or "a secret"
     )
     assert run(*FIT, "--sign", "key.locked").exit_code == 0
     assert asked[0][1]["hide_input"]

@@ -378,7 +378,7 @@ def _by_command(source: Any, how: How) -> Sums:
 
     arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1"]
     arguments += ["--drop-nulls"] * how.drop_nulls + ["--known-mean"] * (not how.paired)
-    with mock.patch("hushcov.cli.fit.SparseJob.prepare", prepare):
+    with mock.patch("hushcov.cli.fit.prepare", prepare):
         result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -290,7 +290,7 @@ def calibrate(
 def calibrate_near(
     event_family: Callable[[float], Sequence[Event]], epsilon: float, delta: float
 ) -> float:
-    """The same, within a millionth, where a multiplier close to 1 is expected: it is tried first."""
+    """The same, within a millionth; multipliers close to 1 are tried first."""
     for low, high in _BRACKETS[:-1]:
         try:
             found = calibrate(event_family, epsilon, delta, (low, high), precision=_NEAR_PRECISION)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -14,38 +13,29 @@ from scipy import sparse
 
 from hushcov._words import memory, number
 from hushcov.accounting import Guarantee
-from hushcov.cli.charges import quote_words, quoted, stated_charge
-from hushcov.cli.folders import refuse_taken, reserved
-from hushcov.cli.jobs import Job, Source
-from hushcov.cli.keys import PASSPHRASE, read_signing_key
+from hushcov.cli.files import PASSPHRASE, opened, read_signing_key, refuse_taken, reserved
+from hushcov.cli.fitting import THEOREM, Job, Source, check_options, prepare, quoted, stated_charge
 from hushcov.cli.options import INTEGER, NUMBER, SCALES, Command, public_inputs
-from hushcov.cli.output import console, facts, heading, paragraph, peak_memory
-from hushcov.cli.progress import watched
+from hushcov.cli.output import (
+    console,
+    echo_json,
+    facts,
+    heading,
+    paragraph,
+    peak_memory,
+    show,
+    warning,
+    watched,
+)
 from hushcov.cli.report import REPORT, attach_report
-from hushcov.cli.sources import opened
-from hushcov.cli.sparse_job import SparseJob
-from hushcov.cli.theorem_job import TheoremJob
-from hushcov.exceptions import DataError, MissingPackageError, ParameterError
+from hushcov.cli.words import show_pairs
+from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import mechanisms
 from hushcov.postprocess import is_sparse, released_correlations
 from hushcov.records import Records
 from hushcov.report import write_release_heatmap
 
-THEOREM = "theorem"
 COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
-# Options that the other mechanisms, or the theorem, have no use for; and why.
-_SMALLEST = "only the theorem has a target; the others make the error as small as they can."
-_THEOREM_ONLY = {
-    "scale": "it bounds all directions for the theorem; scales of features are --feature-scale.",
-    "target_error": _SMALLEST,
-    "failure_probability": _SMALLEST,
-}
-_NOT_THEOREM = {
-    "feature_scale": "the theorem has one bound for all directions, --scale.",
-    "psd": "the theorem is about the estimate as it is.",
-    "drop_nulls": "the theorem is about complete records.",
-    "force": "the theorem has no prediction that could be hopeless.",
-}
 
 
 @click.command(cls=Command, name="fit")
@@ -214,7 +204,7 @@ def command(
       hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
         --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
     """
-    _check_options(mechanism, public | {"drop_nulls": drop_nulls, "force": force})
+    check_options(mechanism, public | {"drop_nulls": drop_nulls, "force": force})
     key = read_signing_key(sign)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
     found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
@@ -225,38 +215,16 @@ def command(
     public = {name: value for name, value in public.items() if value is not None}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
-    if mechanism == THEOREM:
-        public.pop("psd")
-        job: Job = TheoremJob.prepare(source, **public)
-    else:
-        job = SparseJob.prepare(source, mechanism, **public)
+    job = prepare(source, mechanism, **public)
     out = console(stderr=as_json)
-    guarantee = _announce(out, source, job, _charged(**public))
+    guarantee = _announce(out, job)
     if dry_run:
-        result = source.to_dict() | _dry_run(out, source, job, guarantee)
+        result = _dry_run(out, job, guarantee)
     else:
-        _run(out, source, job)
-        result = source.to_dict() | job.to_dict() | {"peak_memory_bytes": peak_memory()}
+        _run(out, job)
+        result = job.to_dict() | {"peak_memory_bytes": peak_memory()}
     if as_json:
-        click.echo(json.dumps(result, indent=1, allow_nan=False))
-
-
-def _check_options(mechanism: str, public: dict[str, Any]) -> None:
-    """Refuse options that would not change anything."""
-    others = _NOT_THEOREM if mechanism == THEOREM else _THEOREM_ONLY
-    for name, reason in others.items():
-        if public[name] is not None and public[name] is not False:
-            raise ParameterError(f"{name} must be left out with --mechanism {mechanism}: {reason}")
-    if mechanism == THEOREM and public["scale"] is None:
-        raise ParameterError(
-            "--scale is required with --mechanism theorem: it is a public bound on the standard "
-            "deviation in every direction, never inferred from the data."
-        )
-    if (public["ledger"] is None) != (public["dataset"] is None):
-        raise ParameterError(
-            "--ledger and --dataset must be given together, got one of them: a release is charged "
-            "to a dataset of a ledger. Give both, or neither."
-        )
+        echo_json(source.to_dict() | result)
 
 
 def _stem(file: Path) -> str:
@@ -281,79 +249,63 @@ def _check_size(
             )
 
 
-def _announce(out: Console, source: Source, job: Job, charged: list[tuple[str, str]]) -> Guarantee:
+def _announce(out: Console, job: Job) -> Guarantee:
     """Say what will be released and what to heed of it, and refuse what is not to be released."""
     heading(out, "What will be released")
-    into = ("into", f"{source.folder}/")
-    facts(out, (("from", str(source)), *job.announcement(), *charged, into))
+    folder, ledger, dataset = job.source.folder, job.estimator.ledger, job.estimator.dataset
+    charged = ("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")
+    lines = [("from", str(job.source)), *job.announcement()]
+    facts(out, [*lines, *([] if ledger is None else [charged]), ("into", f"{folder}/")])
     refused = [each for each in job.cautions if each.refused_by(job.estimator)]
     for caution in job.cautions:
         if caution not in refused:
-            paragraph(out, f"\nWARNING: {caution.sentence}", style="bold red")
+            show(out, "")
+            warning(out, caution.sentence)
     guarantee = job.certify()
     if refused:
         raise refused[0].refusal()
-    refuse_taken(source.folder)
+    refuse_taken(folder)
     return guarantee
 
 
-def _dry_run(out: Console, source: Source, job: Job, guarantee: Guarantee) -> dict[str, object]:
+def _dry_run(out: Console, job: Job, guarantee: Guarantee) -> dict[str, object]:
     """Say whether the ledger would allow it, and return what is known."""
-    quote, estimator = None, job.estimator
+    quote, ledger, dataset = None, job.estimator.ledger, job.estimator.dataset
     heading(out, "Dry run")
-    if estimator.ledger is not None and estimator.dataset is not None:
-        quote = quoted(estimator.ledger, estimator.dataset, guarantee)
-        facts(out, (("ledger", quote_words(quote)),))
+    if ledger is not None and dataset is not None:
+        quote = quoted(ledger, dataset, guarantee)
+        left = f"epsilon {number(quote['epsilon_left'])} at delta {number(quote['delta'])}"
+        words = f"{ledger}, dataset {dataset}: the charge would fit, and {left} would be left"
+        facts(out, [("ledger", words)])
     paragraph(out, "No record was read, and nothing was charged or written.")
     known = {"guarantee": guarantee.to_dict(), "ledger": quote, "dry_run": True}
     return job.expected() | known
 
 
-def _run(out: Console, source: Source, job: Job) -> None:
+def _run(out: Console, job: Job) -> None:
     """Release, write and summarise."""
-    started = time.perf_counter()
-    with reserved(source.folder), stated_charge(job.estimator, source.folder):
-        with watched(source.records) as rows:
+    started, folder = time.perf_counter(), job.source.folder
+    with reserved(folder), stated_charge(job.estimator, folder):
+        with watched(job.source.records) as rows:
             job.fit(rows)
-        pictures = _write(source, job)
-    heading(out, "Released")
-    guarantee = job.release.guarantee
-    facts(
-        out,
-        (
-            *job.summary(),
-            (
-                "spent",
-                f"epsilon {number(guarantee.transcript_epsilon)} of the promised "
-                f"{number(guarantee.epsilon)}, delta "
-                f"{number(guarantee.transcript_delta + guarantee.numerical_delta)} of "
-                f"{number(guarantee.delta)}",
-            ),
-            ("time", f"{time.perf_counter() - started:.1f} s"),
-            *_peak(),
-        ),
+        pictures = _write(job)
+    spent = job.release.guarantee
+    delta = spent.transcript_delta + spent.numerical_delta
+    words = (
+        f"epsilon {number(spent.transcript_epsilon)} of the promised {number(spent.epsilon)}, "
+        f"delta {number(delta)} of {number(spent.delta)}"
     )
-    job.details(out)
-    name = SPARSE_COVARIANCE if is_sparse(job.covariance) else COVARIANCE
-    _files(out, source, name, pictures)
-
-
-def _peak() -> list[tuple[str, str]]:
-    """The most memory that was in use, where the system says."""
+    lines = [*job.summary(), ("spent", words), ("time", f"{time.perf_counter() - started:.1f} s")]
     peak = peak_memory()
-    return [] if peak is None else [("memory", f"at most {memory(peak)} in use")]
+    if peak is not None:
+        lines.append(("memory", f"at most {memory(peak)} in use"))
+    heading(out, "Released")
+    facts(out, lines)
+    show_pairs(out, job.release, job.found)
+    _files(out, job, pictures)
 
 
-def _charged(
-    ledger: Path | None = None, dataset: str | None = None, **_: Any
-) -> list[tuple[str, str]]:
-    """Where the release is charged, if anywhere."""
-    if ledger is None:
-        return []
-    return [("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")]
-
-
-def _write(source: Source, job: Job) -> list[tuple[str, str]]:
+def _write(job: Job) -> list[tuple[str, str]]:
     """Write the release with the estimate and, if possible, its pictures; say what they show."""
     notes = {"heatmap.png": "the estimated correlations as a picture"}
 
@@ -367,15 +319,16 @@ def _write(source: Source, job: Job) -> list[tuple[str, str]]:
             write_release_heatmap(draft / "heatmap.png", correlations)
         except MissingPackageError as error:
             notes["heatmap.png"] = f"not drawn: {error}"
-        notes[REPORT] = attach_report(draft / REPORT, source.folder, job.release)
+        notes[REPORT] = attach_report(draft / REPORT, job.source.folder, job.release)
 
-    job.release.write(source.folder, attach=attach, sign=source.key)
+    job.release.write(job.source.folder, attach=attach, sign=job.source.key)
     return list(notes.items())
 
 
-def _files(out: Console, source: Source, covariance: str, pictures: list[tuple[str, str]]) -> None:
-    signature = [] if source.key is None else [("release.sig", "the signature of all files")]
-    heading(out, f"Files in {source.folder}/")
+def _files(out: Console, job: Job, pictures: list[tuple[str, str]]) -> None:
+    signed = job.source.key is not None
+    covariance = SPARSE_COVARIANCE if is_sparse(job.covariance) else COVARIANCE
+    heading(out, f"Files in {job.source.folder}/")
     facts(
         out,
         (
@@ -383,7 +336,7 @@ def _files(out: Console, source: Source, covariance: str, pictures: list[tuple[s
             ("integers.npy", "what was released: integers"),
             ("release.json", "their unit, scales, guarantee and every public parameter"),
             ("release.sha256", "checksums, by which 'hushcov show' finds damage"),
-            *signature,
+            *([("release.sig", "the signature of all files")] if signed else []),
             *pictures,
         ),
     )

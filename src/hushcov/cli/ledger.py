@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from hushcov._validation import check_real
-from hushcov._words import number
+from hushcov._words import counted, number
 from hushcov.accounting import Approximate, Pure
 from hushcov.accounting.ledger import Ledger, Receipt, Remaining, Statement
-from hushcov.cli.options import NUMBER, Command, Function
-from hushcov.cli.output import console, facts, heading, paragraph, show
+from hushcov.cli.options import JSON, NUMBER, Command, Function
+from hushcov.cli.output import console, echo_json, facts, heading, paragraph, plain_table, show
 
 _FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 _DATASET = click.option(
     "--dataset", required=True, metavar="NAME", help="Name of the dataset in the ledger."
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _amount(name: str, meaning: str, **more: Any) -> Callable[[Function], Function]:
@@ -62,7 +59,7 @@ def command(ctx: click.Context) -> None:
 @_DATASET
 @_EPSILON
 @_DELTA
-@_JSON
+@JSON
 def init(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool) -> None:
     """Promise a total budget for a dataset, in a new file or one that exists.
 
@@ -80,7 +77,7 @@ def init(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool) 
 @_DATASET
 @_EPSILON
 @_DELTA
-@_JSON
+@JSON
 def change(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool) -> None:
     """Promise another total for a dataset; the ledger keeps both.
 
@@ -101,7 +98,7 @@ def change(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool
 @_amount("epsilon", "What the release promises; above 0.", required=True)
 @_amount("delta", "What the release promises; at most 0.1.", default=0.0, show_default=True)
 @click.option("--label", required=True, metavar="TEXT", help="What the release is, in short.")
-@_JSON
+@JSON
 def charge(
     file: Path, dataset: str, epsilon: float, delta: float, label: str, as_json: bool
 ) -> None:
@@ -119,7 +116,7 @@ def charge(
     cost = Approximate(epsilon, delta) if delta else Pure(epsilon)
     receipt = Ledger(file).charge(dataset, cost, label=label)
     if as_json:
-        click.echo(json.dumps(receipt.to_dict(), indent=1))
+        echo_json(receipt.to_dict())
         return
     paragraph(
         console(),
@@ -131,7 +128,7 @@ def charge(
 @command.command(name="show", cls=Command)
 @_FILE
 @click.option("--dataset", metavar="NAME", help="Show this dataset only.")
-@_JSON
+@JSON
 def show_command(file: Path, dataset: str | None, as_json: bool) -> None:
     """Show what was promised, what is spent, what is left, and every charge.
 
@@ -146,7 +143,7 @@ def show_command(file: Path, dataset: str | None, as_json: bool) -> None:
 
 def _report(statements: Sequence[Statement], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"datasets": [_as_json(each) for each in statements]}, indent=1))
+        echo_json({"datasets": [_as_json(each) for each in statements]})
         return
     out = console()
     for statement in statements:
@@ -177,8 +174,8 @@ def _print_statement(out: Console, statement: Statement) -> None:
 def _spent(statement: Statement, epsilon: float, delta: float, method: str) -> str:
     if not statement.receipts:
         return "nothing"
-    n = len(statement.receipts)
-    return f"{_cost(epsilon, delta)}, by {n:,} release{'s' * (n > 1)} together (bound: {method})"
+    made = counted(len(statement.receipts), "release")
+    return f"{_cost(epsilon, delta)}, by {made} together (bound: {method})"
 
 
 def _fixed_costs(statement: Statement) -> list[tuple[str, str]]:
@@ -207,7 +204,7 @@ def _left(left: Remaining) -> str:
 
 
 def _table(receipts: tuple[Receipt, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = plain_table()
     for title in ("no.", "time (UTC)", "label", "cost"):
         table.add_column(title, overflow="fold", no_wrap=title in ("no.", "time (UTC)"))
     table.add_column("total epsilon", justify="right", no_wrap=True)

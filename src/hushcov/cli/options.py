@@ -100,6 +100,7 @@ class Command(click.Command):
         return keyword
 
 
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _ROW_SPARSITY = click.option(
     "--row-sparsity",
     type=INTEGER,
@@ -145,7 +146,6 @@ _SCALE = click.option(
     help="Public bound on the standard deviation in every direction (the "
     "sub-Gaussian scale). Never inferred from the data.",
 )
-
 
 _KNOWN_MEAN = click.option(
     "--known-mean",

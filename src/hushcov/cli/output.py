@@ -1,18 +1,33 @@
-"""How commands write: plain text in a pipe, the same with a little colour in a terminal."""
+"""How commands write: plain text in a pipe, the same with a little colour in a terminal.
+
+Progress goes to standard error, and to terminals only.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import click
 from rich import box
 from rich.console import Console, RenderableType
 from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from hushcov.cli.errors import BROKEN_PIPE
+from hushcov.records import Records, WatchedRecords
 
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)
@@ -60,6 +75,16 @@ def paragraph(out: Console, text: str, *, style: str = "") -> None:
     show(out, Padding(Text(text, style=style), _INDENT))
 
 
+def warning(out: Console, text: str) -> None:
+    """Print what people should heed."""
+    paragraph(out, f"WARNING: {text}", style="bold red")
+
+
+def echo_json(result: object) -> None:
+    """Print plain data as JSON on standard output."""
+    click.echo(json.dumps(result, indent=1, allow_nan=False))
+
+
 def facts(out: Console, rows: Iterable[tuple[str, str]]) -> None:
     """Print labels and values in two aligned columns."""
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -104,3 +129,65 @@ def peak_memory() -> int | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else 1024 * peak)
+
+
+@contextmanager
+def watched(records: Records) -> Iterator[Records]:
+    """Yield `records` under a progress bar that starts again with each pass over the rows."""
+    bar = _bar(_RowsPerSecond())
+    task = bar.add_task("", total=records.n_records)
+    passes = 0
+
+    def start() -> None:
+        nonlocal passes
+        passes += 1
+        bar.reset(task, description=f"reading records, pass {passes}")
+
+    with bar:
+        yield WatchedRecords(records, start, lambda rows: bar.advance(task, rows))
+
+
+@contextmanager
+def steps(total: int) -> Iterator[Callable[[str], None]]:
+    """Yield a function to call at the start of each of `total` steps with what it is about."""
+    bar = _bar()
+    task = bar.add_task("", total=total)
+    started = 0
+
+    def step(description: str) -> None:
+        nonlocal started
+        bar.update(task, description=description, completed=started)
+        started += 1
+
+    with bar:
+        yield step
+
+
+@contextmanager
+def busy(description: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner for work of unknown length; the function yielded changes what it says."""
+    with console(stderr=True).status(description) as status:
+        yield status.update
+
+
+class _RowsPerSecond(ProgressColumn):
+    """How fast rows are read, once that is known."""
+
+    def render(self, task: Task) -> Text:
+        """What the bar shows of a task."""
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f} rows/s")
+
+
+def _bar(*more: ProgressColumn) -> Progress:
+    out = console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        *more,
+        TimeRemainingColumn(),
+        console=out,
+        transient=True,
+        disable=not out.is_terminal,
+    )

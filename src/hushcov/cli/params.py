@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -13,7 +12,7 @@ from rich.table import Table
 
 from hushcov._words import number
 from hushcov.cli.options import INTEGER, Command, theorem_inputs
-from hushcov.cli.output import console, facts, heading, plain_table, show, text_table
+from hushcov.cli.output import console, echo_json, facts, heading, plain_table, show, text_table
 from hushcov.cli.words import accuracy_verdict, privacy_verdict
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters, theorem_parameters
@@ -70,7 +69,7 @@ def command(as_json: bool, **inputs: Any) -> None:
     """
     parameters = _evaluate(PublicInputs(**inputs))
     if as_json:
-        click.echo(json.dumps(parameters.to_dict(), indent=1))
+        echo_json(parameters.to_dict())
         return
     out = console()
     heading(out, "Public parameters of the multiscale mechanism, at the paper's constants")

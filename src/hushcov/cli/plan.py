@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,10 @@ from rich.console import Console
 
 from hushcov._validation import check_real
 from hushcov._words import counted, number
-from hushcov.cli.folders import check_figure, check_parent
-from hushcov.cli.forecasts import Planner, Row
-from hushcov.cli.options import INTEGER, NUMBER, Command, public_inputs
-from hushcov.cli.output import console, facts, heading, paragraph, show, text_table
-from hushcov.cli.plan_page import check_page, knowledge, write_page
-from hushcov.cli.progress import steps
-from hushcov.cli.tables import (
+from hushcov.cli.files import check_figure, check_parent
+from hushcov.cli.forecasts import (
+    Planner,
+    Row,
     Smallest,
     mechanism_table,
     records_table,
@@ -26,6 +22,19 @@ from hushcov.cli.tables import (
     smallest_table,
     warnings,
 )
+from hushcov.cli.options import INTEGER, NUMBER, Command, public_inputs
+from hushcov.cli.output import (
+    console,
+    echo_json,
+    facts,
+    heading,
+    paragraph,
+    show,
+    steps,
+    text_table,
+    warning,
+)
+from hushcov.cli.plan_page import check_page, knowledge, write_page
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import COMPARED_MODELS, Request, predicted
 from hushcov.report import write_plan_figure
@@ -135,7 +144,7 @@ def command(
             "target_error": target_error,
             "smallest_records": smallest,
         }
-        click.echo(json.dumps(result, indent=1, allow_nan=False))
+        echo_json(result)
         return
     out = console()
     _print(out, planner, rows, designs)
@@ -235,8 +244,8 @@ def _print(
     show(out, mechanism_table(rows[0]) if one else records_table(rows, planner.mechanisms))
     for remark in remarks(rows):
         paragraph(out, remark)
-    for warning in warnings(rows):
-        paragraph(out, f"WARNING: {warning}", style="bold red")
+    for sentence in warnings(rows):
+        warning(out, sentence)
     for name, design in designs.items():
         heading(out, f"The design of {name}, from public inputs alone")
         facts(out, design.facts())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hushcov._words import counted, memory, number
 from hushcov.cli.forecasts import MOST_RECORDS, Planner, Row
-from hushcov.cli.progress import steps
+from hushcov.cli.output import steps
 from hushcov.cli.workers import Task, run_tasks, usable_cores
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.planning import COMPARED_MODELS, Forecast

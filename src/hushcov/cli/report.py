@@ -9,8 +9,7 @@ import click
 
 from hushcov._words import counted, memory
 from hushcov.cli.options import Command
-from hushcov.cli.output import clean, console, facts, heading, paragraph
-from hushcov.cli.progress import busy
+from hushcov.cli.output import busy, clean, console, facts, heading, paragraph
 from hushcov.cli.show import NOT_PRIVATE
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Release

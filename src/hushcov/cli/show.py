@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from hushcov._words import counted, number
-from hushcov.cli.options import Command
-from hushcov.cli.output import clean, console, facts, heading, paragraph, show
-from hushcov.cli.pairs import Found, found_pairs, pair_remarks, pair_table
-from hushcov.cli.words import privacy_promise
+from hushcov.cli.options import JSON, Command
+from hushcov.cli.output import clean, console, echo_json, facts, heading, paragraph, warning
+from hushcov.cli.words import Found, complete_facts, found_pairs, privacy_promise, show_pairs
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease, read_release
-from hushcov.stages.complete import complete_words
 
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
@@ -36,7 +33,7 @@ _SHOWN_PAIRS = 10
     metavar="KEY.pub",
     help="Public Ed25519 key (PEM): the release must be signed by its private half.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def command(folder: Path, verify: Path | None, as_json: bool) -> None:
     """Check the release in a folder for damage, and print what it is and what it promises.
 
@@ -52,22 +49,17 @@ def command(folder: Path, verify: Path | None, as_json: bool) -> None:
     """
     stored = read_release(folder, verify=verify)
     found = found_pairs(stored.release, _SHOWN_PAIRS)
-    pairs = found.strongest
     if as_json:
-        click.echo(json.dumps(_as_json(folder, stored, found), indent=1, allow_nan=False))
+        echo_json(_as_json(folder, stored, found))
         return
     out = console()
     heading(out, f"Release in {clean(str(folder))}/")
     if not stored.release.guarantee.private:
         paragraph(out, NOT_PRIVATE, style="bold red")
-    for warning in stored.release.warnings:
-        paragraph(out, f"WARNING: {clean(warning)}", style="bold red")
+    for sentence in stored.release.warnings:
+        warning(out, clean(sentence))
     facts(out, [*_about(stored), *_promises(stored.release), *_content(stored.release, found)])
-    if pairs:
-        names = stored.release.column_names
-        heading(out, "Largest correlations" + ", features counted from 0" * (names is None))
-        show(out, pair_table(pairs, names=names))
-        paragraph(out, pair_remarks(pairs, projected=stored.release.making.projected))
+    show_pairs(out, stored.release, found)
 
 
 def signature(stored: StoredRelease) -> str:
@@ -111,13 +103,10 @@ def _content(release: Release, found: Found) -> list[tuple[str, str]]:
         ("mechanism", clean(release.name)),
         ("records", release.making.words or "the release does not say how many"),
         ("public inputs", _public(release)),
-        ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} matrix of integers and a unit"),
+        ("size", f"{counted(d, 'feature')}: {d:,} x {d:,} integers and a unit"),
         *found.lines(),
+        *complete_facts(release),
     ]
-    making = release.making
-    complete = complete_words(making.complete, "pairs of records" if making.paired else "records")
-    if complete is not None:
-        rows.append(("complete", complete))
     if release.noise_sd is not None:
         pair, variance = (number(sd, 3) for sd in release.noise_sd)
         units = "" if release.feature_scale is None else ", in units of the features' scales"

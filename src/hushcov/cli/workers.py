@@ -15,12 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 # Read by the libraries below numpy when they are loaded.
-_THREADS = (
-    "OPENBLAS_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _FOUND, _DONE, _FAILED, _NO_MEMORY = "found", "done", "failed", "no memory"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hushcov.cli.folders import check_figure, check_parent
+from hushcov.cli.files import check_figure, check_parent
 from hushcov.cli.options import INTEGER, Function
 from hushcov.report.style import LOOKS, caption
 

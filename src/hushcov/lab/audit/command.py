@@ -15,8 +15,7 @@ from rich.text import Text
 from hushcov._words import number
 from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, Command
-from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show
-from hushcov.cli.progress import steps
+from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
 from hushcov.lab.audit.attacks import AUDITED, attacks_on, is_handmade
 from hushcov.lab.audit.run import (

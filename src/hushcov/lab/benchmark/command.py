@@ -16,8 +16,7 @@ from rich.text import Text
 from hushcov._validation import check_integer
 from hushcov._words import counted, number
 from hushcov.cli.options import INTEGER, Command
-from hushcov.cli.output import console, heading, paragraph, plain_table, show
-from hushcov.cli.progress import steps
+from hushcov.cli.output import console, heading, paragraph, plain_table, show, steps
 from hushcov.cli.workers import usable_cores
 from hushcov.exceptions import MissingPackageError
 from hushcov.lab.benchmark.cells import CELLS, DELTA, PRESETS, Cell, Journal

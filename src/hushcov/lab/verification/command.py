@@ -18,8 +18,7 @@ from hushcov._validation import check_integer
 from hushcov._words import exact, number
 from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, NUMBER, Command
-from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show
-from hushcov.cli.progress import steps
+from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
 from hushcov.lab.drawing import (
     COLOURS,

@@ -219,6 +219,7 @@ def statistic_of(moments: Moments, parameters: Parameters) -> npt.NDArray[np.flo
 
 
 def symmetric(upper: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.int64]:
+    """The whole matrix of its upper triangle."""
     matrix = np.zeros((n_features, n_features), dtype=np.int64)
     rows, columns = np.triu_indices(n_features)
     matrix[rows, columns] = upper

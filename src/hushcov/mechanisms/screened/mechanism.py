@@ -159,6 +159,7 @@ def product_map(
     parameters: ScreenedParameters,
     norm_bound: int,
 ) -> ProductMap:
+    """What each record contributes to the sums, bounded in norm."""
     factor_range, size_range = ranges(norm_bound)  # proof: step 6
     d, unit = parameters.inputs.n_features, parameters.integers_per_square
     return ProductMap(

@@ -1,0 +1,155 @@
+"""Files that commands read and write: records, keys, and the folders of releases."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hushcov.exceptions import DataError, MissingPackageError, ParameterError
+from hushcov.records import DaskRecords, FileRecords, Records, open_records
+from hushcov.release import SigningKey
+from hushcov.release.files import DESCRIPTION, RELEASE_FILES, check_free, check_place
+from hushcov.report.style import new_figure
+
+PASSPHRASE = "HUSHCOV_SIGN_PASSPHRASE"
+
+
+@contextmanager
+def opened(
+    path: Path,
+    *,
+    columns: str | None,
+    scheduler: str | None,
+    names: str | None = None,
+    delimiter: str | None = None,
+    **options: Any,
+) -> Iterator[Records]:
+    """Open what `path` names; headers and numbers of rows are read, and no record.
+
+    `options` are those of `open_records`. The connection to a scheduler, if there is one, ends
+    with the context.
+    """
+    records = open_records(
+        path,
+        columns=_split(columns),
+        names=_split(names),
+        delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
+        **options,
+    )
+    if scheduler is None:
+        yield records
+        return
+    with _on_cluster(path, records, scheduler) as elsewhere:
+        yield elsewhere
+
+
+def _split(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",")]
+
+
+@contextmanager
+def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records]:
+    """The same records, read by the workers of a cluster."""
+    if not isinstance(records, FileRecords):
+        raise ParameterError(
+            f"--scheduler must be left out for {path}: workers read Parquet, Arrow or CSV files."
+        )
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingPackageError("clusters", "dask", "dask") from None
+
+    try:
+        # The current client until it is closed, which the records find by themselves.
+        client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError):
+        raise DataError(
+            f"--scheduler must be the address of a running Dask scheduler, got {scheduler!r}: "
+            "start one with 'dask scheduler', or leave the option out."
+        ) from None
+    with client:
+        yield DaskRecords(records)
+
+
+def at_terminal() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty()
+
+
+def read_signing_key(file: Path | None) -> SigningKey | None:
+    """The private key in a file, if one is named; an encrypted one asks for its passphrase."""
+    if file is None:
+        return None
+    passphrase = None
+    if SigningKey.is_encrypted(file):
+        passphrase = os.environ.get(PASSPHRASE)
+        if passphrase is None and not at_terminal():
+            raise ParameterError(
+                f"the key in {file} is encrypted, and there is no terminal to ask for its "
+                f"passphrase: set the environment variable {PASSPHRASE}."
+            )
+        if passphrase is None:
+            passphrase = click.prompt(f"Passphrase of {file}", hide_input=True, err=True)
+    return SigningKey.read(file, passphrase)
+
+
+@contextmanager
+def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]:
+    """Make sure that a release can be written into `folder`, before any budget is spent on it.
+
+    A release that is there already is not overwritten, unless it was simulated and
+    `replace_simulated`. A folder made here is removed again if the release fails.
+    """
+    refuse_taken(folder, replace_simulated=replace_simulated)
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        check_place(folder, overwrite=replace_simulated)
+        yield folder
+    except BaseException:
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
+def refuse_taken(folder: Path, *, replace_simulated: bool = False) -> None:
+    """Refuse a folder that holds a release, or anything else; nothing is written to find out."""
+    if holds_release(folder) and not (replace_simulated and _is_simulated(folder)):
+        raise FileExistsError(
+            f"{folder} already holds a release, which cost privacy budget: choose another folder "
+            "with --output, or move it away."
+        )
+    check_free(folder, overwrite=replace_simulated)
+
+
+def check_figure(path: Path) -> None:
+    """Find out now, not after the work, that a figure cannot be drawn or written."""
+    check_parent(path)
+    new_figure(1, 1)
+
+
+def check_parent(path: Path) -> None:
+    """Find out now, not after the work, that there is no folder to write a file into."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+
+
+def holds_release(folder: Path) -> bool:
+    """Whether there is a release, or a part of one."""
+    return any((folder / name).exists() for name in RELEASE_FILES)
+
+
+def _is_simulated(folder: Path) -> bool:
+    try:
+        description = json.loads((folder / DESCRIPTION).read_text())
+        return description["guarantee"]["private"] is False
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,431 @@
+"""What `hushcov fit` runs: everything public is settled first, then the records are read."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hushcov._words import counted, memory, noise_level, number
+from hushcov.accounting import Guarantee, calibrate_zcdp
+from hushcov.accounting.ledger import Ledger
+from hushcov.cli.files import holds_release
+from hushcov.cli.forecasts import forecast_dict
+from hushcov.cli.output import busy
+from hushcov.cli.words import (
+    Found,
+    accuracy_verdict,
+    complete_facts,
+    detection,
+    found_pairs,
+    privacy_promise,
+    privacy_verdict,
+    typical_error,
+)
+from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
+from hushcov.estimators.base import PrivateCovariance, charge_words
+from hushcov.estimators.scaled import LARGEST_DENSE
+from hushcov.exceptions import (
+    AccuracyWarning,
+    DataError,
+    ParameterError,
+    PrivacyConditionError,
+    PrivacyWarning,
+)
+from hushcov.inputs import spent_rho
+from hushcov.mechanisms.multiscale import TheoremParameters, certify
+from hushcov.planning import Caution, Comparison, Plan, fit_memory, large_delta, mechanisms
+from hushcov.postprocess import Matrix
+from hushcov.records import FileRecords, Records, check_feature_scale
+from hushcov.release import Release, SigningKey
+
+THEOREM = "theorem"
+_PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
+# Options that the other mechanisms, or the theorem, have no use for; and why.
+_SMALLEST = "only the theorem has a target; the others make the error as small as they can."
+_THEOREM_ONLY = {
+    "scale": "it bounds all directions for the theorem; scales of features are --feature-scale.",
+    "target_error": _SMALLEST,
+    "failure_probability": _SMALLEST,
+}
+_NOT_THEOREM = {
+    "feature_scale": "the theorem has one bound for all directions, --scale.",
+    "psd": "the theorem is about the estimate as it is.",
+    "drop_nulls": "the theorem is about complete records.",
+    "force": "the theorem has no prediction that could be hopeless.",
+}
+_NOT_PURE = {"drop_nulls": "its guarantee has no delta, which the count of complete records needs."}
+# Options without which there is nothing to run; and why.
+_THEOREM_NEEDS = {
+    "scale": "it is a public bound on the standard deviation in every direction, never inferred "
+    "from the data."
+}
+_PURE_NEEDS = {
+    "feature_scale": "its guarantee has no delta, which estimating scales needs. Give standard "
+    "deviations that are public."
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The records, and where the release goes. Nothing is read here."""
+
+    file: Path
+    folder: Path
+    records: Records
+    known_mean: bool
+    key: SigningKey | None = None  # to sign the release with
+
+    def __post_init__(self) -> None:
+        if self.n_averaged < 1:
+            raise DataError(
+                f"{self.file} must hold at least 2 records for differences of pairs, got 1: add "
+                "records, or use --known-mean if their mean is zero."
+            )
+
+    @property
+    def n_averaged(self) -> int:
+        """How many records, or differences of two, the mechanism averages."""
+        n = self.records.n_records
+        return n if self.known_mean else n // 2
+
+    def __str__(self) -> str:
+        n, d = self.records.n_records, self.records.n_features
+        pairs = "" if self.known_mean else f", used as {counted(n // 2, 'difference')} of pairs"
+        odd = "" if self.known_mean or n % 2 == 0 else "; the last record is left out"
+        return f"{self.file}: {counted(n, 'record')} of {counted(d, 'feature')}{pairs}{odd}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {
+            "file": str(self.file),
+            "n_records": self.records.n_records,
+            "n_features": self.records.n_features,
+            "n_averaged": self.n_averaged,
+            "known_mean": self.known_mean,
+            "output": str(self.folder),
+            "signed": self.key is not None,
+        }
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """A release: everything public is settled when it is made; `fit` reads the records."""
+
+    source: Source
+    estimator: PrivateCovariance
+
+    shown_pairs: ClassVar[int] = 10
+
+    @property
+    @abstractmethod
+    def cautions(self) -> tuple[Caution, ...]:
+        """What should stop a careful user, if anything."""
+
+    @abstractmethod
+    def announcement(self) -> list[tuple[str, str]]:
+        """What will happen, in labelled sentences."""
+
+    @abstractmethod
+    def certify(self) -> Guarantee:
+        """What will be charged; what is not private is refused, before any record is read."""
+
+    @abstractmethod
+    def expected(self) -> dict[str, object]:
+        """Return what is known before any record is read, as plain, JSON-ready data."""
+
+    def fit(self, records: Records) -> None:
+        """Run the mechanism; the announcement has said what to heed."""
+        with warnings.catch_warnings():
+            for category in (AccuracyWarning, PrivacyWarning):
+                warnings.simplefilter("ignore", category)
+            self._run(records)
+
+    @abstractmethod
+    def _run(self, records: Records) -> None: ...
+
+    @property
+    def release(self) -> Release:
+        """What was released; after `fit`."""
+        result: Release = self.estimator.release_
+        return result
+
+    @property
+    def covariance(self) -> Matrix:
+        """The estimate; after `fit`."""
+        return self.estimator.covariance_
+
+    @cached_property
+    def found(self) -> Found:
+        """The pairs found; after `fit`."""
+        return found_pairs(self.release, self.shown_pairs)
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Pairs and noise, in labelled sentences."""
+        release, selected = self.release, self.release.selected
+        dropped = 0 if selected is None else selected.shape[1] - self.found.number
+        note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
+        lines = complete_facts(release) + self.found.lines(note)
+        if release.noise_sd is not None and (selected is None or selected.size):
+            sd = float(release.noise_sd[0])
+            lines.append(("noise", noise_level(sd, self.source.n_averaged)))
+        return lines
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        release, sd = self.release, self.release.noise_sd
+        return self.expected() | {
+            "unit": release.unit,
+            "warnings": list(release.warnings),
+            "found_pairs": self.found.number,
+            "largest_pairs": [pair.to_dict() for pair in self.found.strongest],
+            "noise_sd": None if sd is None else [float(value) for value in sd],
+            "guarantee": release.guarantee.to_dict(),
+            "parameters": dict(release.parameters),
+            "complete_records": release.making.complete,
+        }
+
+
+@dataclass(frozen=True)
+class PlannedJob(Job):
+    """By any mechanism but the theorem: the one asked for, or that with the smallest error."""
+
+    estimator: PrivateSparseCovariance
+    plan: Plan
+
+    @classmethod
+    def prepare(
+        cls, source: Source, mechanism: str, *, feature_scale: Any = None, **public: Any
+    ) -> PlannedJob:
+        """Settle every public number of the release; no record is read."""
+        records = source.records
+        if feature_scale is not None:
+            check_feature_scale(feature_scale, records.n_features)
+        estimator = PrivateSparseCovariance(
+            feature_scale=feature_scale,
+            mechanism=mechanism,
+            positive_semidefinite=public.pop("psd", False),
+            assume_centered=source.known_mean,
+            store_precision=False,
+            **public,
+        )
+        with busy("comparing the mechanisms, from public inputs"):
+            plan = estimator.fit_plan(source.n_averaged, records.n_features, gaps=records.gaps)
+        return cls(source, estimator, plan)
+
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """What `fit` warns of, or refuses."""
+        return self.plan.cautions
+
+    def announcement(self) -> list[tuple[str, str]]:
+        """What will be released, how, and what to expect."""
+        inputs, d = self.plan.inputs, self.plan.inputs.n_features
+        mechanism = self.plan.chosen.mechanism
+        unspent = f" The delta of {number(inputs.delta)} is not used." if mechanism.pure else ""
+        promise = privacy_promise(inputs.epsilon, 0.0 if mechanism.pure else inputs.delta)
+        return [
+            ("release", f"{d:,} x {d:,} covariance: integers, a unit, and {counted(d, 'scale')}"),
+            ("guarantee", promise),
+            ("", f"It holds whatever the records are.{unspent}"),
+            ("public inputs", self._public()),
+            ("not known", self._unknown()),
+            ("mechanism", self._mechanism()),
+            *self._expected(),
+            ("memory", f"at most about {memory(self.memory)}; records are read in blocks"),
+        ]
+
+    def _public(self) -> str:
+        inputs = self.plan.inputs
+        scales = "" if self.estimator.feature_scale is None else ", the features' scales"
+        mean = ", mean zero" if self.source.known_mean else ""
+        return (
+            f"the size of the data, epsilon {number(inputs.epsilon)}, delta "
+            f"{number(inputs.delta)}, row sparsity {inputs.row_sparsity}{scales}{mean}"
+        )
+
+    def _unknown(self) -> str:
+        parts = [] if self.source.known_mean else ["the mean, which drops out of differences"]
+        budget = calibrate_zcdp(self.plan.inputs.epsilon, self.plan.inputs.delta)
+        for stage in self.plan.stages:
+            share = number(100 * spent_rho((stage.event,)) / budget, 2)
+            parts.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
+        return "; ".join(parts) or "nothing else that is needed"
+
+    def _mechanism(self) -> str:
+        chosen, error = self.plan.chosen, ""
+        if chosen.forecast is not None:
+            error = f"predicted error {number(chosen.forecast.typical_error, 2)}, "
+        reason = "the smallest" if self.estimator.mechanism == "auto" else "as you chose"
+        listed = "others" if error else "predicted errors of others"
+        others = ", ".join(
+            f"{each.mechanism} {number(each.typical_error, 2)}" + " (rough)" * each.rough
+            for each in self.comparison.forecasts
+            if each.mechanism != chosen.mechanism.name
+        )
+        return f"{chosen.mechanism.name}, {error}{reason}; {listed}: {others}"
+
+    def _expected(self) -> list[tuple[str, str]]:
+        mechanism, forecast = self.plan.chosen.mechanism, self.plan.chosen.forecast
+        if forecast is not None:
+            lines = [
+                ("expected error", typical_error(forecast)),
+                ("will find", detection(forecast)),
+            ]
+        else:
+            lines = [("expected error", f"not predicted for {mechanism.name}")]
+        most = mechanism.most_features
+        if most is not None and self.source.records.n_features > most:
+            lines.append(("time", f"long, with more than {most:,} features: {mechanism.limit}"))
+        return lines
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the fit is expected to need."""
+        d, files = self.source.records.n_features, isinstance(self.source.records, FileRecords)
+        name = self.plan.chosen.mechanism.name
+        return fit_memory(name, self.source.n_averaged, d, sparse=d > LARGEST_DENSE, files=files)
+
+    @property
+    def comparison(self) -> Comparison:
+        """Predicted errors of all mechanisms that have one."""
+        assert self.plan.comparison is not None
+        return self.plan.comparison
+
+    def certify(self) -> Guarantee:
+        """What `fit` will charge: it is private at any number of records."""
+        return self.plan.certify(private=True)
+
+    def _run(self, records: Records) -> None:
+        self.estimator.fit_planned(records, self.plan)
+
+    def expected(self) -> dict[str, object]:
+        """Return what is known before any record is read, as plain, JSON-ready data."""
+        each = self.plan.chosen.forecast
+        return {
+            "mechanism": self.plan.chosen.mechanism.name,
+            "predicted_error": None if each is None else dict(each.predicted_error),
+            "typical_error": None if each is None else each.typical_error,
+            "detection_limit": None if each is None else each.detection_limit,
+            "hopeless": None if each is None else each.hopeless,
+            "warnings": [caution.sentence for caution in self.cautions],
+            "predicted_memory_bytes": self.memory,
+            "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],
+        }
+
+
+@dataclass(frozen=True)
+class TheoremJob(Job):
+    """By the paper's mechanism at the constants of its proof."""
+
+    estimator: MultiscaleCovariance
+    parameters: TheoremParameters
+
+    shown_pairs: ClassVar[int] = 0  # pairs have no single noise level, and so no intervals
+
+    @classmethod
+    def prepare(cls, source: Source, **public: Any) -> TheoremJob:
+        """Settle every public number of the release; no record is read."""
+        estimator = MultiscaleCovariance(
+            **public, assume_centered=source.known_mean, store_precision=False
+        )
+        parameters = estimator.public_parameters(source.n_averaged, source.records.n_features)
+        assert isinstance(parameters, TheoremParameters)
+        return cls(source, estimator, parameters)
+
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """Of delta alone: what is not accurate is not proved to be, no more."""
+        rows = self.source.n_averaged * (1 if self.source.known_mean else 2)
+        caution = large_delta(self.parameters.inputs.delta, rows)
+        return () if caution is None else (caution,)
+
+    def announcement(self) -> list[tuple[str, str]]:
+        """What will be released, how, and what is proved of it."""
+        inputs = self.parameters.inputs
+        d, values = inputs.n_features, asdict(inputs)
+        listed = ", ".join(f"{name.replace('_', ' ')} {number(values[name])}" for name in _PUBLIC)
+        return [
+            ("release", f"{d:,} x {d:,} covariance: integers and a unit"),
+            ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
+            ("guarantee", privacy_promise(inputs.epsilon, inputs.delta)),
+            ("private?", privacy_verdict(self.parameters)),
+            ("accurate?", accuracy_verdict(self.parameters)),
+            ("public inputs", f"the size of the data, {listed}"),
+        ]
+
+    def certify(self) -> Guarantee:
+        """Check the condition of the privacy proof, before any record is read."""
+        try:
+            return certify(self.parameters, private=True, exact_statistic=False)
+        except PrivacyConditionError as error:
+            pairs = " Here n_records counts pairs of records: --known-mean would not."
+            advice = " Or leave out --mechanism: the others are private at any number of records."
+            words = str(error) + ("" if self.source.known_mean else pairs) + advice
+            raise PrivacyConditionError(words, error.smallest_private_n) from None
+
+    def _run(self, records: Records) -> None:
+        self.estimator.fit(records)
+
+    def expected(self) -> dict[str, object]:
+        """Return what is known before any record is read, as plain, JSON-ready data."""
+        sentences = [caution.sentence for caution in self.cautions]
+        return {"mechanism": THEOREM, "warnings": sentences}
+
+
+def check_options(mechanism: str, public: dict[str, Any]) -> None:
+    """Refuse options that would not change anything, and mechanisms that need one more."""
+    pure = mechanism in mechanisms() and mechanisms()[mechanism].pure
+    theorem = mechanism == THEOREM
+    useless = _NOT_THEOREM if theorem else _THEOREM_ONLY | (_NOT_PURE if pure else {})
+    for name, reason in useless.items():
+        if public[name] is not None and public[name] is not False:
+            raise ParameterError(f"{name} must be left out with --mechanism {mechanism}: {reason}")
+    for name, reason in (_THEOREM_NEEDS if theorem else _PURE_NEEDS if pure else {}).items():
+        if public[name] is None:
+            option = f"--{name.replace('_', '-')}"
+            raise ParameterError(f"{option} is required with --mechanism {mechanism}: {reason}")
+    if (public["ledger"] is None) != (public["dataset"] is None):
+        raise ParameterError(
+            "--ledger and --dataset must be given together, got one of them: a release is charged "
+            "to a dataset of a ledger. Give both, or neither."
+        )
+
+
+def prepare(source: Source, mechanism: str, **public: Any) -> Job:
+    """Settle everything public about a release, by options that were checked; reads no record."""
+    if mechanism != THEOREM:
+        return PlannedJob.prepare(source, mechanism, **public)
+    public.pop("psd")
+    return TheoremJob.prepare(source, **public)
+
+
+def quoted(ledger: Path, dataset: str, guarantee: Guarantee) -> dict[str, Any]:
+    """What the ledger would say to a charge; a refusal is the same as that of the charge."""
+    left = Ledger(ledger).quote(dataset, guarantee)
+    return {
+        "file": str(ledger),
+        "dataset": dataset,
+        "epsilon_left": left.epsilon,
+        "pure_epsilon_left": left.pure_epsilon,
+        "delta": left.delta,
+    }
+
+
+@contextmanager
+def stated_charge(estimator: PrivateCovariance, folder: Path) -> Iterator[None]:
+    """Whatever fails after the release says what was charged, and what became of the files."""
+    try:
+        yield
+    except BaseException as error:
+        if hasattr(estimator, "receipt_"):
+            files = (
+                f"The release is in {folder}/." if holds_release(folder) else "Nothing was written."
+            )
+            error.add_note(f"{charge_words(estimator.ledger, estimator.receipt_)} {files}")
+        raise
