@@ -1,69 +1,113 @@
-"""The walk-through really adds a mechanism: its files are made, imported, proved and attacked."""
+"""The walk-through really adds a mechanism: a copy of the package with its files knows it."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
+import os
+import shutil
 import subprocess
 import sys
-from pathlib import PurePosixPath
+from pathlib import Path
 
 import pytest
 
-import hushcov
 from docs.pages import DOCS, blocks
 from test_proofs import docstring_problems, steps_in_code, steps_in_page
 
+ROOT = DOCS.parent
 PAGE = blocks((DOCS / "add-a-mechanism.md").read_text())
-FOLDERS = ("mechanisms", "estimators", "lab/audit")
+LIST = "src/hushcov/planning/registry.py"
+LAST = '    "peers.eigen_sampling:EIGEN_SAMPLING",\n'
+PUBLIC = ("--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1")
 
 
-def named_files():
+def named_files() -> dict[str, str]:
     """Python blocks that begin with the path of their file."""
+    found = {}
     for block in PAGE:
         first = block.text.splitlines()[0]
         if block.language == "python" and first.startswith("# "):
-            yield first.removeprefix("# "), block.text
+            found[first.removeprefix("# ")] = block.text
+    return found
 
 
-@pytest.fixture
-def tree(tmp_path):
-    """A tree with the new files."""
-    for name, text in named_files():
-        path = tmp_path / name
+def lines_of_use() -> tuple[str, str]:
+    """The line of registration, and the lines that use the mechanism."""
+    (line,) = [block.text for block in PAGE if block.language == "text"]
+    python = [block.text for block in PAGE if block.language == "python"]
+    (use,) = [text for text in python if not text.startswith("# ")]
+    return line.strip() + "\n", use
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A copy of the package with the files of the page, and its one line."""
+    tree = tmp_path_factory.mktemp("tree")
+    shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in named_files().items():
+        path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return tmp_path
+    listed = (tree / LIST).read_text()
+    assert listed.count(LAST) == 1
+    line, _ = lines_of_use()
+    (tree / LIST).write_text(listed.replace(LAST, f"{LAST}    {line}"))
+    return tree
 
 
-@pytest.fixture
-def added(tree, monkeypatch):
-    """The new files, which the installed package takes for its own."""
-    for folder in FOLDERS:
-        package = importlib.import_module("hushcov." + folder.replace("/", "."))
-        new = str(tree / "src" / "hushcov" / folder)
-        monkeypatch.setattr(package, "__path__", [*package.__path__, new])
-        monkeypatch.setattr(package, "variances", None, raising=False)  # undone in the end
-    yield tree
-    for folder in FOLDERS:
-        del sys.modules[f"hushcov.{folder.replace('/', '.')}.variances"]
+@pytest.fixture(scope="module")
+def run(tree):
+    """Run Python on the copy."""
+    paths = (tree / "src", ROOT / "tests")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "COLUMNS": "100"}
+
+    def call(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return call
 
 
-def test_the_new_mechanism_works(added, monkeypatch, capsys):
-    """Everything on the page is run; among it that half the noise is caught by the audit."""
-    (use,) = [b.text for b in PAGE if b.language == "python" and not b.text.startswith("# ")]
-    namespace = {}
-    exec(use, namespace)
-    assert "(1, 1e-06)-differential privacy" in capsys.readouterr().out
-    assert namespace["est"].release_.write(added / "release").exists()
-    tests = {}
-    exec((added / "tests/variances/test_variances.py").read_text(), tests)
-    functions = [each for name, each in tests.items() if name.startswith("test_")]
-    assert len(functions) == 4
-    for function in functions:
-        wanted = inspect.signature(function).parameters
-        with monkeypatch.context() as patch:
-            function(**({"monkeypatch": patch} if wanted else {}))
+def test_three_files_and_a_line(tree):
+    assert sorted(named_files()) == [
+        "src/hushcov/mechanisms/variances.py",
+        "tests/mechanisms/test_variances.py",
+    ]  # the third is the proof
+    assert lines_of_use()[0] == '"variances:VARIANCES",\n'
+    assert all((ROOT / name).parent.is_dir() for name in named_files())
+
+
+def test_its_own_test_passes(run):
+    """Among it that a third of the noise is caught by the audit."""
+    found = run("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/mechanisms")
+    assert "4 passed" in found
+
+
+def test_it_is_used_as_the_page_says(run):
+    assert "(1, 1e-06)-differential privacy" in run("-c", lines_of_use()[1])
+
+
+def test_every_command_knows_it(run, tree):
+    hushcov = ("-m", "hushcov.cli.main")
+    plan = run(*hushcov, "plan", "--features", "4", *PUBLIC, "--records", "20000")
+    assert [line for line in plan.splitlines() if line.split()[:1] == ["variances"]]
+    run(
+        "-c",
+        "import numpy as np; np.save('x.npy', np.random.default_rng(0).normal(size=(9000, 4)))",
+    )
+    run(*hushcov, "fit", "x.npy", *PUBLIC, "--mechanism", "variances", "-o", "out")
+    assert "variances of all features" in (tree / "out" / "report.html").read_text()
+    assert "variances" in run(*hushcov, "show", "out")
+    assert [line for line in run(*hushcov, "audit", "--list").splitlines() if "variances" in line]
+    named = "from hushcov.lab.benchmark.contenders import CONTENDERS; print(*CONTENDERS)"
+    assert "variances" in run("-c", named).split()
 
 
 def test_its_proof_has_the_steps_that_its_code_names(tree):
@@ -80,19 +124,10 @@ def test_its_proof_has_the_steps_that_its_code_names(tree):
 
 def test_it_is_written_as_the_house_asks(tree):
     """The linter's rules, and lines as the formatter makes them."""
-    (tree / "pyproject.toml").write_text((DOCS.parent / "pyproject.toml").read_text())
+    (tree / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     ours = "lint.isort.known-first-party=['hushcov']"
+    files = [str(Path(name)) for name in named_files()]
     for arguments in (["check", "--config", ours], ["format", "--diff"]):
-        command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", "."]
+        command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", *files]
         done = subprocess.run(command, cwd=tree, text=True, capture_output=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_it_lands_where_the_package_keeps_such_things():
-    source = PurePosixPath("src/hushcov")
-    names = [PurePosixPath(name) for name, _ in named_files()]
-    inside = [name.relative_to(source) for name in names if name.is_relative_to(source)]
-    assert sorted(map(str, inside)) == sorted(f"{folder}/variances.py" for folder in FOLDERS)
-    for name in inside:
-        assert (DOCS.parent / source / name.parent).is_dir()
-        assert not hasattr(hushcov, name.stem)

@@ -29,14 +29,21 @@ from hushcov.records import ArrayRecords
 from hushcov.stages.scales import release_scales, scale_parameters
 
 SOURCE = Path(hushcov.__file__).parent
-PRIVATE = ("mechanisms", "noise", "records", "estimators")
+PRIVATE = ("mechanisms", "stages", "noise", "records", "estimators")
 # The only place where a private release may get random bits.
 ORIGIN = "noise/entropy.py"
 # Random names of temporary folders and of sums, which are not noise.
 NAMES_ONLY = ("release/files.py", "records/statistics.py")
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
-SEEDED = ("simulate.py", "planning/", "cli/", "lab/")
+SEEDED = ("simulate.py", "predicting.py", "cli/", "lab/")
+# Predictions of one mechanism lie in its room, beside what releases, which knows nothing of them.
+PREDICTIONS = {
+    "mechanisms/gaussian/prediction.py",
+    "mechanisms/multiscale/prediction.py",
+    "mechanisms/screened/planner.py",
+}
+PLANNERS = {*PREDICTIONS, "mechanisms/multiscale/planner.py"}
 # What the private folders take from seeded modules that are not public planning.
 TAKEN = {"SimulatedMoments"}
 
@@ -73,6 +80,8 @@ def test_one_module_makes_the_generators_of_private_releases():
     made = {name: lines for name, tree in modules() if (lines := list(generators_made(tree)))}
     assert made.pop(ORIGIN)
     for name in NAMES_ONLY:
+        assert made.pop(name)
+    for name in PREDICTIONS:
         assert made.pop(name)
     assert not [name for name in made if name.startswith(PRIVATE)]
     assert not [name for name in made if not name.startswith(SEEDED)]
@@ -113,6 +122,20 @@ def test_private_code_takes_nothing_that_draws_from_seeded_modules():
         for alias in node.names
     }
     assert taken == TAKEN
+
+
+def test_what_releases_takes_nothing_from_predictions():
+    """Planners and rooms do, and the packages that name what is in them."""
+    seeded = {"hushcov." + name.removesuffix(".py").replace("/", ".") for name in PLANNERS}
+    taking = {
+        name
+        for name, tree in modules()
+        if name.startswith(PRIVATE) and name not in PLANNERS
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in seeded
+    }
+    assert taking
+    assert {Path(name).name for name in taking} <= {"room.py", "__init__.py"}
 
 
 class Impostor:

@@ -126,7 +126,9 @@ class Request:
         """The whole fit; one that this computer cannot hold is refused."""
         n, d = inputs.n_records, inputs.n_features
         check_memory(chosen.mechanism.name, n, d, sparse=sparse)
-        cautions = self.cautions(inputs, stages, chosen.forecast)
+        # A mechanism without a delta spends none, whatever was allowed.
+        spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
+        cautions = self.cautions(spends, stages, chosen.forecast)
         return Plan(self, inputs, stages, chosen, feature_scale, cautions, comparison)
 
     def _scale_share(self, n_averaged: int, n_features: int, rho: float) -> float:

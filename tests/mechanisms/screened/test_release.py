@@ -117,7 +117,7 @@ def residuals(X, parameters, seeds):
     n, d = X.shape
     rows, columns = np.triu_indices(d, 1)
     grid = FeatureGrid(np.ones(d), 8.0, parameters.half_width)
-    products = mechanism._product_map(grid, rows, columns, parameters, parameters.norm_bound)
+    products = mechanism.product_map(grid, rows, columns, parameters, parameters.norm_bound)
     exact = products.sum(ArrayRecords(X))[:-1]
     found = []
     for seed in seeds:
