@@ -31,6 +31,7 @@ from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.words import show_pairs
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import mechanisms
+from hushcov.planning.plan import CENTRES
 from hushcov.postprocess import is_sparse, released_correlations
 from hushcov.records import Records
 from hushcov.report import write_release_heatmap
@@ -181,6 +182,7 @@ def command(
     scheduler: str | None,
     mechanism: str,
     known_mean: bool,
+    centre: str,
     n_records: int | None,
     n_features: int | None,
     output: Path | None,
@@ -204,14 +206,15 @@ def command(
       hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
         --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
     """
-    check_options(mechanism, public | {"drop_nulls": drop_nulls, "force": force})
+    asked = {"drop_nulls": drop_nulls, "force": force, "centre": _unusual(centre)}
+    check_options(mechanism, public | asked)
     key = read_signing_key(sign)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
     found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
     records = click.get_current_context().with_resource(found)
     _check_size(file, records, n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
-    source = Source(file, folder, records, known_mean, key)
+    source = Source(file, folder, records, known_mean, centre, key)
     public = {name: value for name, value in public.items() if value is not None}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
@@ -225,6 +228,10 @@ def command(
         result = job.to_dict() | {"peak_memory_bytes": peak_memory()}
     if as_json:
         echo_json(source.to_dict() | result)
+
+
+def _unusual(centre: str) -> str | None:
+    return None if centre == CENTRES[0] else centre
 
 
 def _stem(file: Path) -> str:

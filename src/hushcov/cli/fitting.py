@@ -57,6 +57,7 @@ _NOT_THEOREM = {
     "feature_scale": "the theorem has one bound for all directions, --scale.",
     "psd": "the theorem is about the estimate as it is.",
     "drop_nulls": "the theorem is about complete records.",
+    "centre": "the theorem is about records of mean zero, or differences of two.",
     "force": "the theorem has no prediction that could be hopeless.",
 }
 _NOT_PURE = {"drop_nulls": "its guarantee has no delta, which the count of complete records needs."}
@@ -79,6 +80,7 @@ class Source:
     folder: Path
     records: Records
     known_mean: bool
+    centre: str = "pairs"
     key: SigningKey | None = None  # to sign the release with
 
     def __post_init__(self) -> None:
@@ -92,12 +94,17 @@ class Source:
     def n_averaged(self) -> int:
         """How many records, or differences of two, the mechanism averages."""
         n = self.records.n_records
-        return n if self.known_mean else n // 2
+        return n // 2 if self.paired else n
+
+    @property
+    def paired(self) -> bool:
+        """Whether differences of two records are averaged."""
+        return not self.known_mean and self.centre == "pairs"
 
     def __str__(self) -> str:
         n, d = self.records.n_records, self.records.n_features
-        pairs = "" if self.known_mean else f", used as {counted(n // 2, 'difference')} of pairs"
-        odd = "" if self.known_mean or n % 2 == 0 else "; the last record is left out"
+        pairs = f", used as {counted(n // 2, 'difference')} of pairs" if self.paired else ""
+        odd = "; the last record is left out" if self.paired and n % 2 else ""
         return f"{self.file}: {counted(n, 'record')} of {counted(d, 'feature')}{pairs}{odd}"
 
     def to_dict(self) -> dict[str, object]:
@@ -108,6 +115,7 @@ class Source:
             "n_features": self.records.n_features,
             "n_averaged": self.n_averaged,
             "known_mean": self.known_mean,
+            "centre": self.centre,
             "output": str(self.folder),
             "signed": self.key is not None,
         }
@@ -211,6 +219,7 @@ class PlannedJob(Job):
             mechanism=mechanism,
             positive_semidefinite=public.pop("psd", False),
             assume_centered=source.known_mean,
+            centre=source.centre,
             store_precision=False,
             **public,
         )
@@ -250,7 +259,7 @@ class PlannedJob(Job):
         )
 
     def _unknown(self) -> str:
-        parts = [] if self.source.known_mean else ["the mean, which drops out of differences"]
+        parts = ["the mean, which drops out of differences"] if self.source.paired else []
         budget = calibrate_zcdp(self.plan.inputs.epsilon, self.plan.inputs.delta)
         for stage in self.plan.stages:
             share = number(100 * spent_rho((stage.event,)) / budget, 2)
@@ -341,7 +350,7 @@ class TheoremJob(Job):
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """Of delta alone: what is not accurate is not proved to be, no more."""
-        rows = self.source.n_averaged * (1 if self.source.known_mean else 2)
+        rows = self.source.n_averaged * (2 if self.source.paired else 1)
         caution = large_delta(self.parameters.inputs.delta, rows)
         return () if caution is None else (caution,)
 

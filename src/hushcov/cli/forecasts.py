@@ -121,11 +121,13 @@ class Planner:
 
     def chosen(self, n_records: int) -> Row:
         """The same as a fit sees it: searched where the rough figures do not decide."""
-        if self.refine or set(self.mechanisms) != set(predicted()):
+        private = self.request.private_centre
+        able = {name for name, each in predicted().items() if each.pooled or not private}
+        if self.refine or set(self.mechanisms) != able:
             return self.row(n_records)
         inputs = self.inputs(n_records)
         try:
-            forecasts = compare(inputs).forecasts
+            forecasts = compare(inputs, pooled=private).forecasts
         except HushcovError:
             return self.row(n_records)
         in_order = sorted(forecasts, key=lambda each: self.mechanisms.index(each.mechanism))

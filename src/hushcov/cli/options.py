@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from hushcov.exceptions import ParameterError
+from hushcov.planning.plan import CENTRES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -147,6 +148,14 @@ _SCALE = click.option(
     "sub-Gaussian scale). Never inferred from the data.",
 )
 
+_CENTRE = click.option(
+    "--centre",
+    type=click.Choice(CENTRES),
+    default="pairs",
+    show_default=True,
+    help="Where the mean is not known: average differences of successive records, or find means, "
+    "scales and norms from a share of the budget, whatever the order of the records.",
+)
 _KNOWN_MEAN = click.option(
     "--known-mean",
     is_flag=True,
@@ -164,7 +173,7 @@ def theorem_inputs(function: Function) -> Function:
 
 def public_inputs(function: Function) -> Function:
     """Add what every estimator must be told, and whether the mean is known."""
-    return _with(function, _ROW_SPARSITY, _EPSILON, _DELTA, _KNOWN_MEAN)
+    return _with(function, _ROW_SPARSITY, _EPSILON, _DELTA, _KNOWN_MEAN, _CENTRE)
 
 
 def _with(function: Function, *options: Callable[[Function], Function]) -> Function:

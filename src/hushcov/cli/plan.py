@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from hushcov._validation import check_real
+from hushcov._validation import check_choice, check_real
 from hushcov._words import counted, number
 from hushcov.cli.files import check_figure, check_parent
 from hushcov.cli.forecasts import (
@@ -99,6 +99,7 @@ def command(
     mechanisms: tuple[str, ...],
     refine: bool,
     known_mean: bool,
+    centre: str,
     known_scale: bool,
     target_error: float | None,
     as_json: bool,
@@ -116,10 +117,14 @@ def command(
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
     """
+    request = Request(**public, known_mean=known_mean, known_scale=known_scale, centre=centre)
+    able = [name for name, each in predicted().items() if each.pooled or not request.private_centre]
+    for name in mechanisms:
+        check_choice("mechanism", name, tuple(able))
     planner = Planner(
-        Request(**public, known_mean=known_mean, known_scale=known_scale),
+        request,
         n_features,
-        tuple(name for name in predicted() if not mechanisms or name in mechanisms),
+        tuple(name for name in able if not mechanisms or name in mechanisms),
         refine or any(predicted()[name].slow for name in mechanisms),
     )
     records = sorted(set(n_records or planner.default_records()))
@@ -216,6 +221,7 @@ def _public(planner: Planner) -> dict[str, object]:
         "epsilon": request.epsilon,
         "delta": request.delta,
         "known_mean": request.known_mean,
+        "centre": request.centre,
         "known_scale": request.known_scale,
         "mechanisms": list(planner.mechanisms),
     }

@@ -74,7 +74,10 @@ def page_records(planner: Planner, asked: Sequence[int]) -> list[int]:
 
 def knowledge(planner: Planner) -> str:
     """What is not known about the records, and what that costs."""
-    mean = "known" if planner.request.known_mean else "unknown: records count in pairs"
+    request = planner.request
+    mean = "known" if request.known_mean else "unknown: records count in pairs"
+    if request.private_centre:
+        return "Means, scales and norms unknown: found from a part of the budget."
     scale = (
         "known" if planner.request.known_scale else "unknown: estimated from a part of the budget"
     )
@@ -194,8 +197,9 @@ def _exact(value: float) -> str:
 
 
 def _averages(planner: Planner, n_records: int) -> str:
-    if planner.request.known_mean:
-        return "each of them counts, as the mean is known"
+    if not planner.request.paired:
+        known = "is known" if planner.request.known_mean else "is found privately"
+        return f"each of them counts, as the mean {known}"
     return f"taken in pairs, as the mean is unknown: {n_records // 2:,} differences"
 
 
@@ -207,5 +211,6 @@ def _partners(row_sparsity: int) -> str:
 
 def _fit_options(planner: Planner) -> str:
     options = ["--known-mean"] if planner.request.known_mean else []
+    options += ["--centre private"] if planner.request.private_centre else []
     options += ["--feature-scale SCALES"] if planner.request.known_scale else []
     return " ".join(options)

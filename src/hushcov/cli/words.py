@@ -12,12 +12,21 @@ from rich.table import Table
 
 from hushcov._arrays import FloatArray
 from hushcov._words import counted, exact, number
-from hushcov.cli.output import heading, paragraph, short_name, show, text_table
+from hushcov.cli.output import clean, heading, paragraph, short_name, show, text_table
 from hushcov.mechanisms.multiscale import TheoremParameters
 from hushcov.planning import COMPARED_MODELS, Forecast, mechanisms
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
-from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, Findings, find
+from hushcov.release.findings import (
+    BEYOND,
+    KEPT,
+    LEVEL,
+    SELECTED,
+    STRONGEST,
+    Findings,
+    find,
+    preparation_words,
+)
 from hushcov.stages.complete import complete_words
 
 LEVEL_WORDS = f"{number(100 * LEVEL)} %"
@@ -243,7 +252,8 @@ def show_pairs(out: Console, release: Release, found: Found) -> None:
 
 
 def complete_facts(release: Release) -> list[tuple[str, str]]:
-    """About how many records are complete, where that was released."""
+    """How many records are complete, and what was found of means and norms, where released."""
     making = release.making
     words = complete_words(making.complete, "pairs of records" if making.paired else "records")
-    return [] if words is None else [("complete", words)]
+    lines = [] if words is None else [("complete", words)]
+    return lines + [(label, clean(sentence)) for label, sentence in preparation_words(release)]

@@ -99,13 +99,14 @@ class PrivateCovariance(EmpiricalCovariance):
     ledger: Any = None
     dataset: str | None = None
 
-    drop_nulls = False  # an option of some estimators
+    drop_nulls = False  # options of some estimators
+    centre = "pairs"
 
     @not_of_held_out_rows
     def score(self, X_test: Any, y: Any = None) -> float:
-        """Gaussian log-likelihood of `X_test` under the released covariance and mean zero.
+        """Gaussian log-likelihood of `X_test` under the released covariance and `location_`.
 
-        No mean is released: subtract a public one from the rows beforehand.
+        Where no mean is released, that is zero: subtract a public one from the rows beforehand.
         Not covered by the guarantee: the score of sensitive rows is a new, uncharged release.
         scikit-learn's searches, which would score held-out rows, are refused.
         """
@@ -113,9 +114,9 @@ class PrivateCovariance(EmpiricalCovariance):
         return float(super().score(X_test, y))
 
     def mahalanobis(self, X: Any) -> FloatArray:
-        """Squared Mahalanobis distances of rows from zero under the released covariance.
+        """Squared Mahalanobis distances of rows from `location_` under the released covariance.
 
-        No mean is released: subtract a public one from the rows beforehand.
+        Where no mean is released, that is zero: subtract a public one from the rows beforehand.
         Not covered by the guarantee: distances of sensitive rows are a new, uncharged release.
         """
         _refuse_bad_rows(X)
@@ -187,12 +188,17 @@ class PrivateCovariance(EmpiricalCovariance):
         self._n_rows = records.n_records
         if self.device is not None:
             records = DeviceRecords(records, self.device)
-        return records if self.assume_centered else PairDifferences(records)
+        return PairDifferences(records) if self._paired else records
+
+    @property
+    def _paired(self) -> bool:
+        """Whether differences of two records are averaged."""
+        return not self.assume_centered and self.centre == "pairs"
 
     def _store(self, release: Release, n_averaged: int, **making: Any) -> Self:
         """Complete the document, keep it, and the estimate that it gives."""
         names = getattr(self, "feature_names_in_", None)
-        paired = not self.assume_centered
+        paired = self._paired
         about = replace(
             release.making,
             n_rows=getattr(self, "_n_rows", 2 * n_averaged if paired else n_averaged),
@@ -210,7 +216,9 @@ class PrivateCovariance(EmpiricalCovariance):
         covariance = estimate(self.release_)
         self.covariance_ = covariance
         self.support_ = covariance != 0
-        self.location_ = np.zeros(covariance.shape[0])
+        location = self.release_.location
+        self.location_ = np.zeros(covariance.shape[0]) if location is None else location
+        self.unresolved_features_ = np.array(self.release_.making.unresolved, dtype=np.intp)
         stored = self.store_precision and not is_sparse(covariance)
         self.precision_ = pseudo_inverse(covariance) if stored else None
         return self
@@ -229,7 +237,7 @@ class PrivateCovariance(EmpiricalCovariance):
 
     def _large_delta(self, delta: float, n_records: int) -> Caution | None:
         """Whether delta is too large for the rows of which `n_records` are averaged."""
-        return large_delta(delta, n_records if self.assume_centered else 2 * n_records)
+        return large_delta(delta, 2 * n_records if self._paired else n_records)
 
     def _heed(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
         """Refuse, or warn and keep the words for the release; before anything is charged."""

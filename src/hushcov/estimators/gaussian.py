@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.estimators.options import ForecastOptions, with_options
+from hushcov.estimators.options import CentreOptions, ForecastOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import DataError, ParameterError
@@ -30,7 +30,7 @@ from hushcov.records import FeatureGrid, RecordMap, Statistics
 
 
 @with_options
-class GaussianCovariance(ForecastOptions, ApproximateCovariance, SummedCovariance):
+class GaussianCovariance(CentreOptions, ForecastOptions, ApproximateCovariance, SummedCovariance):
     """Covariance by the Gaussian mechanism (Analyze Gauss), (epsilon, delta)-private.
 
     Every entry of the second-moment matrix is released with the same noise, calibrated exactly.

@@ -97,6 +97,31 @@ class ForecastOptions:
 
 
 @with_options
+class CentreOptions:
+    """Options of estimators that can find means privately.
+
+    Parameters
+    ----------
+    centre : {"pairs", "private"}, default="pairs"
+        What becomes of means that are not known (`assume_centered=False`). "pairs" averages
+        differences of successive records, which halves n and depends on the order of the rows.
+        "private" finds means, scales and norms from a share of the budget, whatever the order;
+        what cannot be found is in `unresolved_features_`. It does not go with `drop_nulls`,
+        `partial_fit` and `fit_statistics`.
+
+    Attributes
+    ----------
+    location_ : ndarray
+        The released means with `centre="private"`, otherwise zeros.
+    unresolved_features_ : ndarray of int
+        Features whose mean or scale could not be told from noise, by column: their entries are
+        zero, and nothing is known of them.
+    """
+
+    centre: str = "pairs"
+
+
+@with_options
 class SparseOptions:
     """Options of estimators that may select few of many pairs.
 

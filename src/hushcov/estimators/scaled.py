@@ -230,6 +230,7 @@ class ScaledCovariance(PrivateCovariance):
             self.epsilon,  # type: ignore[arg-type]
             getattr(self, "delta", 0.0),
             known_mean=bool(self.assume_centered),
+            centre=self.centre,
             known_scale=self.feature_scale is not None,
             scale_share=self.scale_share,
             pure=not hasattr(self, "delta"),

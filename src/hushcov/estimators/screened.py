@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice
-from hushcov.estimators.options import ForecastOptions, SparseOptions, with_options
+from hushcov.estimators.options import CentreOptions, ForecastOptions, SparseOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import (
@@ -21,7 +21,7 @@ from hushcov.planning import Plan
 
 
 @with_options
-class ScreenedCovariance(SparseOptions, ForecastOptions, ApproximateCovariance):
+class ScreenedCovariance(CentreOptions, SparseOptions, ForecastOptions, ApproximateCovariance):
     """Sparse covariance by screened release, (epsilon, delta)-differentially private.
 
     First a screen selects the pairs of features that move together, by noisy counts of equal

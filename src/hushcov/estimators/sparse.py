@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hushcov._validation import check_choice
-from hushcov.estimators.options import ForecastOptions, SparseOptions, with_options
+from hushcov.estimators.options import CentreOptions, ForecastOptions, SparseOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -14,7 +14,7 @@ from hushcov.planning import Comparison, Plan, compare, mechanisms
 
 
 @with_options
-class PrivateSparseCovariance(SparseOptions, ForecastOptions, ApproximateCovariance):
+class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, ApproximateCovariance):
     """Sparse covariance of sensitive records, (epsilon, delta)-differentially private.
 
     Before any record is read, the error of every mechanism is predicted from public inputs, and
@@ -86,7 +86,8 @@ class PrivateSparseCovariance(SparseOptions, ForecastOptions, ApproximateCovaria
 
         `n_records` counts what is averaged: half the rows if not `assume_centered`.
         """
-        return compare(self.public_inputs(n_records, n_features))
+        inputs = self.public_inputs(n_records, n_features)
+        return compare(inputs, pooled=self._private_centre())
 
     def chosen_mechanism(self, plan: Comparison) -> str:
         """Which mechanism is run, given the predicted errors."""
@@ -106,10 +107,14 @@ class PrivateSparseCovariance(SparseOptions, ForecastOptions, ApproximateCovaria
         check_choice("mechanism", self.mechanism, ("auto", *mechanisms()))
         # Slow searches are run for the best mechanism, and for the one that was asked for.
         refine = self.mechanism == "auto" or mechanisms()[self.mechanism].slow
-        comparison = compare(inputs, refine=refine)
+        comparison = compare(inputs, refine=refine, pooled=self._private_centre())
         sparse = self._sparse(inputs.n_features)
         chosen = mechanisms()[self.chosen_mechanism(comparison)]
         return chosen.plan(inputs, sparse=sparse), comparison
+
+    def _private_centre(self) -> bool:
+        """Whether means are found privately, which not every mechanism can share a budget with."""
+        return not self.assume_centered and self.centre == "private"
 
     def _keep(self, plan: Plan) -> None:
         self.plan_ = plan.comparison

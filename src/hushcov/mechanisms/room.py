@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from hushcov._arrays import FloatArray
 from hushcov._words import number
-from hushcov.accounting import Guarantee, calibrate_zcdp
+from hushcov.accounting import Gaussian, Guarantee, calibrate_zcdp
 from hushcov.inputs import CalibratedInputs, ReleaseInputs, spent_rho
 from hushcov.noise import Entropy
 from hushcov.predicting import Forecast
 from hushcov.records import Records
 from hushcov.release import Release
+from hushcov.stages import NormBound
 
 Parameters = TypeVar("Parameters")
 #: Where the numbers of a published mechanism come from: our proof, or its publication.
@@ -47,6 +49,21 @@ class MechanismPlan(ABC, Generic[Parameters]):
     @abstractmethod
     def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
         """Certify, read the records, and release."""
+
+    def after(
+        self, taken: tuple[Gaussian, ...], norm: NormBound | None
+    ) -> MechanismPlan[Parameters]:
+        """The same release, where steps before it took these from its Gaussian part.
+
+        `norm` is what was released of the norms of records. Only mechanisms that are `pooled` can
+        do this; `docs/proofs/preparation.md` says why it costs nothing.
+        """
+        raise NotImplementedError
+
+    @property
+    def pool(self) -> float:
+        """The mu of its Gaussian part, which steps before it may share."""
+        raise NotImplementedError
 
     def threshold(self, release: Release) -> float:
         """What an off-diagonal entry must exceed to be kept, in units of its features' scales."""
@@ -83,6 +100,8 @@ class Mechanism(ABC):
         Whether it can release some pairs only, so that the output can be sparse.
     slow : bool
         Whether its own search takes seconds, so that it is first predicted roughly.
+    pooled : bool
+        Whether steps before it may share its Gaussian part, so that means need not be known.
     pure : bool
         Whether it is private without a delta, which needs public scales.
     estimator : tuple of str and dict, or None
@@ -97,6 +116,7 @@ class Mechanism(ABC):
     no_limit: ClassVar[str] = "its error is not predicted"
     sparse: ClassVar[bool] = False
     slow: ClassVar[bool] = False
+    pooled: ClassVar[bool] = False
     pure: ClassVar[bool] = False
     estimator: ClassVar[tuple[str, dict[str, Any]] | None] = None
     most_features: ClassVar[int | None] = None
@@ -121,6 +141,17 @@ class Mechanism(ABC):
         Here: the sum, a block's sum as doubles and as integers, and the block on its grid.
         """
         return DENSE_BYTES * n_features**2 + rows * n_features * 8
+
+
+def pool_of(inputs: ReleaseInputs, mu: float) -> float:
+    """The mu of a mechanism's values together with what was set aside before them, last of all."""
+    before = inputs.spent[-1:]
+    return math.hypot(mu, *(event.mu for event in before if isinstance(event, Gaussian)))
+
+
+def shared(inputs: ReleaseInputs, taken: tuple[Gaussian, ...]) -> ReleaseInputs:
+    """The same inputs, where these events took the place of what was set aside."""
+    return replace(inputs, spent=(*inputs.spent[:-1], *taken))  # see docs/proofs/preparation.md
 
 
 def budget_words(

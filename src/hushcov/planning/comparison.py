@@ -41,14 +41,15 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(inputs: ReleaseInputs, *, refine: bool = True) -> Comparison:
+def compare(inputs: ReleaseInputs, *, refine: bool = True, pooled: bool = False) -> Comparison:
     """Predict every mechanism's error for these public inputs, best first.
 
     Where a mechanism's own search takes seconds, it runs only if a quick prediction is within a
     factor of the best other mechanism, and not at all without `refine`. A mechanism that cannot be
-    certified for these inputs is left out.
+    certified for these inputs is left out. `pooled` asks for those alone that can share their
+    Gaussian part with a search for means.
     """
-    listed = predicted().values()
+    listed = [each for each in predicted().values() if each.pooled or not pooled]
     forecasts = [forecast(inputs, each.name) for each in listed if not each.slow]
     best = min(each.typical_error for each in forecasts)
     for name in (each.name for each in listed if each.slow):

@@ -12,7 +12,8 @@ from typing import Any
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real
-from hushcov.accounting import Guarantee, calibrate_zcdp
+from hushcov.accounting import Guarantee, calibrate_gaussian, calibrate_zcdp
+from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import Entropy
@@ -29,7 +30,10 @@ from hushcov.stages import (
     complete_parameters,
     scale_parameters,
 )
+from hushcov.stages.preparation import Preparation, preparation_for
 
+#: What can become of means that are not known.
+CENTRES = ("pairs", "private")
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
@@ -47,8 +51,11 @@ class Request:
     epsilon, delta : float
         The budget.
     known_mean, known_scale : bool
-        Whether means are zero, and whether scales are given. Where they are not, differences of
-        two records are averaged, and a share of the budget finds the scales.
+        Whether means are zero, and whether scales are given. A share of the budget finds scales
+        that are not.
+    centre : {"pairs", "private"}
+        What becomes of means that are not known: differences of two records are averaged, or a
+        share of the budget finds the means, with scales and norms.
     scale_share : "auto" or float
         That share; "auto" balances their errors against what is left.
     pure : bool
@@ -62,20 +69,32 @@ class Request:
     known_scale: bool = False
     scale_share: Any = "auto"
     pure: bool = False
+    centre: str = "pairs"
 
     def __post_init__(self) -> None:
+        check_choice("centre", self.centre, CENTRES)
         if not self.pure:
             check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA)
 
     @property
+    def private_centre(self) -> bool:
+        """Whether means are found privately."""
+        return not self.known_mean and self.centre == "private"
+
+    @property
+    def paired(self) -> bool:
+        """Whether differences of two records are averaged."""
+        return not self.known_mean and self.centre == "pairs"
+
+    @property
     def rows_averaged(self) -> int:
         """Rows for each one that is averaged."""
-        return 1 if self.known_mean else 2
+        return 2 if self.paired else 1
 
     @property
     def counted(self) -> str:
         """What is averaged, in words."""
-        return "records" if self.known_mean else "pairs of records"
+        return "pairs of records" if self.paired else "records"
 
     def divide(
         self, n_averaged: int, n_features: int, *, gaps: bool = False
@@ -86,17 +105,32 @@ class Request:
         """
         inputs = ReleaseInputs(n_averaged, n_features, self.row_sparsity, self.epsilon, self.delta)
         stages: list[Stage] = []
+        if gaps and self.private_centre:
+            raise ParameterError(
+                "drop_nulls must be False with centre='private', got True: records that miss a "
+                "value would count as zeros among the others. Use centre='pairs', or impute each "
+                "value by a rule that uses its own record alone."
+            )
         if gaps:
             counted = complete_parameters(inputs)
             counted.check_possible()
             stages.append(counted)
-        if not self.pure:
+        if self.private_centre:
+            stages.append(self._preparation(inputs, stages))
+        elif not self.pure:
             rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
             share = self._scale_share(n_averaged, n_features, rho)
             if not self.known_scale:
                 mu = math.sqrt(2 * share * rho)
                 stages.append(scale_parameters(n_averaged, n_features, mu))
         return replace(inputs, spent=tuple(stage.event for stage in stages)), tuple(stages)
+
+    def _preparation(self, inputs: ReleaseInputs, stages: list[Stage]) -> Preparation:
+        n, d = inputs.n_records, inputs.n_features
+        before = tuple(stage.event for stage in stages)
+        total = calibrate_gaussian(inputs.epsilon, inputs.delta, before)
+        reserve = math.sqrt(preparation_for(n, d, total)) * total
+        return Preparation(n, d, total, reserve, self.known_scale)
 
     def inputs(self, n_averaged: int, n_features: int) -> ReleaseInputs:
         """Inputs of the mechanism, where no record misses a value."""
@@ -125,6 +159,8 @@ class Request:
     ) -> Plan:
         """The whole fit; one that this computer cannot hold is refused."""
         n, d = inputs.n_records, inputs.n_features
+        if self.private_centre:
+            stages = (*stages[:-1], replace(stages[-1], pool=_pooled(chosen)))  # type: ignore[type-var]
         check_memory(chosen.mechanism.name, n, d, sparse=sparse)
         # A mechanism without a delta spends none, whatever was allowed.
         spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
@@ -174,27 +210,50 @@ class Plan:
         return self.chosen.certify(private=private)
 
     def release(self, records: Records, entropy: Entropy) -> Release:
-        """Run the stages, then the mechanism, and complete the document."""
+        """Run the stages, then the mechanism, and complete the document.
+
+        Privacy
+        -------
+        What stages took of the mechanism's Gaussian part is not there for its values:
+        `docs/proofs/preparation.md`.
+        """
         prepared = Prepared(records, self.feature_scale, self.request.counted)
         prepared = replace(prepared, making={"scales": "given"})
         for stage in self.stages:
             prepared = stage.run(prepared, entropy)
-        release = self.chosen.release(prepared.records, prepared.feature_scale, entropy)
+        chosen = self.chosen
+        if self.request.private_centre:
+            taken = tuple(event for _, event in prepared.taken)
+            chosen = chosen.after(taken, prepared.norm)
+        release = chosen.release(prepared.records, prepared.feature_scale, entropy)
         release = _for_complete(release, prepared.share)
-        parts = release.making.parts
-        named = [
-            Part(stage.released, part.events)
-            for stage, part in zip(self.stages, parts, strict=False)
-        ]
         making = replace(
             release.making,
             n_averaged=records.n_records,
-            paired=not self.request.known_mean,
-            threshold=self.chosen.threshold(release),
-            parts=(*named, *parts[len(named) :]),
+            paired=self.request.paired,
+            threshold=chosen.threshold(release),
+            parts=self._parts(release, prepared),
             **prepared.making,
         )
-        return replace(release, making=making)
+        return replace(release, making=making, location=prepared.location)
+
+    def _parts(self, release: Release, prepared: Prepared) -> tuple[Part, ...]:
+        """The parts of a release, the first ones by what the stages released."""
+        names = [stage.released for stage in self.stages if not isinstance(stage, Preparation)]
+        names += [name for name, _ in prepared.taken]
+        parts = release.making.parts
+        named = [Part(name, part.events) for name, part in zip(names, parts, strict=False)]
+        return (*named, *parts[len(named) :])
+
+
+def _pooled(chosen: MechanismPlan[Any]) -> float:
+    if not chosen.mechanism.pooled:
+        raise ParameterError(
+            f"centre must be 'pairs' for the {chosen.mechanism.name} mechanism, got 'private': its "
+            "values have no Gaussian part that the search for means could share. Use another "
+            "mechanism, or leave centre at 'pairs'."
+        )
+    return chosen.pool
 
 
 def _for_complete(release: Release, share: float) -> Release:

@@ -62,6 +62,12 @@ class Making:
         What the value of a pair must exceed to be kept, in units of its features' scales.
     projected : bool
         Whether the estimate was made positive semidefinite.
+    unresolved : tuple of int
+        Features whose centre or scale could not be told from noise. Their entries are zero, and
+        nothing is known of them.
+    shrunk : float, optional
+        About which share of the records was longer than the bound on their norm, where that was
+        released.
     parts : tuple of Part
         The private steps in the order in which they were charged.
     made : str, optional
@@ -75,6 +81,8 @@ class Making:
     scales: Literal["given", "released"] | None = None
     threshold: float = 0.0
     projected: bool = False
+    unresolved: tuple[int, ...] = ()
+    shrunk: float | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
 
@@ -102,7 +110,8 @@ class Release:
     off-diagonal and of diagonal entries, in the unit of the data over the features' scales.
     `selected` has the rows and columns of the pairs that were released, None for all of them.
     `warnings` has what people were told before it was made, from public inputs alone.
-    `column_names` are those of the features, `making` says how the release came about.
+    `column_names` are those of the features, `making` says how the release came about. `location`
+    is the released mean of each feature, None where none was released.
     With `selected`, `integers` may be a sparse array (`scipy.sparse.csr_array`) whose stored
     entries are the selected pairs and the diagonal; the other matrices are sparse then, too.
     """
@@ -113,6 +122,7 @@ class Release:
     guarantee: Guarantee
     parameters: Mapping[str, object]
     feature_scale: FloatArray | None = None
+    location: FloatArray | None = None
     noise_sd: tuple[float, float] | None = None
     selected: IntArray | None = None
     warnings: tuple[str, ...] = ()
@@ -192,6 +202,7 @@ class Release:
             all(getattr(self, name) == getattr(other, name) for name in _PLAIN)
             and _same_matrix(self.integers, other.integers)
             and _same(self.feature_scale, other.feature_scale)
+            and _same(self.location, other.location)
             and _same(self.selected, other.selected)
             and _plain(self.parameters) == _plain(other.parameters)
         )

@@ -31,6 +31,7 @@ LEVEL = 0.95
 MOST_PAIRS = 600_000  # in the heat map
 MOST_INTERVALS = 20_000
 _UNTHRESHOLDED = 2  # pairs for each feature taken for found where nothing says which are noise
+_MOST_NAMED = 10  # features in a sentence
 _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
 
 #: What makes a correlation noise.
@@ -385,3 +386,26 @@ def pairs_at(matrix: Matrix, places: tuple[IntArray, IntArray], factors: FloatAr
     rows, columns = places
     values = values_at(matrix, rows, columns) * (factors[rows] * factors[columns])
     return Pairs(rows, columns, np.asarray(values, dtype=np.float64))
+
+
+def preparation_words(release: Release) -> list[tuple[str, str]]:
+    """What was found of means, scales and norms, where that was released: labels and sentences."""
+    making, found = release.making, []
+    if making.unresolved:
+        names = release.column_names or tuple(map(str, range(release.n_features)))
+        listed = ", ".join(names[i] for i in making.unresolved[:_MOST_NAMED])
+        more = len(making.unresolved) - _MOST_NAMED
+        rest = f" and {more:,} more" if more > 0 else ""
+        found.append(
+            (
+                "not found",
+                f"mean and scale of {len(making.unresolved):,} of {release.n_features:,} features "
+                f"could not be told from noise, and their entries are zero: {listed}{rest}",
+            )
+        )
+    if making.shrunk is not None:
+        share = f"{100 * making.shrunk:.2g} %"
+        found.append(
+            ("shrunk", f"about {share} of the records were scaled down to the bound on their norm")
+        )
+    return found

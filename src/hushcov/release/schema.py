@@ -16,15 +16,15 @@ from hushcov.exceptions import DamagedReleaseError, HushcovError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
 from hushcov.release.document import Making, Part, Release
 
-FORMAT = 2
+FORMAT = 3
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
-    *("n_features", "guarantee", "parameters", "feature_scale", "noise_sd", "selected"),
-    *("warnings", "column_names", "making", "files"),
+    *("n_features", "guarantee", "parameters", "feature_scale", "location", "noise_sd"),
+    *("selected", "warnings", "column_names", "making", "files"),
 )
 _MAKING = (
-    *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected", "parts"),
-    "made",
+    *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected"),
+    *("unresolved", "shrunk", "parts", "made"),
 )
 _COMPLETE = ("released", "of", "noise_sd")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
@@ -43,6 +43,7 @@ def describe(release: Release) -> dict[str, Any]:
         "guarantee": release.guarantee.to_dict(),
         "parameters": dict(release.parameters),
         "feature_scale": None if scale is None else scale.tolist(),
+        "location": None if release.location is None else release.location.tolist(),
         "noise_sd": None if noise_sd is None else list(noise_sd),
         "selected": None if selected is None else selected.tolist(),
         "warnings": list(release.warnings),
@@ -56,7 +57,7 @@ def _describe_making(making: Making) -> dict[str, Any]:
     plain = {name: getattr(making, name) for name in _MAKING}
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     complete = None if making.complete is None else dict(making.complete)
-    return plain | {"parts": parts, "complete": complete}
+    return plain | {"parts": parts, "complete": complete, "unresolved": list(making.unresolved)}
 
 
 def stored_integers(release: Release) -> IntArray:
@@ -106,6 +107,9 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
         _wrong("column_names", "as many as features")
     if scale is not None:
         scale = np.array(_numbers("feature_scale", scale, d), dtype=np.float64)
+    location = description["location"]
+    if location is not None:
+        location = np.array(_numbers("location", location, d, signed=True), dtype=np.float64)
     if noise_sd is not None:
         noise_sd = tuple(_numbers("noise_sd", noise_sd, 2))
     (unit,) = _numbers("unit", [description["unit"]], 1)
@@ -118,11 +122,12 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
         guarantee=guarantee,
         parameters=parameters,
         feature_scale=scale,
+        location=location,
         noise_sd=noise_sd,
         selected=selected,
         warnings=_texts("warnings", description["warnings"]),
         column_names=names,
-        making=_making(description["making"], guarantee),
+        making=_making(description["making"], guarantee, d),
     )
     _check_possible(release)
     return release
@@ -207,7 +212,7 @@ def _texts(name: str, listed: object) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _making(fields: object, guarantee: Guarantee) -> Making:
+def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
     if not isinstance(fields, dict):
         _wrong("making", "an object with named fields")
     _check_names("making of release.json", fields, _MAKING)
@@ -224,8 +229,25 @@ def _making(fields: object, guarantee: Guarantee) -> Making:
     if fields["made"] is not None:
         _check_time("made", fields["made"])
     (threshold,) = _numbers("threshold", [fields["threshold"]], 1)
-    known = {"parts": _parts(fields["parts"], guarantee), "complete": _complete(fields["complete"])}
-    return Making(**fields | known | {"threshold": threshold})
+    if fields["shrunk"] is not None:
+        (share,) = _numbers("shrunk", [fields["shrunk"]], 1)
+        if share > 1:
+            _wrong("shrunk", "null or a share from 0 to 1")
+    known = {
+        "parts": _parts(fields["parts"], guarantee),
+        "complete": _complete(fields["complete"]),
+        "unresolved": _unresolved(fields["unresolved"], d),
+        "threshold": threshold,
+    }
+    return Making(**fields | known)
+
+
+def _unresolved(listed: object, d: int) -> tuple[int, ...]:
+    if not isinstance(listed, list) or not all(type(i) is int and 0 <= i < d for i in listed):
+        _wrong("unresolved", "a list of features, counted from 0")
+    if listed != sorted(set(listed)):
+        _wrong("unresolved", "features in their order, each once")
+    return tuple(listed)
 
 
 def _complete(count: object) -> dict[str, int] | None:
@@ -271,7 +293,7 @@ def _matrix(integers: IntArray, selected: IntArray | None, d: int) -> Matrix:
     return integers
 
 
-def _numbers(name: str, values: object, length: int) -> list[float]:
+def _numbers(name: str, values: object, length: int, *, signed: bool = False) -> list[float]:
     if not isinstance(values, list) or len(values) != length:
         _wrong(name, f"a list of {length}")
     if not all(isinstance(value, int | float) and type(value) is not bool for value in values):
@@ -280,8 +302,8 @@ def _numbers(name: str, values: object, length: int) -> list[float]:
         numbers = [float(value) for value in values]
     except OverflowError:
         numbers = [math.inf]
-    if not all(math.isfinite(value) and value >= 0 for value in numbers):
-        _wrong(name, "finite and not negative")
+    if not all(math.isfinite(value) and (signed or value >= 0) for value in numbers):
+        _wrong(name, "finite" if signed else "finite and not negative")
     return numbers
 
 

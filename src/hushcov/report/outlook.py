@@ -108,16 +108,26 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
         delta=guarantee.delta,
         spent=tuple(event for part in subject.before for event in part.events),
     )
+    if subject.release.location is not None:  # the share for means falls with the records, too
+        known = subject.release.making.scales == "given"
+        sought = Request(
+            here.row_sparsity, here.epsilon, here.delta, known_scale=known, centre="private"
+        )
+        return lambda multiple: sought.inputs(_multiple(here, multiple), here.n_features)
     scaled = subject.release.making.scales == "released"
     # The share for scales falls with the number of records, unless it was given.
     falls = scaled and _usual_inputs(here, here.n_records).spent == here.spent[-1:]
 
     def at(multiple: float) -> ReleaseInputs:
-        n = min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
+        n = _multiple(here, multiple)
         before = (*here.spent[:-1], *_usual_inputs(here, n).spent) if falls else here.spent
         return replace(here, n_records=n, spent=before)
 
     return at
+
+
+def _multiple(here: ReleaseInputs, multiple: float) -> int:
+    return min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
 
 
 def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:

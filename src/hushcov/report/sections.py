@@ -28,7 +28,7 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import HushcovError
 from hushcov.release import Part, Release, named_parts
-from hushcov.release.findings import LEVEL, NOISE, find
+from hushcov.release.findings import LEVEL, NOISE, find, preparation_words
 from hushcov.report.charts import budget_chart
 from hushcov.report.graph import graph
 from hushcov.report.outlook import outlook
@@ -141,7 +141,8 @@ def assumed(subject: Subject) -> dict[str, Any]:
         if isinstance(value, int | float)
     ]
     words = complete_words(making.complete, "pairs of records" if making.paired else "records")
-    return {"inputs": listed, "complete": words}
+    found = preparation_words(subject.release)
+    return {"inputs": listed, "complete": words, "found": found}
 
 
 def _shown(value: int | float) -> str:

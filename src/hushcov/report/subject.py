@@ -73,6 +73,8 @@ class Subject:
     def before(self) -> tuple[Part, ...]:
         """What was released before the mechanism itself: scales, the number of complete records."""
         making = self.release.making
+        if self.release.location is not None:  # what was taken for means is not set aside again
+            return ()
         number = (making.scales == "released") + (making.complete is not None)
         return making.parts[:number]
 

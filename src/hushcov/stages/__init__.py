@@ -2,10 +2,11 @@
 
 from hushcov.stages.complete import CompleteParameters, complete_parameters, complete_words
 from hushcov.stages.scales import ScaleParameters, scale_parameters
-from hushcov.stages.stage import Prepared, Stage
+from hushcov.stages.stage import NormBound, Prepared, Stage
 
 __all__ = [
     "CompleteParameters",
+    "NormBound",
     "Prepared",
     "ScaleParameters",
     "Stage",

@@ -8,9 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from hushcov._arrays import FloatArray
-from hushcov.accounting import Event
+from hushcov.accounting import Event, Gaussian
 from hushcov.noise import Entropy
 from hushcov.records import Records
+
+
+@dataclass(frozen=True)
+class NormBound:
+    """What was released of the norms of records, in units of the scales.
+
+    `norm` is the bound that balances noise and what is cut off, `shrunk` about which share of the
+    records is beyond it, and `typical` the median of the squared norm over the number of features.
+    """
+
+    norm: float
+    shrunk: float
+    typical: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +40,12 @@ class Prepared:
         What the records are called in messages: they may be differences of two.
     share : float
         About which share of the records is complete; sums count the others as zeros.
+    location : ndarray, optional
+        What was taken off the features, where that was released.
+    norm : NormBound, optional
+        What was released of the norms of records.
+    taken : tuple of str and Gaussian
+        What adaptive steps released, in words, and what each took of the Gaussian part.
     making : mapping
         What the document of the release is to say of it, see `hushcov.release.Making`.
     """
@@ -35,6 +54,9 @@ class Prepared:
     feature_scale: FloatArray
     counted: str = "records"
     share: float = 1.0
+    location: FloatArray | None = None
+    norm: NormBound | None = None
+    taken: tuple[tuple[str, Gaussian], ...] = ()
     making: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushcov._arrays import FloatArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import Gaussian, Guarantee
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.mechanism import (
     NAME,
@@ -16,19 +16,34 @@ from hushcov.mechanisms.gaussian.mechanism import (
     release_gaussian,
 )
 from hushcov.mechanisms.gaussian.prediction import predict_gaussian
-from hushcov.mechanisms.room import Facts, Mechanism, MechanismPlan, budget_words, certified_words
+from hushcov.mechanisms.room import (
+    Facts,
+    Mechanism,
+    MechanismPlan,
+    budget_words,
+    certified_words,
+    pool_of,
+    shared,
+)
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation, universal_threshold
 from hushcov.predicting import NINE_OF_TEN, Forecast
 from hushcov.records import Records
 from hushcov.release import Release
+from hushcov.stages import NormBound
+from hushcov.stages.preparation import WIDEST
 
 
 @dataclass(frozen=True)
 class PlannedGaussian(MechanismPlan[GaussianParameters]):
-    """The Gaussian mechanism, with entries below `level` set to zero."""
+    """The Gaussian mechanism, with entries below `level` set to zero.
 
+    `given` is that level where it was a number of one's own.
+    """
+
+    mechanism: GaussianNoise
     level: float = 0.0
+    given: float | None = None
 
     def certify(self, *, private: bool) -> Guarantee:
         """See `certify_gaussian`."""
@@ -38,8 +53,23 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
         """See `release_gaussian`."""
         return release_gaussian(records, feature_scale, self.parameters, entropy)
 
+    @property
+    def pool(self) -> float:
+        """The mu of the matrix and of what the plan set aside for steps before it."""
+        return pool_of(self.parameters.inputs, self.parameters.mu)
+
+    def after(self, taken: tuple[Gaussian, ...], norm: NormBound | None) -> PlannedGaussian:
+        """See `MechanismPlan.after`; bound and threshold follow what was released."""
+        inputs = shared(self.parameters.inputs, taken)
+        if norm is None:
+            parameters = gaussian_parameters(inputs)
+        else:
+            parameters = gaussian_parameters(inputs, radius=WIDEST, row_norm=norm.norm)
+        level = self.mechanism.level(parameters, self.given)
+        return replace(self, parameters=parameters, level=level)
+
     def threshold(self, release: Release) -> float:
-        """The level, which follows from public numbers."""
+        """The level, which follows from public or released numbers."""
         return self.level
 
     @property
@@ -78,6 +108,7 @@ class GaussianNoise(Mechanism):
     title = "Gaussian"
     predicted = True
     no_limit = "every pair gets a value, and none is set to zero"
+    pooled = True
     estimator = ("GaussianCovariance", {"threshold": None})
 
     def plan(
@@ -100,13 +131,13 @@ class GaussianNoise(Mechanism):
         self, parameters: GaussianParameters, level: float | None, *, usual: bool
     ) -> PlannedGaussian:
         """These parameters with a threshold, and a forecast where both are as `usual`."""
-        planned = PlannedGaussian(self, parameters, None, self.level(parameters, level))
+        planned = PlannedGaussian(self, parameters, None, self.level(parameters, level), level)
         if not usual or (level is not None and level != self.level(parameters, None)):
             return planned
         errors = predict_gaussian(parameters.inputs, threshold=planned.level > 0)
         limit = planned.detection_limit if parameters.inputs.n_features > 1 else None
         forecast = Forecast(self.name, errors, limit)
-        return PlannedGaussian(self, parameters, forecast, planned.level)
+        return replace(planned, forecast=forecast)
 
     def level(self, parameters: GaussianParameters, given: float | None) -> float:
         """The threshold: the one given, or none."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from hushcov._arrays import FloatArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import Gaussian, Guarantee
 from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.mechanisms.room import (
     DENSE_BYTES,
     Facts,
@@ -15,6 +17,8 @@ from hushcov.mechanisms.room import (
     MechanismPlan,
     budget_words,
     certified_words,
+    pool_of,
+    shared,
 )
 from hushcov.mechanisms.screened.mechanism import NAME, certify_screened, release_screened
 from hushcov.mechanisms.screened.parameters import ScreenedParameters, candidate_pairs
@@ -29,6 +33,9 @@ from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
 from hushcov.records import PANEL_BYTES, STRIP, Records
 from hushcov.release import Release
+from hushcov.stages import NormBound
+
+_MOST_OFF = 16.0  # factor by which norms may differ from what the scales say
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,24 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
         return release_screened(
             records, feature_scale, self.parameters, entropy, sparse=self.sparse
         )
+
+    @property
+    def pool(self) -> float:
+        """The mu of the values and of what the plan set aside for steps before them."""
+        return pool_of(self.parameters.inputs, self.parameters.mu)
+
+    def after(self, taken: tuple[Gaussian, ...], norm: NormBound | None) -> PlannedScreened:
+        """See `MechanismPlan.after`; the screen stays, the bound follows the typical norm."""
+        left = self.pool**2 - sum(event.mu**2 for event in taken)
+        mu = math.sqrt(left) * WITHIN
+        typical = 1.0 if norm is None else min(_MOST_OFF, max(1 / _MOST_OFF, norm.typical))
+        parameters = replace(
+            self.parameters,
+            inputs=shared(self.parameters.inputs, taken),
+            mu=mu,
+            norm_bound=max(1, int(self.parameters.norm_bound * typical)),
+        )
+        return replace(self, parameters=parameters)
 
     def threshold(self, release: Release) -> float:
         """The planned number of deviations, with the noise as it came out."""
@@ -102,6 +127,7 @@ class Screened(Mechanism):
     predicted = True
     no_limit = "at row sparsity 1 it releases variances alone"
     sparse = True
+    pooled = True
     estimator = ("ScreenedCovariance", {})
 
     def plan(

@@ -1,0 +1,221 @@
+"""Records whose means, scales and norms nobody knows, made ready for a mechanism.
+
+Three private steps after each other: centres and scales of the features (`stages.location`), the
+mean of what is left (`release_centre`), and a bound on the norm of records (`release_norms`). What
+each spends is decided by public and released numbers; together with the values of the mechanism
+they spend what was certified before (`docs/proofs/preparation.md`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov._validation import check_integer, check_real
+from hushcov.accounting import Gaussian, smallest_sigma
+from hushcov.noise import Entropy, rounded_normal
+from hushcov.records import (
+    CentredRecords,
+    FeatureGrid,
+    Records,
+    bounded_sums,
+    norm_histogram,
+)
+from hushcov.stages.location import Location, LocationParameters, find_location
+from hushcov.stages.stage import NormBound, Prepared, Stage
+
+# Coordinates are clipped at their reach, which is at most so many scales.
+WIDEST = 64.0
+_HALF_WIDTH = 2**15 - 1
+# Shares of the pool (in mu^2): of the first look at least, and of all looks together that are
+# planned for; of the centre, at least and at most; of the norms.
+_LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
+_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
+_NORMS = 0.01
+# Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
+_LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
+_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
+_FINER = 2  # bounds that are tried, for each bin
+_MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
+
+CENTRE, NORMS = "means of the features, refined", "bound on the norms of records"
+
+
+@dataclass(frozen=True)
+class Preparation(Stage):
+    """The stage: the size, and what is set aside for it of the Gaussian part of the budget.
+
+    `pool` is the mu of that part, `reserve` what of it the plan sets aside; more may be taken
+    if the columns need it, and what is not taken goes to the values. Public scales are used as
+    they are where `known_scale` says so.
+    """
+
+    released: ClassVar[str] = "centres, scales and norms"
+    unknown: ClassVar[str] = "the features' means and scales, and the norms of records"
+    passes: ClassVar[int] = 8
+
+    n_records: int
+    n_features: int
+    pool: float
+    reserve: float
+    known_scale: bool = False
+
+    def __post_init__(self) -> None:
+        cure = "use preparation_for."
+        check_integer("n_records", self.n_records, at_least=1, cure=cure)
+        check_integer("n_features", self.n_features, at_least=1, cure=cure)
+        check_real("pool", self.pool, above=0, cure=cure)
+        check_real("reserve", self.reserve, above=0, at_most=self.pool, cure=cure)
+
+    @property
+    def event(self) -> Gaussian:
+        """What is set aside; with the values it is one Gaussian, however it is divided."""
+        return Gaussian(self.reserve)  # proof: step 1
+
+    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+        """Find centres, scales and norms, and hand on records that are centred and clipped."""
+        looks = LocationParameters(self.n_records, self.n_features, self.pool)
+        found = find_location(prepared.records, looks, entropy)
+        scale = prepared.feature_scale if self.known_scale else found.scale
+        scale = np.where(found.found, scale, 0.0) / math.sqrt(prepared.share)
+        reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
+        taken = [(LocationParameters.released, event) for event in found.events]
+        if found.found.any():
+            centre, event = self._refined(prepared.records, found, scale, reach, entropy)
+            taken.append((CENTRE, event))
+        else:
+            centre = found.centre
+        records = CentredRecords(prepared.records, centre, reach)
+        bound = None
+        if found.found.any():
+            bound, event = self._bounded(records, scale, _left(self.pool, taken), entropy)
+            taken.append((NORMS, event))
+        unresolved = tuple(np.flatnonzero(~found.found).tolist())
+        making = {**prepared.making, "unresolved": unresolved}
+        if not self.known_scale:
+            making["scales"] = "released"
+        if bound is not None:
+            making["shrunk"] = bound.shrunk
+        return replace(
+            prepared,
+            records=records,
+            feature_scale=scale,
+            location=centre,
+            norm=bound,
+            taken=tuple(taken),
+            making=making,
+        )
+
+    def _refined(
+        self,
+        records: Records,
+        found: Location,
+        scale: FloatArray,
+        reach: FloatArray,
+        entropy: Entropy,
+    ) -> tuple[FloatArray, Gaussian]:
+        share = centre_share(self.n_records, int(found.found.sum()), self.pool)
+        mu = math.sqrt(share) * self.pool
+        about = CentredRecords(records, found.centre, reach)
+        mean, noise = release_centre(about, scale, mu, entropy)
+        if noise > _MOST_CENTRE_NOISE:
+            mean = np.zeros_like(mean)
+        return found.centre + mean, Gaussian(mu)
+
+    def _bounded(
+        self, records: Records, scale: FloatArray, left: float, entropy: Entropy
+    ) -> tuple[NormBound, Gaussian]:
+        mu = math.sqrt(_NORMS) * self.pool
+        counts, sigma = release_norms(records, scale, mu, entropy)
+        rest = math.sqrt(max(left**2 - mu**2, 1e-6 * self.pool**2))
+        bound = choose_norm(counts, sigma, self.n_records, int(np.count_nonzero(scale)), rest)
+        return bound, Gaussian(mu)
+
+
+def preparation_for(n_records: int, n_features: int, total: float) -> float:
+    """The share of the Gaussian part `total` that is set aside, from public numbers."""
+    look = min(_MOST_LOOK, max(_LOOK, 2 * n_features * (_LOOK_RATIO / (n_records * total)) ** 2))
+    return look + centre_share(n_records, n_features, total) + _NORMS
+
+
+def centre_share(n_records: int, n_features: int, total: float) -> float:
+    """The share at which the centre is off by `_CENTRE_ERROR` scales, within bounds."""
+    share = 8 * n_features / (_CENTRE_ERROR * n_records * total) ** 2
+    return min(_MOST_CENTRE, max(_LEAST_CENTRE, share))
+
+
+def _left(pool: float, taken: list[tuple[str, Gaussian]]) -> float:
+    """What is left of the pool, as a mu."""
+    return math.sqrt(max(pool**2 - sum(event.mu**2 for _, event in taken), 0.0))
+
+
+def release_centre(
+    records: Records, scale: FloatArray, mu: float, entropy: Entropy
+) -> tuple[FloatArray, float]:
+    """Means of records, each with its norm bounded; and their noise in units of the scales.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. A record adds an integer vector of norm at
+    most B to the sums, so they move by at most 2 B; the noise makes that `mu` deviations.
+    """
+    n, d = records.n_records, int(np.count_nonzero(scale))
+    grid = FeatureGrid(scale, WIDEST, _HALF_WIDTH)
+    bound = max(1, math.floor(math.sqrt(2 * d) / grid.step))
+    sums = bounded_sums(records, grid, bound)  # proof: step 2
+    sigma = smallest_sigma(4 * bound**2, mu)  # proof: step 2
+    sums += rounded_normal(entropy.generator, sigma, len(sums))
+    step = grid.step / n
+    return sums * step * scale, sigma * step
+
+
+def release_norms(
+    records: Records, scale: FloatArray, mu: float, entropy: Entropy
+) -> tuple[IntArray, int]:
+    """Noisy counts of records by squared norm, and the deviation of the noise.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. A record adds one to one count, so the counts
+    move by at most sqrt(2); the noise makes that `mu` deviations.
+    """
+    grid = FeatureGrid(scale, WIDEST, _HALF_WIDTH)
+    edges = _squared_edges(int(np.count_nonzero(scale))) / grid.step**2
+    counts = norm_histogram(records, grid, tuple(int(edge) for edge in edges))  # proof: step 3
+    sigma = smallest_sigma(2, mu)  # proof: step 3
+    return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
+
+
+def _squared_edges(n_found: int) -> FloatArray:
+    """Squared norms between bins, in squared scales."""
+    return np.asarray(n_found * np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE))
+
+
+def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: float) -> NormBound:
+    """The bound at which noise and what it cuts off, in the trace, are least together.
+
+    The noise has about the norm 2 sqrt(d) C^2 / (n mu); it counts over that of a covariance
+    whose largest eigenvalue is sqrt(d) times the mean one.
+    """
+    # proof: step 4
+    edges = _squared_edges(n_found)
+    middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
+    seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
+    if not len(seen):
+        return NormBound(math.sqrt(n_found), 0.0, 1.0)
+    last = int(seen[-1])
+    mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0).astype(np.float64)
+    mass[last + 1 :] = 0.0
+    mass /= mass.sum()
+    trace = float(mass @ middle)
+    finest = np.arange(_FINER * min(last + 1, _BINS - 1) + 1) / (_FINER * _PER_OCTAVE)
+    squares = n_found * np.exp2(_LOWEST + finest)
+    lost = np.maximum(middle - squares[:, None], 0.0) @ mass / trace
+    noise = 2 * n_found * squares / (n_records * mu * trace)
+    best = float(squares[np.argmin(np.hypot(lost, noise))])
+    typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
+    return NormBound(math.sqrt(best), float(mass[middle > best].sum()), float(typical))
