@@ -1,0 +1,159 @@
+"""`centre="private"`: nothing known of means, scales and norms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from estimators.settings import fit, make
+from hushcov import (
+    CoinPressCovariance,
+    GaussianCovariance,
+    PrivateSparseCovariance,
+    ScreenedCovariance,
+)
+from hushcov.accounting import Gaussian
+from hushcov.exceptions import ParameterError
+from hushcov.metrics import operator_norm_error
+from hushcov.records import open_records
+from hushcov.release import Release
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+D, N = 20, 40_000
+TRUTH = sparse_covariance("block", D, 4)
+ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
+OFFSETS = np.resize([0.0, 10.0, -1e3, 2024.0, 1.7e9], D)
+SCALES = 10.0 ** np.resize([-6.0, -3, 0, 3, 6], D)
+
+
+@pytest.fixture(scope="module")
+def centred():
+    return gaussian_records(TRUTH, N, random_state=0)
+
+
+def relative_error(estimator, scales=1.0):
+    return operator_norm_error(estimator.covariance_ / np.multiply.outer(scales, scales), TRUTH)
+
+
+def private(cls, X, seed=0, **changes):
+    return fit(make(cls, row_sparsity=4, centre="private", **changes), X, seed)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_it_beats_pairs_and_is_close_to_what_is_possible(cls, centred):
+    pairs, found, known = [], [], []
+    for seed in range(3):
+        pairs.append(relative_error(fit(make(cls, row_sparsity=4), centred, seed)))
+        found.append(relative_error(private(cls, centred, seed)))
+        options = {"feature_scale": 1.0, "assume_centered": True, "row_sparsity": 4}
+        known.append(relative_error(fit(make(cls, **options), centred, seed)))
+    assert np.median(found) < np.median(pairs)
+    assert np.median(found) < 1.5 * np.median(known) + 0.005
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_offsets_and_scales_do_not_matter(cls, centred):
+    scales = np.ones(D) * SCALES
+    plain = relative_error(private(cls, centred))
+    moved = private(cls, centred * scales + OFFSETS * scales)
+    assert moved.unresolved_features_.size == 0
+    assert relative_error(moved, scales) < 1.5 * plain + 0.02
+    off = (moved.location_ - OFFSETS * scales) / scales
+    assert np.abs(off).max() < 0.3
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_the_order_of_the_rows_does_not_matter(cls, centred):
+    order = np.argsort(centred[:, 0])
+    one, other = private(cls, centred), private(cls, centred[order])
+    assert np.array_equal(one.release_.integers, other.release_.integers)
+    assert one.release_.unit == other.release_.unit
+    assert np.array_equal(one.location_, other.location_)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_what_is_charged_is_what_was_certified_before(cls, centred):
+    estimator = make(cls, row_sparsity=4, centre="private")
+    before = estimator.fit_plan(N, D).certify(private=False)
+    after = fit(estimator, centred).release_.guarantee
+    assert after.transcript_epsilon <= before.epsilon == after.epsilon
+    square = [
+        sum(event.mu**2 for event in each.events if isinstance(event, Gaussian))
+        for each in (before, after)
+    ]
+    assert square[1] <= square[0] * (1 + 1e-9)
+    assert square[1] > 0.999 * square[0]  # nothing is wasted
+    others = [
+        [event for event in each.events if not isinstance(event, Gaussian)]
+        for each in (before, after)
+    ]
+    assert others[0] == others[1]
+
+
+def test_columns_without_variance_are_named_and_zero(centred, tmp_path):
+    X = centred.copy()
+    X[:, 3] = 7.0
+    estimator = private(GaussianCovariance, X)
+    assert estimator.unresolved_features_.tolist() == [3]
+    assert not estimator.covariance_[3].any()
+    assert relative_error(estimator) < 1
+    again = Release.read(estimator.release_.write(tmp_path / "release"))
+    assert again == estimator.release_
+    assert again.making.unresolved == (3,)
+    assert np.array_equal(again.location, estimator.location_)
+
+
+def test_distances_are_from_the_released_mean(centred):
+    estimator = private(GaussianCovariance, centred + 50.0)
+    distances = estimator.mahalanobis(centred[:500] + 50.0)
+    assert np.median(distances) == pytest.approx(D, rel=0.3)
+
+
+def test_public_scales_are_used_as_they_are(centred):
+    estimator = private(GaussianCovariance, 3 * centred + 100, feature_scale=3.0)
+    assert estimator.feature_scale_ == pytest.approx(np.full(D, 3.0), rel=0, abs=0)
+    assert relative_error(estimator, 3.0) < 0.2
+
+
+def test_heavy_tails_lose_less_than_to_a_bound_from_the_scales():
+    X = np.random.default_rng(0).standard_t(3, size=(50_000, 10)) / math.sqrt(3)
+    truth = np.eye(10)
+    known = {"feature_scale": 1.0, "assume_centered": True}
+    given = fit(make(GaussianCovariance, **known), X)
+    found = fit(make(GaussianCovariance, centre="private"), X)
+    errors = [operator_norm_error(each.covariance_, truth) for each in (found, given)]
+    assert errors[0] < errors[1]
+    assert 0 < found.release_.making.shrunk < 0.5
+
+
+@pytest.mark.parametrize("mechanism", ["multiscale", "coinpress", "row-top-k"])
+def test_mechanisms_that_cannot_share_are_refused_before_any_record(mechanism, centred):
+    estimator = make(
+        PrivateSparseCovariance, row_sparsity=4, centre="private", mechanism=mechanism
+    )
+    with pytest.raises(ParameterError, match="centre must be 'pairs'"):
+        estimator.fit(np.full_like(centred[:100], np.nan))
+
+
+def test_other_estimators_have_no_such_option():
+    with pytest.raises(TypeError):
+        CoinPressCovariance(centre="private")
+
+
+@pytest.mark.parametrize("centre", ["median", None, 1])
+def test_other_words_are_refused(centre, centred):
+    with pytest.raises(ParameterError, match="centre"):
+        make(GaussianCovariance, centre=centre).fit(centred)
+
+
+def test_gaps_are_refused(centred):
+    with pytest.raises(ParameterError, match="drop_nulls"):
+        make(GaussianCovariance, centre="private").fit(open_records(centred, drop_nulls=True))
+
+
+def test_sums_of_sites_are_refused(centred):
+    estimator = make(GaussianCovariance, centre="private", feature_scale=1.0)
+    with pytest.raises(ParameterError, match="centre"):
+        estimator.partial_fit(centred, total_records=N)
