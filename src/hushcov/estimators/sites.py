@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from hushcov._validation import check_integer
+from hushcov._validation import check_integer, shown
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
@@ -58,6 +58,7 @@ class SummedCovariance(PrivateCovariance):
         """
         if hasattr(self, "release_"):
             raise ParameterError(_AFTER.format(name=type(self).__name__))
+        self._check_pairs()
         earlier: Statistics | None = getattr(self, "statistics_", None)
         declared: int | None = getattr(self, "total_records_", None)
         with self._fresh():
@@ -74,6 +75,15 @@ class SummedCovariance(PrivateCovariance):
             self.statistics_ = site if earlier is None else earlier.merge(site)
             self.total_records_ = total
         return self
+
+    def _check_pairs(self) -> None:
+        """Refuse means that are to be found privately, which takes several passes."""
+        if not self.assume_centered and self.centre != "pairs":
+            raise ParameterError(
+                f"centre must be 'pairs' for partial_fit and fit_statistics, got "
+                f"{shown(self.centre)}: finding means privately reads the records several times. "
+                "Use fit on all records at once, or assume_centered=True."
+            )
 
     @abstractmethod
     def fit_statistics(self, statistics: Any = None) -> Self:
@@ -129,6 +139,7 @@ class SummedCovariance(PrivateCovariance):
     def _held(self, statistics: object) -> Statistics:
         """The statistics to release: those given, or those of `partial_fit`."""
         self._check_flags("assume_centered")
+        self._check_pairs()
         if statistics is None:
             statistics = getattr(self, "statistics_", None)
         if statistics is None:
