@@ -1,4 +1,4 @@
-"""`CentredRecords`: differences from a centre, clipped to a reach, and zeros for missing records."""
+"""`CentredRecords`: differences from a centre within a reach, and zeros for missing records."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def in_python(X, centre, reach=(np.inf,) * D):
     """One number at a time; a difference that overflows is infinite in Python too."""
     return [
         [
-            min(max(x - c, -min(r, LARGEST)), min(r, LARGEST))
+            min(max(x - c, -r, -LARGEST), r, LARGEST)
             for x, c, r in zip(row, centre, reach, strict=True)
         ]
         for row in X.tolist()

@@ -85,7 +85,8 @@ def bounded_sums(
             f"half_width must keep n_records * half_width within 2**62, got {grid.half_width} for "
             f"{records.n_records} records: use a smaller one."
         )
-    return records.map_sum(_BoundedSums(BoundedRows.on(grid, bound)), progress=progress)
+    block_sums = _BoundedSums(BoundedRows.on(grid, bound))
+    return records.map_sum(block_sums, progress=progress)
 
 
 def _check_norm_bound(norm_bound: object) -> int:
@@ -109,15 +110,16 @@ class _BoundedSums:
 
 @compiled
 def _fill_row(
-    values: FloatArray,
+    block: FloatArray,
+    a: int,
     multipliers: FloatArray,
     half_width: float,
     bound: float,
     row: FloatArray,
 ) -> None:
-    """Fill `row` with the integers of one record; see `BoundedRows`."""
+    """Fill `row` with the integers of record `a`; see `BoundedRows`."""
     for i in range(len(row)):
-        scaled = values[i] * multipliers[i]
+        scaled = block[a, i] * multipliers[i]
         row[i] = np.rint(min(max(scaled, -half_width), half_width))
     if bound < np.inf:
         square = _square_norm(row)
@@ -151,7 +153,7 @@ def _fill_rows(
     integers: FloatArray,
 ) -> None:
     for a in range(block.shape[0]):
-        _fill_row(block[a], multipliers, half_width, bound, integers[a])
+        _fill_row(block, a, multipliers, half_width, bound, integers[a])
 
 
 @compiled
@@ -164,6 +166,6 @@ def _add_rows(
 ) -> None:
     row = np.empty(block.shape[1])
     for a in range(block.shape[0]):
-        _fill_row(block[a], multipliers, half_width, bound, row)
+        _fill_row(block, a, multipliers, half_width, bound, row)
         for i in range(len(row)):
             total[i] += np.int64(row[i])

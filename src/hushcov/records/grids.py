@@ -217,7 +217,7 @@ def check_numbers(
     finite: bool = True,
     cure: str,
 ) -> FloatArray:
-    """Return public values as a read-only array of `length` numbers, none of them NaN, or raise."""
+    """Return public values as a fresh array of `length` numbers, none of them NaN, or raise."""
     try:
         numbers = np.array(values, dtype=np.float64)
     except Exception:  # an object's own conversion may raise anything
@@ -230,5 +230,4 @@ def check_numbers(
         kind = "finite numbers" if finite else "numbers"
         least = "" if at_least == -math.inf else f" of at least {at_least:g}"
         raise ParameterError(f"{name} must be {kind}{least}, got others: {cure}")
-    numbers.setflags(write=False)
     return numbers

@@ -231,7 +231,7 @@ class CentredRecords(WrappedRecords):
             xp = namespace(block)
             with np.errstate(over="ignore"):
                 rows = block - like(self._centre, block)
-            rows = xp.clip(rows, like(-reach, block), like(reach, block))
+            xp.clip(rows, like(-reach, block), like(reach, block), out=rows)
             yield rows if self.gaps == records.gaps else _complete(rows)
 
     def _view(self) -> View:
