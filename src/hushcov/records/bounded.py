@@ -52,12 +52,6 @@ class BoundedRows:
         integers = kernels.integers_on_grid(block, self.multipliers, float(self.half_width))
         return kernels.bound_rows(integers, self.bound) if self.bound < np.inf else integers
 
-    def sum_of_array(self, block: FloatArray) -> IntArray:
-        """The sum over the rows of a block."""
-        total = np.zeros(block.shape[1], dtype=np.int64)
-        _add_rows(block, self.multipliers, float(self.half_width), self.bound, total)
-        return total
-
 
 def bounded_sums(
     records: Records,
@@ -105,28 +99,29 @@ class _BoundedSums:
             from hushcov.records.tensor_kernels import exact_sums
 
             return exact_sums(self.rows.of_tensor(block))
-        return self.rows.sum_of_array(block)
+        # In int64: no block is too long for it.
+        return self.rows.of_array(block).sum(axis=0, dtype=np.int64)
 
 
 @compiled
-def _fill_row(
+def _fill_rows(
     block: FloatArray,
-    a: int,
     multipliers: FloatArray,
     half_width: float,
     bound: float,
-    row: FloatArray,
+    integers: FloatArray,
 ) -> None:
-    """Fill `row` with the integers of record `a`; see `BoundedRows`."""
-    for i in range(len(row)):
-        scaled = block[a, i] * multipliers[i]
-        row[i] = np.rint(min(max(scaled, -half_width), half_width))
-    if bound < np.inf:
-        square = _square_norm(row)
-        if square > bound * bound:
-            factor = bound / np.sqrt(square) * INSIDE
-            for i in range(len(row)):
-                row[i] = np.trunc(row[i] * factor)
+    for a in range(block.shape[0]):
+        row = integers[a]
+        for i in range(len(row)):
+            scaled = block[a, i] * multipliers[i]
+            row[i] = np.rint(min(max(scaled, -half_width), half_width))
+        if bound < np.inf:
+            square = _square_norm(row)
+            if square > bound * bound:
+                factor = bound / np.sqrt(square) * INSIDE
+                for i in range(len(row)):
+                    row[i] = np.trunc(row[i] * factor)
 
 
 @compiled
@@ -142,30 +137,3 @@ def _square_norm(row: FloatArray) -> float:
         s2 += row[i + 2] * row[i + 2]
         s3 += row[i + 3] * row[i + 3]
     return s0 + s1 + s2 + s3
-
-
-@compiled
-def _fill_rows(
-    block: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    bound: float,
-    integers: FloatArray,
-) -> None:
-    for a in range(block.shape[0]):
-        _fill_row(block, a, multipliers, half_width, bound, integers[a])
-
-
-@compiled
-def _add_rows(
-    block: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    bound: float,
-    total: IntArray,
-) -> None:
-    row = np.empty(block.shape[1])
-    for a in range(block.shape[0]):
-        _fill_row(block, a, multipliers, half_width, bound, row)
-        for i in range(len(row)):
-            total[i] += np.int64(row[i])
