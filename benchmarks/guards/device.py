@@ -30,12 +30,15 @@ from hushcov.records import (
     PairDifferences,
     ProductMap,
     Records,
+    bounded_sums,
+    cell_counts,
     clipped_gram,
     log2_histogram,
     open_records,
     row_bounded_gram,
     second_moments,
     sign_gram,
+    signed_octaves,
 )
 
 GROUP = 5
@@ -97,6 +100,11 @@ def statistics(rows: np.ndarray) -> dict[str, Callable[[Records], np.ndarray]]:
         "signs": lambda records: np.triu(sign_gram(records)),
         "clipped": lambda records: np.triu(clipped_gram(records, coarse)),
         "histogram": log2_histogram,
+        "signed histogram": lambda records: signed_octaves(records, scale, scale / 9, np.arange(d)),
+        "cells": lambda records: cell_counts(
+            records, np.arange(d), -scale, scale / 7, np.full(d, -20), 64
+        ),
+        "sums": lambda records: bounded_sums(records, fine, 60_000),
         "products": products.sum,
         "norms": products.norm_histogram,
         "moments": lambda records: second_moments(records, IntegerGrid(4.0, 1000)).gram,

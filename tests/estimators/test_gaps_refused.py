@@ -34,6 +34,8 @@ from hushcov.records import (
     FeatureGrid,
     PairDifferences,
     RecordMap,
+    bounded_sums,
+    cell_counts,
     clipped_gram,
     log2_histogram,
     norm_histogram,
@@ -42,6 +44,7 @@ from hushcov.records import (
     row_bounded_gram,
     second_moments,
     sign_gram,
+    signed_octaves,
 )
 from hushcov.stages.complete import complete_parameters
 from hushcov.stages.scales import release_scales, scale_parameters
@@ -126,6 +129,9 @@ FUNCTIONS = {
     "clipped_gram": lambda records, _: clipped_gram(records, GRID),
     "sign_gram": lambda records, _: sign_gram(records),
     "log2_histogram": lambda records, _: log2_histogram(records),
+    "signed_octaves": lambda records, _: signed_octaves(records, ONES, 0 * ONES, np.arange(D)),
+    "cell_counts": lambda records, _: cell_counts(records, np.arange(D), ONES, ONES, 0 * ONES, 3),
+    "bounded_sums": lambda records, _: bounded_sums(records, GRID, 20),
     "norm_histogram": lambda records, _: norm_histogram(records, GRID, (1,)),
 }
 

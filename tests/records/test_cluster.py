@@ -26,6 +26,7 @@ from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import DataError, SeededNoiseWarning
 from hushcov.records import (
     ArrayRecords,
+    CentredRecords,
     CompleteRecords,
     DaskRecords,
     FeatureGrid,
@@ -34,6 +35,8 @@ from hushcov.records import (
     ProductMap,
     ScaledRecords,
     WatchedRecords,
+    bounded_sums,
+    cell_counts,
     clipped_gram,
     cluster,
     count_complete,
@@ -41,6 +44,7 @@ from hushcov.records import (
     open_records,
     row_bounded_gram,
     sign_gram,
+    signed_octaves,
 )
 
 X = np.random.default_rng(0).standard_normal((101, 4)) * [1, 2, 1e-3, 1e3]
@@ -79,11 +83,15 @@ def statistics(records):
     )
     yield records.n_records
     yield records.map_sum(length)
-    for each in (records, ScaledRecords(records, SCALES * 3)):
+    centred = CentredRecords(records, SCALES * 0.4, SCALES * 1.7)
+    for each in (records, ScaledRecords(records, SCALES * 3), centred):
         yield row_bounded_gram(each, grid, 1500)
         yield sign_gram(each)
         yield clipped_gram(each, FeatureGrid(SCALES, 1.5, 15), 1, 3)
         yield log2_histogram(each)
+        yield signed_octaves(each, SCALES, SCALES * 0.1, np.arange(4))
+        yield cell_counts(each, np.arange(4), SCALES, SCALES / 7, np.full(4, -30), 50)
+        yield bounded_sums(each, grid, 1500)
         yield products.sum(each)
         yield products.norm_histogram(each)
 

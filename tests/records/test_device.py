@@ -17,6 +17,7 @@ from hushcov import GaussianCovariance, Ledger, PrivateSparseCovariance
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
 from hushcov.records import (
     ArrayRecords,
+    CentredRecords,
     CompleteRecords,
     DeviceRecords,
     FeatureGrid,
@@ -25,9 +26,11 @@ from hushcov.records import (
     ProductMap,
     ScaledRecords,
     TensorRecords,
+    bounded,
+    bounded_sums,
+    cell_counts,
     clipped_gram,
     count_complete,
-    gram,
     log2_histogram,
     norm_histogram,
     open_records,
@@ -35,6 +38,7 @@ from hushcov.records import (
     row_bounded_gram,
     second_moments,
     sign_gram,
+    signed_octaves,
     tensor_kernels,
 )
 
@@ -78,6 +82,15 @@ STATISTICS = {
     "clipped finely": lambda r: clipped_gram(r, FeatureGrid(SCALES, 1.5, 4096)),
     "a clipped panel": lambda r: np.triu(clipped_gram(r, FeatureGrid(SCALES, 1.5, 15), 1, 3)),
     "octaves": log2_histogram,
+    "signed octaves": lambda r: signed_octaves(
+        r, np.array([0.25, -2.0, 0.0, 1e300]), np.array([0, 0.5, 0, 1e299]), np.array([0, 1, 2, 0])
+    ),
+    "cells": lambda r: cell_counts(
+        r, np.array([2, 0, 1]), [-4.0, 0.3, 1e300], [0.25, 0.7, 1e307], [0, -9, -20], 32
+    ),
+    "sums": lambda r: bounded_sums(r, GRIDS[1], 1500),
+    "fine sums": lambda r: bounded_sums(r, GRIDS[2], 10**6),
+    "sums without a bound that binds": lambda r: bounded_sums(r, GRIDS[0], 10**6),
     "products": lambda r: product_map().sum(r),
     "small products": lambda r: product_map(norm_bound=1).sum(r),
     "free products": lambda r: product_map(norm_bound=10**9, scale=1e-3).sum(r),
@@ -91,6 +104,7 @@ VIEWS = {
     "scaled": lambda r: ScaledRecords(r, SCALES),
     "scaled pairs": lambda r: ScaledRecords(PairDifferences(r), SCALES),
     "complete": CompleteRecords,
+    "centred": lambda r: CentredRecords(r, np.array([0.3, -1e300, 2.0]), np.array([2, np.inf, 0])),
 }
 
 
@@ -130,7 +144,11 @@ def test_gaps(X, data):
     tensor, memory = TensorRecords(torch.from_numpy(X)), ArrayRecords(X)
     tensor.gaps = memory.gaps = True
     assert count_complete(tensor) == count_complete(memory)
-    check_equal(CompleteRecords(tensor), CompleteRecords(memory), ["signs", "octaves", "moments"])
+    names = ["signs", "octaves", "moments", "signed octaves", "cells", "sums"]
+    centred = VIEWS["centred"]
+    for view in (lambda r: r, centred):
+        check_equal(view(CompleteRecords(tensor)), view(CompleteRecords(memory)), names)
+    check_equal(CompleteRecords(centred(tensor)), centred(CompleteRecords(memory)), names)
 
 
 # Factors by which long records are shrunk: all their bits, which sums of integers hardly show.
@@ -161,7 +179,7 @@ def test_shrunk_rows_have_the_same_bits():
     integers = random.integers(2**20, 2**22, (2_000, 1)) * 2.0**40
     bound = 3.0 * 2**55
     expected = np.empty_like(integers)
-    gram._fill_rows(integers, np.ones(1), 2.0**70, bound, expected)
+    bounded._fill_rows(integers, np.ones(1), 2.0**70, bound, expected)
     found = tensor_kernels.bound_rows(torch.from_numpy(integers), bound)
     np.testing.assert_array_equal(found.numpy(), expected)
     assert (expected != integers).sum() > 1_000

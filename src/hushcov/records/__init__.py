@@ -3,10 +3,10 @@
 - `protocol`: what all records are. Their one operation is a sum of integers over blocks of rows.
 - Where rows come from: `sources` (`open_records`, memory, devices), `files` and their `formats`,
   `cluster`.
-- `views`: the same rows paired, scaled, multiplied, without gaps, on a device, or watched.
+- `views`: the same rows paired, centred, scaled, multiplied, without gaps, on a device, or watched.
 - `grids`: how coordinates are clipped and rounded to integers.
-- Exact sums of these integers: `gram`, `products`, `counts` (`tensor_kernels` on a device), and
-  `statistics`, which of several sites add up and have a `statistics_file`.
+- Exact sums of these integers: `gram`, `products`, `bounded`, `counts` (`tensor_kernels` on a
+  device), and `statistics`, which of several sites add up and have a `statistics_file`.
 
 Nothing in this layer is private by itself: mechanisms add the noise.
 """
@@ -14,12 +14,15 @@ Nothing in this layer is private by itself: mechanisms add the noise.
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
+from hushcov.records.bounded import bounded_sums
 from hushcov.records.counts import (
     LARGEST_EXPONENT,
     SMALLEST_EXPONENT,
+    cell_counts,
     count_complete,
     log2_histogram,
     norm_histogram,
+    signed_octaves,
 )
 from hushcov.records.gram import (
     PANEL_BYTES,
@@ -44,6 +47,7 @@ from hushcov.records.protocol import (
 from hushcov.records.sources import ArrayRecords, NpyRecords, TensorRecords, open_records
 from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import (
+    CentredRecords,
     CompleteRecords,
     DeviceRecords,
     PairDifferences,
@@ -64,6 +68,7 @@ __all__ = [
     "STRIP",
     "ArrayRecords",
     "BlockFunction",
+    "CentredRecords",
     "CompleteRecords",
     "DaskRecords",
     "DeviceRecords",
@@ -83,6 +88,8 @@ __all__ = [
     "TransformedRecords",
     "WatchedRecords",
     "WrappedRecords",
+    "bounded_sums",
+    "cell_counts",
     "check_feature_scale",
     "clipped_gram",
     "count_complete",
@@ -97,6 +104,7 @@ __all__ = [
     "row_bounded_gram",
     "second_moments",
     "sign_gram",
+    "signed_octaves",
 ]
 
 __getattr__ = lazy(__name__, cluster="DaskRecords", files="FileRecords")

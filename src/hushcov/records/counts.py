@@ -1,4 +1,4 @@
-"""Counts of records: by the size of each feature, by their norm, and without missing values."""
+"""Counts of records: by the size or place of each feature, by norm, and without missing values."""
 
 from __future__ import annotations
 
@@ -9,14 +9,22 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._compiled import compiled
+from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
-from hushcov.records.grids import FeatureGrid
+from hushcov.records.grids import FeatureGrid, check_numbers
 from hushcov.records.protocol import Progress, Records, is_tensor, namespace
 
 # Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
 SMALLEST_EXPONENT = -64
 LARGEST_EXPONENT = 64
 N_BINS = LARGEST_EXPONENT - SMALLEST_EXPONENT + 2
+
+# Bins of `signed_octaves`: the same octaves on both sides, larger values in the last ones, and one
+# bin for what is hardly anything.
+_N_OCTAVES = LARGEST_EXPONENT - SMALLEST_EXPONENT
+N_SIGNED_BINS = 2 * _N_OCTAVES + 1
+# Differences of cells up to this are exact in doubles, and so is the sum of two.
+_LARGEST_CELL = LARGEST_EXACT_FLOAT // 2
 
 # A double is sign, 11 bits of exponent, 52 bits of fraction. Its size lies in [2^e, 2^(e+1)) for
 # e the exponent bits minus 1023; zero and subnormal numbers have exponent bits 0.
@@ -25,6 +33,8 @@ _EXPONENT_MASK = 0x7FF
 _EXPONENT_OF_ONE = 1023
 # The exponent bits of the smallest value that is not in bin 0 become 1.
 _SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
+
+_ONE_EACH = "give one for each of the columns, public or released."
 
 
 def log2_histogram(records: Records, *, progress: Progress | None = None) -> IntArray:
@@ -59,6 +69,189 @@ def _count_octaves(bits: IntArray, counts: IntArray) -> None:
         for i in range(bits.shape[1]):
             octave = (bits[a, i] >> _FRACTION_BITS & _EXPONENT_MASK) + _SHIFT
             counts[i, min(max(octave, 0), last)] += 1
+
+
+def signed_octaves(
+    records: Records,
+    centre: FloatArray,
+    nothing: FloatArray,
+    columns: IntArray,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Count for each of some columns (row) in which octave about its centre the values lie.
+
+    With y = x - centre, bins 0 to 127 count negative y by octave, [2^k, 2^(k+1)) for k from -64 to
+    63, and bins 128 to 255 positive y. Larger y are in the last octave. Bin 256 counts |y| below
+    2^-64 or at most `nothing`. The difference is rounded once, and its octave read from its bits,
+    so the counts are the same on every machine, whatever the block size and the order of the
+    records. Records that `CompleteRecords` leaves out count nowhere.
+
+    Parameters
+    ----------
+    records : Records
+        What is counted.
+    centre, nothing : ndarray of shape (n_columns,)
+        For each of the columns, public or released. The centre is finite, `nothing` at least 0.
+    columns : ndarray of int, shape (n_columns,)
+        Indices of features.
+    progress : callable, optional
+        Called after each block with the number of rows in it.
+
+    Privacy
+    -------
+    Nothing here is private by itself. A record adds at most one count to every row, whatever its
+    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
+    """
+    columns = _check_columns(columns, records.n_features)
+    counts = _SignedOctaves(
+        check_numbers("centre", centre, len(columns), cure=_ONE_EACH),
+        check_numbers("nothing", nothing, len(columns), at_least=0, finite=False, cure=_ONE_EACH),
+        columns,
+    )
+    return records.map_sum_complete(counts, progress=progress)
+
+
+def _check_columns(columns: object, n_features: int) -> IntArray:
+    """Return indices of features, or raise: compiled loops do not check them."""
+    indices = np.asarray(columns)
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
+        raise ParameterError(
+            f"columns must be a list of integers, got shape {indices.shape} of {indices.dtype}: "
+            "give the indices of features."
+        )
+    if indices.size and not 0 <= indices.min() <= indices.max() < n_features:
+        raise ParameterError(
+            f"columns must be features, 0 to {n_features - 1}, got others: give their indices."
+        )
+    return indices.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _SignedOctaves:
+    """The counts of a block by sign and octave. Picklable, as all block functions."""
+
+    centre: FloatArray
+    nothing: FloatArray
+    columns: IntArray
+
+    def __call__(self, block: Any) -> Any:
+        if is_tensor(block):
+            from hushcov.records import tensor_kernels
+
+            return tensor_kernels.signed_octave_counts(
+                block, self.centre, self.nothing, self.columns, _SHIFT, _N_OCTAVES
+            )
+        counts = np.zeros((len(self.columns), N_SIGNED_BINS), dtype=np.int64)
+        _count_signed_octaves(block, self.centre, self.nothing, self.columns, counts)
+        return counts
+
+
+@compiled
+def _count_signed_octaves(
+    block: FloatArray, centre: FloatArray, nothing: FloatArray, columns: IntArray, counts: IntArray
+) -> None:
+    y = np.empty(len(columns))
+    bits = y.view(np.int64)
+    for a in range(block.shape[0]):
+        for i in range(len(columns)):
+            y[i] = block[a, columns[i]] - centre[i]
+        for i in range(len(columns)):
+            octave = (bits[i] >> _FRACTION_BITS & _EXPONENT_MASK) + _SHIFT
+            if octave <= 0 or abs(y[i]) <= nothing[i]:
+                counts[i, N_SIGNED_BINS - 1] += 1
+            else:
+                side = _N_OCTAVES if y[i] > 0 else 0
+                counts[i, side + min(octave, _N_OCTAVES) - 1] += 1
+
+
+def cell_counts(
+    records: Records,
+    columns: IntArray,
+    starts: FloatArray,
+    widths: FloatArray,
+    firsts: IntArray,
+    n_cells: int,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Count for each of some columns (row) in which cell of its own grid (column) the values lie.
+
+    Cell i counts x with floor((x - start) / width) - first = i. Values outside the `n_cells` cells
+    count nowhere. The difference and the quotient are doubles, each rounded once, so the counts
+    are the same on every machine, whatever the block size and the order of the records. Records
+    that `CompleteRecords` leaves out count nowhere.
+
+    Parameters
+    ----------
+    records : Records
+        What is counted.
+    columns : ndarray of int, shape (n_columns,)
+        Indices of features.
+    starts, widths : ndarray of shape (n_columns,)
+        Where the grid of each column starts, and how wide its cells are; public or released.
+    firsts : ndarray of int, shape (n_columns,)
+        The first cell that is counted, within 2^52 of the start; public or released.
+    n_cells : int
+        How many cells are counted.
+    progress : callable, optional
+        Called after each block with the number of rows in it.
+
+    Privacy
+    -------
+    Nothing here is private by itself. A record adds at most one count to every row, whatever its
+    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
+    """
+    columns = _check_columns(columns, records.n_features)
+    size = len(columns)
+    cells = check_integer("n_cells", n_cells, at_least=1, at_most=2**30, cure="count fewer cells.")
+    wide = check_numbers("widths", widths, size, at_least=0, cure=_ONE_EACH)
+    if not wide.all():
+        raise ParameterError(f"widths must be positive, got zeros: {_ONE_EACH}")
+    first = check_numbers("firsts", firsts, size, cure=_ONE_EACH)
+    if np.any(first != np.rint(first)) or np.any(np.abs(first) > _LARGEST_CELL):
+        raise ParameterError(f"firsts must be integers within 2**52, got others: {_ONE_EACH}")
+    begin = check_numbers("starts", starts, size, cure=_ONE_EACH)
+    counts = _CellCounts(columns, begin, wide, first, cells)
+    return records.map_sum_complete(counts, progress=progress)
+
+
+@dataclass(frozen=True, eq=False)
+class _CellCounts:
+    """The counts of a block by cell. Picklable, as all block functions."""
+
+    columns: IntArray
+    starts: FloatArray
+    widths: FloatArray
+    firsts: FloatArray
+    n_cells: int
+
+    def __call__(self, block: Any) -> Any:
+        grid = (self.columns, self.starts, self.widths, self.firsts)
+        if is_tensor(block):
+            from hushcov.records import tensor_kernels
+
+            return tensor_kernels.cell_counts(block, *grid, self.n_cells)
+        counts = np.zeros((len(self.columns), self.n_cells), dtype=np.int64)
+        _count_cells(block, *grid, counts)
+        return counts
+
+
+@compiled
+def _count_cells(
+    block: FloatArray,
+    columns: IntArray,
+    starts: FloatArray,
+    widths: FloatArray,
+    firsts: FloatArray,
+    counts: IntArray,
+) -> None:
+    n_cells = counts.shape[1]
+    for a in range(block.shape[0]):
+        for i in range(len(columns)):
+            cell = np.floor((block[a, columns[i]] - starts[i]) / widths[i]) - firsts[i]
+            if 0 <= cell < n_cells:
+                counts[i, np.int64(cell)] += 1
 
 
 def norm_histogram(

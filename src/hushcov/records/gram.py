@@ -17,9 +17,9 @@ from hushcov._arrays import (
     IntArray,
 )
 from hushcov._compiled import compiled
-from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
-from hushcov.records.grids import INSIDE, FeatureGrid, IntegerGrid
+from hushcov.records.bounded import BoundedRows
+from hushcov.records.grids import FeatureGrid, IntegerGrid
 from hushcov.records.protocol import Progress, Records, is_tensor
 from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import is_paired
@@ -100,25 +100,14 @@ def row_bounded_gram(
     |z_i| <= half_width and ||z|| <= norm_bound. From these two bounds `docs/proofs/gaussian.md`
     derives how far the matrix moves when one record is replaced.
     """
-    bound = _check(records, grid, norm_bound)
-    block_gram = _BoundedGram(grid.multipliers, grid.half_width, bound)
-    return records.map_sum(block_gram, progress=progress)
-
-
-def _check(records: Records, grid: FeatureGrid, norm_bound: int | None) -> float:
-    """Return the norm bound as a float, infinite if there is none, after checking all sizes."""
     grid.check_features(records.n_features)
     if records.n_records * grid.half_width**2 >= 2**63:
         raise CapacityError(
             f"half_width must keep n_records * half_width**2 below 2**63, got {grid.half_width} "
             f"for {records.n_records} records: use a smaller one."
         )
-    if norm_bound is None:
-        return np.inf
-    grid.check_squared_norms()
-    cure = "it is a public bound on the norm of a record, in steps of the grid."
-    bound = check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
-    return float(bound) if bound**2 < grid.n_features * grid.half_width**2 else np.inf
+    block_gram = _BoundedGram(BoundedRows.on(grid, norm_bound))
+    return records.map_sum(block_gram, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -141,27 +130,15 @@ class _GridGram:
 class _BoundedGram:
     """The Gram matrix of a block on a `FeatureGrid`, its rows scaled down to a norm bound."""
 
-    multipliers: FloatArray
-    half_width: int
-    bound: float
+    rows: BoundedRows
 
     def __call__(self, block: Any) -> Any:
+        half_width = self.rows.half_width
         if is_tensor(block):
-            return self._on_device(block)
-        return _exact_gram(block, self.half_width, self._integers)
+            from hushcov.records.tensor_kernels import exact_gram
 
-    def _on_device(self, block: Any) -> Any:
-        from hushcov.records import tensor_kernels as kernels
-
-        integers = kernels.integers_on_grid(block, self.multipliers, float(self.half_width))
-        if self.bound < np.inf:
-            integers = kernels.bound_rows(integers, self.bound)
-        return kernels.exact_gram(integers, self.half_width**2)
-
-    def _integers(self, block: FloatArray) -> FloatArray:
-        integers = np.empty(block.shape)
-        _fill_rows(block, self.multipliers, float(self.half_width), self.bound, integers)
-        return integers
+            return exact_gram(self.rows.of_tensor(block), half_width**2)
+        return _exact_gram(block, half_width, self.rows.of_array)
 
 
 def _exact_gram(
@@ -181,42 +158,6 @@ def _exact_gram(
 
 def _gram(integers: FloatArray) -> IntArray:
     return np.asarray((integers.T @ integers).astype(np.int64))
-
-
-@compiled
-def _fill_rows(
-    block: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    bound: float,
-    integers: FloatArray,
-) -> None:
-    for a in range(block.shape[0]):
-        row = integers[a]
-        for i in range(len(row)):
-            scaled = block[a, i] * multipliers[i]
-            row[i] = np.rint(min(max(scaled, -half_width), half_width))
-        if bound < np.inf:
-            square = _square_norm(row)
-            if square > bound * bound:
-                factor = bound / np.sqrt(square) * INSIDE
-                for i in range(len(row)):
-                    row[i] = np.trunc(row[i] * factor)
-
-
-@compiled
-def _square_norm(row: FloatArray) -> float:
-    """Sum of squares of integers: exact in any order, so four sums run in parallel."""
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    rest = len(row) % 4
-    for i in range(rest):
-        s0 += row[i] * row[i]
-    for i in range(rest, len(row), 4):
-        s0 += row[i] * row[i]
-        s1 += row[i + 1] * row[i + 1]
-        s2 += row[i + 2] * row[i + 2]
-        s3 += row[i + 3] * row[i + 3]
-    return s0 + s1 + s2 + s3
 
 
 def sign_gram(

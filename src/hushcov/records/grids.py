@@ -206,3 +206,28 @@ def check_feature_scale(feature_scale: object, n_features: int) -> FloatArray:
         )
     scale.setflags(write=False)
     return scale
+
+
+def check_numbers(
+    name: str,
+    values: object,
+    length: int,
+    *,
+    at_least: float = -math.inf,
+    finite: bool = True,
+    cure: str,
+) -> FloatArray:
+    """Return public values as a fresh array of `length` numbers, none of them NaN, or raise."""
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except Exception:  # an object's own conversion may raise anything
+        raise ParameterError(
+            f"{name} must be {length} numbers, got {type(values).__name__}: {cure}"
+        ) from None
+    if numbers.shape != (length,):
+        raise ParameterError(f"{name} must be {length} numbers, got shape {numbers.shape}: {cure}")
+    if not (numbers >= at_least).all() or (finite and not np.isfinite(numbers).all()):
+        kind = "finite numbers" if finite else "numbers"
+        least = "" if at_least == -math.inf else f" of at least {at_least:g}"
+        raise ParameterError(f"{name} must be {kind}{least}, got others: {cure}")
+    return numbers

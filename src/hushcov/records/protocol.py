@@ -138,6 +138,24 @@ class Records(ABC):
         other.gaps = True
         return other
 
+    def map_sum_complete(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> IntArray:
+        """As `map_sum`, but without the records that `CompleteRecords` made zeros.
+
+        Where zeros do not add zero, as in counts, the sum is still one over the complete records.
+        Then `block_function` may also get blocks without rows.
+        """
+        self._check_gaps(block_function)
+        records = self.unfilled()
+        if records.gaps:
+            block_function = _OfComplete(block_function)
+        return records.map_sum(block_function, progress=progress)
+
+    def unfilled(self) -> Records:
+        """Return these records with NaN again where `CompleteRecords` has zeros in its place."""
+        return self
+
     def _check_gaps(self, block_function: BlockFunction) -> None:
         """Refuse to sum over missing values: NaN would become an arbitrary integer."""
         if self.gaps and not getattr(block_function, "takes_gaps", False):
@@ -150,6 +168,18 @@ class Records(ABC):
     @abstractmethod
     def _blocks(self) -> Iterator[FloatArray]:
         """Yield the rows, each exactly once, as read-only C-contiguous float64 blocks."""
+
+
+class _OfComplete:
+    """A block function of the complete records of a block. Picklable, if that function is."""
+
+    takes_gaps = True
+
+    def __init__(self, block_function: BlockFunction) -> None:
+        self._block_function = block_function
+
+    def __call__(self, block: FloatArray) -> IntArray:
+        return self._block_function(block[~namespace(block).isnan(block).any(1)])
 
 
 class PartitionedRecords(Records):

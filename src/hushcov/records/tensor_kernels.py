@@ -57,6 +57,11 @@ def exact_panel(integers: Tensor, n_rows: int, largest_product: int) -> Tensor:
     return panel
 
 
+def exact_sums(integers: Tensor) -> Tensor:
+    """Sums over the rows of integers held in doubles."""
+    return integers.to(torch.int64).sum(dim=0)
+
+
 def sign_gram(block: Tensor, n_rows: int) -> Tensor:
     """The first rows of a Gram matrix of signs, in 8-bit products with 32-bit sums."""
     signs = torch.sign(block).to(torch.int8)
@@ -74,11 +79,57 @@ def _tiled(size: int) -> int:
 
 def octave_counts(block: Tensor, shift: int, n_bins: int) -> Tensor:
     """How many values of each feature lie in each octave; see `log2_histogram`."""
-    octaves = ((block.contiguous().view(torch.int64) >> 52) & 0x7FF) + shift
-    d = block.shape[1]
-    first = torch.arange(d, device=block.device) * n_bins
-    flat = (octaves.clamp_(0, n_bins - 1) + first).reshape(-1)
-    return torch.bincount(flat, minlength=d * n_bins).reshape(d, n_bins)
+    return _counts(_octaves(block, shift).clamp_(0, n_bins - 1), n_bins)
+
+
+def signed_octave_counts(
+    block: Tensor, centre: Any, nothing: Any, columns: Any, shift: int, n_octaves: int
+) -> Tensor:
+    """How many values lie in each octave on each side of a centre; see `signed_octaves`."""
+    n_bins = 2 * n_octaves + 1
+    total = torch.zeros((len(columns), n_bins), dtype=torch.int64, device=block.device)
+    centre, nothing, columns = _on_device_of(block, centre, nothing, columns)
+    for part in block.split(_rows_held(len(columns))):
+        y = part[:, columns] - centre
+        octaves = _octaves(y, shift)
+        near = (y.abs() <= nothing) | (octaves <= 0)
+        bins = octaves.clamp_(1, n_octaves) - 1 + n_octaves * (y > 0)
+        total += _counts(torch.where(near, n_bins - 1, bins), n_bins)
+    return total
+
+
+def cell_counts(
+    block: Tensor, columns: Any, starts: Any, widths: Any, firsts: Any, n_cells: int
+) -> Tensor:
+    """How many values lie in each cell of a grid; see `cell_counts` of the processor."""
+    total = torch.zeros((len(columns), n_cells), dtype=torch.int64, device=block.device)
+    columns, starts, widths, firsts = _on_device_of(block, columns, starts, widths, firsts)
+    for part in block.split(_rows_held(len(columns))):
+        cells = ((part[:, columns] - starts) / widths).floor_() - firsts
+        inside = (cells >= 0) & (cells < n_cells)
+        bins = torch.where(inside, cells, n_cells).to(torch.int64)
+        total += _counts(bins, n_cells + 1)[:, :n_cells]
+    return total
+
+
+def _octaves(values: Tensor, shift: int) -> Tensor:
+    """Exponents from the bits of doubles, plus `shift`."""
+    return ((values.contiguous().view(torch.int64) >> 52) & 0x7FF) + shift
+
+
+def _counts(bins: Tensor, n_bins: int) -> Tensor:
+    """How often each bin occurs in each column."""
+    d = bins.shape[1]
+    first = torch.arange(d, device=bins.device) * n_bins
+    return torch.bincount((bins + first).reshape(-1), minlength=d * n_bins).reshape(d, n_bins)
+
+
+def _on_device_of(block: Tensor, *values: Any) -> list[Tensor]:
+    return [torch.tensor(each, device=block.device) for each in values]
+
+
+def _rows_held(n_columns: int) -> int:
+    return max(1, _PRODUCT_BYTES // (64 * max(1, n_columns)))
 
 
 def norm_bins(block: Tensor, multipliers: Any, half_width: float, edges: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Views: the same records paired, scaled, multiplied, without gaps, on a device, or watched."""
+"""Views: records paired, centred, scaled, multiplied, without gaps, on a device, or watched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import shown
 from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.records.grids import FeatureGrid, check_feature_scale
+from hushcov.records.grids import FeatureGrid, check_feature_scale, check_numbers
 from hushcov.records.protocol import (
     BlockFunction,
     PartitionedRecords,
@@ -75,6 +75,15 @@ class WrappedRecords(Records):
         other = copy.copy(self)
         other._records = self._records.with_gaps()
         other.gaps = other._records.gaps
+        return other
+
+    def unfilled(self) -> Records:
+        """See `Records.unfilled`; a view that mixes rows keeps the zeros."""
+        records = self._records.unfilled()
+        if records is self._records or self.rows_each > 1:
+            return self
+        other = copy.copy(self)
+        other._records, other.gaps = records, records.gaps
         return other
 
     @abstractmethod
@@ -182,6 +191,53 @@ def is_paired(records: Records) -> bool:
     return any(isinstance(layer, PairDifferences) for layer in _layers(records))
 
 
+class CentredRecords(WrappedRecords):
+    """The records minus a centre, and no coordinate further from it than its reach.
+
+    Differences are finite: one that overflows is the largest double. A record that misses a value
+    is zeros, whether `CompleteRecords` lies around these records or inside them. So it adds nothing
+    to sums: the two orders have the same rows.
+
+    Parameters
+    ----------
+    records : Records
+        What is centred.
+    centre : ndarray of shape (n_features,)
+        Public or released; finite.
+    reach : ndarray of shape (n_features,), optional
+        Differences are clipped to [-reach, reach]. Public or released; inf clips nothing.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
+    neighbours.
+    """
+
+    def __init__(
+        self, records: Records, centre: FloatArray, reach: FloatArray | None = None
+    ) -> None:
+        super().__init__(records)
+        d = records.n_features
+        cure = "give one for each feature, in the order of the columns."
+        self._centre = check_numbers("centre", centre, d, cure=cure)
+        limits = np.full(d, np.inf) if reach is None else reach
+        self._reach = check_numbers("reach", limits, d, at_least=0, finite=False, cure=cure)
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        records = self._records.unfilled()
+        reach = np.minimum(self._reach, np.finfo(np.float64).max)
+        for block in records._blocks():
+            check_finite(block, gaps=records.gaps, names=self.feature_names)
+            xp = namespace(block)
+            with np.errstate(over="ignore"):
+                rows = block - like(self._centre, block)
+            xp.clip(rows, like(-reach, block), like(reach, block), out=rows)
+            yield rows if self.gaps == records.gaps else _complete(rows)
+
+    def _view(self) -> View:
+        return partial(CentredRecords, centre=self._centre, reach=self._reach)
+
+
 class ScaledRecords(WrappedRecords):
     """The records divided by public scales; a feature of scale 0 becomes zero.
 
@@ -286,8 +342,11 @@ class CompleteRecords(WrappedRecords):
     def _blocks(self) -> Iterator[FloatArray]:
         for block in self._records._blocks():
             check_finite(block, gaps=True, names=self.feature_names)
-            xp = namespace(block)
-            yield xp.where(xp.isnan(block).any(1)[:, None], 0.0, block)
+            yield _complete(block)
+
+    def unfilled(self) -> Records:
+        """See `Records.unfilled`."""
+        return self._records.unfilled()
 
     def with_gaps(self) -> Self:
         """Return these records: no value of theirs is missing."""
@@ -295,6 +354,12 @@ class CompleteRecords(WrappedRecords):
 
     def _view(self) -> View:
         return CompleteRecords
+
+
+def _complete(block: Any) -> Any:
+    """A block with zeros for every row that misses a value."""
+    xp = namespace(block)
+    return xp.where(xp.isnan(block).any(1)[:, None], 0.0, block)
 
 
 class DeviceRecords(WrappedRecords):

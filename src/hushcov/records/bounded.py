@@ -1,0 +1,139 @@
+"""Records as integers of bounded norm, and their exact sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hushcov._arrays import LARGEST_SUM, FloatArray, IntArray
+from hushcov._compiled import compiled
+from hushcov._validation import check_integer
+from hushcov.exceptions import CapacityError
+from hushcov.records.grids import INSIDE, FeatureGrid
+from hushcov.records.protocol import Progress, Records, is_tensor
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedRows:
+    """Rows as integers on a `FeatureGrid`, each scaled down to a norm bound where it is longer.
+
+    With y the integers of a row, z is y where ||y|| <= `bound`. A longer y is multiplied by
+    bound / ||y||, less 2^-40 of it, and rounded towards zero. No z is longer than the bound: step 1
+    of `docs/proofs/gaussian.md`.
+    """
+
+    multipliers: FloatArray
+    half_width: int
+    bound: float
+
+    @classmethod
+    def on(cls, grid: FeatureGrid, norm_bound: int | None) -> BoundedRows:
+        """Rows on a grid; the bound is infinite where there is none, or none that can bind."""
+        bound = np.inf
+        if norm_bound is not None:
+            grid.check_squared_norms()
+            given = _check_norm_bound(norm_bound)
+            if given**2 < grid.n_features * grid.half_width**2:
+                bound = float(given)
+        return cls(grid.multipliers, grid.half_width, bound)
+
+    def of_array(self, block: FloatArray) -> FloatArray:
+        """The integers of a block, as float64."""
+        integers = np.empty(block.shape)
+        _fill_rows(block, self.multipliers, float(self.half_width), self.bound, integers)
+        return integers
+
+    def of_tensor(self, block: Any) -> Any:
+        """The same on a device."""
+        from hushcov.records import tensor_kernels as kernels
+
+        integers = kernels.integers_on_grid(block, self.multipliers, float(self.half_width))
+        return kernels.bound_rows(integers, self.bound) if self.bound < np.inf else integers
+
+
+def bounded_sums(
+    records: Records,
+    grid: FeatureGrid,
+    norm_bound: int,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Return the sum over records of z_i for each feature i, with z as in `row_bounded_gram`.
+
+    A record's integers on `grid` are scaled down, where they are longer, to Euclidean norm
+    `norm_bound` and rounded towards zero. The sums are the same whatever the block size, the order
+    of the records and the machine.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each record is mapped on its own to integers with
+    ||z|| <= norm_bound, whatever its values. So replacing one record moves the sums by at most
+    2 norm_bound in Euclidean norm.
+    """
+    grid.check_features(records.n_features)
+    bound = _check_norm_bound(norm_bound)  # None would be no bound
+    if records.n_records * grid.half_width > LARGEST_SUM:
+        raise CapacityError(
+            f"half_width must keep n_records * half_width within 2**62, got {grid.half_width} for "
+            f"{records.n_records} records: use a smaller one."
+        )
+    block_sums = _BoundedSums(BoundedRows.on(grid, bound))
+    return records.map_sum(block_sums, progress=progress)
+
+
+def _check_norm_bound(norm_bound: object) -> int:
+    cure = "it is a public bound on the norm of a record, in steps of the grid."
+    return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundedSums:
+    """The sums of a block. Picklable, as all block functions."""
+
+    rows: BoundedRows
+
+    def __call__(self, block: Any) -> Any:
+        if is_tensor(block):
+            from hushcov.records.tensor_kernels import exact_sums
+
+            return exact_sums(self.rows.of_tensor(block))
+        # In int64: no block is too long for it.
+        return self.rows.of_array(block).sum(axis=0, dtype=np.int64)
+
+
+@compiled
+def _fill_rows(
+    block: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    integers: FloatArray,
+) -> None:
+    for a in range(block.shape[0]):
+        row = integers[a]
+        for i in range(len(row)):
+            scaled = block[a, i] * multipliers[i]
+            row[i] = np.rint(min(max(scaled, -half_width), half_width))
+        if bound < np.inf:
+            square = _square_norm(row)
+            if square > bound * bound:
+                factor = bound / np.sqrt(square) * INSIDE
+                for i in range(len(row)):
+                    row[i] = np.trunc(row[i] * factor)
+
+
+@compiled
+def _square_norm(row: FloatArray) -> float:
+    """Sum of squares of integers: exact in any order, so four sums run in parallel."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    rest = len(row) % 4
+    for i in range(rest):
+        s0 += row[i] * row[i]
+    for i in range(rest, len(row), 4):
+        s0 += row[i] * row[i]
+        s1 += row[i + 1] * row[i + 1]
+        s2 += row[i + 2] * row[i + 2]
+        s3 += row[i + 3] * row[i + 3]
+    return s0 + s1 + s2 + s3
