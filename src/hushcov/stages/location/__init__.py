@@ -1,7 +1,8 @@
 """Private centres and scales of features of which nothing is known, wherever they lie.
 
 - `parameters`: what a search may spend, and what it hands on.
-- `search`: the looks at noisy counts, each chosen by what those before it released.
+- `search` and `descent`: the looks at noisy counts, each chosen by what those before it released;
+  `state` is what is known between them.
 - `octaves`, `cells`: reading noisy counts, which is post-processing.
 """
 

@@ -54,7 +54,7 @@ _WHOLE, _WHOLE_DEVIATIONS = 0.6, 3.0
 # Cells that stand out beyond `_OUTSIDE` deviations and a cell are other clusters; the law itself is
 # taken to be within `_WITHIN` deviations and half a cell.
 _OUTSIDE, _WITHIN = 2.5, 2.0
-_ROWS = 256  # columns compared at a time
+_TOGETHER = 256  # columns compared at a time
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ def _fit_normal(
         counts = np.concatenate([counts, parents], axis=1)
     half_square = 0.5 * n * np.sum(laws**2, axis=1)
     location, deviation = np.empty(len(counts)), np.empty(len(counts))
-    for start in range(0, len(counts), _ROWS):
-        rows = slice(start, start + _ROWS)
+    for start in range(0, len(counts), _TOGETHER):
+        rows = slice(start, start + _TOGETHER)
         log_likelihood = (counts[rows] @ laws.T - half_square) * (n / variance)
         weights = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)

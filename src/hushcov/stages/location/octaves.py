@@ -149,6 +149,10 @@ class Reading:
         """The row of the sign of the offset."""
         return int(self.offset > 0)
 
+    def is_centred(self, scales: float) -> bool:
+        """Whether the old centre was right, to so many scales."""
+        return abs(self.offset) < scales * self.scale
+
     def reach(self, scale: float, low: float) -> float:
         """Cap in scales: the end of what was seen, and not so far that the tail is all there is."""
         reach = (2.0**self.end + abs(self.offset)) / scale
@@ -172,10 +176,27 @@ def bounded_reach(reach: float, low: float) -> float:
     return min(max(reach, low), _LARGEST_REACH)
 
 
+def signed(counts: FloatArray) -> FloatArray:
+    """Counts (.., 2, octaves) of those in 257 bins."""
+    return counts[..., :N_SIGNED].reshape(*counts.shape[:-1], 2, N_OCTAVES)
+
+
+def read_all(
+    counts: FloatArray, sigma: FloatArray, n: int, limits: Thresholds
+) -> list[Reading | None]:
+    """Read every column, counts (columns, 257); None where nothing stands out."""
+    by_sign = signed(counts)
+    evidence = find_evidence(by_sign, sigma, limits)
+    return [
+        read_octaves(*column, n)
+        for column in zip(by_sign, evidence.mask, evidence.alone, sigma, strict=True)
+    ]
+
+
 def read_octaves(
-    counts: FloatArray, sigma: float, n: int, mask: BoolArray, alone: BoolArray
+    counts: FloatArray, mask: BoolArray, alone: BoolArray, sigma: float, n: int
 ) -> Reading | None:
-    """Read one column, counts (2, octaves); None where nothing stands out."""
+    """Read one column, counts (2, octaves), from its evidence; None if there is none."""
     if not mask.any():
         return None
     first = int(np.flatnonzero(mask.any(axis=0)).min())
@@ -258,7 +279,7 @@ def pooled_scales(counts: FloatArray, sigma: float, n: int) -> FloatArray:
 
 def chosen_scale(reading: Reading, pooled: float, centred: float) -> float:
     """The pooled scale where the old centre was right, to `centred` scales, and both agree."""
-    if abs(reading.offset) >= centred * reading.scale:
+    if not reading.is_centred(centred):
         return reading.scale
     near = reading.scale / _POOLED_FACTOR <= pooled <= _POOLED_FACTOR * reading.scale
     return float(pooled) if near else reading.scale
