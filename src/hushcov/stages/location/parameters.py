@@ -1,0 +1,159 @@
+"""What the search for centres and scales may spend, and what it hands on.
+
+Shares are of mu^2, where mu is that of a Gaussian mechanism with the whole budget. How much a look
+gets depends on public and released numbers alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from hushcov._arrays import BoolArray, FloatArray
+from hushcov._validation import check_integer, check_real
+from hushcov.accounting import Gaussian, smallest_sigma
+from hushcov.inputs import LARGEST_CALIBRATED_N
+from hushcov.noise import LARGEST_SIGMA, Entropy
+from hushcov.stages.stage import Prepared, Stage
+
+MOST_LOOKS = 6
+# A look reads the records once for octaves and twice for cells; the first has octaves alone.
+_MOST_PASSES = 3 * MOST_LOOKS - 2
+
+# All looks together, the first and every other.
+_ALL_LOOKS, _FIRST_LOOK, _LATER_LOOK = 0.35, 0.25, 0.15
+_LEAST_FIRST = 0.04
+# n / sigma that looks aim at: a normal law has 0.3 n / sigma deviations in the best window of its
+# octaves, and 7 to 8 are evidence. Cells are few, and their counts large; a scale is to be good.
+_AIM_FIRST, _AIM_CELLS, _AIM_REFINED = 30.0, 22.0, 40.0
+_LEAST_REFINED = 0.03  # if all columns are refined
+# Below this nothing can be read: the look is not made, and nothing is spent.
+LEAST_RATIO = 12.0
+# Columns not found yet: a value that this share of the records has is to stand out by so many
+# deviations in looks 2, 3, .., for at most these shares of the budget.
+_RAREST = (0.01, 0.005, 0.005, 0.005, 0.005)
+_RARE_DEVIATIONS = 5.0
+_RARE_SHARES = (0.08, 0.10, 0.04, 0.02, 0.02)
+
+
+@dataclass(frozen=True)
+class Units:
+    """How many columns a look counts in which way: by octave, again finer, by cell, or both."""
+
+    octaves: int = 0
+    refined: int = 0
+    cells: int = 0
+    both: int = 0
+
+    @property
+    def histograms(self) -> int:
+        """In how many histograms a record is counted: two levels of cells."""
+        return self.octaves + self.refined + 2 * self.cells + 3 * self.both
+
+
+@dataclass(frozen=True)
+class LocationParameters(Stage):
+    """The stage that finds centres and scales: the size, and what all looks may spend.
+
+    `total_mu` is the mu of a Gaussian mechanism that would spend the whole budget. What is really
+    spent is in the events of the `Location`, and never more than `largest_mu` allows. All bins
+    that are noise are mistaken for evidence, in any column and any look, with a probability of at
+    most `evidence_level`.
+    """
+
+    released: ClassVar[str] = "centres and scales of the features"
+    unknown: ClassVar[str] = "the features' centres and scales"
+    passes: ClassVar[int] = _MOST_PASSES
+
+    n_records: int
+    n_features: int
+    total_mu: float
+    evidence_level: float = 1e-5
+
+    def __post_init__(self) -> None:
+        check_integer(
+            "n_records",
+            self.n_records,
+            at_least=1,
+            at_most=LARGEST_CALIBRATED_N,
+            cure="give the number of records.",
+        )
+        check_integer(
+            "n_features", self.n_features, at_least=1, cure="it is the number of columns."
+        )
+        check_real("total_mu", self.total_mu, above=0, cure="it is the mu of the whole budget.")
+        cure = "it is how often noise may be taken for a value; 1e-5 is usual."
+        check_real("evidence_level", self.evidence_level, above=0, at_most=0.1, cure=cure)
+
+    @property
+    def largest_mu(self) -> float:
+        """The most that all looks together cost, as one Gaussian mechanism."""
+        return math.sqrt(_ALL_LOOKS) * self.total_mu
+
+    @property
+    def event(self) -> Gaussian:
+        """What is charged before any record is read: at least what is spent."""
+        return Gaussian(self.largest_mu)  # proof: step 3
+
+    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+        """Hand on the scales alone: who needs centres, too, calls `find_location`."""
+        raise NotImplementedError("call find_location: centres are not part of what is handed on")
+
+    def first_mu(self) -> float | None:
+        """What the first look spends; None if too few records are there to find anything."""
+        return self.look_mu(0, Units(octaves=self.n_features), ())
+
+    def look_mu(self, look: int, units: Units, spent: tuple[Gaussian, ...]) -> float | None:
+        """What look number `look` (from 0) spends after others, or None if it is not made."""
+        share = self._share(look, units)
+        left = Fraction(self.largest_mu) ** 2 - sum(Fraction(each.mu) ** 2 for each in spent)
+        square = min(share * self.total_mu**2, float(left))
+        if square <= 0:
+            return None
+        mu = math.sqrt(square)
+        while Fraction(mu) ** 2 > left:  # proof: step 3
+            mu = math.nextafter(mu, 0)
+        sigma = smallest_sigma(2 * units.histograms, mu)
+        enough = self.n_records >= LEAST_RATIO * sigma and sigma <= LARGEST_SIGMA
+        return mu if enough else None
+
+    def _share(self, look: int, units: Units) -> float:
+        def needed(ratio: float) -> float:
+            """Share at which n / sigma is `ratio`."""
+            return 2 * units.histograms * (ratio / (self.n_records * self.total_mu)) ** 2
+
+        if look == 0:
+            return min(_FIRST_LOOK, max(_LEAST_FIRST, needed(_AIM_FIRST)))
+        aim = _AIM_REFINED if units.refined else _AIM_CELLS
+        share = max(needed(aim), _LEAST_REFINED * units.refined / self.n_features)
+        if units.octaves:
+            rare = needed(_RARE_DEVIATIONS / _RAREST[look - 1])
+            share = max(share, min(_RARE_SHARES[look - 1], rare))
+        return min(share, _LATER_LOOK)
+
+
+@dataclass(frozen=True, eq=False)
+class Location:
+    """Released centres and scales, and what they cost.
+
+    Parameters
+    ----------
+    centre, scale : ndarray
+        About the mean and the standard deviation of each column; both robust against few values
+        far away. The scale is 0 where none was found. The centre is 0 there, or the
+        value that nearly all records have.
+    reach : ndarray
+        How far from the centre values count: 6 to 64 scales.
+    found : ndarray of bool
+        Whether there was evidence of a column's scale.
+    events : tuple of Gaussian
+        One for every look that was made.
+    """
+
+    centre: FloatArray
+    scale: FloatArray
+    reach: FloatArray
+    found: BoolArray
+    events: tuple[Gaussian, ...]
