@@ -130,9 +130,7 @@ def test_heavy_tails_lose_less_than_to_a_bound_from_the_scales():
 
 @pytest.mark.parametrize("mechanism", ["multiscale", "coinpress", "row-top-k"])
 def test_mechanisms_that_cannot_share_are_refused_before_any_record(mechanism, centred):
-    estimator = make(
-        PrivateSparseCovariance, row_sparsity=4, centre="private", mechanism=mechanism
-    )
+    estimator = make(PrivateSparseCovariance, row_sparsity=4, centre="private", mechanism=mechanism)
     with pytest.raises(ParameterError, match="centre must be 'pairs'"):
         estimator.fit(np.full_like(centred[:100], np.nan))
 

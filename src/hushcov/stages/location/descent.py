@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov.records import cell_counts
 from hushcov.stages.location import cells, octaves
-from hushcov.stages.location.counting import cell_counts
 from hushcov.stages.location.state import Column, Found, Look, Way, Window
 
 # Clusters beyond so many scales are a law of their own.

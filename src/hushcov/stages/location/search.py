@@ -18,9 +18,8 @@ from hushcov._arrays import FloatArray
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError
 from hushcov.noise import Entropy, check_entropy
-from hushcov.records import Records
+from hushcov.records import Records, signed_octaves
 from hushcov.stages.location import octaves
-from hushcov.stages.location.counting import signed_octaves
 from hushcov.stages.location.descent import look_at_cells
 from hushcov.stages.location.parameters import MOST_LOOKS, Location, LocationParameters, Units
 from hushcov.stages.location.state import Column, Found, Look, Way, Window
