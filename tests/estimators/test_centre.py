@@ -24,7 +24,7 @@ from hushcov.simulate import gaussian_records, sparse_covariance
 D, N = 20, 40_000
 TRUTH = sparse_covariance("block", D, 4)
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
-OFFSETS = np.resize([0.0, 10.0, -1e3, 2024.0, 1.7e9], D)
+OFFSETS = np.resize([0.0, 10.0, -1e3, 2024.0, 1e6], D)  # in standard deviations
 SCALES = 10.0 ** np.resize([-6.0, -3, 0, 3, 6], D)
 
 
