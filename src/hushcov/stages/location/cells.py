@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -54,16 +54,22 @@ _WHOLE, _WHOLE_DEVIATIONS = 0.6, 3.0
 # Cells that stand out beyond `_OUTSIDE` deviations and a cell are other clusters; the law itself is
 # taken to be within `_WITHIN` deviations and half a cell.
 _OUTSIDE, _WITHIN = 2.5, 2.0
+# Narrower than this many cells is a value that most records have, the others being elsewhere.
+_NARROWEST = 0.75
 _TOGETHER = 256  # columns compared at a time
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A law inside the cells: centre, scale and, if there are other clusters, their reach."""
+    """A law inside the cells: centre, scale and, if there are other clusters, their reach.
+
+    It is `in_one_place` if it holds most records and is narrower than cells can tell.
+    """
 
     centre: float
     scale: float
     reach: float | None = None
+    in_one_place: bool = False
 
 
 def concentrated(counts: FloatArray, n: int, sigma: float, z: float) -> BoolArray:
@@ -95,10 +101,14 @@ def read_spreads(
     location, deviation = _fit_normal(counts, parents, sigma, n)
     found: list[Spread | None] = []
     for row, centre, sd in zip(counts, location, deviation, strict=True):
-        if parents is not None and not _is_whole(row, centre, sd, sigma, n):
+        whole = _is_whole(row, centre, sd, sigma, n)
+        spread = _with_clusters(row, centre, sd, row > z * sigma)
+        if parents is not None and not whole:
             found.append(None)
+        elif spread.reach is None and whole and sd < _NARROWEST:
+            found.append(replace(spread, in_one_place=True))
         else:
-            found.append(_with_clusters(row, centre, sd, row > z * sigma))
+            found.append(spread)
     return found
 
 

@@ -68,7 +68,10 @@ class _Level:
             parents = None if self.parents is None else self.parents[wide]
             spreads = cells.read_spreads(self.counts[wide], parents, look.sigma, look.n, z)
             for i, spread in zip(wide, spreads, strict=True):
-                self._take_spread(int(i), spread)
+                if spread is not None and spread.in_one_place:
+                    narrow[i] = True
+                else:
+                    self._take_spread(int(i), spread)
         return [int(i) for i in np.flatnonzero(narrow)]
 
     def _take_spread(self, i: int, spread: cells.Spread | None) -> None:

@@ -47,6 +47,7 @@ _POOLED_FACTOR = 4.0
 # A cap in scales lies between `low` and this, and what lies beyond `_FAR` scales adds to the second
 # moment no more than the square of `_FAR_PART` scales.
 _LARGEST_REACH, _FAR, _FAR_PART = 64.0, 6.0, 2.0
+_DOUBT = 3.0  # deviations
 # One-sided: most of the mass, a mean well beyond the spread, and hardly anything on the other side.
 _ONE_SIDED_MASS, _ONE_SIDED_MEAN, _OTHER_SIDE, _OTHER_DEVIATIONS = 0.5, 1.1, 0.15, 3.0
 
@@ -160,6 +161,11 @@ class Reading:
         if far > 0:
             reach = min(reach, max(low, _FAR_PART / math.sqrt(far)))
         return bounded_reach(reach, low)
+
+    def may_hold(self, share: float, sigma: float, n: int) -> bool:
+        """Whether this share of the records may be in the range, within three deviations."""
+        noise = sigma * math.sqrt(self.used.sum()) / n
+        return self.mass + _DOUBT * noise >= share
 
     def one_sided(self, sigma: float, n: int) -> bool:
         """Whether nearly all lies on one side, further from the old centre than it spreads."""

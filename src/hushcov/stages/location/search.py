@@ -30,6 +30,8 @@ _POPULAR, _MOST_POPULAR = 3, 8
 _CENTRED, _CENTRED_AGAIN = 0.5, 0.7
 # A refined column with less of its mass in evidence is taken for a point.
 _LEAST_REFINED_MASS = 0.3
+# One with less than this, beyond doubt, has parts that were not seen: it is looked at again.
+_MOST_MASS = 0.75
 # Smallest cap in scales: tails are worth their noise only if much can be seen of them.
 _LOW_REACH, _LOW_REACH_SEEN, _SEEN = 6.0, 16.0, 60.0
 
@@ -182,7 +184,8 @@ def _take_refined(column: Column, reading: octaves.Reading | None, seen: _Seen) 
         return
     end = seen.offset_end(reading)
     if end is None:
-        column.settle(seen.result(column, reading, _CENTRED_AGAIN))
+        if reading.may_hold(_MOST_MASS, seen.sigma, seen.look.n):
+            column.settle(seen.result(column, reading, _CENTRED_AGAIN))
     else:  # there was no spread after all
         column.way, column.fallback = Way.CELLS, None
         column.window = _window(column.centre, reading, end)

@@ -16,7 +16,7 @@ from hushcov.stages.location.parameters import MOST_LOOKS, LocationParameters
 # Kinds of tests in a look, each with its part of the level: single bins, windows, popular bins and
 # cells.
 _KINDS = 4
-# That a column is not far from its centre, or not in one place, is taken to be so at this level over
+# That a column is not far from its centre, or not in one place, is taken to be so at this level, of
 # all looks; wrongly doubted it costs a look, wrongly taken it gives a scale that is far too large.
 _OFFSET_LEVEL = 1e-3
 
