@@ -559,9 +559,11 @@ def test_two_clusters_in_cells_and_half_of_a_mixture():
     assert spread.scale == pytest.approx(22.5, rel=0.01)
     assert spread.centre == pytest.approx(28.5)
     assert spread.reach == pytest.approx(23.5)
-    half = 5500 * np.diff(stats.norm.cdf(np.arange(257), 120.3, 2.0))[None]
+    half = 4000 * np.diff(stats.norm.cdf(np.arange(257), 120.3, 2.0))[None]
     parents = half.reshape(1, 4, 64).sum(axis=2)
-    assert cells.read_spreads(half, parents, 20.0, 10_000, 6.0) == [None]
+    assert cells.read_spreads(half, parents, 2.0, 10_000, 6.0) == [None]
+    (whole,) = cells.read_spreads(half, parents, 2.0, 4_000, 6.0)
+    assert whole.centre == pytest.approx(120.3, abs=0.5)
 
 
 @pytest.mark.parametrize("place", [0, 1, 31, 62])

@@ -98,7 +98,7 @@ class LocationParameters(Stage):
         return Gaussian(self.largest_mu)  # proof: step 3
 
     def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
-        """Hand on the scales alone: who needs centres, too, calls `find_location`."""
+        """Not for use: a plan calls `find_location`, and centres the records on what it found."""
         raise NotImplementedError("call find_location: centres are not part of what is handed on")
 
     def first_mu(self) -> float | None:
