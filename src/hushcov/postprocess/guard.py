@@ -24,11 +24,12 @@ from hushcov.exceptions import ParameterError
 from hushcov.postprocess.matrices import check_symmetric, project_psd
 
 _MISS = 1e-3  # probability with which one bound on the noise may fail
-_DEVIATE = float(-special.ndtri(_MISS))  # standard deviations that a normal exceeds as rarely
+_FALSELY_KEPT = 1e-4  # probability that any feature without variance is kept
 # What the norm of noise exceeds its leading term by, at that probability. Measured.
 _FEW_ROWS, _MANY_ROWS = 2.8, 3.8
 _UNHARMED = 0.05  # noise of this share of the norm cannot make a release worse than 1.05 of zero
 _GRID = 256
+_ROUNDING_ERRORS = 1e-9  # of the largest eigenvalue: others below this have no digits
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class Guarded:
 
 @dataclass(frozen=True)
 class _Unit:
-    """Kept features in one unit: their factors (largest 1), and the sizes of noise and truth."""
+    """Kept features in one unit: their factors, and the sizes of noise and truth."""
 
-    factors: FloatArray
+    factors: FloatArray  # of rows and columns; the largest is 1
     noise: float  # the norm of the noise is at most this
     norm: float  # the norm of the truth is at least this
     hidden: float  # the norm of what was left out is at most this
@@ -74,28 +75,29 @@ def guarded(
     matrix = check_symmetric(matrix)
     scale = _check_scale(feature_scale, len(matrix))
     cure = "pass the standard deviations of the noise, zero where there is none."
-    off = check_real("noise_sd", noise_sd, at_least=0, cure=cure)
-    on = check_real("diagonal_noise_sd", diagonal_noise_sd, at_least=0, cure=cure)
-    # The largest value that the diagonal of noise alone has, but for one time in a thousand.
-    largest = float(-special.ndtri(_MISS / len(matrix))) * on
-    left_out = matrix.diagonal() <= largest
-    kept = np.flatnonzero(~left_out)
+    off = check_real("noise_sd", noise_sd, above=0, or_zero=True, cure=cure)
+    on = check_real("diagonal_noise_sd", diagonal_noise_sd, above=0, or_zero=True, cure=cure)
+    variance = matrix.diagonal()
+    level = _level(_FALSELY_KEPT, len(matrix)) * on
+    left_out = variance <= level
     answer = np.zeros_like(matrix)
-    if len(kept) == 0:
+    if left_out.all():
         return Guarded(answer, left_out, changed=False)
-    block = np.ix_(kept, kept)
-    deviation = np.sqrt(np.where(left_out, largest or 1.0, matrix.diagonal()))
-    each = [
-        _measured(matrix, left_out, u, off, on) for u in (np.ones_like(scale), scale, 1 / deviation)
+    # Deviations are guessed, low where there is doubt: noise is large in units of them.
+    deviation = np.sqrt(np.where(left_out, level or 1.0, variance - on))
+    units = [
+        _in_unit(matrix, left_out, factors, off, on)
+        for factors in (np.ones_like(scale), scale, 1 / deviation)
     ]
-    if all(_is_harmless(unit) for unit in each):
-        answer[block] = matrix[block]
-        return Guarded(answer, left_out, changed=False)
-    estimate = _start(matrix[block], each[0])
-    for unit in each:
-        estimate = _capped(estimate, unit)
+    block = np.ix_(~left_out, ~left_out)
+    changed = not all(_is_harmless(unit) for unit in units)
+    estimate = matrix[block]
+    if changed:
+        estimate = _start(estimate, units[0].noise)
+        for unit in units:
+            estimate = _capped(estimate, unit)
     answer[block] = estimate
-    return Guarded(answer, left_out, changed=True)
+    return Guarded(answer, left_out, changed)
 
 
 def noise_norm(factors: FloatArray, noise_sd: float, diagonal_noise_sd: float) -> float:
@@ -110,69 +112,50 @@ def noise_norm(factors: FloatArray, noise_sd: float, diagonal_noise_sd: float) -
     wide = max(noise_sd, diagonal_noise_sd / math.sqrt(2))
     # What the diagonal has beyond sqrt(2) times the others may be bounded by itself instead.
     beyond = math.sqrt(max(0.0, diagonal_noise_sd**2 - 2 * noise_sd**2))
-    alone = float(-special.ndtri(_MISS / 2 / len(factors))) * beyond
+    alone = _level(_MISS / 2, len(factors)) * beyond
     # The end of the limiting spectrum (Dyson's equation) is the least of these.
     ratio = 1 + np.geomspace(1e-4, 1, _GRID)
     mass = np.array([np.sum(squares / (each - squares)) for each in ratio])
     leading = float(np.min(ratio * np.sqrt(mass)))
-    norm = leading + min(_FEW_ROWS, _MANY_ROWS * (leading / 2) ** (-1 / 3))
-    return largest**2 * min(wide * norm, noise_sd * norm + alone)
+    norm: float = leading + min(_FEW_ROWS, _MANY_ROWS * (leading / 2) ** (-1 / 3))
+    return largest * largest * min(wide * norm, noise_sd * norm + alone)
 
 
-def _measured(
+def _in_unit(
     matrix: FloatArray, left_out: BoolArray, unit: FloatArray, off: float, on: float
 ) -> _Unit:
-    """Noise and least norm of the kept features in one unit."""
+    """The kept features in one unit."""
     kept = ~left_out
     factors = unit / unit[kept].max()
     noise = noise_norm(factors[kept], off, on)
-    within = _in_unit(matrix, kept, factors)
-    norm = max(
-        _top(within) - noise,
-        _least_norm(within, factors[kept], max(off, on / math.sqrt(2)), on),
-        float(np.max(within.diagonal() - _level(kept) * on * factors[kept] ** 2)),
-    )
+    within = _part(matrix, kept, factors)
+    level = _level(_MISS, len(matrix))
+    by_variance = float(np.max(within.diagonal() - level * on * factors[kept] ** 2))
     hidden = 0.0
     if left_out.any():
-        beyond = _top(_in_unit(matrix, left_out, factors))
+        beyond = _top(_part(matrix, left_out, factors))
         hidden = max(0.0, beyond + noise_norm(factors[left_out], off, on))
-    return _Unit(factors[kept], noise, norm, hidden)
-
-
-def _least_norm(within: FloatArray, factors: FloatArray, sd: float, diagonal_sd: float) -> float:
-    """A bound on the norm of the truth from below, by its trace and the largest eigenvalue.
-
-    Truths of smaller norm have a largest eigenvalue with noise that is below the one seen.
-    """
-    top = _top(within)
-    if top <= 0:
-        return 0.0
-    squares = factors**2
-    weight = float(squares @ within.diagonal())
-    weight += _DEVIATE * diagonal_sd * float(np.sqrt(np.sum(squares**4)))
-    norms = top * np.linspace(0, 1, 2 * _GRID, endpoint=False)[:, None]
-    gaps = top * np.geomspace(1e-4, 2, _GRID)
-    ends = norms + gaps
-    means = ends + sd**2 * (squares.sum() / ends + max(0.0, weight) / (ends * gaps))
-    possible = means.min(axis=1) + _DEVIATE * math.sqrt(2) * sd >= top
-    return float(norms[np.argmax(possible), 0]) if possible.any() else float(norms[-1, 0])
+    return _Unit(factors[kept], noise, max(_top(within) - noise, by_variance), hidden)
 
 
 def _is_harmless(unit: _Unit) -> bool:
     """Whether a release that is left as it is cannot be worse than zero, or 1.05 of it."""
     hidden, norm = unit.hidden, unit.norm
-    lost = (hidden + math.sqrt(hidden * (hidden + 4 * max(norm, 0.0)))) / 2
+    lost = (hidden + math.sqrt(hidden * (hidden + 4 * norm))) / 2
     return unit.noise + lost <= norm or unit.noise <= _UNHARMED * norm
 
 
-def _start(block: FloatArray, unit: _Unit) -> FloatArray:
-    """A positive semidefinite matrix near the release; without noise where that is the most."""
-    if unit.noise <= unit.norm:
-        return project_psd(block)
-    diagonal = np.diag(block.diagonal())
-    values, vectors = np.linalg.eigh(block - diagonal)
-    root = vectors * np.sqrt(np.maximum(values - unit.noise, 0.0))
-    return diagonal + root @ root.T
+def _start(block: FloatArray, noise: float) -> FloatArray:
+    """A positive semidefinite matrix near the release, with less noise.
+
+    Off the diagonal eigenvalues are moved towards zero by the norm of the noise. The diagonal
+    has far less noise, and is kept.
+    """
+    own = np.diag(block.diagonal())
+    values, vectors = np.linalg.eigh(block - own)
+    shrunk = np.sign(values) * np.maximum(np.abs(values) - noise, 0.0)
+    others = (vectors * shrunk) @ vectors.T
+    return project_psd(own + (others + others.T) / 2)
 
 
 def _capped(estimate: FloatArray, unit: _Unit) -> FloatArray:
@@ -184,22 +167,24 @@ def _capped(estimate: FloatArray, unit: _Unit) -> FloatArray:
     above = values > unit.norm
     if not above.any():
         return estimate
+    if unit.norm <= _ROUNDING_ERRORS * values[-1]:
+        return np.zeros_like(estimate)
     # In units of the scales, without a division by factors that may be tiny.
     directions = estimate @ (unit.factors[:, None] * vectors[:, above]) / values[above]
     root = directions * np.sqrt(values[above] - unit.norm)
     return np.asarray(estimate - root @ root.T)
 
 
-def _in_unit(matrix: FloatArray, which: BoolArray, factors: FloatArray) -> FloatArray:
+def _part(matrix: FloatArray, which: BoolArray, factors: FloatArray) -> FloatArray:
     """Some features of a matrix, in another unit."""
     part = matrix[np.ix_(which, which)]
     with np.errstate(over="ignore"):
         return part * factors[which, None] * factors[which]
 
 
-def _level(kept: BoolArray) -> float:
-    """Standard deviations that the noise of no kept variance is above."""
-    return float(-special.ndtri(_MISS / kept.size))
+def _level(probability: float, n_features: int) -> float:
+    """Standard deviations above which any of so many normals is with at most this probability."""
+    return float(-special.ndtri(probability / n_features))
 
 
 def _top(matrix: FloatArray) -> float:
