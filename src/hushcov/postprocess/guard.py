@@ -103,7 +103,7 @@ def guarded(
 def noise_norm(factors: FloatArray, noise_sd: float, diagonal_noise_sd: float) -> float:
     """Return what the norm of noise, times the factors of row and column, hardly ever exceeds.
 
-    Below it is at least 99.9 % of the noise, and it is at most 15 % above that quantile (measured).
+    Below it is at least 99.9 % of the noise, and it is at most 20 % above that quantile (measured).
     """
     largest = float(factors.max(initial=0.0))
     if largest == 0:
@@ -111,7 +111,7 @@ def noise_norm(factors: FloatArray, noise_sd: float, diagonal_noise_sd: float) -
     squares = (factors / largest) ** 2
     wide = max(noise_sd, diagonal_noise_sd / math.sqrt(2))
     # What the diagonal has beyond sqrt(2) times the others may be bounded by itself instead.
-    beyond = math.sqrt(max(0.0, diagonal_noise_sd**2 - 2 * noise_sd**2))
+    beyond = math.sqrt(max(0.0, wide - noise_sd)) * math.sqrt(2 * (wide + noise_sd))
     alone = _level(_MISS / 2, len(factors)) * beyond
     # The end of the limiting spectrum (Dyson's equation) is the least of these.
     ratio = 1 + np.geomspace(1e-4, 1, _GRID)
@@ -135,7 +135,7 @@ def _in_unit(
     if left_out.any():
         beyond = _top(_part(matrix, left_out, factors))
         hidden = max(0.0, beyond + noise_norm(factors[left_out], off, on))
-    return _Unit(factors[kept], noise, max(_top(within) - noise, by_variance), hidden)
+    return _Unit(factors[kept], noise, max(_top(within) - noise, by_variance, 0.0), hidden)
 
 
 def _is_harmless(unit: _Unit) -> bool:
