@@ -1,6 +1,7 @@
 """What can be done with a release without touching records: nothing here costs privacy."""
 
 from hushcov._arrays import Matrix
+from hushcov.postprocess.guard import Guarded, guarded, noise_norm
 from hushcov.postprocess.matrices import (
     is_noise,
     is_sparse,
@@ -29,13 +30,16 @@ from hushcov.postprocess.thresholds import (
 
 __all__ = [
     "RULES",
+    "Guarded",
     "Matrix",
     "adaptive_lasso_threshold",
     "detection_deviation",
+    "guarded",
     "hard_threshold",
     "is_noise",
     "is_sparse",
     "multiply_outer",
+    "noise_norm",
     "normal_interval",
     "project_psd",
     "released_correlations",
