@@ -146,9 +146,15 @@ def test_other_words_are_refused(centre, centred):
         make(GaussianCovariance, centre=centre).fit(centred)
 
 
-def test_gaps_are_refused(centred):
-    with pytest.raises(ParameterError, match="drop_nulls"):
-        make(GaussianCovariance, centre="private").fit(open_records(centred, drop_nulls=True))
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_records_that_miss_a_value_are_left_out(cls, centred):
+    X = centred * SCALES + 5 * SCALES
+    X[::5, 2] = np.nan
+    found = private(cls, open_records(X, drop_nulls=True))
+    assert found.release_.making.n_complete == pytest.approx(0.8 * N, abs=500)
+    assert found.unresolved_features_.size == 0
+    assert relative_error(found, SCALES) < 0.3
+    assert np.abs(found.location_ / SCALES - 5).max() < 0.3
 
 
 def test_sums_of_sites_are_refused(centred):

@@ -71,7 +71,7 @@ def test_counts_of_norms_are_those_of_the_records():
     counts, sigma = release_norms(ArrayRecords(X), np.ones(D), MU, seeded())
     assert counts.sum() == pytest.approx(N, abs=6 * sigma * math.sqrt(len(counts)))
     middle = np.argmax(counts)
-    assert 2.0 ** (-8 + (middle - 1) / 4) < 1.3 and 2.0 ** (-8 + middle / 4) > 0.6
+    assert 0.6 < 2.0 ** (-8 + (middle - 0.5) / 4) < 1.3
 
 
 @pytest.mark.parametrize(("tail", "least", "most"), [(None, 0.0, 0.9), (3, 0.001, 0.6)])
@@ -106,7 +106,8 @@ def test_what_is_taken_stays_within_the_pool_and_is_charged():
     assert prepared.making["unresolved"] == ()
     np.testing.assert_allclose(prepared.location, X.mean(axis=0), atol=0.1 * X.std(axis=0).max())
     ratio = prepared.feature_scale / X.std(axis=0)
-    assert ratio.min() > 0.25 and ratio.max() < 4
+    assert ratio.min() > 0.25
+    assert ratio.max() < 4
     assert isinstance(prepared.records, CentredRecords)
     assert 0 <= prepared.making["shrunk"] <= 1
 

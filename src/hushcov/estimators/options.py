@@ -106,8 +106,8 @@ class CentreOptions:
         What becomes of means that are not known (`assume_centered=False`). "pairs" averages
         differences of successive records, which halves n and depends on the order of the rows.
         "private" finds means, scales and norms from a share of the budget, whatever the order;
-        what cannot be found is in `unresolved_features_`. It does not go with `drop_nulls`,
-        `partial_fit` and `fit_statistics`.
+        what cannot be found is in `unresolved_features_`. It does not go with `partial_fit` and
+        `fit_statistics`.
 
     Attributes
     ----------

@@ -105,12 +105,6 @@ class Request:
         """
         inputs = ReleaseInputs(n_averaged, n_features, self.row_sparsity, self.epsilon, self.delta)
         stages: list[Stage] = []
-        if gaps and self.private_centre:
-            raise ParameterError(
-                "drop_nulls must be False with centre='private', got True: records that miss a "
-                "value would count as zeros among the others. Use centre='pairs', or impute each "
-                "value by a rule that uses its own record alone."
-            )
         if gaps:
             counted = complete_parameters(inputs)
             counted.check_possible()

@@ -11,6 +11,7 @@ from scipy import sparse
 from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov.postprocess import (
     Matrix,
+    guarded,
     hard_threshold,
     is_noise,
     is_sparse,
@@ -150,7 +151,7 @@ def ratio(values: FloatArray, by: FloatArray) -> FloatArray:
 
 def estimate(release: Release) -> Matrix:
     """The covariance made of a release: thresholded and projected as its document says."""
-    covariance = _kept(release)
+    covariance: Matrix = _guarded(release) if guards(release) else _kept(release)
     if release.making.projected:
         covariance = project_psd(covariance)
     if release.feature_scale is not None:
@@ -158,6 +159,24 @@ def estimate(release: Release) -> Matrix:
     entries = covariance.data if is_sparse(covariance) else covariance
     entries += 0.0  # a constant feature has no covariance of -0.0 after a projection
     return covariance
+
+
+def guards(release: Release) -> bool:
+    """Whether the estimate is kept from being worse than zero: a full matrix, nothing known."""
+    full = release.selected is None and not is_sparse(release.integers)
+    return release.location is not None and full and release.noise_sd is not None
+
+
+def _guarded(release: Release) -> FloatArray:
+    """The matrix in units of the scales, as the guard (`docs/guard.md`) makes it."""
+    assert release.noise_sd is not None
+    assert release.feature_scale is not None
+    matrix, scale = np.asarray(_kept(release)), release.feature_scale
+    found = np.flatnonzero(scale > 0)
+    if len(found):
+        block = np.ix_(found, found)
+        matrix[block] = guarded(matrix[block], *release.noise_sd, scale[found]).matrix
+    return matrix
 
 
 def _kept(release: Release) -> Matrix:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -25,12 +25,14 @@ from hushcov.records import (
     bounded_sums,
     norm_histogram,
 )
-from hushcov.stages.location import Location, LocationParameters, find_location
 from hushcov.stages.stage import NormBound, Prepared, Stage
+
+if TYPE_CHECKING:
+    from hushcov.stages.location import Location
 
 # Coordinates are clipped at their reach, which is at most so many scales.
 WIDEST = 64.0
-_HALF_WIDTH = 2**15 - 1
+HALF_WIDTH = 2**15 - 1
 # Shares of the pool (in mu^2): of the first look at least, and of all looks together that are
 # planned for; of the centre, at least and at most; of the norms.
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
@@ -78,21 +80,24 @@ class Preparation(Stage):
 
     def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
         """Find centres, scales and norms, and hand on records that are centred and clipped."""
+        from hushcov.stages.location import LocationParameters, find_location
+
         looks = LocationParameters(self.n_records, self.n_features, self.pool)
-        found = find_location(prepared.records, looks, entropy)
+        found = find_location(prepared.records, looks, entropy, share=prepared.share)
         scale = prepared.feature_scale if self.known_scale else found.scale
-        scale = np.where(found.found, scale, 0.0) / math.sqrt(prepared.share)
+        scale = np.where(found.found, scale, 0.0)
         reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
         taken = [(LocationParameters.released, event) for event in found.events]
         if found.found.any():
-            centre, event = self._refined(prepared.records, found, scale, reach, entropy)
+            centre, event = self._refined(prepared, found, scale, reach, entropy)
             taken.append((CENTRE, event))
         else:
             centre = found.centre
         records = CentredRecords(prepared.records, centre, reach)
         bound = None
         if found.found.any():
-            bound, event = self._bounded(records, scale, _left(self.pool, taken), entropy)
+            left = _left(self.pool, taken)
+            bound, event = self._bounded(records, scale, prepared.share, left, entropy)
             taken.append((NORMS, event))
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
@@ -112,7 +117,7 @@ class Preparation(Stage):
 
     def _refined(
         self,
-        records: Records,
+        prepared: Prepared,
         found: Location,
         scale: FloatArray,
         reach: FloatArray,
@@ -120,17 +125,19 @@ class Preparation(Stage):
     ) -> tuple[FloatArray, Gaussian]:
         share = centre_share(self.n_records, int(found.found.sum()), self.pool)
         mu = math.sqrt(share) * self.pool
-        about = CentredRecords(records, found.centre, reach)
+        about = CentredRecords(prepared.records, found.centre, reach)
         mean, noise = release_centre(about, scale, mu, entropy)
+        mean, noise = mean / prepared.share, noise / prepared.share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
         return found.centre + mean, Gaussian(mu)
 
     def _bounded(
-        self, records: Records, scale: FloatArray, left: float, entropy: Entropy
+        self, records: Records, scale: FloatArray, share: float, left: float, entropy: Entropy
     ) -> tuple[NormBound, Gaussian]:
         mu = math.sqrt(_NORMS) * self.pool
         counts, sigma = release_norms(records, scale, mu, entropy)
+        counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
         rest = math.sqrt(max(left**2 - mu**2, 1e-6 * self.pool**2))
         bound = choose_norm(counts, sigma, self.n_records, int(np.count_nonzero(scale)), rest)
         return bound, Gaussian(mu)
@@ -164,8 +171,8 @@ def release_centre(
     most B to the sums, so they move by at most 2 B; the noise makes that `mu` deviations.
     """
     n, d = records.n_records, int(np.count_nonzero(scale))
-    grid = FeatureGrid(scale, WIDEST, _HALF_WIDTH)
-    bound = max(1, math.floor(math.sqrt(2 * d) / grid.step))
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    bound = centre_bound(grid, d)
     sums = bounded_sums(records, grid, bound)  # proof: step 2
     sigma = smallest_sigma(4 * bound**2, mu)  # proof: step 2
     sums += rounded_normal(entropy.generator, sigma, len(sums))
@@ -183,11 +190,21 @@ def release_norms(
     Neighbours: replace one record; no precondition. A record adds one to one count, so the counts
     move by at most sqrt(2); the noise makes that `mu` deviations.
     """
-    grid = FeatureGrid(scale, WIDEST, _HALF_WIDTH)
-    edges = _squared_edges(int(np.count_nonzero(scale))) / grid.step**2
-    counts = norm_histogram(records, grid, tuple(int(edge) for edge in edges))  # proof: step 3
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    edges = squared_norms(grid, int(np.count_nonzero(scale)))
+    counts = norm_histogram(records, grid, edges)  # proof: step 3
     sigma = smallest_sigma(2, mu)  # proof: step 3
     return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
+
+
+def centre_bound(grid: FeatureGrid, n_found: int) -> int:
+    """The bound on the norm of a record in steps of the grid: sqrt(2) times the typical one."""
+    return max(1, math.floor(math.sqrt(2 * n_found) / grid.step))
+
+
+def squared_norms(grid: FeatureGrid, n_found: int) -> tuple[int, ...]:
+    """Edges between the bins of norms, in squared steps of the grid."""
+    return tuple(int(edge) for edge in _squared_edges(n_found) / grid.step**2)
 
 
 def _squared_edges(n_found: int) -> FloatArray:

@@ -16,7 +16,7 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.audit import eigenvectors, gaussian, neighbours, selection
+from hushcov.lab.audit import eigenvectors, gaussian, neighbours, preparation, selection
 from hushcov.lab.audit.attack import (
     FEATURES,
     RECORDS,
@@ -39,7 +39,12 @@ from hushcov.release import Release
 
 _SLOWNESS = 2  # whole releases take a millisecond or more
 
-_HANDMADE = {**selection.HANDMADE, **gaussian.HANDMADE, **eigenvectors.HANDMADE}
+_HANDMADE = {
+    **selection.HANDMADE,
+    **gaussian.HANDMADE,
+    **preparation.HANDMADE,
+    **eigenvectors.HANDMADE,
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,6 +52,11 @@ def _alone(name: str, before: FloatArray, after: FloatArray, n_records: int) -> 
     return replacement(name, before, after, np.zeros((n_records - 1, len(before))))
 
 
+def opposite(n_records: int, n_features: int, size: float) -> Pair:
+    """(R, .., R) against (-R, .., -R), all other records zero: sums move as far as they can."""
+    return _alone("opposite", np.full(n_features, size), np.full(n_features, -size), n_records)
+
+
 def sign_flips(n_records: int, n_features: int, size: float) -> Pair:
     """(R, .., R) against (R, -R, R, -R, ..), all other records zero.
 

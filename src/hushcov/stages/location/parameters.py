@@ -15,8 +15,7 @@ from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.inputs import LARGEST_CALIBRATED_N
-from hushcov.noise import LARGEST_SIGMA, Entropy
-from hushcov.stages.stage import Prepared, Stage
+from hushcov.noise import LARGEST_SIGMA
 
 MOST_LOOKS = 6
 # A look reads the records once for octaves and twice for cells; the first has octaves alone.
@@ -54,7 +53,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class LocationParameters(Stage):
+class LocationParameters:
     """The stage that finds centres and scales: the size, and what all looks may spend.
 
     `total_mu` is the mu of a Gaussian mechanism that would spend the whole budget. What is really
@@ -64,7 +63,6 @@ class LocationParameters(Stage):
     """
 
     released: ClassVar[str] = "centres and scales of the features"
-    unknown: ClassVar[str] = "the features' centres and scales"
     passes: ClassVar[int] = _MOST_PASSES
 
     n_records: int
@@ -96,10 +94,6 @@ class LocationParameters(Stage):
     def event(self) -> Gaussian:
         """What is charged before any record is read: at least what is spent."""
         return Gaussian(self.largest_mu)  # proof: step 3
-
-    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
-        """Not for use: a plan calls `find_location`, and centres the records on what it found."""
-        raise NotImplementedError("call find_location: centres are not part of what is handed on")
 
     def first_mu(self) -> float | None:
         """What the first look spends; None if too few records are there to find anything."""
