@@ -15,9 +15,9 @@ from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov.records import LARGEST_EXPONENT, SMALLEST_EXPONENT
+from hushcov.records.counts import N_OCTAVES
 from hushcov.stages.scales import ScaleParameters, estimate_scales
 
-N_OCTAVES = LARGEST_EXPONENT - SMALLEST_EXPONENT
 #: Signed bins that can be evidence; one more counts what is nothing.
 N_SIGNED = 2 * N_OCTAVES
 _EXPONENTS = np.arange(SMALLEST_EXPONENT, LARGEST_EXPONENT, dtype=np.float64)
