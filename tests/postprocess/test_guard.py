@@ -270,13 +270,8 @@ def errors(method, draws, seed):
 
 
 # Above 1.05 may be one in 1,000. In the two units that are proved none was in 11,000 draws, and the
-<<<<<<< HEAD
-# seed is fixed. If a change draws other numbers, and 3 in 10,000 are above, which 11,000 without
-# one do not rule out, this fails one time in 11 (300 draws) or 70 (3,000): look at the rate then.
-=======
 # seed is fixed. If a change draws other numbers, and 3 in 10,000 are above, which those do not
 # rule out, this fails one time in 11 (300 draws) or 70 (3,000): look at the rate then.
->>>>>>> h-guard16
 @short_and_long("draws", 300, 3_000)
 def test_hardly_ever_worse_than_zero(draws):
     found = errors(guarded, draws, 31)

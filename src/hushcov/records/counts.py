@@ -21,8 +21,8 @@ N_BINS = LARGEST_EXPONENT - SMALLEST_EXPONENT + 2
 
 # Bins of `signed_octaves`: the same octaves on both sides, larger values in the last ones, and one
 # bin for what is hardly anything.
-_N_OCTAVES = LARGEST_EXPONENT - SMALLEST_EXPONENT
-N_SIGNED_BINS = 2 * _N_OCTAVES + 1
+N_OCTAVES = LARGEST_EXPONENT - SMALLEST_EXPONENT
+N_SIGNED_BINS = 2 * N_OCTAVES + 1
 # Differences of cells up to this are exact in doubles, and so is the sum of two.
 _LARGEST_CELL = LARGEST_EXACT_FLOAT // 2
 
@@ -140,7 +140,7 @@ class _SignedOctaves:
             from hushcov.records import tensor_kernels
 
             return tensor_kernels.signed_octave_counts(
-                block, self.centre, self.nothing, self.columns, _SHIFT, _N_OCTAVES
+                block, self.centre, self.nothing, self.columns, _SHIFT, N_OCTAVES
             )
         counts = np.zeros((len(self.columns), N_SIGNED_BINS), dtype=np.int64)
         _count_signed_octaves(block, self.centre, self.nothing, self.columns, counts)
@@ -161,8 +161,8 @@ def _count_signed_octaves(
             if octave <= 0 or abs(y[i]) <= nothing[i]:
                 counts[i, N_SIGNED_BINS - 1] += 1
             else:
-                side = _N_OCTAVES if y[i] > 0 else 0
-                counts[i, side + min(octave, _N_OCTAVES) - 1] += 1
+                side = N_OCTAVES if y[i] > 0 else 0
+                counts[i, side + min(octave, N_OCTAVES) - 1] += 1
 
 
 def cell_counts(
