@@ -16,7 +16,7 @@ from hushcov.noise import Entropy
 from hushcov.predicting import Forecast
 from hushcov.records import Records
 from hushcov.release import Release
-from hushcov.stages import NormBound
+from hushcov.stages import Prepared
 
 Parameters = TypeVar("Parameters")
 #: Where the numbers of a published mechanism come from: our proof, or its publication.
@@ -50,15 +50,18 @@ class MechanismPlan(ABC, Generic[Parameters]):
     def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
         """Certify, read the records, and release."""
 
-    def after(
-        self, taken: tuple[Gaussian, ...], norm: NormBound | None
-    ) -> MechanismPlan[Parameters]:
-        """The same release, where steps before it took these from its Gaussian part.
+    def after(self, prepared: Prepared) -> MechanismPlan[Parameters]:
+        """The same release, where steps before it took what they did from its Gaussian part.
 
-        `norm` is what was released of the norms of records. Only mechanisms that are `pooled` can
-        do this; `docs/proofs/preparation.md` says why it costs nothing.
+        Only mechanisms that are `pooled` can do this; `docs/proofs/preparation.md` says why it
+        costs nothing.
         """
         raise NotImplementedError
+
+    @property
+    def tilts(self) -> bool:
+        """Whether it wants to know how often features lie above their centre."""
+        return False
 
     @property
     def pool(self) -> float:
@@ -149,8 +152,9 @@ def pool_of(inputs: ReleaseInputs, mu: float) -> float:
     return math.hypot(mu, *(event.mu for event in before if isinstance(event, Gaussian)))
 
 
-def shared(inputs: ReleaseInputs, taken: tuple[Gaussian, ...]) -> ReleaseInputs:
-    """The same inputs, where these events took the place of what was set aside."""
+def shared(inputs: ReleaseInputs, prepared: Prepared) -> ReleaseInputs:
+    """The same inputs, where what was taken stands in the place of what was set aside."""
+    taken = (event for _, event in prepared.taken)
     return replace(inputs, spent=(*inputs.spent[:-1], *taken))  # see docs/proofs/preparation.md
 
 

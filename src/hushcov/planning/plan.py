@@ -154,7 +154,7 @@ class Request:
         """The whole fit; one that this computer cannot hold is refused."""
         n, d = inputs.n_records, inputs.n_features
         if self.private_centre:
-            stages = (*stages[:-1], replace(stages[-1], pool=_pooled(chosen)))  # type: ignore[type-var]
+            stages = (*stages[:-1], replace(stages[-1], pool=_pooled(chosen), tilts=chosen.tilts))  # type: ignore[type-var]
         check_memory(chosen.mechanism.name, n, d, sparse=sparse)
         # A mechanism without a delta spends none, whatever was allowed.
         spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
@@ -217,8 +217,7 @@ class Plan:
             prepared = stage.run(prepared, entropy)
         chosen = self.chosen
         if self.request.private_centre:
-            taken = tuple(event for _, event in prepared.taken)
-            chosen = chosen.after(taken, prepared.norm)
+            chosen = chosen.after(prepared)
         release = chosen.release(prepared.records, prepared.feature_scale, entropy)
         release = _for_complete(release, prepared.share)
         making = replace(

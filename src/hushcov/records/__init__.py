@@ -33,6 +33,7 @@ from hushcov.records.gram import (
     row_bounded_gram,
     second_moments,
     sign_gram,
+    sign_sums,
 )
 from hushcov.records.grids import FeatureGrid, IntegerGrid, check_feature_scale
 from hushcov.records.products import ProductMap, finest_half_width
@@ -104,6 +105,7 @@ __all__ = [
     "row_bounded_gram",
     "second_moments",
     "sign_gram",
+    "sign_sums",
     "signed_octaves",
 ]
 

@@ -177,6 +177,21 @@ def sign_gram(
     return records.map_sum(panel, progress=progress)
 
 
+def sign_sums(records: Records) -> IntArray:
+    """Return the sum over records of sgn(x_i) for every feature; sgn(0) is 0.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every sum by at most 2.
+    """
+    return records.map_sum(_sum_of_signs)
+
+
+def _sum_of_signs(block: Any) -> Any:
+    above, below = (block > 0).sum(0), (block < 0).sum(0)
+    return above - below
+
+
 def clipped_gram(
     records: Records,
     grid: FeatureGrid,

@@ -24,6 +24,7 @@ from hushcov.records import (
     Records,
     bounded_sums,
     norm_histogram,
+    sign_sums,
 )
 from hushcov.stages.stage import NormBound, Prepared, Stage
 
@@ -37,7 +38,7 @@ HALF_WIDTH = 2**15 - 1
 # planned for; of the centre, at least and at most; of the norms.
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
 _LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
-_NORMS = 0.01
+_NORMS, _TILTS = 0.01, 0.01
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
@@ -45,6 +46,9 @@ _FINER = 2  # bounds that are tried, for each bin
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
 CENTRE, NORMS = "means of the features, refined", "bound on the norms of records"
+TILTS = "how often features lie above their centre"
+#: What a tilt is counted in.
+TILT_UNIT = 2**10
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Preparation(Stage):
 
     `pool` is the mu of that part, `reserve` what of it the plan sets aside; more may be taken
     if the columns need it, and what is not taken goes to the values. Public scales are used as
-    they are where `known_scale` says so.
+    they are where `known_scale` says so. `tilts` asks how often features lie above their centre.
     """
 
     released: ClassVar[str] = "centres, scales and norms"
@@ -65,6 +69,7 @@ class Preparation(Stage):
     pool: float
     reserve: float
     known_scale: bool = False
+    tilts: bool = False
 
     def __post_init__(self) -> None:
         cure = "use preparation_for."
@@ -94,7 +99,11 @@ class Preparation(Stage):
         else:
             centre = found.centre
         records = CentredRecords(prepared.records, centre, reach)
-        bound = None
+        bound = tilt = None
+        if found.found.any() and self.tilts:
+            mu = math.sqrt(_TILTS) * self.pool
+            tilt = release_tilts(records, mu, entropy)
+            taken.append((TILTS, Gaussian(mu)))
         if found.found.any():
             left = _left(self.pool, taken)
             bound, event = self._bounded(records, scale, prepared.share, left, entropy)
@@ -111,6 +120,7 @@ class Preparation(Stage):
             feature_scale=scale,
             location=centre,
             norm=bound,
+            tilt=tilt,
             taken=tuple(taken),
             making=making,
         )
@@ -178,6 +188,21 @@ def release_centre(
     sums += rounded_normal(entropy.generator, sigma, len(sums))
     step = grid.step / n
     return sums * step * scale, sigma * step
+
+
+def release_tilts(records: Records, mu: float, entropy: Entropy) -> IntArray:
+    """The means of the signs of centred records, in units of 1 / `TILT_UNIT`.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. Each of the d sums moves by at most 2, all of
+    them by at most 2 sqrt(d); the noise makes that `mu` deviations.
+    """
+    sums = sign_sums(records)  # proof: step 5
+    sigma = smallest_sigma(4 * len(sums), mu)  # proof: step 5
+    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    tilt = np.rint(TILT_UNIT * noisy / records.n_records)
+    return np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1).astype(np.int64)
 
 
 def release_norms(

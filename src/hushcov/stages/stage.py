@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Event, Gaussian
 from hushcov.noise import Entropy
 from hushcov.records import Records
@@ -44,6 +44,8 @@ class Prepared:
         What was taken off the features, where that was released.
     norm : NormBound, optional
         What was released of the norms of records.
+    tilt : ndarray of int, optional
+        About how much more often each feature lies above its centre than below, in 1024ths.
     taken : tuple of str and Gaussian
         What adaptive steps released, in words, and what each took of the Gaussian part.
     making : mapping
@@ -56,6 +58,7 @@ class Prepared:
     share: float = 1.0
     location: FloatArray | None = None
     norm: NormBound | None = None
+    tilt: IntArray | None = None
     taken: tuple[tuple[str, Gaussian], ...] = ()
     making: Mapping[str, Any] = field(default_factory=dict)
 

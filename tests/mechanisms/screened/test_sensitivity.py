@@ -99,3 +99,30 @@ def test_records_at_the_corners(d, factor):
         for first, second in itertools.combinations(sums, 2):
             moved = sum(int(number) ** 2 for number in first - second)
             assert moved <= squared_sum_sensitivity(bound)
+
+
+@pytest.mark.parametrize("tilt", [0, 300, -1023, 1023])
+def test_centred_signs_move_by_no_more_than_their_sensitivity(tilt):
+    """Whatever the tilts are; and nearly as much, at the worst records."""
+    d, largest = 5, 0
+    screen = CentredSigns((tilt,) * d)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        one, other = (rng.choice([-1.0, 0.0, 1.0], size=(9, d)) for _ in range(2))
+        other[1:] = one[1:]
+        scores = [screen.scores(ArrayRecords(X), np.ones(d), None).astype(int) for X in (one, other)]
+        largest = max(largest, int(np.abs(scores[1] - scores[0]).max()))
+    assert 0.4 * screen.sensitivity < largest <= screen.sensitivity
+
+
+def test_centred_signs_are_the_sums_that_they_say():
+    rng = np.random.default_rng(3)
+    X = (rng.random((500, 6)) < 0.1) - 0.05
+    tilt = tuple(int(t) for t in np.rint(1024 * np.sign(X).mean(axis=0)))
+    m = np.array(tilt) / 1024
+    centred = (np.sign(X) - m) / (1 + np.abs(m))
+    exact = np.abs(centred.T @ centred)[np.triu_indices(6, 1)]
+    scores = CentredSigns(tilt).scores(ArrayRecords(X), np.ones(6), None)
+    np.testing.assert_array_equal(scores, np.floor(64 * exact + 1e-9))
+    plain = SCREENS["sign"].scores(ArrayRecords(X), np.ones(6), None)
+    assert plain.mean() > 5 * scores.mean() / 64  # rare features agree by themselves

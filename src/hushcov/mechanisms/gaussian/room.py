@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from hushcov._arrays import FloatArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Gaussian, Guarantee
+from hushcov.accounting import Guarantee
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.mechanism import (
     NAME,
@@ -30,7 +30,7 @@ from hushcov.postprocess import detection_deviation, universal_threshold
 from hushcov.predicting import NINE_OF_TEN, Forecast
 from hushcov.records import Records
 from hushcov.release import Release
-from hushcov.stages import NormBound
+from hushcov.stages import Prepared
 from hushcov.stages.preparation import WIDEST
 
 
@@ -58,13 +58,13 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
         """The mu of the matrix and of what the plan set aside for steps before it."""
         return pool_of(self.parameters.inputs, self.parameters.mu)
 
-    def after(self, taken: tuple[Gaussian, ...], norm: NormBound | None) -> PlannedGaussian:
+    def after(self, prepared: Prepared) -> PlannedGaussian:
         """See `MechanismPlan.after`; bound and threshold follow what was released."""
-        inputs = shared(self.parameters.inputs, taken)
-        if norm is None:
+        inputs = shared(self.parameters.inputs, prepared)
+        if prepared.norm is None:
             parameters = gaussian_parameters(inputs)
         else:
-            parameters = gaussian_parameters(inputs, radius=WIDEST, row_norm=norm.norm)
+            parameters = gaussian_parameters(inputs, radius=WIDEST, row_norm=prepared.norm.norm)
         level = self.mechanism.level(parameters, self.given)
         return replace(self, parameters=parameters, level=level)
 

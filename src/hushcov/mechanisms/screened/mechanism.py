@@ -20,7 +20,6 @@ from hushcov.mechanisms.screened.parameters import (
     size_cap,
     sum_sigma,
 )
-from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.postprocess import symmetric_sparse
 from hushcov.records import (
@@ -116,8 +115,8 @@ def select_pairs(
     if not parameters.levels:
         rows, columns = np.triu_indices(d, 1) if parameters.n_pairs else ([], [])
         return np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
-    screen = SCREENS[parameters.screen]
-    scores = screen.scores(records, feature_scale, progress)  # proof: step 1
+    # proof: step 1
+    scores = parameters.scoring.scores(records, feature_scale, progress)
     selected = np.empty(0, dtype=np.int64)
     for level in parameters.levels:
         # proof: step 2

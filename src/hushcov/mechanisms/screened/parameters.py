@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
 from scipy import special
@@ -19,8 +19,9 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs, spent_rho
+from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.mechanisms.room import UP
-from hushcov.mechanisms.screened.screens import SCREENS
+from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns, Screen
 from hushcov.noise import LARGEST_SIGMA
 from hushcov.records import finest_half_width
 
@@ -147,11 +148,24 @@ class ScreenedParameters:
     norm_bound: int  # in integers; the starting point of a private one
     mu: float  # sensitivity of the summed contributions over their noise
     norm_mu: float | None  # the same for the histogram of norms, if there is one
+    tilt: tuple[int, ...] | None = None  # released means of signs, in 1024ths, taken off the signs
+
+    @property
+    def scoring(self) -> Screen:
+        """How pairs are scored."""
+        return SCREENS[self.screen] if self.tilt is None else CentredSigns(self.tilt)
 
     @property
     def score_sensitivity(self) -> int:
         """Most that a score moves when one record is replaced."""
-        return SCREENS[self.screen].sensitivity
+        return self.scoring.sensitivity
+
+    def tilted(self, tilt: tuple[int, ...]) -> ScreenedParameters:
+        """The same screen on centred signs, at no higher cost: rates follow the sensitivity."""
+        found = replace(self, tilt=tilt)
+        ratio = self.score_sensitivity / found.score_sensitivity * WITHIN
+        levels = tuple(replace(level, rate=level.rate * ratio) for level in self.levels)
+        return replace(found, levels=levels)  # proof: step 11
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -206,6 +220,7 @@ class ScreenedParameters:
             "norm_bound": self.norm_bound,
             "mu": self.mu,
             "norm_mu": self.norm_mu,
+            "tilt": None if self.tilt is None else list(self.tilt),
         }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hushcov._arrays import FloatArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Gaussian, Guarantee
+from hushcov.accounting import Guarantee
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.mechanisms.room import (
@@ -28,12 +28,13 @@ from hushcov.mechanisms.screened.planner import (
     plan_screened,
     predicted_errors,
 )
+from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
 from hushcov.records import PANEL_BYTES, STRIP, Records
 from hushcov.release import Release
-from hushcov.stages import NormBound
+from hushcov.stages import Prepared
 
 _MOST_OFF = 16.0  # factor by which norms may differ from what the scales say
 
@@ -60,18 +61,25 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
         """The mu of the values and of what the plan set aside for steps before them."""
         return pool_of(self.parameters.inputs, self.parameters.mu)
 
-    def after(self, taken: tuple[Gaussian, ...], norm: NormBound | None) -> PlannedScreened:
-        """See `MechanismPlan.after`; the screen stays, the bound follows the typical norm."""
-        left = self.pool**2 - sum(event.mu**2 for event in taken)
-        mu = math.sqrt(left) * WITHIN
+    def after(self, prepared: Prepared) -> PlannedScreened:
+        """See `MechanismPlan.after`; the bound follows the typical norm, the scores the tilts."""
+        left = self.pool**2 - sum(event.mu**2 for _, event in prepared.taken)
+        norm, parameters = prepared.norm, self.parameters
         typical = 1.0 if norm is None else min(_MOST_OFF, max(1 / _MOST_OFF, norm.typical))
         parameters = replace(
-            self.parameters,
-            inputs=shared(self.parameters.inputs, taken),
-            mu=mu,
-            norm_bound=max(1, int(self.parameters.norm_bound * typical)),
+            parameters,
+            inputs=shared(parameters.inputs, prepared),
+            mu=math.sqrt(left) * WITHIN,
+            norm_bound=max(1, int(parameters.norm_bound * typical)),
         )
+        if prepared.tilt is not None:
+            parameters = parameters.tilted(tuple(prepared.tilt.tolist()))
         return replace(self, parameters=parameters)
+
+    @property
+    def tilts(self) -> bool:
+        """Signs of skewed features agree by themselves: they are centred, too."""
+        return bool(self.parameters.levels) and SCREENS[self.parameters.screen].tilts
 
     def threshold(self, release: Release) -> float:
         """The planned number of deviations, with the noise as it came out."""

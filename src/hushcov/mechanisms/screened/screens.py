@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._arrays import FloatArray
-from hushcov.records import FeatureGrid, Progress, Records, clipped_gram, pair_scores, sign_gram
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.records import (
+    FeatureGrid,
+    Progress,
+    Records,
+    clipped_gram,
+    pair_scores,
+    sign_gram,
+    sign_sums,
+)
+from hushcov.stages.preparation import TILT_UNIT
 
 
 class Screen(ABC):
@@ -21,6 +31,7 @@ class Screen(ABC):
 
     name: str
     sensitivity: int
+    tilts = False  # whether released means of signs can be taken off the signs
 
     @abstractmethod
     def scores(
@@ -46,6 +57,7 @@ class SignScreen(Screen):
 
     name = "sign"
     sensitivity = 2  # proof: step 1
+    tilts = True
 
     def scores(
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
@@ -65,6 +77,40 @@ class SignScreen(Screen):
     def of_zero(self, n_records: int, sizes: FloatArray) -> FloatArray:
         """See `Screen.of_zero`."""
         return n_records * sizes
+
+
+@dataclass(frozen=True)
+class CentredSigns(SignScreen):
+    """Products of signs less their released means, each over the most that it can be.
+
+    Features that lie above their centre more often than below agree by themselves. `tilt` has the
+    means in 1024ths; whatever they are, a product is from -1 to 1 for every record.
+    """
+
+    tilt: tuple[int, ...]
+
+    resolution: ClassVar[int] = 2**6  # of a score: rounding down moves it by less than 1
+    sensitivity: ClassVar[int] = 2 * resolution + 1  # proof: step 11
+
+    def scores(
+        self, records: Records, feature_scale: FloatArray, progress: Progress | None
+    ) -> npt.NDArray[Any]:
+        """See `Screen.scores`; exact integers, rounded down once."""
+        n, d = records.n_records, records.n_features
+        tilt, sums = np.array(self.tilt, dtype=np.int64), sign_sums(records)
+        most = TILT_UNIT + np.abs(tilt)
+
+        def panel(start: int, stop: int) -> IntArray:
+            products = sign_gram(records, start, stop, progress=progress)
+            rows, columns = slice(start, stop), slice(start, d)
+            # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
+            centred = TILT_UNIT**2 * products + n * np.multiply.outer(tilt[rows], tilt[columns])
+            centred -= TILT_UNIT * np.multiply.outer(sums[rows], tilt[columns])
+            centred -= TILT_UNIT * np.multiply.outer(tilt[rows], sums[columns])
+            scaled = self.resolution * np.abs(centred)
+            return np.asarray(scaled // np.multiply.outer(most[rows], most[columns]))
+
+        return pair_scores(panel, d, n * self.resolution)
 
 
 class ClippedScreen(Screen):
