@@ -154,7 +154,10 @@ class Request:
         """The whole fit; one that this computer cannot hold is refused."""
         n, d = inputs.n_records, inputs.n_features
         if self.private_centre:
-            stages = (*stages[:-1], replace(stages[-1], pool=_pooled(chosen), tilts=chosen.tilts))  # type: ignore[type-var]
+            last = stages[-1]
+            assert isinstance(last, Preparation)
+            last = replace(last, pool=_pooled(chosen), tilts=chosen.tilts)
+            stages = (*stages[:-1], last)
         check_memory(chosen.mechanism.name, n, d, sparse=sparse)
         # A mechanism without a delta spends none, whatever was allowed.
         spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs

@@ -19,7 +19,7 @@ from hushcov.mechanisms.screened.parameters import (
     RADIUS,
     squared_sum_sensitivity,
 )
-from hushcov.mechanisms.screened.screens import ClippedScreen
+from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns, ClippedScreen
 from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, sign_gram
 from mechanisms.screened.settings import parameters_of
 
@@ -110,7 +110,9 @@ def test_centred_signs_move_by_no_more_than_their_sensitivity(tilt):
         rng = np.random.default_rng(seed)
         one, other = (rng.choice([-1.0, 0.0, 1.0], size=(9, d)) for _ in range(2))
         other[1:] = one[1:]
-        scores = [screen.scores(ArrayRecords(X), np.ones(d), None).astype(int) for X in (one, other)]
+        scores = [
+            screen.scores(ArrayRecords(X), np.ones(d), None).astype(int) for X in (one, other)
+        ]
         largest = max(largest, int(np.abs(scores[1] - scores[0]).max()))
     assert 0.4 * screen.sensitivity < largest <= screen.sensitivity
 

@@ -29,9 +29,9 @@ class Screen(ABC):
     `sensitivity` is the most that a score moves when one record is replaced.
     """
 
-    name: str
-    sensitivity: int
-    tilts = False  # whether released means of signs can be taken off the signs
+    name: ClassVar[str]
+    sensitivity: ClassVar[int]
+    tilts: ClassVar[bool] = False  # whether released means of signs can be taken off the signs
 
     @abstractmethod
     def scores(
