@@ -209,7 +209,8 @@ def test_json_is_alone_on_standard_output(run, data):
     result = run("fit", data, *PUBLIC, "--json")
     found = json.loads(result.stdout)
     assert list(found) == [
-        *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "signed"),
+        *("file", "n_records", "n_features", "n_averaged", "known_mean", "centre", "output"),
+        "signed",
         *("mechanism", "predicted_error", "typical_error", "detection_limit", "hopeless"),
         *("warnings", "predicted_memory_bytes", "forecasts", "unit", "found_pairs"),
         *("largest_pairs", "noise_sd", "guarantee", "parameters", "complete_records"),

@@ -116,7 +116,8 @@ def test_json_is_alone_on_standard_output(run, plenty):
     written = json.loads(Path("x-release/release.json").read_text())
     assert "What will be released" in result.stderr
     assert list(found) == [
-        *("file", "n_records", "n_features", "n_averaged", "known_mean", "output", "signed"),
+        *("file", "n_records", "n_features", "n_averaged", "known_mean", "centre", "output"),
+        "signed",
         *("mechanism", "warnings", "unit", "found_pairs", "largest_pairs", "noise_sd"),
         *("guarantee", "parameters", "complete_records", "peak_memory_bytes"),
     ]

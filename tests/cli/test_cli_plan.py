@@ -56,7 +56,8 @@ class StandIn:
     """A room with a design of one fact."""
 
     def __init__(self, name):
-        self.name, self.slow = name, predicted()[name].slow
+        room = predicted()[name]
+        self.name, self.slow, self.pooled = name, room.slow, room.pooled
 
     def plan(self, inputs):
         return self

@@ -44,9 +44,12 @@ from hushcov.records import (
     row_bounded_gram,
     second_moments,
     sign_gram,
+    sign_sums,
     signed_octaves,
 )
 from hushcov.stages.complete import complete_parameters
+from hushcov.stages.location import LocationParameters, find_location
+from hushcov.stages.preparation import release_centre, release_norms, release_tilts
 from hushcov.stages.scales import release_scales, scale_parameters
 
 N, D = 4_000, 3
@@ -133,6 +136,13 @@ FUNCTIONS = {
     "cell_counts": lambda records, _: cell_counts(records, np.arange(D), ONES, ONES, 0 * ONES, 3),
     "bounded_sums": lambda records, _: bounded_sums(records, GRID, 20),
     "norm_histogram": lambda records, _: norm_histogram(records, GRID, (1,)),
+    "sign_sums": lambda records, _: sign_sums(records),
+    "find_location": lambda records, entropy: find_location(
+        records, LocationParameters(N, D, 0.2), entropy
+    ),
+    "release_centre": lambda records, entropy: release_centre(records, ONES, 0.1, entropy),
+    "release_norms": lambda records, entropy: release_norms(records, ONES, 0.1, entropy),
+    "release_tilts": lambda records, entropy: release_tilts(records, 0.1, entropy),
 }
 
 

@@ -25,10 +25,12 @@ EVERYWHERE = {
 SCALED = {"feature_scale", "positive_semidefinite"}
 APPROXIMATE = SCALED | {"delta", "on_large_delta", "scale_share", "drop_nulls"}
 OPTIONS = {
-    "PrivateSparseCovariance": APPROXIMATE | {"on_hopeless", "sparse_output", "mechanism"},
+    "PrivateSparseCovariance": APPROXIMATE
+    | {"centre", "on_hopeless", "sparse_output", "mechanism"},
     "ScreenedCovariance": APPROXIMATE
-    | {"on_hopeless", "sparse_output", "screen", "norm_bound", "threshold"},
-    "GaussianCovariance": APPROXIMATE | {"on_hopeless", "clipping", "row_norm", "threshold"},
+    | {"centre", "on_hopeless", "sparse_output", "screen", "norm_bound", "threshold"},
+    "GaussianCovariance": APPROXIMATE
+    | {"centre", "on_hopeless", "clipping", "row_norm", "threshold"},
     "MultiscaleCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),

@@ -77,6 +77,7 @@ USUAL: dict[str, tuple[object, ...]] = {
     "ledger": (None, "ledger.db"),
     "dataset": (None, "patients"),
     "on_hopeless": ("raise", "warn"),
+    "centre": ("pairs", "private"),
     "on_large_delta": ("raise", "warn"),
 }
 FLAGS = ("positive_semidefinite", "store_precision", "assume_centered", "drop_nulls")
@@ -86,6 +87,7 @@ OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
     hushcov.PrivateSparseCovariance: {
         "mechanism": USUAL["mechanism"],
         "sparse_output": USUAL["sparse_output"],
+        "centre": USUAL["centre"],
     },
     hushcov.MultiscaleCovariance: {"assume_centered": (True,)},
     hushcov.RowTopKCovariance: {**_BOTH, "feature_scale": (None, 1.0)},
