@@ -47,7 +47,7 @@ def _forecast(inputs, mechanism: str, *, rough: bool = False) -> Forecast:
     return Forecast(mechanism, {m: f * error for m, f in MODELS.items()}, limit, rough)
 
 
-def _compare(inputs) -> Comparison:
+def _compare(inputs, **_) -> Comparison:
     each = [_forecast(inputs, name, rough=name == "multiscale") for name in predicted()]
     return Comparison(inputs, tuple(sorted(each, key=lambda each: each.typical_error)))
 
@@ -270,7 +270,8 @@ def test_a_target_out_of_reach_is_said(planned, monkeypatch):
 def test_json_has_everything(planned):
     found = json.loads(planned("--records", 20_000, "--json", "--target-error", 0.5))
     assert list(found) == [
-        *("n_features", "row_sparsity", "epsilon", "delta", "known_mean", "known_scale"),
+        *("n_features", "row_sparsity", "epsilon", "delta", "known_mean", "centre"),
+        "known_scale",
         *("mechanisms", "plans", "designs", "target_error", "smallest_records"),
     ]
     assert found["mechanisms"] == list(predicted())
@@ -298,7 +299,7 @@ def _refusing(name):
 
 
 def test_a_mechanism_that_refuses_does_not_hide_the_others(planned, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise CapacityError("one of them refuses")
 
     monkeypatch.setattr(forecasts, "forecast", _refusing("screened"))

@@ -92,7 +92,10 @@ class Preparation(Stage):
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
         reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
-        taken = [(LocationParameters.released, event) for event in found.events]
+        taken = [
+            (f"{LocationParameters.released}, look {number}", event)
+            for number, event in enumerate(found.events, 1)
+        ]
         if found.found.any():
             centre, event = self._refined(prepared, found, scale, reach, entropy)
             taken.append((CENTRE, event))
