@@ -42,6 +42,7 @@ _NORMS, _TILTS = 0.01, 0.01
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
+_TILT_EVIDENCE = 4.0
 _FINER = 2  # bounds that are tried, for each bin
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
@@ -196,6 +197,8 @@ def release_centre(
 def release_tilts(records: Records, mu: float, entropy: Entropy) -> IntArray:
     """The means of the signs of centred records, in units of 1 / `TILT_UNIT`.
 
+    Those that noise may have made are zero: the noise of two tilts would stand in for a pair.
+
     Privacy
     -------
     Neighbours: replace one record; no precondition. Each of the d sums moves by at most 2, all of
@@ -204,6 +207,7 @@ def release_tilts(records: Records, mu: float, entropy: Entropy) -> IntArray:
     sums = sign_sums(records)  # proof: step 5
     sigma = smallest_sigma(4 * len(sums), mu)  # proof: step 5
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    noisy[np.abs(noisy) < _TILT_EVIDENCE * sigma] = 0
     tilt = np.rint(TILT_UNIT * noisy / records.n_records)
     return np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1).astype(np.int64)
 
