@@ -200,9 +200,10 @@ def print_table(done: dict, cells) -> None:
         found = done.get(cell_key(cell), {})
         if not found:
             continue
-        medians = [statistics.median(run[c] for run in found.values() if c in run) for c in columns]
+        runs = [[run[c] for run in found.values() if c in run] for c in columns]
+        medians = [f"{statistics.median(errors):.4f}" if errors else "-" for errors in runs]
         prototype = "" if cell[4] is None else f"{cell[4]:.3f}"
-        print(f"{cell_key(cell):24s} {prototype:>9s} " + " ".join(f"{m:26.4f}" for m in medians))
+        print(f"{cell_key(cell):24s} {prototype:>9s} " + " ".join(f"{m:>26s}" for m in medians))
 
 
 def draw(done: dict, path: Path) -> None:
