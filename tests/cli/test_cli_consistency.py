@@ -96,6 +96,7 @@ def _completed(words: str) -> list[str]:
     return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_shells_complete_commands_and_options():
     assert _completed("fit --drop") == ["--drop-nulls"]
     assert _completed("verify --row") == ["--row-sparsity"]  # of the laboratory

@@ -32,7 +32,7 @@ def rows():
     ("mechanism", "sparse"),
     [
         pytest.param("screened", False, marks=pytest.mark.slow),
-        ("screened", True),
+        pytest.param("screened", True, marks=pytest.mark.slow),
         ("gaussian", False),
         ("multiscale", False),
     ],

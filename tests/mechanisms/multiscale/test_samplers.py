@@ -42,7 +42,7 @@ def literal_draws(name):
         (MAIN, 4),
         pytest.param(MAIN, DEFAULT, marks=pytest.mark.slow),
         pytest.param("unclipped gates", 16, marks=pytest.mark.slow),
-        ("nearly noiseless", 16),
+        pytest.param("nearly noiseless", 16, marks=pytest.mark.slow),
         pytest.param("gates of either sign", 32, marks=pytest.mark.slow),
         ("gates of either sign", DEFAULT),
         ("more room than active tests", 16),
