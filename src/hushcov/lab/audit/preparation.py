@@ -6,12 +6,13 @@ to know.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.accounting import gaussian_epsilon, smallest_sigma
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
@@ -39,37 +40,50 @@ from hushcov.stages.preparation import (
     squared_norms,
 )
 
-# The mu of an epsilon of about 4 at the usual delta.
-_MU = 1.0
+
+def _mu(squared_sensitivity: int) -> float:
+    """About 1, an epsilon of 4 at the usual delta; noise is a whole number, not rounded up."""
+    size = math.sqrt(squared_sensitivity)
+    return size / math.ceil(size) * (1 + 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
 class StepTarget(Target):
-    """Exact integers of one step, their noise, and the step itself."""
+    """Exact integers of one step, their noise, and the step itself.
+
+    Compared are the numbers that the replaced record moves: all others have the same law on both
+    datasets and are independent of these.
+    """
 
     exact: Callable[[FloatArray], IntArray]
     step: Callable[[FloatArray, Entropy], FloatArray]
     squared_sensitivity: int
+    moved: IndexArray | None = None
 
     @property
     def promise(self) -> Promise:
         """One Gaussian curve."""
-        return Promise(gaussian_epsilon(_MU, DELTA), DELTA, gaussian=True)
+        return Promise(gaussian_epsilon(_mu(self.squared_sensitivity), DELTA), DELTA, gaussian=True)
 
     def quick(self, rows: FloatArray) -> Draw:
         """Sum once; draw the noise each time."""
         sums = self.exact(rows)
-        sigma = smallest_sigma(self.squared_sensitivity, _MU)
-        return lambda generator: flat(sums + rounded_normal(generator, sigma, len(sums)))
+        sigma = smallest_sigma(self.squared_sensitivity, _mu(self.squared_sensitivity))
+        return lambda generator: self._compared(sums + rounded_normal(generator, sigma, len(sums)))
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """What the step releases."""
-        return flat(self.step(rows, entropy))
+        return self._compared(self.step(rows, entropy))
+
+    def _compared(self, numbers: FloatArray | IntArray) -> FloatArray:
+        return flat(numbers if self.moved is None else numbers[self.moved])
 
 
 def _attack(name: str, target: StepTarget, pair: Pair) -> Attack:
     change = target.exact(pair.second) - target.exact(pair.first)
-    return Attack(name, target, pair, (Statistic("along change", flat(change)), FITTED))
+    moved = np.flatnonzero(change)
+    along = Statistic("along change", flat(change[moved]))
+    return Attack(name, replace(target, moved=moved), pair, (along, FITTED))
 
 
 def _grid(n_features: int) -> FeatureGrid:
@@ -79,15 +93,16 @@ def _grid(n_features: int) -> FeatureGrid:
 def _centre(name: str) -> tuple[Attack, ...]:
     grid = _grid(FEATURES)
     bound = centre_bound(grid, FEATURES)
+    square = 4 * bound**2
 
     def exact(rows: FloatArray) -> IntArray:
         return bounded_sums(ArrayRecords(rows), grid, bound)
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
-        mean, _ = release_centre(ArrayRecords(rows), np.ones(FEATURES), _MU, entropy)
+        mean, _ = release_centre(ArrayRecords(rows), np.ones(FEATURES), _mu(square), entropy)
         return np.asarray(np.rint(mean * len(rows) / grid.step))
 
-    target = StepTarget(exact, step, 4 * bound**2)
+    target = StepTarget(exact, step, square)
     opposite = neighbours.opposite(RECORDS, FEATURES, HUGE)
     return tuple(
         _attack(name, target, pair)
@@ -103,7 +118,7 @@ def _norms(name: str) -> tuple[Attack, ...]:
         return norm_histogram(ArrayRecords(rows), grid, edges)
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
-        return flat(release_norms(ArrayRecords(rows), np.ones(FEATURES), _MU, entropy)[0])
+        return flat(release_norms(ArrayRecords(rows), np.ones(FEATURES), _mu(2), entropy)[0])
 
     target = StepTarget(exact, step, 2)
     return (_attack(name, target, neighbours.huge_or_zero(RECORDS, FEATURES)),)
@@ -117,7 +132,7 @@ def _octaves(name: str) -> tuple[Attack, ...]:
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
         """As every look does: counts, then the noise of the look."""
-        sigma = smallest_sigma(2 * FEATURES, _MU)
+        sigma = smallest_sigma(2 * FEATURES, _mu(2 * FEATURES))
         counts = exact(rows)
         return flat(counts + rounded_normal(entropy.generator, sigma, len(counts)))
 
