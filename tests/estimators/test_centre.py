@@ -11,11 +11,12 @@ from estimators.settings import fit, make
 from hushcov import (
     CoinPressCovariance,
     GaussianCovariance,
+    Ledger,
     PrivateSparseCovariance,
     ScreenedCovariance,
 )
 from hushcov.accounting import Gaussian
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import AccuracyWarning, DataError, HopelessError, ParameterError
 from hushcov.metrics import operator_norm_error
 from hushcov.records import open_records
 from hushcov.release import Release
@@ -99,7 +100,8 @@ def test_what_is_charged_is_what_was_certified_before(cls, centred):
 def test_columns_without_variance_are_named_and_zero(centred, tmp_path):
     X = centred.copy()
     X[:, 3] = 7.0
-    estimator = private(GaussianCovariance, X)
+    with pytest.warns(AccuracyWarning, match="1 of 20 features"):
+        estimator = private(GaussianCovariance, X)
     assert estimator.unresolved_features_.tolist() == [3]
     assert not estimator.covariance_[3].any()
     assert relative_error(estimator) < 1
@@ -107,6 +109,23 @@ def test_columns_without_variance_are_named_and_zero(centred, tmp_path):
     assert again == estimator.release_
     assert again.making.unresolved == (3,)
     assert np.array_equal(again.location, estimator.location_)
+
+
+def test_too_few_records_to_find_anything_are_refused_before_any_is_read():
+    estimator = make(GaussianCovariance, centre="private")
+    with pytest.raises(HopelessError, match="means and scales"):
+        estimator.fit(np.full((300, D), np.nan))
+    assert any("means" in each.sentence for each in estimator.fit_plan(300, D).cautions)
+
+
+def test_a_plan_of_another_size_is_refused_before_the_charge(centred, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.json")
+    ledger.open_dataset("people", 3.0, 1e-5)
+    estimator = make(GaussianCovariance, centre="private", ledger=ledger, dataset="people")
+    plan = estimator.fit_plan(N - 1, D)
+    with pytest.raises(DataError, match="declare their true size"):
+        estimator.fit_planned(centred, plan)
+    assert len(ledger.history("people")) == 0
 
 
 def test_distances_are_from_the_released_mean(centred):

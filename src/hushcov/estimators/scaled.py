@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -13,7 +14,7 @@ from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
@@ -21,11 +22,17 @@ from hushcov.planning import Comparison, Plan, Request
 from hushcov.postprocess import Matrix
 from hushcov.records import Records, check_feature_scale
 from hushcov.release import Release
-from hushcov.release.findings import intervals, noise_deviation
+from hushcov.release.findings import (
+    UNRESOLVED,
+    intervals,
+    noise_deviation,
+    preparation_words,
+)
 
 #: Features up to which an estimate is a dense matrix where nothing else is asked for.
 LARGEST_DENSE = 10_000
 _CALLER = 4  # whoever called `fit`, seen from what warns
+_WARNED = 3  # the same, seen from `_run`
 
 
 @with_options
@@ -77,7 +84,9 @@ class ScaledCovariance(PrivateCovariance):
         """The same by a plan that `fit_plan` made before, for records of this size."""
         with self._fresh():
             self._check_ledger()
-            return self._run(self._open(X), plan)
+            records = self._open(X)
+            plan.inputs.check_size(records)
+            return self._run(records, plan)
 
     def fit_plan(self, n_records: int, n_features: int, *, gaps: bool = False) -> Plan:
         """Everything that a fit of this size settles before it reads a record.
@@ -102,7 +111,11 @@ class ScaledCovariance(PrivateCovariance):
         # Nothing has been read from the records and no noise has been drawn so far, and all
         # that follows is certified. Charge first, then release.
         with self._charged(guarantee):
-            return self._estimate(plan.release(records, entropy))
+            self._estimate(plan.release(records, entropy))
+        for label, sentence in preparation_words(self.release_):
+            if label == UNRESOLVED:
+                warnings.warn(sentence, AccuracyWarning, stacklevel=_WARNED)
+        return self
 
     def _estimate(self, release: Release) -> Self:
         """Keep a release, and the estimate made of it."""

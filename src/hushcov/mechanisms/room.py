@@ -50,24 +50,6 @@ class MechanismPlan(ABC, Generic[Parameters]):
     def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
         """Certify, read the records, and release."""
 
-    def after(self, prepared: Prepared) -> MechanismPlan[Parameters]:
-        """The same release, where steps before it took what they did from its Gaussian part.
-
-        Only mechanisms that are `pooled` can do this; `docs/proofs/preparation.md` says why it
-        costs nothing.
-        """
-        raise NotImplementedError
-
-    @property
-    def tilts(self) -> bool:
-        """Whether it wants to know how often features lie above their centre."""
-        return False
-
-    @property
-    def pool(self) -> float:
-        """The mu of its Gaussian part, which steps before it may share."""
-        raise NotImplementedError
-
     def threshold(self, release: Release) -> float:
         """What an off-diagonal entry must exceed to be kept, in units of its features' scales."""
         return 0.0
@@ -84,6 +66,27 @@ class MechanismPlan(ABC, Generic[Parameters]):
         """The parameters as plain, JSON-ready data."""
         made: dict[str, Any] = self.parameters.to_dict()  # type: ignore[attr-defined]
         return made
+
+
+class PooledPlan(MechanismPlan[Parameters]):
+    """A plan whose Gaussian part steps before it may share, so that means need not be known."""
+
+    @property
+    @abstractmethod
+    def pool(self) -> float:
+        """The mu of that part."""
+
+    @abstractmethod
+    def after(self, prepared: Prepared) -> PooledPlan[Parameters]:
+        """The same release, where steps before it took what they did from its Gaussian part.
+
+        `docs/proofs/preparation.md` says why that costs nothing.
+        """
+
+    @property
+    def tilts(self) -> bool:
+        """Whether it wants to know how often features lie above their centre."""
+        return False
 
 
 class Mechanism(ABC):
@@ -104,7 +107,7 @@ class Mechanism(ABC):
     slow : bool
         Whether its own search takes seconds, so that it is first predicted roughly.
     pooled : bool
-        Whether steps before it may share its Gaussian part, so that means need not be known.
+        Whether its plans are `PooledPlan`, so that means need not be known.
     pure : bool
         Whether it is private without a delta, which needs public scales.
     estimator : tuple of str and dict, or None

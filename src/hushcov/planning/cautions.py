@@ -73,6 +73,16 @@ def hopeless_because(sentence: str) -> Caution:
     return Caution(title, sentence, AccuracyWarning, HopelessError, "on_hopeless", insist)
 
 
+def nothing_found(inputs: ReleaseInputs) -> Caution:
+    """That means and scales would drown in noise: every feature would be left out."""
+    return hopeless_because(
+        f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
+        "budget to find means and scales: no look at them would tell anything from noise, and the zero "
+        "matrix would be released. Use more records, fewer features, a larger budget, or "
+        "centre='pairs'."
+    )
+
+
 def noisy_scales(scales: ScaleParameters, counted: str) -> Caution | None:
     """That private scales may be off by orders of magnitude."""
     if scales.sigma <= _LARGEST_COUNT_NOISE * scales.n_records:

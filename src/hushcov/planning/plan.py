@@ -15,9 +15,15 @@ from hushcov._validation import check_choice, check_real
 from hushcov.accounting import Guarantee, calibrate_gaussian, calibrate_zcdp
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.room import MechanismPlan
+from hushcov.mechanisms.room import MechanismPlan, PooledPlan
 from hushcov.noise import Entropy
-from hushcov.planning.cautions import Caution, hopeless, large_delta, noisy_scales
+from hushcov.planning.cautions import (
+    Caution,
+    hopeless,
+    large_delta,
+    noisy_scales,
+    nothing_found,
+)
 from hushcov.planning.comparison import Comparison
 from hushcov.planning.registry import check_memory
 from hushcov.predicting import Forecast
@@ -138,6 +144,8 @@ class Request:
         for stage in stages:
             if isinstance(stage, ScaleParameters):
                 found.append(noisy_scales(stage, self.counted))
+            if isinstance(stage, Preparation) and not stage.possible:
+                found.append(nothing_found(inputs))
         found.append(None if expected is None else hopeless(inputs, expected, self.counted))
         return tuple(caution for caution in found if caution is not None)
 
@@ -156,7 +164,8 @@ class Request:
         if self.private_centre:
             last = stages[-1]
             assert isinstance(last, Preparation)
-            last = replace(last, pool=_pooled(chosen), tilts=chosen.tilts)
+            pooled = _pooled(chosen)
+            last = replace(last, pool=pooled.pool, tilts=pooled.tilts)
             stages = (*stages[:-1], last)
         check_memory(chosen.mechanism.name, n, d, sparse=sparse)
         # A mechanism without a delta spends none, whatever was allowed.
@@ -220,7 +229,7 @@ class Plan:
             prepared = stage.run(prepared, entropy)
         chosen = self.chosen
         if self.request.private_centre:
-            chosen = chosen.after(prepared)
+            chosen = _pooled(chosen).after(prepared)
         release = chosen.release(prepared.records, prepared.feature_scale, entropy)
         release = _for_complete(release, prepared.share)
         making = replace(
@@ -242,14 +251,14 @@ class Plan:
         return (*named, *parts[len(named) :])
 
 
-def _pooled(chosen: MechanismPlan[Any]) -> float:
-    if not chosen.mechanism.pooled:
+def _pooled(chosen: MechanismPlan[Any]) -> PooledPlan[Any]:
+    if not isinstance(chosen, PooledPlan):
         raise ParameterError(
             f"centre must be 'pairs' for the {chosen.mechanism.name} mechanism, got 'private': its "
             "values have no Gaussian part that the search for means could share. Use another "
             "mechanism, or leave centre at 'pairs'."
         )
-    return chosen.pool
+    return chosen
 
 
 def _for_complete(release: Release, share: float) -> Release:

@@ -35,6 +35,8 @@ _UNTHRESHOLDED = 2  # pairs for each feature taken for found where nothing says 
 _MOST_NAMED = 10  # features in a sentence
 _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
 
+#: The label of features whose mean or scale could not be found.
+UNRESOLVED = "not found"
 #: What makes a correlation noise.
 NOISE = "a correlation beyond 1, or none because a variance is not positive"
 #: How pairs came to count as found.
@@ -417,7 +419,7 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
         rest = f" and {more:,} more" if more > 0 else ""
         found.append(
             (
-                "not found",
+                UNRESOLVED,
                 f"mean and scale of {len(making.unresolved):,} of {release.n_features:,} features "
                 f"could not be told from noise, and their entries are zero: {listed}{rest}",
             )

@@ -63,7 +63,6 @@ class Preparation(Stage):
 
     released: ClassVar[str] = "centres, scales and norms"
     unknown: ClassVar[str] = "the features' means and scales, and the norms of records"
-    passes: ClassVar[int] = 8
 
     n_records: int
     n_features: int
@@ -83,6 +82,14 @@ class Preparation(Stage):
     def event(self) -> Gaussian:
         """What is set aside; with the values it is one Gaussian, however it is divided."""
         return Gaussian(self.reserve)  # proof: step 1
+
+    @property
+    def possible(self) -> bool:
+        """Whether a look could find anything; it is not made otherwise."""
+        from hushcov.stages.location import LocationParameters
+
+        looks = LocationParameters(self.n_records, self.n_features, self.pool)
+        return looks.first_mu() is not None
 
     def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
         """Find centres, scales and norms, and hand on records that are centred and clipped."""

@@ -67,13 +67,11 @@ class Stage(ABC):
     """One private step with its public parameters, fixed before any record is read.
 
     `released` says what it releases in a few words, and `unknown` what is not known without it.
-    `passes` says how often it reads the records.
     The proof is a page of `docs/proofs/` of the name of its module.
     """
 
     released: ClassVar[str]
     unknown: ClassVar[str]
-    passes: ClassVar[int] = 1
 
     @property
     @abstractmethod

@@ -19,7 +19,7 @@ from hushcov.mechanisms.gaussian.prediction import predict_gaussian
 from hushcov.mechanisms.room import (
     Facts,
     Mechanism,
-    MechanismPlan,
+    PooledPlan,
     budget_words,
     certified_words,
     pool_of,
@@ -35,7 +35,7 @@ from hushcov.stages.preparation import WIDEST
 
 
 @dataclass(frozen=True)
-class PlannedGaussian(MechanismPlan[GaussianParameters]):
+class PlannedGaussian(PooledPlan[GaussianParameters]):
     """The Gaussian mechanism, with entries below `level` set to zero.
 
     `given` is that level where it was a number of one's own.
@@ -59,7 +59,7 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
         return pool_of(self.parameters.inputs, self.parameters.mu)
 
     def after(self, prepared: Prepared) -> PlannedGaussian:
-        """See `MechanismPlan.after`; bound and threshold follow what was released."""
+        """See `PooledPlan.after`; bound and threshold follow what was released."""
         inputs = shared(self.parameters.inputs, prepared)
         if prepared.norm is None:
             parameters = gaussian_parameters(inputs)

@@ -14,7 +14,7 @@ from hushcov.mechanisms.room import (
     DENSE_BYTES,
     Facts,
     Mechanism,
-    MechanismPlan,
+    PooledPlan,
     budget_words,
     certified_words,
     pool_of,
@@ -40,7 +40,7 @@ _MOST_OFF = 16.0  # factor by which norms may differ from what the scales say
 
 
 @dataclass(frozen=True)
-class PlannedScreened(MechanismPlan[ScreenedParameters]):
+class PlannedScreened(PooledPlan[ScreenedParameters]):
     """A screened release, thresholded at a number of deviations, noise and sampling together."""
 
     sparse: bool = False
@@ -62,7 +62,7 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
         return pool_of(self.parameters.inputs, self.parameters.mu)
 
     def after(self, prepared: Prepared) -> PlannedScreened:
-        """See `MechanismPlan.after`; the bound follows the typical norm, the scores the tilts."""
+        """See `PooledPlan.after`; the bound follows the typical norm, the scores the tilts."""
         left = self.pool**2 - sum(event.mu**2 for _, event in prepared.taken)
         norm, parameters = prepared.norm, self.parameters
         typical = 1.0 if norm is None else min(_MOST_OFF, max(1 / _MOST_OFF, norm.typical))

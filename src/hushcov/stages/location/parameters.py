@@ -18,8 +18,6 @@ from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import LARGEST_SIGMA
 
 MOST_LOOKS = 6
-# A look reads the records once for octaves and twice for cells; the first has octaves alone.
-_MOST_PASSES = 3 * MOST_LOOKS - 2
 
 # All looks together, the first and every other.
 _ALL_LOOKS, _FIRST_LOOK, _LATER_LOOK = 0.35, 0.25, 0.15
@@ -63,7 +61,6 @@ class LocationParameters:
     """
 
     released: ClassVar[str] = "centres and scales of the features"
-    passes: ClassVar[int] = _MOST_PASSES
 
     n_records: int
     n_features: int
