@@ -77,8 +77,8 @@ def nothing_found(inputs: ReleaseInputs) -> Caution:
     """That means and scales would drown in noise: every feature would be left out."""
     return hopeless_because(
         f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
-        "budget to find means and scales: no look at them would tell anything from noise, and the zero "
-        "matrix would be released. Use more records, fewer features, a larger budget, or "
+        "budget to find means and scales: no look at them would tell anything from noise, and the "
+        "zero matrix would be released. Use more records, fewer features, a larger budget, or "
         "centre='pairs'."
     )
 
