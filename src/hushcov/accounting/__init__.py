@@ -3,6 +3,7 @@
 The ledger of a dataset's budget is `hushcov.accounting.ledger`.
 """
 
+from hushcov.accounting.clock import Clock, clock_rate, clocked
 from hushcov.accounting.composition import (
     Bound,
     all_bounds,
@@ -17,6 +18,7 @@ from hushcov.accounting.curves import gaussian_delta, gaussian_epsilon
 from hushcov.accounting.events import (
     Approximate,
     BoundedRange,
+    Clocked,
     DiscreteGaussian,
     Event,
     Gaussian,
@@ -32,6 +34,8 @@ __all__ = [
     "Approximate",
     "Bound",
     "BoundedRange",
+    "Clock",
+    "Clocked",
     "DiscreteGaussian",
     "Event",
     "Gaussian",
@@ -44,6 +48,8 @@ __all__ = [
     "calibrate_gaussian",
     "calibrate_near",
     "calibrate_zcdp",
+    "clock_rate",
+    "clocked",
     "compose",
     "event_to_dict",
     "gaussian_delta",

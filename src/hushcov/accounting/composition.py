@@ -120,10 +120,12 @@ def _curves(parts: Parts, *, pld: bool) -> Iterator[_Curve]:
     # proof: step 4
     if not parts.discrete_gaussian:
         yield BasicCurve(parts)
-    if parts.mu or parts.bounded_range or parts.pure:
-        yield RenyiCurve(parts)
     if embedding_applies(parts):
         yield EmbeddedCurve(parts)
+    if parts.clocked:  # proof: step 29
+        return
+    if parts.mu or parts.bounded_range or parts.pure:
+        yield RenyiCurve(parts)
     if pld and pld_installed():
         from hushcov.accounting.pld import LossDistributionCurve, pld_applies
 

@@ -147,6 +147,22 @@ class TotalVariation:
         _set_probability(self, "distance", cure="leave the event out if there is no slack.")
 
 
+@dataclass(frozen=True)
+class Clocked:
+    """An adaptive run of Gaussians and bounded-range steps on one clock (`accounting.clock`).
+
+    Whatever was chosen in the light of earlier results, the losses are Brownian motion until time
+    `mu`^2, but for a probability of `late`.
+    """
+
+    mu: float
+    late: float
+
+    def __post_init__(self) -> None:
+        _set_positive(self, "mu", cure="it is the root of the time on the clock.")
+        _set_probability(self, "late", cure="it is a small share of delta.")
+
+
 Event = (
     Gaussian
     | DiscreteGaussian
@@ -155,6 +171,7 @@ Event = (
     | Pure
     | Approximate
     | TotalVariation
+    | Clocked
 )
 
 
@@ -212,7 +229,8 @@ class Parts:
 
     `gaussian` and `discrete_gaussian` are the joint mu of all such events (0: there are none),
     `bounded_range` holds (eta, count) and `pure` holds (epsilon, count), `delta` is the sum of
-    the fixed deltas and `total_variation` that of the distances.
+    the fixed deltas and `total_variation` that of the distances. `clocked` says that `gaussian` has
+    adaptive runs in it: they are Brownian motion until a fixed time, and nothing else is known.
     """
 
     gaussian: float = 0.0
@@ -221,6 +239,7 @@ class Parts:
     pure: tuple[tuple[float, int], ...] = ()
     delta: float = 0.0
     total_variation: float = 0.0
+    clocked: bool = False
 
     @property
     def pure_epsilon(self) -> float:
@@ -305,6 +324,7 @@ def _collect(events: tuple[Event | None, ...]) -> Parts | None:
     pure: Counter[float] = Counter()
     bounded_range: Counter[float] = Counter()
     deltas, distances = [], []
+    clocked = False
     for event in events:
         match event:
             case Gaussian(mu):
@@ -321,6 +341,11 @@ def _collect(events: tuple[Event | None, ...]) -> Parts | None:
                 deltas.append(delta)
             case TotalVariation(distance):
                 distances.append(distance)
+            case Clocked(mu, late):
+                # proof: step 29
+                gaussian.append(mu)
+                deltas.append(late)
+                clocked = True
             case _:
                 return None
     parts = Parts(
@@ -330,6 +355,7 @@ def _collect(events: tuple[Event | None, ...]) -> Parts | None:
         tuple(sorted(pure.items())),
         math.fsum(deltas),
         math.fsum(distances),
+        clocked,
     )
     loss = max(parts.mu * parts.mu, parts.pure_epsilon)
     return parts if loss < _LARGEST_LOSS and parts.fixed_delta(0.0) < 1 else None

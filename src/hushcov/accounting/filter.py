@@ -114,7 +114,7 @@ def _root_of_time(steps: tuple[tuple[float, int], ...], delta: float) -> float:
 def _renyi(parts: Parts, epsilon: float, delta: float) -> Bound:
     """The sum of Renyi divergences at the order that belongs to the total epsilon."""
     # proof: step 25
-    if delta == 0:
+    if delta == 0 or parts.clocked:
         return Bound(math.inf, delta, "renyi")
     spent = renyi_epsilon(parts, _ORDERS, RENYI * delta) * (1 + ROUNDING)
     at_rest = renyi_epsilon(Parts(), _ORDERS, RENYI * delta)

@@ -79,8 +79,6 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, App
 
     mechanism: str = "auto"
 
-    assumed_row_sparsity = None
-
     def plan(self, n_records: int, n_features: int) -> Comparison:
         """Predicted errors of all mechanisms for this size, from public inputs alone.
 
@@ -105,6 +103,9 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, App
 
     def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], Comparison]:
         check_choice("mechanism", self.mechanism, ("auto", *mechanisms()))
+        sparse = self._sparse(inputs.n_features)
+        if self.mechanism == "adaptive":
+            return mechanisms()["adaptive"].plan(inputs, sparse=sparse), None
         # Slow searches are run for the best mechanism, and for the one that was asked for.
         refine = self.mechanism == "auto" or mechanisms()[self.mechanism].slow
         comparison = compare(inputs, refine=refine, pooled=self._private_centre())

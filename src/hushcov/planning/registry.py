@@ -18,6 +18,7 @@ from hushcov.records import default_block_rows
 
 # In the order of tables: the room in `hushcov.mechanisms`, and the mechanism in it.
 _LISTED = (
+    "adaptive:ADAPTIVE",
     "screened:SCREENED",
     "gaussian:GAUSSIAN_THRESHOLD",
     "gaussian:GAUSSIAN",

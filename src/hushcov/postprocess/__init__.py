@@ -14,6 +14,15 @@ from hushcov.postprocess.matrices import (
     upper_pairs,
     values_at,
 )
+from hushcov.postprocess.structure import (
+    Candidate,
+    Split,
+    best_candidate,
+    coherent_norm,
+    largest,
+    signal_norm,
+    split,
+)
 from hushcov.postprocess.thresholds import (
     RULES,
     adaptive_lasso_threshold,
@@ -30,14 +39,19 @@ from hushcov.postprocess.thresholds import (
 
 __all__ = [
     "RULES",
+    "Candidate",
     "Guarded",
     "Matrix",
+    "Split",
     "adaptive_lasso_threshold",
+    "best_candidate",
+    "coherent_norm",
     "detection_deviation",
     "guarded",
     "hard_threshold",
     "is_noise",
     "is_sparse",
+    "largest",
     "multiply_outer",
     "noise_norm",
     "normal_interval",
@@ -47,8 +61,10 @@ __all__ = [
     "sampling_sd",
     "scad_threshold",
     "shrink",
+    "signal_norm",
     "soft_threshold",
     "sparse_components",
+    "split",
     "symmetric_sparse",
     "thresholded_interval",
     "universal_threshold",

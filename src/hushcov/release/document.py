@@ -41,6 +41,38 @@ def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ..
     return tuple(Part(name, (event,)) for name, event in listed)
 
 
+#: What a matrix can be found to be.
+KINDS = ("sparse", "factors", "dense")
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What an adaptive release found the matrix to be, from released numbers alone.
+
+    Parameters
+    ----------
+    kind : {"sparse", "factors", "dense"}
+        Few pairs; few factors and few pairs beside them; or neither.
+    rank : int
+        The number of factors.
+    why : str
+        The reason, in a sentence.
+    error, least, most : float
+        The estimated error over the norm of the estimate, and an interval for it.
+    kept : float
+        What the estimate was multiplied by so that it is hardly ever worse than zeros; 1 where
+        noise is far below it.
+    """
+
+    kind: str
+    rank: int
+    why: str
+    error: float
+    least: float
+    most: float
+    kept: float = 1.0
+
+
 @dataclass(frozen=True)
 class Making:
     """How a release came about: public inputs, decisions made from them, released numbers.
@@ -68,6 +100,8 @@ class Making:
     shrunk : float, optional
         About which share of the records was longer than the bound on their norm, where that was
         released.
+    structure : Structure, optional
+        What the matrix was found to be, where that was looked for.
     parts : tuple of Part
         The private steps in the order in which they were charged.
     made : str, optional
@@ -83,6 +117,7 @@ class Making:
     projected: bool = False
     unresolved: tuple[int, ...] = ()
     shrunk: float | None = None
+    structure: Structure | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
 

@@ -11,6 +11,8 @@ from scipy import sparse
 from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov.postprocess import (
     Matrix,
+    Split,
+    detection_deviation,
     guarded,
     hard_threshold,
     is_noise,
@@ -20,6 +22,7 @@ from hushcov.postprocess import (
     project_psd,
     row_blocks,
     sampling_sd,
+    split,
     symmetric_sparse,
     thresholded_interval,
     universal_threshold,
@@ -154,6 +157,9 @@ def ratio(values: FloatArray, by: FloatArray) -> FloatArray:
 def estimate(release: Release) -> Matrix:
     """The covariance made of a release: thresholded and projected as its document says."""
     covariance: Matrix = _guarded(release) if guards(release) else _kept(release)
+    structure = release.making.structure
+    if structure is not None:
+        covariance *= structure.kept
     if release.making.projected:
         covariance = project_psd(covariance)
     if release.feature_scale is not None:
@@ -166,6 +172,8 @@ def estimate(release: Release) -> Matrix:
 def guards(release: Release) -> bool:
     """Whether the estimate is kept from being worse than zero: a full matrix, nothing known."""
     full = release.selected is None and not is_sparse(release.integers)
+    if release.making.structure is not None:
+        return False  # it was asked when the structure was found
     return release.location is not None and full and release.noise_sd is not None
 
 
@@ -183,8 +191,23 @@ def _guarded(release: Release) -> FloatArray:
 
 def _kept(release: Release) -> Matrix:
     """The released matrix in units of the scales, without the pairs below the threshold."""
+    factors = factors_of(release)
+    if factors is not None:
+        return factors.matrix
     matrix, threshold = _in_scales(release), release.making.threshold
     return hard_threshold(matrix, threshold) if threshold > 0 or is_sparse(matrix) else matrix
+
+
+def factors_of(release: Release) -> Split | None:
+    """Factors and a remainder, in units of the scales, where the release has factors."""
+    structure, n = release.making.structure, release.making.n_complete
+    if structure is None or structure.rank == 0:
+        return None
+    assert release.noise_sd is not None
+    assert n is not None
+    deviation = detection_deviation(release.noise_sd[0], n)
+    matrix = np.asarray(_in_scales(release))
+    return split(matrix, structure.rank, release.making.threshold, deviation)
 
 
 def _in_scales(release: Release) -> Matrix:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -14,9 +15,9 @@ from hushcov._arrays import IntArray
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
-from hushcov.release.document import Making, Part, Release
+from hushcov.release.document import KINDS, Making, Part, Release, Structure
 
-FORMAT = 3
+FORMAT = 4
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "location", "noise_sd"),
@@ -24,9 +25,10 @@ _FIELDS = (
 )
 _MAKING = (
     *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected"),
-    *("unresolved", "shrunk", "parts", "made"),
+    *("unresolved", "shrunk", "structure", "parts", "made"),
 )
 _COMPLETE = ("released", "of", "noise_sd")
+_STRUCTURE = ("kind", "rank", "why", "error", "least", "most", "kept")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
 _LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
 
@@ -57,7 +59,13 @@ def _describe_making(making: Making) -> dict[str, Any]:
     plain = {name: getattr(making, name) for name in _MAKING}
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     complete = None if making.complete is None else dict(making.complete)
-    return plain | {"parts": parts, "complete": complete, "unresolved": list(making.unresolved)}
+    structure = None if making.structure is None else asdict(making.structure)
+    return plain | {
+        "parts": parts,
+        "complete": complete,
+        "structure": structure,
+        "unresolved": list(making.unresolved),
+    }
 
 
 def stored_integers(release: Release) -> IntArray:
@@ -236,10 +244,27 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
     known = {
         "parts": _parts(fields["parts"], guarantee),
         "complete": _complete(fields["complete"]),
+        "structure": _structure(fields["structure"], d),
         "unresolved": _unresolved(fields["unresolved"], d),
         "threshold": threshold,
     }
     return Making(**fields | known)
+
+
+def _structure(found: object, d: int) -> Structure | None:
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        _wrong("structure", "null or an object with named fields")
+    _check_names("structure of release.json", found, _STRUCTURE)
+    if found["kind"] not in KINDS or not isinstance(found["why"], str):
+        _wrong("structure", f"of a kind among {', '.join(KINDS)}, with a reason")
+    if type(found["rank"]) is not int or not 0 <= found["rank"] <= d:
+        _wrong("structure", "a number of factors")
+    numbers = _numbers("structure", [found[name] for name in _STRUCTURE[3:]], 4)
+    if numbers[3] > 1:
+        _wrong("structure", "multiplied by at most 1")
+    return Structure(found["kind"], found["rank"], found["why"], *numbers)
 
 
 def _unresolved(listed: object, d: int) -> tuple[int, ...]:

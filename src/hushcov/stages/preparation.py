@@ -274,4 +274,11 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     noise = 2 * n_found * squares / (n_records * mu * trace)
     best = float(squares[np.argmin(np.hypot(lost, noise))])
     typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
-    return NormBound(math.sqrt(best), float(mass[middle > best].sum()), float(typical))
+    seen_bins = slice(0, last + 1)
+    return NormBound(
+        math.sqrt(best),
+        float(mass[middle > best].sum()),
+        float(typical),
+        tuple(middle[seen_bins].tolist()),
+        tuple(mass[seen_bins].tolist()),
+    )

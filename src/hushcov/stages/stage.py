@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+
+import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Event, Gaussian
 from hushcov.noise import Entropy
 from hushcov.records import Records
+
+_FINER = 4  # bounds that are tried, for each bin
 
 
 @dataclass(frozen=True)
@@ -19,11 +24,29 @@ class NormBound:
 
     `norm` is the bound that balances noise and what is cut off, `shrunk` about which share of the
     records is beyond it, and `typical` the median of the squared norm over the number of features.
+    `squares` and `shares` are the histogram behind them: squared norms, and shares of the records.
     """
 
     norm: float
     shrunk: float
     typical: float
+    squares: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
+
+    def moved(self, noise: float, counted: float) -> NormBound:
+        """The bound at which `noise` times its square and what it cuts off are least together.
+
+        `counted` is the share of what is cut off that counts.
+        """
+        if not self.squares:
+            return self
+        squares, shares = np.array(self.squares), np.array(self.shares)
+        finest = np.arange(_FINER * (len(squares) - 1) + 1) / _FINER
+        bounds = np.exp(np.interp(finest, np.arange(len(squares)), np.log(squares)))
+        lost = np.maximum(squares - bounds[:, None], 0.0) @ shares
+        best = float(bounds[np.argmin(noise * bounds + counted * lost)])
+        beyond = float(shares[squares > best].sum())
+        return replace(self, norm=math.sqrt(best), shrunk=beyond)
 
 
 @dataclass(frozen=True, eq=False)

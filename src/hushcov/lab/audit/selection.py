@@ -54,6 +54,7 @@ from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
 from hushcov.mechanisms.screened import (
     ScreenedDesign,
     ScreenedParameters,
+    product_map,
     release_screened,
     screened_parameters,
     select_pairs,
@@ -120,11 +121,11 @@ class ScreenedTarget(Target):
 
         @remembered
         def exact_sums(first: IntArray, second: IntArray, bound: int) -> IntArray:
-            return screened.product_map(grid, first, second, p, bound).sum(records)
+            return product_map(grid, first, second, bound).sum(records)
 
         @remembered
         def counted(first: IntArray, second: IntArray) -> _CountedProducts:
-            products = screened.product_map(grid, first, second, p, p.norm_bound)
+            products = product_map(grid, first, second, p.norm_bound)
             return _CountedProducts(**vars(products), counts=products.norm_histogram(records))
 
         def draw(generator: np.random.Generator) -> FloatArray:

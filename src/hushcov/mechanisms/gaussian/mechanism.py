@@ -205,9 +205,9 @@ def gaussian_parameters(
     norm = radius * math.sqrt(d)  # no record is longer
     if CLIPPINGS[clipping].bounds_norm:
         norm = min(norm, balanced_row_norm(inputs, mu) if row_norm is None else row_norm)
-    half_width = _half_width(inputs, radius, norm, mu)
+    half_width = exact_half_width(inputs, radius, norm, mu)
     norm_bound = (
-        _norm_in_steps(norm, d, radius, half_width) if CLIPPINGS[clipping].bounds_norm else None
+        norm_in_steps(norm, d, radius, half_width) if CLIPPINGS[clipping].bounds_norm else None
     )
     sigma, diagonal_sigma = noise_sigmas(d, half_width, norm_bound, mu)
     return GaussianParameters(
@@ -247,7 +247,7 @@ def parameters_for_sums(
             "mechanism: sum the records with GaussianCovariance.partial_fit."
         )
     declared = (
-        bound if row_norm is None else _norm_in_steps(row_norm, d, grid.radius, grid.half_width)
+        bound if row_norm is None else norm_in_steps(row_norm, d, grid.radius, grid.half_width)
     )
     if (bound is not None) != CLIPPINGS[clipping].bounds_norm or bound != declared:
         raise DataError(
@@ -280,7 +280,7 @@ def _checked_norm(clipping: str, row_norm: float | None) -> float | None:
     return check_real("row_norm", row_norm, above=0, cure=cure)
 
 
-def _norm_in_steps(norm: float, n_features: int, radius: float, half_width: int) -> int:
+def norm_in_steps(norm: float, n_features: int, radius: float, half_width: int) -> int:
     """A bound on the norm of a record in steps of the grid; none is longer than the last."""
     norm = min(norm, radius * math.sqrt(n_features))
     return max(1, math.floor(norm * half_width / radius))
@@ -303,7 +303,7 @@ def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
     return math.sqrt(spread * float(special.chdtri(d / spread, clipped)))
 
 
-def _half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) -> int:
+def exact_half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) -> int:
     """The finest grid on which sums, squared norms and noise are within what is exact."""
     finest = min(
         LARGEST_HALF_WIDTH,

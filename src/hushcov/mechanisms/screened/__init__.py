@@ -2,39 +2,56 @@
 
 from hushcov.mechanisms.screened.mechanism import (
     certify_screened,
+    pair_of,
     release_screened,
     select_pairs,
 )
 from hushcov.mechanisms.screened.parameters import (
+    DIAGONAL_WEIGHT,
     NORM_RULES,
+    PAIR_WEIGHT,
+    RADIUS,
     ScreenedDesign,
     ScreenedParameters,
     ScreenLevel,
     candidate_pairs,
     level_sizes,
     possible_pairs,
+    product_half_width,
     screened_parameters,
+    widest_norm,
 )
 from hushcov.mechanisms.screened.planner import ScreenedPlan, plan_screened
 from hushcov.mechanisms.screened.room import SCREENED, PlannedScreened
-from hushcov.mechanisms.screened.screens import SCREENS, Screen
+from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns, Screen
+from hushcov.mechanisms.screened.values import Values, product_map, release_values
 
 __all__ = [
+    "DIAGONAL_WEIGHT",
     "NORM_RULES",
+    "PAIR_WEIGHT",
+    "RADIUS",
     "SCREENED",
     "SCREENS",
+    "CentredSigns",
     "PlannedScreened",
     "Screen",
     "ScreenLevel",
     "ScreenedDesign",
     "ScreenedParameters",
     "ScreenedPlan",
+    "Values",
     "candidate_pairs",
     "certify_screened",
     "level_sizes",
+    "pair_of",
     "plan_screened",
     "possible_pairs",
+    "product_half_width",
+    "product_map",
     "release_screened",
+    "release_values",
     "screened_parameters",
     "select_pairs",
+    "widest_norm",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,30 +9,15 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Guarantee, smallest_sigma
 from hushcov.exceptions import CapacityError
-from hushcov.mechanisms.screened.parameters import (
-    DIAGONAL_WEIGHT,
-    PAIR_WEIGHT,
-    RADIUS,
-    ScreenedParameters,
-    ranges,
-    shrinking_bias,
-    size_cap,
-    sum_sigma,
-)
+from hushcov.mechanisms.screened.parameters import RADIUS, ScreenedParameters
+from hushcov.mechanisms.screened.values import Values, product_map, release_values
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.postprocess import symmetric_sparse
-from hushcov.records import (
-    FeatureGrid,
-    ProductMap,
-    Progress,
-    Records,
-    check_feature_scale,
-)
+from hushcov.records import FeatureGrid, ProductMap, Progress, Records, check_feature_scale
 from hushcov.release import Making, Release, named_parts
 
 NAME = "screened"
 _LARGEST_N = 2**33  # for which sums and scores stay exact, with room for weights and noise
-_SURE = 4.0  # standard deviations beyond which the size of the records corrects the estimate
 
 
 def certify_screened(parameters: ScreenedParameters, *, private: bool) -> Guarantee:
@@ -81,14 +65,12 @@ def release_screened(
     scale = check_feature_scale(feature_scale, d)
     rows, columns = select_pairs(records, scale, parameters, entropy, progress=progress)
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
-    products = product_map(grid, rows, columns, parameters, parameters.norm_bound)
+    products = product_map(grid, rows, columns, parameters.norm_bound)
     if parameters.norm_mu is not None:
         bound = release_norm_bound(records, products, parameters, entropy, progress=progress)
-        products = product_map(grid, rows, columns, parameters, bound)
-    sigma = sum_sigma(products.norm_bound, parameters.mu)  # proof: step 7
-    sums = products.sum(records, progress=progress)  # proof: step 5
-    sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
-    release = _assemble(sums, products, sigma, parameters, guarantee)  # proof: step 9
+        products = product_map(grid, rows, columns, bound)
+    values = release_values(records, products, parameters.mu, entropy, progress=progress)
+    release = _assemble(values, parameters, guarantee)  # proof: step 9
     return release if sparse else replace(release, integers=release.integers.toarray())
 
 
@@ -123,7 +105,7 @@ def select_pairs(
         best = gumbel_top(entropy.generator, scores, level.rate, level.size)
         selected = np.concatenate([selected, best])
         scores[best] = TAKEN  # proof: step 3
-    return _pair_of(np.sort(selected), d)
+    return pair_of(np.sort(selected), d)
 
 
 def release_norm_bound(
@@ -151,62 +133,17 @@ def release_norm_bound(
     return products.norm_of_bin(median, parameters.design.norm_factor)  # proof: step 4
 
 
-def product_map(
-    grid: FeatureGrid,
-    rows: IntArray,
-    columns: IntArray,
-    parameters: ScreenedParameters,
-    norm_bound: int,
-) -> ProductMap:
-    """What each record contributes to the sums, bounded in norm."""
-    factor_range, size_range = ranges(norm_bound)  # proof: step 6
-    d, unit = parameters.inputs.n_features, parameters.integers_per_square
-    return ProductMap(
-        grid=grid,
-        rows=rows,
-        columns=columns,
-        pair_weight=PAIR_WEIGHT,
-        diagonal_weight=DIAGONAL_WEIGHT,
-        centre=round(unit),
-        norm_bound=norm_bound,
-        factor_range=factor_range,
-        size_range=size_range,
-        size_cap=math.ceil(size_cap(d) * d * unit),
-    )
-
-
-def _assemble(
-    sums: IntArray,
-    products: ProductMap,
-    sigma: int,
-    parameters: ScreenedParameters,
-    guarantee: Guarantee,
-) -> Release:
-    """Undo weights, centre and shrinkage: post-processing of the noisy sums, in a sparse matrix."""
-    n, d = parameters.inputs.n_records, parameters.inputs.n_features
-    unit = n * parameters.integers_per_square
-    n_pairs = len(products.rows)
-    shrinkage = min(1.0, max(sums[-2] / (n * products.factor_range), 1e-3))
-    # One unit for all: pairs are multiples of 1 / PAIR_WEIGHT, the diagonal of 1 / DIAGONAL_WEIGHT.
-    off_diagonal = sums[:n_pairs] * DIAGONAL_WEIGHT
-    weight = PAIR_WEIGHT * DIAGONAL_WEIGHT
-    centre = round(products.centre * n * weight * shrinkage)
-    diagonal = sums[n_pairs : n_pairs + d] * PAIR_WEIGHT + centre
-    pairs = products.rows, products.columns
-    value = 1 / (weight * unit * shrinkage)
-    value *= 1 + shrinking_bias(shrinkage, d)
-    trace = float(diagonal.sum(dtype=np.float64)) * value
-    trace_sd = math.sqrt(d) * sigma * PAIR_WEIGHT * value
-    value *= _size_correction(sums, products, sigma, (trace, trace_sd), n)
+def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarantee) -> Release:
+    """The document of released values."""
     return Release(
         mechanism=NAME,
-        integers=symmetric_sparse(pairs, off_diagonal, diagonal),
-        unit=value,
+        integers=symmetric_sparse((values.rows, values.columns), values.pairs, values.diagonal),
+        unit=values.unit,
         guarantee=guarantee,
-        parameters=parameters.to_dict() | {"shrinkage": shrinkage},
-        feature_scale=products.grid.feature_scale,
-        noise_sd=(sigma * DIAGONAL_WEIGHT * value, sigma * PAIR_WEIGHT * value),
-        selected=np.stack([products.rows, products.columns]),
+        parameters=parameters.to_dict() | {"shrinkage": values.shrinkage},
+        feature_scale=values.feature_scale,
+        noise_sd=values.noise_sd,
+        selected=np.stack([values.rows, values.columns]),
         making=Making(
             n_averaged=parameters.inputs.n_records,
             parts=named_parts(guarantee.events, parameters.part_names),
@@ -214,27 +151,7 @@ def _assemble(
     )
 
 
-def _size_correction(
-    sums: IntArray,
-    products: ProductMap,
-    sigma: int,
-    trace: tuple[float, float],
-    n_records: int,
-) -> float:
-    """The released mean size of the records over the trace, where they differ beyond doubt.
-
-    Heavy-tailed records lose more to shrinking than their mean shrinkage says, all entries alike.
-    """
-    per_record = products.size_cap / products.size_range * products.grid.step**2 / n_records
-    size, deviation = float(sums[-1]) * per_record, math.hypot(sigma * per_record, trace[1])
-    # Beyond half of what is counted, many records are beyond all of it, and the mean says little.
-    saturated = float(sums[-1]) > n_records * products.size_range / 2
-    if saturated or trace[0] <= 0 or abs(size - trace[0]) < _SURE * deviation:
-        return 1.0
-    return min(4.0, max(0.25, size / trace[0]))
-
-
-def _pair_of(flat: IntArray, d: int) -> tuple[IntArray, IntArray]:
+def pair_of(flat: IntArray, d: int) -> tuple[IntArray, IntArray]:
     """Row and column of positions in the upper triangle without diagonal, row by row."""
     starts = np.concatenate([[0], np.cumsum(np.arange(d - 1, 0, -1))])
     rows = np.searchsorted(starts, flat, side="right") - 1

@@ -280,6 +280,11 @@ def typical_norm(inputs: ReleaseInputs, n_pairs: int, half_width: int) -> float:
     return (half_width / RADIUS) ** 2 * math.sqrt(square)
 
 
+def widest_norm(n_pairs: int, n_features: int) -> float:
+    """The largest norm of a record's weighted products, in squared half widths."""
+    return PAIR_WEIGHT * math.sqrt(n_pairs + n_features)
+
+
 @lru_cache(maxsize=4096)
 def screened_parameters(
     inputs: ReleaseInputs,
@@ -303,7 +308,7 @@ def screened_parameters(
     check_choice("norm", norm, tuple(NORM_RULES))
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
-    widest = PAIR_WEIGHT * math.sqrt(n_pairs + inputs.n_features)
+    widest = widest_norm(n_pairs, inputs.n_features)
     rho = _rest(inputs)
 
     def draft(multiplier: float) -> ScreenedParameters:
@@ -312,7 +317,7 @@ def screened_parameters(
         for_norm = NORM_RULES[norm].share * budget
         for_screen = design.screen_share * (budget - for_norm) if sizes else 0.0
         mu = math.sqrt(2 * (budget - for_norm - for_screen))
-        half_width = _half_width(inputs, n_pairs, widest, mu)
+        half_width = product_half_width(inputs, n_pairs, mu)
         bound = design.norm_factor * typical_norm(inputs, n_pairs, half_width)
         return ScreenedParameters(
             inputs=inputs,
@@ -345,12 +350,13 @@ def _levels(
     return tuple(levels)
 
 
-def _half_width(inputs: ReleaseInputs, n_pairs: int, widest: float, mu: float) -> int:
+def product_half_width(inputs: ReleaseInputs, n_pairs: int, mu: float) -> int:
     """The finest grid on which products are exact and their noise can be drawn.
 
-    No record has a norm above `widest` half_width^2, and the sums move by less than three times the
-    norm bound.
+    No record has a norm above `widest_norm` half_width^2, and the sums move by less than three
+    times the norm bound.
     """
+    widest = widest_norm(n_pairs, inputs.n_features)
     finest = min(
         finest_half_width(n_pairs, inputs.n_features, PAIR_WEIGHT, at_most=_LARGEST_HALF_WIDTH),
         int(math.sqrt(LARGEST_SIGMA * mu / (3 * widest))),  # proof: step 7

@@ -1,0 +1,14 @@
+"""Adaptive release: nothing is assumed of the structure, and the budget goes where it helps."""
+
+from hushcov.mechanisms.adaptive.mechanism import certify_adaptive, release_adaptive
+from hushcov.mechanisms.adaptive.parameters import AdaptiveParameters, adaptive_parameters
+from hushcov.mechanisms.adaptive.room import ADAPTIVE, PlannedAdaptive
+
+__all__ = [
+    "ADAPTIVE",
+    "AdaptiveParameters",
+    "PlannedAdaptive",
+    "adaptive_parameters",
+    "certify_adaptive",
+    "release_adaptive",
+]

@@ -1,0 +1,88 @@
+"""The whole matrix, looked at more than once: exact sums, and the mean of their noisy copies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hushcov._arrays import FloatArray
+from hushcov.accounting import Clock
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian import (
+    RADIUS,
+    exact_half_width,
+    noise_sigmas,
+    norm_in_steps,
+    symmetric_noise,
+)
+from hushcov.noise import Entropy
+from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
+from hushcov.stages.preparation import WIDEST
+
+_LEAST_SHARE = 1e-3  # of the clock, for which noise must fit into integers
+
+
+class WholeMatrix:
+    """Second moments of bounded records, and what was released of them.
+
+    `mean` is the mean of all looks, weighted by their precision, in units of the scales; `noise_sd`
+    has the deviations of its noise off and on the diagonal.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        inputs: ReleaseInputs,
+        norm: float,
+        time: float,
+        *,
+        widest: bool,
+        progress: Progress | None = None,
+    ) -> None:
+        radius = WIDEST if widest else RADIUS
+        d, n = inputs.n_features, inputs.n_records
+        norm = min(norm, radius * math.sqrt(d))
+        half_width = exact_half_width(inputs, radius, norm, math.sqrt(_LEAST_SHARE * time))
+        self._bound = norm_in_steps(norm, d, radius, half_width)
+        grid = FeatureGrid(feature_scale, radius, half_width)
+        self._gram = row_bounded_gram(
+            records, grid, self._bound, progress=progress
+        )  # proof: step 4
+        self._half_width, self._unit = half_width, grid.step**2 / n
+        self._precision = np.zeros(2)
+        self.looks = 0
+        self.mean: FloatArray = np.zeros((d, d))
+
+    def look(self, mu: float, clock: Clock, entropy: Entropy) -> None:
+        """Release the matrix once more.
+
+        Privacy
+        -------
+        Neighbours: replace one record; no precondition. The upper triangle moves by at most `mu`
+        deviations of its noise, whose time is taken before it is drawn.
+        """
+        clock.gaussian(mu)  # proof: step 4
+        self.looks += 1
+        d = len(self._gram)
+        sigmas = noise_sigmas(d, self._half_width, self._bound, mu)
+        drawn = self._gram + symmetric_noise(entropy.generator, d, *sigmas)
+        fresh = drawn * self._unit
+        weights = 1 / (np.array(sigmas, dtype=np.float64) * self._unit) ** 2
+        share = weights / (self._precision + weights)
+        diagonal = np.diag(self.mean) + share[1] * (np.diag(fresh) - np.diag(self.mean))
+        self.mean = self.mean + share[0] * (fresh - self.mean)
+        np.fill_diagonal(self.mean, diagonal)
+        self._precision = self._precision + weights
+
+    @property
+    def noise_sd(self) -> tuple[float, float]:
+        """Deviations of the noise of the mean off and on the diagonal."""
+        off, on = 1 / np.sqrt(self._precision)
+        return float(off), float(on)
+
+    def noise_after(self, mu: float) -> float:
+        """What the noise off the diagonal would be after one more look."""
+        sigma = noise_sigmas(len(self._gram), self._half_width, self._bound, mu)[0] * self._unit
+        return float(1 / math.sqrt(self._precision[0] + sigma**-2))

@@ -1,0 +1,378 @@
+"""Adaptive release: look at the whole, climb the ladder, and spend the rest where it helps most.
+
+Every decision follows from public or released numbers, and every step takes its time from one
+clock before it is run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._words import number
+from hushcov.accounting import Clock, Guarantee
+from hushcov.mechanisms.adaptive.ladder import Ladder
+from hushcov.mechanisms.adaptive.matrix import WholeMatrix
+from hushcov.mechanisms.adaptive.pairs import PairValues, release_pairs, value_noise
+from hushcov.mechanisms.adaptive.parameters import (
+    FIRST_LOOK,
+    NAME,
+    NORMS,
+    PROBE,
+    AdaptiveParameters,
+)
+from hushcov.mechanisms.screened import SCREENS, CentredSigns
+from hushcov.noise import Entropy, check_entropy
+from hushcov.postprocess import (
+    Candidate,
+    best_candidate,
+    coherent_norm,
+    detection_deviation,
+    largest,
+    signal_norm,
+    symmetric_sparse,
+)
+from hushcov.records import Progress, Records, check_feature_scale
+from hushcov.release import Making, Release, Structure, named_parts
+from hushcov.stages.preparation import choose_norm, release_norms
+from hushcov.stages.stage import NormBound
+
+_WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
+_CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder
+_NARROWED, _FULL_LADDER = 2, 0.1  # when the whole matrix may be taken early
+_LEAN = 0.75  # a whole matrix is cleaned afterwards, and better than its noise by about this
+_KEEP = 3.0  # deviations that a selected pair must exceed
+_FARTHER = 1.05  # a bound on norms moved by more is worth another pass over the records
+_FINE = 1024  # steps of the released integers in a deviation of their noise
+
+
+def certify_adaptive(parameters: AdaptiveParameters, *, private: bool) -> Guarantee:
+    """Let the accountant bound the clock once more, from public inputs alone.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. Whatever the steps are, they stay on the
+    clock; `docs/proofs/adaptive.md`.
+    """
+    return parameters.inputs.certify(parameters.events, private=private)  # proof: step 1
+
+
+@dataclass
+class _Run:
+    """One release under way: what is fixed, and what was released so far."""
+
+    records: Records
+    scale: FloatArray
+    parameters: AdaptiveParameters
+    entropy: Entropy
+    clock: Clock
+    norm: NormBound
+    progress: Progress | None = None
+
+    @property
+    def n(self) -> int:
+        return self.parameters.inputs.n_records
+
+    @property
+    def d(self) -> int:
+        return self.parameters.inputs.n_features
+
+
+def release_adaptive(
+    records: Records,
+    feature_scale: FloatArray,
+    parameters: AdaptiveParameters,
+    entropy: Entropy,
+    *,
+    sparse: bool = False,
+    progress: Progress | None = None,
+) -> Release:
+    """Certify, look, select and release; with `sparse` the whole matrix is never looked at.
+
+    Privacy
+    -------
+    See `certify_adaptive`. `feature_scale` is public or was released before.
+    """
+    check_entropy(entropy)
+    guarantee = certify_adaptive(parameters, private=entropy.private)  # proof: step 1
+    parameters.inputs.check_size(records)
+    scale = check_feature_scale(feature_scale, parameters.inputs.n_features)
+    clock = Clock(parameters.event, parameters.rate)
+    norm = parameters.norm or _released_norm(records, scale, parameters, clock, entropy)
+    run = _Run(records, scale, parameters, entropy, clock, norm, progress)
+    whole = None
+    if not sparse:
+        time = clock.left
+        whole = _whole(run, norm)
+        if not _worth_selecting(run):
+            return _of_whole(run, whole, guarantee)
+        whole.look(math.sqrt(PROBE * time), clock, entropy)
+    ladder = _ladder(run)
+    if _climb(run, ladder, whole) and whole is not None:
+        return _of_whole(run, whole, guarantee)
+    hidden = 0.0 if whole is None else _hidden(run, ladder.mask, whole)
+    noise = _pair_noise(run, ladder)
+    if whole is not None and hidden + noise > _LEAN * _whole_noise(run, whole):
+        return _of_whole(run, whole, guarantee)
+    norm_of = (
+        1.0 if whole is None else largest(np.where(_with_diagonal(ladder.mask), whole.mean, 0))
+    )
+    values = release_pairs(
+        records, scale, parameters.inputs, ladder.pairs, ladder.real, norm_of, clock, entropy
+    )
+    return _of_pairs(run, ladder, values, hidden, guarantee, sparse=sparse)
+
+
+def _released_norm(
+    records: Records,
+    scale: FloatArray,
+    parameters: AdaptiveParameters,
+    clock: Clock,
+    entropy: Entropy,
+) -> NormBound:
+    """A bound on the norm of records, where no step before released one."""
+    mu = math.sqrt(NORMS * clock.left)
+    found = int(np.count_nonzero(scale))
+    if found == 0:
+        return NormBound(1.0, 0.0, 1.0)
+    clock.gaussian(mu)  # proof: step 5
+    counts, sigma = release_norms(records, scale, mu, entropy)
+    return choose_norm(counts, sigma, parameters.inputs.n_records, found, clock.mu_left)
+
+
+def _worth_selecting(run: _Run) -> bool:
+    """Whether few pairs would have much less noise than all; from released and public numbers."""
+    mu = run.clock.mu_left
+    all_pairs = run.norm.norm**2 / (run.n * mu)
+    few = value_noise(run.d, run.d, run.n, 0.6 * mu)
+    n = run.n
+    return detection_deviation(all_pairs, n) > _WORTH * detection_deviation(few, n)
+
+
+def _ladder(run: _Run) -> Ladder:
+    """Scores of all pairs, and a first rung that follows the advice on sparsity."""
+    tilt = run.parameters.tilt
+    screen = SCREENS["sign"] if tilt is None else CentredSigns(tilt)
+    scores = screen.scores(run.records, run.scale, run.progress)  # proof: step 2
+    first = run.d * max(1, run.parameters.inputs.row_sparsity - 1) // 16
+    return Ladder(scores, screen, run.n, run.d, first)
+
+
+def _climb(run: _Run, ladder: Ladder, whole: WholeMatrix | None) -> bool:
+    """Climb until the end, or until the whole matrix is clearly better; True where it is."""
+    while ladder.climb(run.clock, run.entropy, _pair_noise(run, ladder)):
+        early = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
+        if whole is not None and early:
+            deviation = detection_deviation(whole.noise_sd[0], run.n)
+            strong = np.abs(whole.mean) > _CLEANED * deviation
+            if _hidden(run, ladder.mask | strong, whole) > _whole_noise(run, whole):
+                return True
+    return False
+
+
+def _hidden(run: _Run, taken: BoolArray, whole: WholeMatrix) -> float:
+    """About the norm of what the whole matrix has beside the pairs taken."""
+    noise = whole.noise_sd[0]
+    left = ~_with_diagonal(taken)
+    rest = np.where(left, whole.mean, 0.0)
+    found = signal_norm(rest, left, detection_deviation(noise, run.n))
+    part = np.where(left, 0.0, whole.mean)
+    directions = [np.ones(run.d), np.linalg.eigh(part)[1][:, -1] if run.d <= 500 else _top(part)]
+    others = (coherent_norm(rest, each, noise, whole.mean, run.n) for each in directions)
+    return max(found, *others)
+
+
+def _top(matrix: FloatArray) -> FloatArray:
+    """The direction of the largest eigenvalue, about."""
+    x = np.random.default_rng(3).standard_normal(len(matrix))
+    for _ in range(50):
+        x = matrix @ x
+        x /= float(np.linalg.norm(x)) or 1.0
+    return x
+
+
+def _with_diagonal(mask: BoolArray) -> BoolArray:
+    return np.asarray(mask | np.eye(len(mask), dtype=bool))
+
+
+def _whole_noise(run: _Run, whole: WholeMatrix) -> float:
+    """The norm of the noise if the whole matrix got all that is left."""
+    noise = whole.noise_after(run.clock.mu_left)
+    return 2 * math.sqrt(run.d) * detection_deviation(noise, run.n)
+
+
+def _pair_noise(run: _Run, ladder: Ladder) -> float:
+    """The norm of the noise if the selected pairs got all that is left."""
+    real = max(ladder.real, run.d / 4)
+    noise = value_noise(round(1.3 * real), run.d, run.n, math.sqrt(0.8 * run.clock.left))
+    return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.n)
+
+
+def _whole(run: _Run, norm: NormBound) -> WholeMatrix:
+    """Exact sums of records with this bound on their norms."""
+    return WholeMatrix(
+        run.records,
+        run.scale,
+        run.parameters.inputs,
+        norm.norm,
+        run.clock.left,
+        widest=run.parameters.norm is not None,
+        progress=run.progress,
+    )
+
+
+def _last_look(run: _Run, whole: WholeMatrix) -> WholeMatrix:
+    """Release the whole matrix with all that is left, at the bound that suits what was seen.
+
+    What a bound cuts off comes from directions in proportion to the squares of their eigenvalues,
+    so that a strong factor loses most: the more it stands out, the higher the bound.
+    """
+    if whole.looks == 0:
+        share = FIRST_LOOK
+        whole.look(math.sqrt(share * run.clock.left), run.clock, run.entropy)
+    norm, mu = run.norm, run.clock.mu_left
+    noise = 2 * math.sqrt(run.d) / (run.n * mu)
+    norm = norm.moved(noise, _concentration(whole))
+    if _FARTHER * run.norm.norm < norm.norm:
+        run.norm = norm
+        whole = _whole(run, norm)
+    whole.look(mu, run.clock, run.entropy)
+    return whole
+
+
+def _concentration(whole: WholeMatrix) -> float:
+    """The square of the largest eigenvalue over the sum of all squares, from a noisy matrix."""
+    d, noise = len(whole.mean), whole.noise_sd[0]
+    top = max(0.0, largest(whole.mean) - 2 * noise * math.sqrt(d))
+    energy = float(np.sum(whole.mean**2)) - (noise * d) ** 2
+    return min(1.0, top**2 / max(energy, top**2, 1e-300)) or 1 / d
+
+
+def _of_whole(run: _Run, whole: WholeMatrix, guarantee: Guarantee) -> Release:
+    """The document of a whole matrix, with what it was found to be."""
+    whole = _last_look(run, whole)
+    noise_sd = whole.noise_sd
+    found = best_candidate(whole.mean, noise_sd[0], run.n)
+    return _document(
+        run,
+        guarantee,
+        integers=np.rint(whole.mean / (noise_sd[0] / _FINE)).astype(np.int64),
+        noise_sd=noise_sd,
+        selected=None,
+        threshold=found.threshold,
+        structure=_structure_of_whole(run, whole, found),
+    )
+
+
+def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Structure:
+    norm = largest(whole.mean)
+    if found.rank:
+        many = f"{found.rank} eigenvalues stand" if found.rank > 1 else "one eigenvalue stands"
+        kind, why = "factors", f"{many} out of the noise"
+    elif found.threshold > 0:
+        kind, why = "sparse", "what is left beside the strong pairs looks like noise"
+    else:
+        kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
+    return _structure(kind, found.rank, why, found.noise, found.hidden, norm)
+
+
+def _structure(
+    kind: str, rank: int, why: str, noise: float, hidden: float, norm: float
+) -> Structure:
+    """With the error over the norm, and what keeps the estimate from being worse than zeros."""
+    error = noise + hidden
+    sure = 1.5 * error
+    truth = max(norm - sure, 0.0)
+    kept = 1.0 if sure <= truth else min(1.0, 0.05 * truth / (sure - truth))
+    whole = max(norm, 1e-300)
+    return Structure(
+        kind,
+        rank,
+        why,
+        min(1.0, error / whole),
+        min(1.0, 0.4 * noise / whole),
+        min(1.05, (1.6 * noise + 2 * hidden) / whole),
+        kept,
+    )
+
+
+def _of_pairs(
+    run: _Run,
+    ladder: Ladder,
+    values: PairValues,
+    hidden: float,
+    guarantee: Guarantee,
+    *,
+    sparse: bool,
+) -> Release:
+    """The document of selected pairs."""
+    deviation = detection_deviation(values.noise_sd[0], run.n)
+    threshold = _KEEP * deviation
+    unit = values.noise_sd[0] / _FINE
+    pairs = np.rint(values.pairs / unit).astype(np.int64)
+    diagonal = np.rint(values.diagonal / unit).astype(np.int64)
+    matrix = symmetric_sparse((values.rows, values.columns), pairs, diagonal)
+    kept = np.abs(values.pairs) > threshold
+    row = 1 + 2 * np.count_nonzero(kept) / run.d
+    missed = ladder.finds() if ladder.rungs else 0.0
+    noise = 2 * math.sqrt(row) * deviation
+    norm = _sparse_norm(values, threshold, run.d)
+    why = (
+        f"{len(values.rows):,} pairs were found to a correlation of about {number(missed, 2)}, and "
+        "the whole matrix shows nothing beside them"
+    )
+    structure = _structure("sparse", 0, why, noise, max(hidden, missed / 2), norm)
+    return _document(
+        run,
+        guarantee,
+        integers=matrix if sparse else matrix.toarray(),
+        noise_sd=values.noise_sd,
+        selected=np.stack([values.rows, values.columns]),
+        threshold=threshold,
+        structure=structure,
+    )
+
+
+def _sparse_norm(values: PairValues, threshold: float, d: int) -> float:
+    kept = np.abs(values.pairs) > threshold
+    places = values.rows[kept], values.columns[kept]
+    matrix = symmetric_sparse(places, values.pairs[kept], values.diagonal)
+    x = np.random.default_rng(4).standard_normal(d)
+    size = 0.0
+    for _ in range(50):
+        x = matrix @ x
+        size = float(np.linalg.norm(x))
+        x /= size or 1.0
+    return size
+
+
+def _document(
+    run: _Run,
+    guarantee: Guarantee,
+    *,
+    integers: IntArray,
+    noise_sd: tuple[float, float],
+    selected: IntArray | None,
+    threshold: float,
+    structure: Structure,
+) -> Release:
+    return Release(
+        mechanism=NAME,
+        integers=integers,
+        unit=noise_sd[0] / _FINE,
+        guarantee=guarantee,
+        parameters=run.parameters.to_dict(),
+        feature_scale=run.scale,
+        noise_sd=noise_sd,
+        selected=selected,
+        making=Making(
+            n_averaged=run.n,
+            threshold=threshold,
+            shrunk=run.norm.shrunk,
+            structure=structure,
+            parts=named_parts(guarantee.events, run.parameters.part_names),
+        ),
+    )

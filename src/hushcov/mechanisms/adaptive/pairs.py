@@ -1,0 +1,162 @@
+"""Values of the pairs that a ladder selected: a first look drops those that are noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.accounting import Clock, smallest_sigma
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.adaptive.parameters import FIRST_VALUES, PRODUCT_NORMS
+from hushcov.mechanisms.screened import (
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    RADIUS,
+    Values,
+    product_half_width,
+    product_map,
+    release_values,
+    widest_norm,
+)
+from hushcov.noise import Entropy, rounded_normal
+from hushcov.postprocess import detection_deviation
+from hushcov.records import FeatureGrid, ProductMap, Records
+
+_DROPPED = 1.5  # deviations below which a selected pair is taken for noise
+_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
+_LEAST_BOUND = 0.5  # of the median norm
+_SENSITIVITY = 2.04  # of the sums over the norm bound, with the two numbers beside them
+
+
+@dataclass(frozen=True, eq=False)
+class PairValues:
+    """Values of pairs and of variances in units of the scales, with the noise of each kind."""
+
+    rows: IntArray
+    columns: IntArray
+    pairs: FloatArray
+    diagonal: FloatArray
+    noise_sd: tuple[float, float]
+
+
+def value_noise(n_pairs: int, n_features: int, n_records: int, mu: float) -> float:
+    """About the noise of a pair where so many are released, for records of typical norm."""
+    return _SENSITIVITY * 1.1 * _root_square(n_pairs, n_features) / (PAIR_WEIGHT * n_records * mu)
+
+
+def _root_square(n_pairs: int, n_features: int) -> float:
+    """The typical norm of weighted products of a record, in squared scales."""
+    return math.sqrt(PAIR_WEIGHT**2 * n_pairs + DIAGONAL_WEIGHT**2 * 2 * n_features)
+
+
+def release_pairs(
+    records: Records,
+    feature_scale: FloatArray,
+    inputs: ReleaseInputs,
+    places: tuple[IntArray, IntArray],
+    n_real: float,
+    norm: float,
+    clock: Clock,
+    entropy: Entropy,
+) -> PairValues:
+    """Release the values of pairs, drop what looks like noise, and release the rest once more.
+
+    `n_real` is about how many of them are real, `norm` about that of the matrix.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. The histogram of norms moves by at most
+    sqrt(2), the sums by what `release_values` says. Which pairs are dropped, and where records are
+    bounded, follows from what was released before.
+    """
+    time = clock.left
+    rows, columns = places
+    mu = math.sqrt(FIRST_VALUES * time)
+    half_width = product_half_width(inputs, len(rows), mu)
+    grid = FeatureGrid(feature_scale, RADIUS, half_width)
+    bound = _norm_bound(records, grid, places, n_real, norm, clock, entropy)
+    clock.gaussian(mu)  # proof: step 6
+    first = release_values(records, product_map(grid, rows, columns, bound), mu, entropy)
+    kept = np.abs(first.pairs * first.unit) > _DROPPED * detection_deviation(
+        first.noise_sd[0], inputs.n_records
+    )
+    rows, columns = rows[kept], columns[kept]
+    d = inputs.n_features
+    bound = max(1, int(bound * _root_square(len(rows), d) / _root_square(len(kept), d)))
+    mu = clock.mu_left
+    clock.gaussian(mu)  # proof: step 6
+    second = release_values(records, product_map(grid, rows, columns, bound), mu, entropy)
+    return _averaged(first, second, kept)
+
+
+def _averaged(first: Values, second: Values, kept: IntArray) -> PairValues:
+    """Both looks at the pairs that are left, weighted by their precision."""
+    noise = np.array([first.noise_sd, second.noise_sd])
+    precision = noise**-2.0
+    share = precision[1] / precision.sum(axis=0)
+    old, fresh = first.pairs[kept] * first.unit, second.pairs * second.unit
+    before, after = first.diagonal * first.unit, second.diagonal * second.unit
+    off, on = 1 / np.sqrt(precision.sum(axis=0))
+    return PairValues(
+        second.rows,
+        second.columns,
+        old + share[0] * (fresh - old),
+        before + share[1] * (after - before),
+        (float(off), float(on)),
+    )
+
+
+def _norm_bound(
+    records: Records,
+    grid: FeatureGrid,
+    places: tuple[IntArray, IntArray],
+    n_real: float,
+    norm: float,
+    clock: Clock,
+    entropy: Entropy,
+) -> int:
+    """The bound at which the noise of values and what shrinking leaves of a bias are least.
+
+    Records beyond the bound are scaled down, and values divided by the mean shrinkage. What that
+    does not restore is the part of the large records beyond their number.
+    """
+    d, n = grid.n_features, records.n_records
+    widest = int(widest_norm(len(places[0]), d) * grid.half_width**2)
+    products = product_map(grid, *places, widest)
+    mu = math.sqrt(PRODUCT_NORMS * clock.left)
+    clock.gaussian(mu)  # proof: step 6
+    sigma = smallest_sigma(2, mu)  # proof: step 6
+    counts = products.norm_histogram(records)
+    counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
+    return _chosen(counts, sigma, products, n, (n_real, norm), clock.mu_left)
+
+
+def _chosen(
+    counts: IntArray,
+    sigma: int,
+    products: ProductMap,
+    n_records: int,
+    size: tuple[float, float],
+    mu: float,
+) -> int:
+    d = products.grid.n_features
+    middle = np.array([products.norm_of_bin(each, 1.0) for each in range(len(counts))])
+    seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
+    unit = (products.grid.half_width / RADIUS) ** 2
+    if not len(seen):
+        return max(1, int(unit * _root_square(len(products.rows), d)))
+    mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
+    mass[seen[-1] + 1 :] = 0.0
+    mass /= mass.sum()
+    median = middle[int(np.searchsorted(np.cumsum(mass), 0.5))]
+    bounds = median * _LEAST_BOUND * 2.0 ** (np.arange(48) / 8)
+    factor = np.minimum(1.0, bounds[:, None] / middle)
+    mean = factor @ mass
+    lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
+    rows = 2 * math.sqrt(2 * max(size[0], d / 4) / d + 1)
+    noise = rows * _SENSITIVITY * bounds / (PAIR_WEIGHT * n_records * unit * mu * mean)
+    best = int(np.argmin(noise + np.maximum(lost, 0.0) * max(1.0, size[1])))
+    return max(1, int(bounds[best]))
