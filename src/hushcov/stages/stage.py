@@ -33,6 +33,15 @@ class NormBound:
     squares: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
 
+    @property
+    def lost(self) -> float:
+        """About which share of the squared norms is beyond the bound, from 0 to 1/2."""
+        total = sum(a * b for a, b in zip(self.squares, self.shares, strict=True))
+        beyond = (
+            max(a - self.norm**2, 0.0) * b for a, b in zip(self.squares, self.shares, strict=True)
+        )
+        return min(0.5, sum(beyond) / total) if total > 0 else 0.0
+
     def moved(self, noise: float, counted: float) -> NormBound:
         """The bound at which `noise` times its square and what it cuts off are least together.
 

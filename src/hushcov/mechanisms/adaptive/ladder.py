@@ -94,6 +94,11 @@ class Ladder:
         edge = math.log(max(2.0, len(self._scores) / self._size)) / self._rate
         return _TO_CORRELATION * edge / self._n
 
+    @property
+    def next_share(self) -> float:
+        """Share of the clock that the next rung takes, about."""
+        return 4 * self._size * self._rate**2 / self._unit if self._unit else 0.0
+
     def climb(self, clock: Clock, entropy: Entropy, weakest: float) -> bool:
         """Select one more rung, or say that the ladder has ended.
 

@@ -19,6 +19,7 @@ from hushcov.mechanisms.gaussian import (
 from hushcov.noise import Entropy
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.stages.preparation import WIDEST
+from hushcov.stages.stage import NormBound
 
 _LEAST_SHARE = 1e-3  # of the clock, for which noise must fit into integers
 
@@ -26,7 +27,8 @@ _LEAST_SHARE = 1e-3  # of the clock, for which noise must fit into integers
 class WholeMatrix:
     """Second moments of bounded records, and what was released of them.
 
-    `mean` is the mean of all looks, weighted by their precision, in units of the scales; `noise_sd`
+    What the bound on norms takes off the trace is put back, to all entries alike. `mean` is the
+    mean of all looks, weighted by their precision, in units of the scales; `noise_sd`
     has the deviations of its noise off and on the diagonal.
     """
 
@@ -35,7 +37,7 @@ class WholeMatrix:
         records: Records,
         feature_scale: FloatArray,
         inputs: ReleaseInputs,
-        norm: float,
+        bound: NormBound,
         time: float,
         *,
         widest: bool,
@@ -43,14 +45,14 @@ class WholeMatrix:
     ) -> None:
         radius = WIDEST if widest else RADIUS
         d, n = inputs.n_features, inputs.n_records
-        norm = min(norm, radius * math.sqrt(d))
+        norm = min(bound.norm, radius * math.sqrt(d))
         half_width = exact_half_width(inputs, radius, norm, math.sqrt(_LEAST_SHARE * time))
         self._bound = norm_in_steps(norm, d, radius, half_width)
         grid = FeatureGrid(feature_scale, radius, half_width)
         self._gram = row_bounded_gram(
             records, grid, self._bound, progress=progress
         )  # proof: step 4
-        self._half_width, self._unit = half_width, grid.step**2 / n
+        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.lost)
         self._precision = np.zeros(2)
         self.looks = 0
         self.mean: FloatArray = np.zeros((d, d))

@@ -42,10 +42,11 @@ from hushcov.stages.stage import NormBound
 
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder
-_NARROWED, _FULL_LADDER = 2, 0.1  # when the whole matrix may be taken early
+_NARROWED, _FULL_LADDER, _DEAR = 2, 0.1, 0.01  # when the whole matrix may be taken early
 _LEAN = 0.75  # a whole matrix is cleaned afterwards, and better than its noise by about this
 _KEEP = 3.0  # deviations that a selected pair must exceed
 _FARTHER = 1.05  # a bound on norms moved by more is worth another pass over the records
+_CLEANEST = 0.1  # what cleaning leaves of noise, at least
 _FINE = 1024  # steps of the released integers in a deviation of their noise
 
 
@@ -164,8 +165,8 @@ def _ladder(run: _Run) -> Ladder:
 def _climb(run: _Run, ladder: Ladder, whole: WholeMatrix | None) -> bool:
     """Climb until the end, or until the whole matrix is clearly better; True where it is."""
     while ladder.climb(run.clock, run.entropy, _pair_noise(run, ladder)):
-        early = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
-        if whole is not None and early:
+        enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
+        if whole is not None and enough and ladder.next_share > _DEAR:
             deviation = detection_deviation(whole.noise_sd[0], run.n)
             strong = np.abs(whole.mean) > _CLEANED * deviation
             if _hidden(run, ladder.mask | strong, whole) > _whole_noise(run, whole):
@@ -217,7 +218,7 @@ def _whole(run: _Run, norm: NormBound) -> WholeMatrix:
         run.records,
         run.scale,
         run.parameters.inputs,
-        norm.norm,
+        norm,
         run.clock.left,
         widest=run.parameters.norm is not None,
         progress=run.progress,
@@ -234,7 +235,9 @@ def _last_look(run: _Run, whole: WholeMatrix) -> WholeMatrix:
         share = FIRST_LOOK
         whole.look(math.sqrt(share * run.clock.left), run.clock, run.entropy)
     norm, mu = run.norm, run.clock.mu_left
-    noise = 2 * math.sqrt(run.d) / (run.n * mu)
+    found = best_candidate(whole.mean, whole.noise_sd[0], run.n)
+    cleaned = found.noise / (2 * math.sqrt(run.d) * detection_deviation(whole.noise_sd[0], run.n))
+    noise = 2 * math.sqrt(run.d) / (run.n * mu) * min(1.0, max(_CLEANEST, cleaned))
     norm = norm.moved(noise, _concentration(whole))
     if _FARTHER * run.norm.norm < norm.norm:
         run.norm = norm
