@@ -3,7 +3,9 @@
 - `protocol`: what all records are. Their one operation is a sum of integers over blocks of rows.
 - Where rows come from: `sources` (`open_records`, memory, devices), `files` and their `formats`,
   `cluster`.
-- `views`: the same rows paired, centred, scaled, multiplied, without gaps, on a device, or watched.
+- `knowledge`: public bounds of columns.
+- `views`: the same rows paired, centred, clipped, scaled, multiplied, without gaps, on a device, or
+  watched.
 - `grids`: how coordinates are clipped and rounded to integers.
 - Exact sums of these integers: `gram`, `products`, `bounded`, `counts` (`tensor_kernels` on a
   device), and `statistics`, which of several sites add up and have a `statistics_file`.
@@ -36,6 +38,7 @@ from hushcov.records.gram import (
     sign_sums,
 )
 from hushcov.records.grids import FeatureGrid, IntegerGrid, check_feature_scale
+from hushcov.records.knowledge import Bounds, check_bounds
 from hushcov.records.products import ProductMap, finest_half_width
 from hushcov.records.protocol import (
     BlockFunction,
@@ -49,6 +52,7 @@ from hushcov.records.sources import ArrayRecords, NpyRecords, TensorRecords, ope
 from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import (
     CentredRecords,
+    ClippedRecords,
     CompleteRecords,
     DeviceRecords,
     PairDifferences,
@@ -69,7 +73,9 @@ __all__ = [
     "STRIP",
     "ArrayRecords",
     "BlockFunction",
+    "Bounds",
     "CentredRecords",
+    "ClippedRecords",
     "CompleteRecords",
     "DaskRecords",
     "DeviceRecords",
@@ -91,6 +97,7 @@ __all__ = [
     "WrappedRecords",
     "bounded_sums",
     "cell_counts",
+    "check_bounds",
     "check_feature_scale",
     "clipped_gram",
     "count_complete",

@@ -68,6 +68,9 @@ class Making:
     shrunk : float, optional
         About which share of the records was longer than the bound on their norm, where that was
         released.
+    bounds : tuple of pairs, optional
+        Public bounds of every feature, low and high, None where there is none; None where nobody
+        gave any.
     parts : tuple of Part
         The private steps in the order in which they were charged.
     made : str, optional
@@ -83,6 +86,7 @@ class Making:
     projected: bool = False
     unresolved: tuple[int, ...] = ()
     shrunk: float | None = None
+    bounds: tuple[tuple[float | None, float | None], ...] | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
 

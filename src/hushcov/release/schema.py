@@ -24,7 +24,7 @@ _FIELDS = (
 )
 _MAKING = (
     *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected"),
-    *("unresolved", "shrunk", "parts", "made"),
+    *("unresolved", "shrunk", "bounds", "parts", "made"),
 )
 _COMPLETE = ("released", "of", "noise_sd")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
@@ -57,7 +57,9 @@ def _describe_making(making: Making) -> dict[str, Any]:
     plain = {name: getattr(making, name) for name in _MAKING}
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     complete = None if making.complete is None else dict(making.complete)
-    return plain | {"parts": parts, "complete": complete, "unresolved": list(making.unresolved)}
+    bounds = None if making.bounds is None else [list(pair) for pair in making.bounds]
+    listed = {"bounds": bounds, "unresolved": list(making.unresolved)}
+    return plain | {"parts": parts, "complete": complete} | listed
 
 
 def stored_integers(release: Release) -> IntArray:
@@ -237,6 +239,7 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
         "parts": _parts(fields["parts"], guarantee),
         "complete": _complete(fields["complete"]),
         "unresolved": _unresolved(fields["unresolved"], d),
+        "bounds": _bounds(fields["bounds"], d),
         "threshold": threshold,
     }
     return Making(**fields | known)
@@ -248,6 +251,23 @@ def _unresolved(listed: object, d: int) -> tuple[int, ...]:
     if listed != sorted(set(listed)):
         _wrong("unresolved", "features in their order, each once")
     return tuple(listed)
+
+
+def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], ...] | None:
+    if listed is None:
+        return None
+    wanted = "null, or low and high of every feature, each a number or null"
+    if not isinstance(listed, list) or len(listed) != d:
+        _wrong("bounds", wanted)
+    for pair in listed:
+        if not isinstance(pair, list) or len(pair) != 2:
+            _wrong("bounds", wanted)
+        ends = [end for end in pair if end is not None]
+        if not all(type(end) in (int, float) and math.isfinite(end) for end in ends):
+            _wrong("bounds", wanted)
+        if len(ends) == 2 and ends[0] > ends[1]:
+            _wrong("bounds", wanted)
+    return tuple((low, high) for low, high in listed)
 
 
 def _complete(count: object) -> dict[str, int] | None:

@@ -19,10 +19,12 @@ from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import (
+    Bounds,
     CentredRecords,
     FeatureGrid,
     Records,
     bounded_sums,
+    check_bounds,
     norm_histogram,
     sign_sums,
 )
@@ -59,6 +61,7 @@ class Preparation(Stage):
     `pool` is the mu of that part, `reserve` what of it the plan sets aside; more may be taken
     if the columns need it, and what is not taken goes to the values. Public scales are used as
     they are where `known_scale` says so. `tilts` asks how often features lie above their centre.
+    `bounds` are public bounds of the features; records are to be within them.
     """
 
     released: ClassVar[str] = "centres, scales and norms"
@@ -70,9 +73,12 @@ class Preparation(Stage):
     reserve: float
     known_scale: bool = False
     tilts: bool = False
+    bounds: Bounds | None = None
 
     def __post_init__(self) -> None:
         cure = "use preparation_for."
+        if self.bounds is not None:
+            check_bounds(self.bounds, self.n_features)
         check_integer("n_records", self.n_records, at_least=1, cure=cure)
         check_integer("n_features", self.n_features, at_least=1, cure=cure)
         check_real("pool", self.pool, above=0, cure=cure)
@@ -85,7 +91,9 @@ class Preparation(Stage):
 
     @property
     def possible(self) -> bool:
-        """Whether a look could find anything; it is not made otherwise."""
+        """Whether a look could find anything, without which it is not made; or bounds say it."""
+        if self.bounds is not None and (self.bounds.finite & ~self.bounds.constant).any():
+            return True
         from hushcov.stages.location import LocationParameters
 
         looks = LocationParameters(self.n_records, self.n_features, self.pool)
@@ -96,7 +104,9 @@ class Preparation(Stage):
         from hushcov.stages.location import LocationParameters, find_location
 
         looks = LocationParameters(self.n_records, self.n_features, self.pool)
-        found = find_location(prepared.records, looks, entropy, share=prepared.share)
+        found = find_location(
+            prepared.records, looks, entropy, share=prepared.share, bounds=self.bounds
+        )
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
         reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
@@ -104,18 +114,19 @@ class Preparation(Stage):
             (f"{LocationParameters.released}, look {number}", event)
             for number, event in enumerate(found.events, 1)
         ]
-        if found.found.any():
+        some = bool(scale.any())
+        if some:
             centre, event = self._refined(prepared, found, scale, reach, entropy)
             taken.append((CENTRE, event))
         else:
             centre = found.centre
         records = CentredRecords(prepared.records, centre, reach)
         bound = tilt = None
-        if found.found.any() and self.tilts:
+        if some and self.tilts:
             mu = math.sqrt(_TILTS) * self.pool
             tilt = release_tilts(records, mu, entropy)
             taken.append((TILTS, Gaussian(mu)))
-        if found.found.any():
+        if some:
             left = _left(self.pool, taken)
             bound, event = self._bounded(records, scale, prepared.share, left, entropy)
             taken.append((NORMS, event))
@@ -144,6 +155,8 @@ class Preparation(Stage):
         reach: FloatArray,
         entropy: Entropy,
     ) -> tuple[FloatArray, Gaussian]:
+        from hushcov.stages.location.known import inside
+
         share = centre_share(self.n_records, int(found.found.sum()), self.pool)
         mu = math.sqrt(share) * self.pool
         about = CentredRecords(prepared.records, found.centre, reach)
@@ -151,7 +164,7 @@ class Preparation(Stage):
         mean, noise = mean / prepared.share, noise / prepared.share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
-        return found.centre + mean, Gaussian(mu)
+        return inside(found.centre + mean, self.bounds), Gaussian(mu)
 
     def _bounded(
         self, records: Records, scale: FloatArray, share: float, left: float, entropy: Entropy
