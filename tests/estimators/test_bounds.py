@@ -6,11 +6,18 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from estimators.settings import fit, make
-from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov import (
+    GaussianCovariance,
+    PrivateSparseCovariance,
+    ScreenedCovariance,
+    read_codebook,
+)
 from hushcov.exceptions import AccuracyWarning, HopelessError, ParameterError
+from hushcov.records import open_records
 from hushcov.release import Release
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
@@ -127,3 +134,24 @@ def test_sums_of_sites_take_no_bounds():
     estimator = make(GaussianCovariance, feature_scale=1.0, bounds={0: (0, 1)})
     with pytest.raises(ParameterError, match="bounds must be None for partial_fit"):
         estimator.partial_fit(table(), total_records=N)
+
+
+def test_a_codebook_gives_the_same_integers_from_every_form_of_a_table(tmp_path):
+    rng = np.random.default_rng(0)
+    states = rng.choice(["TX", "CA", "AL", "XX"], N, p=[0.5, 0.3, 0.001, 0.199])
+    frame = pd.DataFrame({"age": rng.integers(18, 150, N), "state": states})
+    frame.loc[[2, 5], "state"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "book.csv").write_text(
+        "name,low,high,kind,values\nstate,,,category,TX|CA|AL\nage,0,120,integer,\n"
+    )
+    book = read_codebook(tmp_path / "book.csv")
+    made = []
+    for source in (frame, pl.from_pandas(frame), tmp_path / "t.csv", tmp_path / "t.parquet"):
+        records = open_records(source, codebook=book, drop_nulls=True)
+        made.append(private(GaussianCovariance, records, book.bounds))
+    assert list(made[0].feature_names_in_) == ["age", "state=TX", "state=CA", "state=AL"]
+    assert made[0].unresolved_features_.size == 0
+    assert made[0].release_.making.bounds == ((0.0, 120.0), *[(0.0, 1.0)] * 3)
+    assert all(np.array_equal(made[0].release_.integers, e.release_.integers) for e in made)

@@ -133,7 +133,10 @@ class Request:
         before = tuple(stage.event for stage in stages)
         total = calibrate_gaussian(inputs.epsilon, inputs.delta, before)
         reserve = math.sqrt(preparation_for(n, d, total)) * total
-        return Preparation(n, d, total, reserve, self.known_scale, bounds=self.bounds)
+        # A page of plans is for other numbers of features, too.
+        same = self.bounds is not None and len(self.bounds) == d
+        bounds = self.bounds if same else None
+        return Preparation(n, d, total, reserve, self.known_scale, bounds=bounds)
 
     def inputs(self, n_averaged: int, n_features: int) -> ReleaseInputs:
         """Inputs of the mechanism, where no record misses a value."""

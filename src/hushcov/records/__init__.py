@@ -2,7 +2,7 @@
 
 - `protocol`: what all records are. Their one operation is a sum of integers over blocks of rows.
 - Where rows come from: `sources` (`open_records`, memory, devices), `files` and their `formats`,
-  `cluster`.
+  `cluster`, and `codebook`, by which categories are one-hot columns.
 - `knowledge`: public bounds of columns.
 - `views`: the same rows paired, centred, clipped, scaled, multiplied, without gaps, on a device, or
   watched.
@@ -60,10 +60,12 @@ from hushcov.records.views import (
     TransformedRecords,
     WatchedRecords,
     WrappedRecords,
+    source_of,
 )
 
 if TYPE_CHECKING:
     from hushcov.records.cluster import DaskRecords
+    from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
     from hushcov.records.files import FileRecords
 
 __all__ = [
@@ -76,6 +78,9 @@ __all__ = [
     "Bounds",
     "CentredRecords",
     "ClippedRecords",
+    "Codebook",
+    "CodebookColumn",
+    "CodedRecords",
     "CompleteRecords",
     "DaskRecords",
     "DeviceRecords",
@@ -108,12 +113,19 @@ __all__ = [
     "norm_histogram",
     "open_records",
     "pair_scores",
+    "read_codebook",
     "record_statistics",
     "row_bounded_gram",
     "second_moments",
     "sign_gram",
     "sign_sums",
     "signed_octaves",
+    "source_of",
 ]
 
-__getattr__ = lazy(__name__, cluster="DaskRecords", files="FileRecords")
+__getattr__ = lazy(
+    __name__,
+    cluster="DaskRecords",
+    codebook="Codebook CodebookColumn CodedRecords read_codebook",
+    files="FileRecords",
+)

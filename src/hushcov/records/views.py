@@ -101,6 +101,11 @@ def _layers(records: Records) -> list[Records]:
     return layers
 
 
+def source_of(records: Records) -> Records:
+    """What records are made of, whatever the views around it."""
+    return _layers(records)[-1]
+
+
 @dataclass(frozen=True)
 class Chain:
     """Several views, the innermost first."""
