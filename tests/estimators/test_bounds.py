@@ -19,6 +19,7 @@ from hushcov import (
 from hushcov.exceptions import AccuracyWarning, HopelessError, ParameterError
 from hushcov.records import open_records
 from hushcov.release import Release
+from hushcov.release.findings import preparation_words
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
 N, SHARES = 20_000, np.array([0.5, 0.2, 0.004, 0.003, 0.002, 0.001])
@@ -105,6 +106,8 @@ def test_the_document_has_the_bounds(tmp_path):
         {0: (0, 1), 1: (0, None), 2: (0, 1), 3: (0, 1), 4: (0, 1), 5: (0, 1)},
     )
     assert found.release_.making.bounds[:2] == ((0.0, 1.0), (0.0, None))
+    words = dict(preparation_words(found.release_))["bounds"]
+    assert "public bounds of 6 of 6 features" in words
     found.release_.write(tmp_path / "release")
     assert Release.read(tmp_path / "release") == found.release_
 

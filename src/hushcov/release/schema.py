@@ -28,6 +28,7 @@ _MAKING = (
 )
 _COMPLETE = ("released", "of", "noise_sd")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
+_LARGEST_DOUBLE = float(np.finfo(np.float64).max)
 _LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
 
 
@@ -263,7 +264,7 @@ def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], 
         if not isinstance(pair, list) or len(pair) != 2:
             _wrong("bounds", wanted)
         ends = [end for end in pair if end is not None]
-        if not all(type(end) in (int, float) and math.isfinite(end) for end in ends):
+        if not all(type(end) in (int, float) and abs(end) <= _LARGEST_DOUBLE for end in ends):
             _wrong("bounds", wanted)
         if len(ends) == 2 and ends[0] > ends[1]:
             _wrong("bounds", wanted)
