@@ -18,9 +18,10 @@ if TYPE_CHECKING:
         SeparateCovariance,
         ThresholdedCovariance,
     )
-    from hushcov.records import Statistics
+    from hushcov.records import Codebook, Statistics, read_codebook
 
 __all__ = [
+    "Codebook",
     "CoinPressCovariance",
     "EigenSamplingCovariance",
     "GaussianCovariance",
@@ -33,9 +34,15 @@ __all__ = [
     "Statistics",
     "ThresholdedCovariance",
     "__version__",
+    "read_codebook",
 ]
 
-_ELSEWHERE = {"Ledger": "hushcov.accounting.ledger", "Statistics": "hushcov.records"}
+_ELSEWHERE = {
+    "Codebook": "hushcov.records",
+    "Ledger": "hushcov.accounting.ledger",
+    "Statistics": "hushcov.records",
+    "read_codebook": "hushcov.records",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -26,11 +26,11 @@ SCALED = {"feature_scale", "positive_semidefinite"}
 APPROXIMATE = SCALED | {"delta", "on_large_delta", "scale_share", "drop_nulls"}
 OPTIONS = {
     "PrivateSparseCovariance": APPROXIMATE
-    | {"centre", "on_hopeless", "sparse_output", "mechanism"},
+    | {"centre", "bounds", "on_hopeless", "sparse_output", "mechanism"},
     "ScreenedCovariance": APPROXIMATE
-    | {"centre", "on_hopeless", "sparse_output", "screen", "norm_bound", "threshold"},
+    | {"centre", "bounds", "on_hopeless", "sparse_output", "screen", "norm_bound", "threshold"},
     "GaussianCovariance": APPROXIMATE
-    | {"centre", "on_hopeless", "clipping", "row_norm", "threshold"},
+    | {"centre", "bounds", "on_hopeless", "clipping", "row_norm", "threshold"},
     "MultiscaleCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),

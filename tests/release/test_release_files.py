@@ -493,6 +493,11 @@ def test_how_it_was_made_is_all_there_and_of_its_kind(folder, field):
     ("change", "words"),
     [
         ({"n_rows": 10**17 + 2}, "n_averaged of release.json must be the number of rows"),
+        ({"bounds": [[0, 1]]}, "low and high of every feature"),
+        ({"bounds": [[1, 0]] * 3}, "low and high of every feature"),
+        ({"bounds": [[0, True]] * 3}, "low and high of every feature"),
+        ({"bounds": [[0, 10**400]] * 3}, "low and high of every feature"),
+        ({"bounds": [[0, 1, 2]] * 3}, "low and high of every feature"),
         ({"paired": False}, "n_averaged of release.json must be the number of rows"),
         ({"n_averaged": None}, "n_averaged of release.json must be the number of rows"),
         ({"n_rows": None, "n_averaged": None}, "at most as many as were averaged"),

@@ -14,7 +14,14 @@ from typing import Any
 import click
 
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
-from hushcov.records import DaskRecords, FileRecords, Records, open_records
+from hushcov.records import (
+    CodedRecords,
+    DaskRecords,
+    FileRecords,
+    Records,
+    open_records,
+    source_of,
+)
 from hushcov.release import SigningKey
 from hushcov.release.files import DESCRIPTION, RELEASE_FILES, check_free, check_place
 from hushcov.report.style import new_figure
@@ -58,7 +65,8 @@ def _split(names: str | None) -> list[str] | None:
 @contextmanager
 def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records]:
     """The same records, read by the workers of a cluster."""
-    if not isinstance(records, FileRecords):
+    files = source_of(records)
+    if not isinstance(files, FileRecords):
         raise ParameterError(
             f"--scheduler must be left out for {path}: workers read Parquet, Arrow or CSV files."
         )
@@ -76,7 +84,8 @@ def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Record
             "start one with 'dask scheduler', or leave the option out."
         ) from None
     with client:
-        yield DaskRecords(records)
+        elsewhere = DaskRecords(files)
+        yield records.on(elsewhere) if isinstance(records, CodedRecords) else elsewhere
 
 
 def at_terminal() -> bool:

@@ -15,7 +15,7 @@ from hushcov._words import memory, number
 from hushcov.accounting import Guarantee
 from hushcov.cli.files import PASSPHRASE, opened, read_signing_key, refuse_taken, reserved
 from hushcov.cli.fitting import THEOREM, Job, Source, check_options, prepare, quoted, stated_charge
-from hushcov.cli.options import INTEGER, NUMBER, SCALES, Command, public_inputs
+from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -33,7 +33,7 @@ from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import mechanisms
 from hushcov.planning.plan import CENTRES
 from hushcov.postprocess import is_sparse, released_correlations
-from hushcov.records import Records
+from hushcov.records import Bounds, Codebook, Records, check_bounds, read_codebook
 from hushcov.report import write_release_heatmap
 
 COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
@@ -47,6 +47,7 @@ COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
     metavar="A,B,C",
     help="Features by name, for files that have names.  [default: all columns]",
 )
+@CODEBOOK
 @click.option(
     "--drop-nulls",
     is_flag=True,
@@ -175,6 +176,7 @@ COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
 def command(
     file: Path,
     columns: str | None,
+    codebook: Path | None,
     drop_nulls: bool,
     header: bool,
     names: str | None,
@@ -205,17 +207,22 @@ def command(
       hushcov fit patients.npy --epsilon 1 --delta 1e-6 --row-sparsity 5
       hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
         --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
+      hushcov fit survey.csv --codebook codebook.csv --centre private \\
+        --epsilon 1 --delta 1e-6 --row-sparsity 5
     """
     asked = {"drop_nulls": drop_nulls, "force": force, "centre": _unusual(centre)}
-    check_options(mechanism, public | asked)
+    check_options(mechanism, public | asked | {"codebook": codebook})
     key = read_signing_key(sign)
+    book = None if codebook is None else read_codebook(codebook)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
+    lines |= {"codebook": book}
     found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
     records = click.get_current_context().with_resource(found)
     _check_size(file, records, n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
     source = Source(file, folder, records, known_mean, centre, key)
     public = {name: value for name, value in public.items() if value is not None}
+    public |= {} if book is None else {"bounds": _bounds(book, records)}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
     job = prepare(source, mechanism, **public)
@@ -232,6 +239,13 @@ def command(
 
 def _unusual(centre: str) -> str | None:
     return None if centre == CENTRES[0] else centre
+
+
+def _bounds(book: Codebook, records: Records) -> Bounds | None:
+    """Bounds of the features by a codebook, if it has any of those that are read."""
+    names = records.feature_names or ()
+    known = {name: ends for name, ends in book.bounds.items() if name in names}
+    return check_bounds(known, records.n_features, names) if known else None
 
 
 def _stem(file: Path) -> str:

@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from hushcov._words import counted, memory, noise_level, number
 from hushcov.accounting import Guarantee, calibrate_zcdp
 from hushcov.accounting.ledger import Ledger
@@ -41,7 +43,7 @@ from hushcov.inputs import spent_rho
 from hushcov.mechanisms.multiscale import TheoremParameters, certify
 from hushcov.planning import Caution, Comparison, Plan, fit_memory, large_delta, mechanisms
 from hushcov.postprocess import Matrix
-from hushcov.records import FileRecords, Records, check_feature_scale
+from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
 from hushcov.release import Release, SigningKey
 
 THEOREM = "theorem"
@@ -58,6 +60,7 @@ _NOT_THEOREM = {
     "psd": "the theorem is about the estimate as it is.",
     "drop_nulls": "the theorem is about complete records.",
     "centre": "the theorem is about records of mean zero, or differences of two.",
+    "codebook": "the theorem is about records of mean zero and one scale; code them before.",
     "force": "the theorem has no prediction that could be hopeless.",
 }
 _NOT_PURE = {"drop_nulls": "its guarantee has no delta, which the count of complete records needs."}
@@ -253,6 +256,9 @@ class PlannedJob(Job):
         inputs = self.plan.inputs
         scales = "" if self.estimator.feature_scale is None else ", the features' scales"
         mean = ", mean zero" if self.source.known_mean else ""
+        bounds: Bounds | None = self.estimator.bounds
+        known = 0 if bounds is None else int((np.isfinite([bounds.low, bounds.high])).any(0).sum())
+        scales += f", bounds of {counted(known, 'feature')}" if known else ""
         return (
             f"the size of the data, epsilon {number(inputs.epsilon)}, delta "
             f"{number(inputs.delta)}, row sparsity {inputs.row_sparsity}{scales}{mean}"
@@ -296,7 +302,10 @@ class PlannedJob(Job):
     @property
     def memory(self) -> int:
         """Bytes that the fit is expected to need."""
-        d, files = self.source.records.n_features, isinstance(self.source.records, FileRecords)
+        d, files = (
+            self.source.records.n_features,
+            isinstance(source_of(self.source.records), FileRecords),
+        )
         name = self.plan.chosen.mechanism.name
         return fit_memory(name, self.source.n_averaged, d, sparse=d > LARGEST_DENSE, files=files)
 

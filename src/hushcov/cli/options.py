@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -101,6 +102,14 @@ class Command(click.Command):
         return keyword
 
 
+CODEBOOK = click.option(
+    "--codebook",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="What is publicly known of columns: name, low, high, kind (number, integer, binary, "
+    "category) and values, separated by '|'. Values are clipped to low and high; categories "
+    "become one-hot columns. Never made from the records.",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _ROW_SPARSITY = click.option(
     "--row-sparsity",

@@ -22,7 +22,7 @@ from hushcov.cli.forecasts import (
     smallest_table,
     warnings,
 )
-from hushcov.cli.options import INTEGER, NUMBER, Command, public_inputs
+from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, public_inputs
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -35,16 +35,23 @@ from hushcov.cli.output import (
     warning,
 )
 from hushcov.cli.plan_page import check_page, knowledge, write_page
+from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import COMPARED_MODELS, Request, predicted
+from hushcov.records import Bounds, check_bounds, read_codebook
 from hushcov.report import write_plan_figure
 
 
 @click.command(cls=Command, name="plan")
 @click.option(
-    "--features", "n_features", type=INTEGER, required=True, metavar="D", help="Number of features."
+    "--features",
+    "n_features",
+    type=INTEGER,
+    metavar="D",
+    help="Number of features; those of the codebook where there is one.  [required without it]",
 )
 @public_inputs
+@CODEBOOK
 @click.option(
     "--known-scale",
     is_flag=True,
@@ -94,7 +101,8 @@ from hushcov.report import write_plan_figure
     "Takes a minute or two on two cores, and more where the row sparsity is large.",
 )
 def command(
-    n_features: int,
+    n_features: int | None,
+    codebook: Path | None,
     n_records: tuple[int, ...],
     mechanisms: tuple[str, ...],
     refine: bool,
@@ -117,7 +125,9 @@ def command(
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
     """
-    request = Request(**public, known_mean=known_mean, known_scale=known_scale, centre=centre)
+    n_features, bounds = _known(n_features, codebook)
+    public |= {"known_mean": known_mean, "known_scale": known_scale, "centre": centre}
+    request = Request(**public, bounds=bounds)
     able = [name for name, each in predicted().items() if each.pooled or not request.private_centre]
     for name in mechanisms:
         check_choice("mechanism", name, tuple(able))
@@ -159,6 +169,25 @@ def command(
     for path in (figure, html):
         if path is not None:
             paragraph(out, f"\nwritten: {path}")
+
+
+def _known(n_features: int | None, codebook: Path | None) -> tuple[int, Bounds | None]:
+    """The number of features, and their bounds, by a codebook; it may leave some columns out."""
+    if codebook is None:
+        if n_features is None:
+            raise click.UsageError("Missing option '--features'.")
+        return n_features, None
+    book = read_codebook(codebook)
+    names = list(book.features)
+    if n_features is None:
+        n_features = len(names)
+    if n_features < len(names):
+        raise ParameterError(
+            f"n_features must be at least the {len(names)} of {codebook}, got {n_features}: leave "
+            "it out, or count the one-hot columns of categories."
+        )
+    rest = [""] * (n_features - len(names))
+    return n_features, check_bounds(book.bounds, n_features, [*names, *rest])
 
 
 def _check(

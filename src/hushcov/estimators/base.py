@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import linalg
@@ -23,7 +23,16 @@ from hushcov.estimators.search_guard import not_of_held_out_rows, refuse_unpaid_
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.planning import Caution, large_delta
 from hushcov.postprocess import is_sparse
-from hushcov.records import ArrayRecords, DeviceRecords, PairDifferences, Records, open_records
+from hushcov.records import (
+    ArrayRecords,
+    Bounds,
+    ClippedRecords,
+    DeviceRecords,
+    PairDifferences,
+    Records,
+    check_bounds,
+    open_records,
+)
 from hushcov.release import Release
 from hushcov.release.findings import estimate
 
@@ -101,6 +110,7 @@ class PrivateCovariance(EmpiricalCovariance):
 
     drop_nulls = False  # options of some estimators
     centre = "pairs"
+    bounds: ClassVar[Any] = None
 
     @not_of_held_out_rows
     def score(self, X_test: Any, y: Any = None) -> float:
@@ -188,7 +198,17 @@ class PrivateCovariance(EmpiricalCovariance):
         self._n_rows = records.n_records
         if self.device is not None:
             records = DeviceRecords(records, self.device)
+        bounds = self._public_bounds(records.n_features)
+        if bounds is not None:
+            records = ClippedRecords(records, bounds)
         return PairDifferences(records) if self._paired else records
+
+    def _public_bounds(self, n_features: int) -> Bounds | None:
+        """The bounds of features that were given; checked."""
+        if self.bounds is None:
+            return None
+        names = getattr(self, "feature_names_in_", None)
+        return check_bounds(self.bounds, n_features, None if names is None else list(names))
 
     @property
     def _paired(self) -> bool:

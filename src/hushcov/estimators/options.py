@@ -108,6 +108,13 @@ class CentreOptions:
         "private" finds means, scales and norms from a share of the budget, whatever the order;
         what cannot be found is in `unresolved_features_`. It does not go with `partial_fit` and
         `fit_statistics`.
+    bounds : array of shape (n_features, 2) or mapping, optional
+        Public bounds of the features, low and high: NaN, None or infinite where one is not known;
+        a mapping is by name or index of columns and may leave some out. Values beyond them are
+        moved to them. With `centre="private"` a feature with both is never unresolved: where it
+        cannot be told from noise, its scale is what noise and bounds allow. Low and high alike say
+        that it is constant. They must be public knowledge, as of a questionnaire, and not be
+        looked up in X. `codebook.bounds` has those of a codebook (`hushcov.read_codebook`).
 
     Attributes
     ----------
@@ -119,6 +126,7 @@ class CentreOptions:
     """
 
     centre: str = "pairs"
+    bounds: Any = None
 
 
 @with_options

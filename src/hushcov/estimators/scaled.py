@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -96,7 +97,7 @@ class ScaledCovariance(PrivateCovariance):
         counts what is averaged: half the rows if not `assume_centered`. `gaps`: records with nulls
         are left out.
         """
-        request = self.request(n_features)
+        request = replace(self.request(n_features), bounds=self._public_bounds(n_features))
         inputs, stages = request.divide(n_records, n_features, gaps=gaps)
         scale = self._public_scale(n_features)
         chosen, comparison = self._planned(inputs)

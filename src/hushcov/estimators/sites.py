@@ -85,6 +85,12 @@ class SummedCovariance(PrivateCovariance):
                 "Use fit on all records at once, or assume_centered=True."
             )
 
+        if self.bounds is not None:
+            raise ParameterError(
+                "bounds must be None for partial_fit and fit_statistics, got some: sums of several "
+                "sites do not say how their records were clipped. Use fit on all records at once."
+            )
+
     @abstractmethod
     def fit_statistics(self, statistics: Any = None) -> Self:
         """Charge, and release the covariance of the records that were summed."""

@@ -27,7 +27,7 @@ from hushcov.planning.cautions import (
 from hushcov.planning.comparison import Comparison
 from hushcov.planning.registry import check_memory
 from hushcov.predicting import Forecast
-from hushcov.records import Records
+from hushcov.records import Bounds, Records
 from hushcov.release import Part, Release
 from hushcov.stages import (
     Prepared,
@@ -66,6 +66,8 @@ class Request:
         That share; "auto" balances their errors against what is left.
     pure : bool
         Whether there is to be no delta, which is 0 then.
+    bounds : Bounds, optional
+        Public bounds of the features, within which the records are.
     """
 
     row_sparsity: int
@@ -76,6 +78,7 @@ class Request:
     scale_share: Any = "auto"
     pure: bool = False
     centre: str = "pairs"
+    bounds: Bounds | None = None
 
     def __post_init__(self) -> None:
         check_choice("centre", self.centre, CENTRES)
@@ -130,7 +133,10 @@ class Request:
         before = tuple(stage.event for stage in stages)
         total = calibrate_gaussian(inputs.epsilon, inputs.delta, before)
         reserve = math.sqrt(preparation_for(n, d, total)) * total
-        return Preparation(n, d, total, reserve, self.known_scale)
+        # A page of plans is for other numbers of features, too.
+        same = self.bounds is not None and len(self.bounds) == d
+        bounds = self.bounds if same else None
+        return Preparation(n, d, total, reserve, self.known_scale, bounds=bounds)
 
     def inputs(self, n_averaged: int, n_features: int) -> ReleaseInputs:
         """Inputs of the mechanism, where no record misses a value."""
@@ -238,6 +244,7 @@ class Plan:
             paired=self.request.paired,
             threshold=chosen.threshold(release),
             parts=self._parts(release, prepared),
+            bounds=None if self.request.bounds is None else self.request.bounds.plain(),
             **prepared.making,
         )
         return replace(release, making=making, location=prepared.location)

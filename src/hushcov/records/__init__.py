@@ -2,8 +2,10 @@
 
 - `protocol`: what all records are. Their one operation is a sum of integers over blocks of rows.
 - Where rows come from: `sources` (`open_records`, memory, devices), `files` and their `formats`,
-  `cluster`.
-- `views`: the same rows paired, centred, scaled, multiplied, without gaps, on a device, or watched.
+  `cluster`, and `codebook`, by which categories are one-hot columns.
+- `knowledge`: public bounds of columns.
+- `views`: the same rows paired, centred, clipped, scaled, multiplied, without gaps, on a device, or
+  watched.
 - `grids`: how coordinates are clipped and rounded to integers.
 - Exact sums of these integers: `gram`, `products`, `bounded`, `counts` (`tensor_kernels` on a
   device), and `statistics`, which of several sites add up and have a `statistics_file`.
@@ -36,6 +38,7 @@ from hushcov.records.gram import (
     sign_sums,
 )
 from hushcov.records.grids import FeatureGrid, IntegerGrid, check_feature_scale
+from hushcov.records.knowledge import Bounds, check_bounds
 from hushcov.records.products import ProductMap, finest_half_width
 from hushcov.records.protocol import (
     BlockFunction,
@@ -49,6 +52,7 @@ from hushcov.records.sources import ArrayRecords, NpyRecords, TensorRecords, ope
 from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import (
     CentredRecords,
+    ClippedRecords,
     CompleteRecords,
     DeviceRecords,
     PairDifferences,
@@ -56,10 +60,12 @@ from hushcov.records.views import (
     TransformedRecords,
     WatchedRecords,
     WrappedRecords,
+    source_of,
 )
 
 if TYPE_CHECKING:
     from hushcov.records.cluster import DaskRecords
+    from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
     from hushcov.records.files import FileRecords
 
 __all__ = [
@@ -69,7 +75,12 @@ __all__ = [
     "STRIP",
     "ArrayRecords",
     "BlockFunction",
+    "Bounds",
     "CentredRecords",
+    "ClippedRecords",
+    "Codebook",
+    "CodebookColumn",
+    "CodedRecords",
     "CompleteRecords",
     "DaskRecords",
     "DeviceRecords",
@@ -91,6 +102,7 @@ __all__ = [
     "WrappedRecords",
     "bounded_sums",
     "cell_counts",
+    "check_bounds",
     "check_feature_scale",
     "clipped_gram",
     "count_complete",
@@ -101,12 +113,19 @@ __all__ = [
     "norm_histogram",
     "open_records",
     "pair_scores",
+    "read_codebook",
     "record_statistics",
     "row_bounded_gram",
     "second_moments",
     "sign_gram",
     "sign_sums",
     "signed_octaves",
+    "source_of",
 ]
 
-__getattr__ = lazy(__name__, cluster="DaskRecords", files="FileRecords")
+__getattr__ = lazy(
+    __name__,
+    cluster="DaskRecords",
+    codebook="Codebook CodebookColumn CodedRecords read_codebook",
+    files="FileRecords",
+)

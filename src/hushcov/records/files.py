@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba.core import types
@@ -37,6 +37,9 @@ from hushcov.records.formats import (
 )
 from hushcov.records.protocol import Records, check_block_rows, default_block_rows
 from hushcov.records.sources import FORMATS, WILDCARDS, format_of, refuse_nulls
+
+if TYPE_CHECKING:
+    from hushcov.records.codebook import Codebook
 
 Blocks = Generator[FloatArray, None, None]
 
@@ -81,6 +84,9 @@ class FileRecords(Records):
         What is between two fields of CSV files; a comma if left out, or a tab in .tsv files.
     block_rows : int, optional
         Most rows in a block. It changes speed and memory, never a result.
+    codebook : Codebook, optional
+        Its categories are read as places of their values in its lists. `open_records` makes one-hot
+        columns of them.
 
     Notes
     -----
@@ -109,6 +115,7 @@ class FileRecords(Records):
         names: Sequence[str] | None = None,
         delimiter: str | None = None,
         block_rows: int | None = None,
+        codebook: Codebook | None = None,
     ) -> None:
         if not isinstance(drop_nulls, bool):
             raise ParameterError("drop_nulls must be True or False: choose one.")
@@ -117,6 +124,7 @@ class FileRecords(Records):
                 "columns must be a sequence of names, got one string: pass a list, even of one."
             )
         text = TextOptions.checked(delimiter, header, names)
+        self._categories = {} if codebook is None else codebook.categories
         paths = _find(source)
         file_format = format_of(paths[0]) or ""
         if file_format == "csv":
@@ -128,19 +136,49 @@ class FileRecords(Records):
             )
         self._set_spans(
             [
-                FileSpan(path, file_format, 0, count_rows(path, file_format, text), text=text)
+                FileSpan(
+                    path,
+                    file_format,
+                    0,
+                    count_rows(path, file_format, text),
+                    text=text,
+                    texts=tuple(self._categories),
+                )
                 for path in paths
             ]
         )
         if self.n_records == 0:
             raise DataError(f"{paths[0]} {NO_RECORDS}")
         schemas = [schema_of(path, file_format, text) for path in paths]
-        self._names = self.feature_names = chosen_columns(paths, schemas, columns)
+        if codebook is not None:
+            codebook.check_names(schemas[0].names)
+        self._names = self.feature_names = chosen_columns(
+            paths, schemas, columns, texts=tuple(self._categories)
+        )
         self.n_features = len(self._names)
         if not drop_nulls:
             check_files_complete(paths, file_format, self._names)
         self.gaps = drop_nulls
         self.block_rows = check_block_rows(block_rows, default_block_rows(self.n_features))
+
+    @classmethod
+    def coded(
+        cls, source: Any, codebook: Codebook, columns: Sequence[str] | None, **options: Any
+    ) -> Records:
+        """Files with one-hot columns for the categories of a codebook."""
+        from hushcov.records.codebook import check_codebook, coded
+
+        check_codebook(codebook)
+        # Types and names are read; which columns there are says how large a block is to be.
+        whole = cls(source, columns=columns, codebook=codebook, **options)
+        assert whole.feature_names is not None
+
+        def opened(n_features: int) -> Records:
+            if options.get("block_rows") is None:
+                whole.block_rows = default_block_rows(n_features)
+            return whole
+
+        return coded(opened, codebook, whole.feature_names)
 
     def _set_spans(self, spans: Sequence[FileSpan]) -> None:
         self.spans = tuple(span for span in spans if span.n_rows)
@@ -201,7 +239,14 @@ class FileRecords(Records):
         if not self.gaps:
             named = zip(self._names, batch.columns, strict=True)
             refuse_nulls([name for name, column in named if column.null_count])
-        return Columns([_to_numpy(column) for column in batch.columns])
+        return Columns(
+            [
+                self._categories[name].codes_of_arrow(column)
+                if name in self._categories
+                else _to_numpy(column)
+                for name, column in zip(self._names, batch.columns, strict=True)
+            ]
+        )
 
 
 def _read_ahead(blocks: Blocks, count: int) -> Blocks:

@@ -112,6 +112,7 @@ class FileSpan:
     """Rows `start` to `stop` - 1 of a file. Picklable: it is sent to the worker that reads them.
 
     In an Arrow file, reading begins at record batch `batch`, whose first row is `batch_start`.
+    Columns in `texts` are read as they are, others as numbers.
     """
 
     path: str
@@ -121,6 +122,7 @@ class FileSpan:
     batch: int = 0
     batch_start: int = 0
     text: TextOptions = field(default_factory=TextOptions)
+    texts: tuple[str, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -234,6 +236,7 @@ def _csv_batches(span: FileSpan, names: list[str], rows: int) -> Iterator[tuple[
     kinds = {
         name: kind if pa.types.is_boolean(kind) else pa.float64() for name, kind in found.items()
     }
+    kinds |= {name: pa.string() for name in names if name in span.texts}
     batches = _opened(span.path, "csv", span.text, kinds).to_batches(
         columns=names, batch_size=rows, batch_readahead=2, fragment_readahead=1
     )
@@ -249,9 +252,16 @@ def _placed(batches: Iterable[Any], position: int) -> Iterator[tuple[int, Any]]:
 
 
 def chosen_columns(
-    paths: Sequence[str], schemas: Sequence[Any], columns: Sequence[str] | None
+    paths: Sequence[str],
+    schemas: Sequence[Any],
+    columns: Sequence[str] | None,
+    *,
+    texts: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return the features, after checking that they are columns of numbers in every file."""
+    """Return the features, after checking that they are columns of numbers in every file.
+
+    Those in `texts` may be of any type.
+    """
     names = tuple(schemas[0].names if columns is None else columns)
     if not names or len(set(names)) < len(names):
         raise DataError(
@@ -260,7 +270,7 @@ def chosen_columns(
         )
     for path, schema in zip(paths, schemas, strict=True):
         _check_there(path, schema.names, names)
-        _check_types(path, schema, names)
+        _check_types(path, schema, [name for name in names if name not in texts])
     return names
 
 
@@ -321,7 +331,8 @@ def _check_types(path: str, schema: Any, names: Sequence[str]) -> None:
     apart = ", or check the delimiter" if text else ""
     raise DataError(
         f"{path} must hold numbers, but {listed(bad)} {'has' if len(bad) == 1 else 'have'} type "
-        f"{types}: encode as numbers, choose columns without it{apart}."
+        f"{types}: encode as numbers, describe it as a category of a codebook, choose columns "
+        f"without it{apart}."
     )
 
 

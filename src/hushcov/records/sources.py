@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -28,6 +28,9 @@ from hushcov.records.protocol import (
     import_torch,
     is_tensor,
 )
+
+if TYPE_CHECKING:
+    from hushcov.records.codebook import Codebook
 
 #: Formats of files of columns, by the endings of their names.
 FORMATS = {
@@ -57,6 +60,7 @@ def open_records(
     names: Sequence[str] | None = None,
     delimiter: str | None = None,
     block_rows: int | None = None,
+    codebook: Codebook | None = None,
 ) -> Records:
     """Return `source` as Records.
 
@@ -74,6 +78,9 @@ def open_records(
         How CSV files are read; see `FileRecords`.
     block_rows
         Most rows in a block; it changes speed and memory, never a result.
+    codebook
+        What is publicly known of columns by name (`hushcov.read_codebook`), for files, DataFrames
+        and Arrow tables. Categories become one-hot columns; `codebook.bounds` are for estimators.
     """
     if not isinstance(drop_nulls, bool):
         raise ParameterError(
@@ -82,15 +89,11 @@ def open_records(
     if is_file_source(source):
         from hushcov.records.files import FileRecords
 
-        return FileRecords(
-            source,
-            columns=columns,
-            drop_nulls=drop_nulls,
-            header=header,
-            names=names,
-            delimiter=delimiter,
-            block_rows=block_rows,
-        )
+        lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
+        options = lines | {"drop_nulls": drop_nulls, "block_rows": block_rows}
+        if codebook is not None:
+            return FileRecords.coded(source, codebook, columns, **options)
+        return FileRecords(source, columns=columns, **options)
     for_files = {"columns": columns, "header": header, "names": names, "delimiter": delimiter}
     for name, value in for_files.items():
         if value is not (True if name == "header" else None):
@@ -99,6 +102,10 @@ def open_records(
                 f"({', '.join(FORMATS)}), got {shown(value)}: choose columns of an array by "
                 "indexing it."
             )
+    if codebook is not None:
+        from hushcov.records.codebook import open_frame
+
+        return open_frame(source, codebook, drop_nulls=drop_nulls, block_rows=block_rows)
     if not drop_nulls:
         check_frame_complete(source)
     records = _open(source, block_rows)
@@ -352,16 +359,23 @@ def check_table(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, kind
         )
 
 
-def check_frame(source: Any) -> None:
-    """Refuse a DataFrame with columns of other types than numbers; the error names them all."""
-    bad = [(name, kind) for name, kind in _column_types(source) if not _is_number_type(kind)]
+def check_frame(source: Any, *, texts: Sequence[str] = ()) -> None:
+    """Refuse a DataFrame with columns of other types than numbers; the error names them all.
+
+    Columns in `texts` may be of any type.
+    """
+    bad = [
+        (name, kind)
+        for name, kind in _column_types(source)
+        if name not in texts and not _is_number_type(kind)
+    ]
     if bad:
         # The first word only: the full name of a categorical type lists its categories.
         kinds = ", ".join(sorted({str(kind).partition("(")[0] for _, kind in bad}))
         raise DataTypeError(
             f"X must hold numbers, but {listed([name for name, _ in bad])} "
             f"{'has' if len(bad) == 1 else 'have'} type {kinds}: encode as numbers, by a public "
-            "rule, or select other columns."
+            "rule such as a codebook of categories, or select other columns."
         )
 
 

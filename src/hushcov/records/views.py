@@ -16,6 +16,7 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import shown
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.records.grids import FeatureGrid, check_feature_scale, check_numbers
+from hushcov.records.knowledge import Bounds, check_bounds
 from hushcov.records.protocol import (
     BlockFunction,
     PartitionedRecords,
@@ -98,6 +99,11 @@ def _layers(records: Records) -> list[Records]:
         records = records._records
         layers.append(records)
     return layers
+
+
+def source_of(records: Records) -> Records:
+    """What records are made of, whatever the views around it."""
+    return _layers(records)[-1]
 
 
 @dataclass(frozen=True)
@@ -236,6 +242,34 @@ class CentredRecords(WrappedRecords):
 
     def _view(self) -> View:
         return partial(CentredRecords, centre=self._centre, reach=self._reach)
+
+
+class ClippedRecords(WrappedRecords):
+    """The records with every value moved into the public bounds of its column.
+
+    Values beyond what is possible become the nearest possible ones. Missing values stay missing,
+    and records that are infinite are refused as everywhere.
+
+    Privacy
+    -------
+    Each row is mapped on its own, by numbers that are public, so neighbours stay neighbours.
+    """
+
+    def __init__(self, records: Records, bounds: Bounds) -> None:
+        super().__init__(records)
+        check_bounds(bounds, records.n_features)
+        self._bounds = bounds
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        records = self._records.unfilled()
+        low, high = self._bounds.lows, self._bounds.highs
+        for block in records._blocks():
+            check_finite(block, gaps=records.gaps, names=self.feature_names)
+            rows = namespace(block).clip(block, like(low, block), like(high, block))
+            yield rows if self.gaps == records.gaps else _complete(rows)
+
+    def _view(self) -> View:
+        return partial(ClippedRecords, bounds=self._bounds)
 
 
 class ScaledRecords(WrappedRecords):

@@ -102,6 +102,9 @@ class Making:
         released.
     structure : Structure, optional
         What the matrix was found to be, where that was looked for.
+    bounds : tuple of pairs, optional
+        Public bounds of every feature, low and high, None where there is none; None where nobody
+        gave any.
     parts : tuple of Part
         The private steps in the order in which they were charged.
     made : str, optional
@@ -118,6 +121,7 @@ class Making:
     unresolved: tuple[int, ...] = ()
     shrunk: float | None = None
     structure: Structure | None = None
+    bounds: tuple[tuple[float | None, float | None], ...] | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
 

@@ -447,6 +447,15 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
                 f"could not be told from noise, and their entries are zero: {listed}{rest}",
             )
         )
+    if making.bounds is not None:
+        known = sum(ends != (None, None) for ends in making.bounds)
+        found.append(
+            (
+                "bounds",
+                f"public bounds of {known:,} of {release.n_features:,} features were given, and "
+                "values beyond them were moved to them",
+            )
+        )
     if making.shrunk is not None:
         share = f"{100 * making.shrunk:.2g} %"
         found.append(

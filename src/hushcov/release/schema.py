@@ -25,11 +25,12 @@ _FIELDS = (
 )
 _MAKING = (
     *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected"),
-    *("unresolved", "shrunk", "structure", "parts", "made"),
+    *("unresolved", "shrunk", "structure", "bounds", "parts", "made"),
 )
 _COMPLETE = ("released", "of", "noise_sd")
 _STRUCTURE = ("kind", "rank", "why", "error", "least", "most", "kept")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
+_LARGEST_DOUBLE = float(np.finfo(np.float64).max)
 _LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
 
 
@@ -60,12 +61,9 @@ def _describe_making(making: Making) -> dict[str, Any]:
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     complete = None if making.complete is None else dict(making.complete)
     structure = None if making.structure is None else asdict(making.structure)
-    return plain | {
-        "parts": parts,
-        "complete": complete,
-        "structure": structure,
-        "unresolved": list(making.unresolved),
-    }
+    bounds = None if making.bounds is None else [list(pair) for pair in making.bounds]
+    listed = {"bounds": bounds, "unresolved": list(making.unresolved)}
+    return plain | {"parts": parts, "complete": complete, "structure": structure} | listed
 
 
 def stored_integers(release: Release) -> IntArray:
@@ -246,6 +244,7 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
         "complete": _complete(fields["complete"]),
         "structure": _structure(fields["structure"], d),
         "unresolved": _unresolved(fields["unresolved"], d),
+        "bounds": _bounds(fields["bounds"], d),
         "threshold": threshold,
     }
     return Making(**fields | known)
@@ -273,6 +272,23 @@ def _unresolved(listed: object, d: int) -> tuple[int, ...]:
     if listed != sorted(set(listed)):
         _wrong("unresolved", "features in their order, each once")
     return tuple(listed)
+
+
+def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], ...] | None:
+    if listed is None:
+        return None
+    wanted = "null, or low and high of every feature, each a number or null"
+    if not isinstance(listed, list) or len(listed) != d:
+        _wrong("bounds", wanted)
+    for pair in listed:
+        if not isinstance(pair, list) or len(pair) != 2:
+            _wrong("bounds", wanted)
+        ends = [end for end in pair if end is not None]
+        if not all(type(end) in (int, float) and abs(end) <= _LARGEST_DOUBLE for end in ends):
+            _wrong("bounds", wanted)
+        if len(ends) == 2 and ends[0] > ends[1]:
+            _wrong("bounds", wanted)
+    return tuple((low, high) for low, high in listed)
 
 
 def _complete(count: object) -> dict[str, int] | None:

@@ -19,10 +19,13 @@ from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import (
+    Bounds,
     CentredRecords,
     FeatureGrid,
+    ProductMap,
     Records,
     bounded_sums,
+    check_bounds,
     norm_histogram,
     sign_sums,
 )
@@ -39,6 +42,10 @@ HALF_WIDTH = 2**15 - 1
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
 _LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
 _NORMS, _TILTS = 0.01, 0.01
+# Scales are refined by mean squares of values within a few scales, where these are not too noisy.
+_SQUARES, _MOST_SQUARE_NOISE, _SQUARE_DOUBT = 0.02, 0.3, 2.0
+_SQUARE_RADIUS, _SQUARE_WIDTH, _SQUARE_NORM = 8.0, 2**10 - 1, 1.5
+_LEAST_FACTOR, _MOST_FACTOR = 0.25, 2.0  # by which a scale may be moved
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
@@ -46,6 +53,7 @@ _TILT_EVIDENCE = 4.0
 _FINER = 2  # bounds that are tried, for each bin
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
+SQUARES = "scales of the features, refined"
 CENTRE, NORMS = "means of the features, refined", "bound on the norms of records"
 TILTS = "how often features lie above their centre"
 #: What a tilt is counted in.
@@ -59,6 +67,7 @@ class Preparation(Stage):
     `pool` is the mu of that part, `reserve` what of it the plan sets aside; more may be taken
     if the columns need it, and what is not taken goes to the values. Public scales are used as
     they are where `known_scale` says so. `tilts` asks how often features lie above their centre.
+    `bounds` are public bounds of the features; records are to be within them.
     """
 
     released: ClassVar[str] = "centres, scales and norms"
@@ -70,9 +79,12 @@ class Preparation(Stage):
     reserve: float
     known_scale: bool = False
     tilts: bool = False
+    bounds: Bounds | None = None
 
     def __post_init__(self) -> None:
         cure = "use preparation_for."
+        if self.bounds is not None:
+            check_bounds(self.bounds, self.n_features)
         check_integer("n_records", self.n_records, at_least=1, cure=cure)
         check_integer("n_features", self.n_features, at_least=1, cure=cure)
         check_real("pool", self.pool, above=0, cure=cure)
@@ -85,7 +97,9 @@ class Preparation(Stage):
 
     @property
     def possible(self) -> bool:
-        """Whether a look could find anything; it is not made otherwise."""
+        """Whether a look could find anything, without which it is not made; or bounds say it."""
+        if self.bounds is not None and (self.bounds.finite & ~self.bounds.constant).any():
+            return True
         from hushcov.stages.location import LocationParameters
 
         looks = LocationParameters(self.n_records, self.n_features, self.pool)
@@ -96,7 +110,9 @@ class Preparation(Stage):
         from hushcov.stages.location import LocationParameters, find_location
 
         looks = LocationParameters(self.n_records, self.n_features, self.pool)
-        found = find_location(prepared.records, looks, entropy, share=prepared.share)
+        found = find_location(
+            prepared.records, looks, entropy, share=prepared.share, bounds=self.bounds
+        )
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
         reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
@@ -104,18 +120,22 @@ class Preparation(Stage):
             (f"{LocationParameters.released}, look {number}", event)
             for number, event in enumerate(found.events, 1)
         ]
-        if found.found.any():
+        some = bool(scale.any())
+        if some:
             centre, event = self._refined(prepared, found, scale, reach, entropy)
             taken.append((CENTRE, event))
         else:
             centre = found.centre
         records = CentredRecords(prepared.records, centre, reach)
         bound = tilt = None
-        if found.found.any() and self.tilts:
+        if found.found.any() and not self.known_scale:
+            scale, events = self._rescaled(records, scale, prepared.share, entropy)
+            taken += [(SQUARES, event) for event in events]
+        if some and self.tilts:
             mu = math.sqrt(_TILTS) * self.pool
             tilt = release_tilts(records, mu, entropy)
             taken.append((TILTS, Gaussian(mu)))
-        if found.found.any():
+        if some:
             left = _left(self.pool, taken)
             bound, event = self._bounded(records, scale, prepared.share, left, entropy)
             taken.append((NORMS, event))
@@ -144,6 +164,8 @@ class Preparation(Stage):
         reach: FloatArray,
         entropy: Entropy,
     ) -> tuple[FloatArray, Gaussian]:
+        from hushcov.stages.location.known import inside
+
         share = centre_share(self.n_records, int(found.found.sum()), self.pool)
         mu = math.sqrt(share) * self.pool
         about = CentredRecords(prepared.records, found.centre, reach)
@@ -151,7 +173,20 @@ class Preparation(Stage):
         mean, noise = mean / prepared.share, noise / prepared.share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
-        return found.centre + mean, Gaussian(mu)
+        return inside(found.centre + mean, self.bounds), Gaussian(mu)
+
+    def _rescaled(
+        self, records: Records, scale: FloatArray, share: float, entropy: Entropy
+    ) -> tuple[FloatArray, list[Gaussian]]:
+        """Scales nearer to standard deviations, and what that took: nothing where it would not."""
+        n_found = int(np.count_nonzero(scale))
+        mu = math.sqrt(_SQUARES) * self.pool
+        if square_noise(self.n_records * share, n_found, mu) > _MOST_SQUARE_NOISE:
+            return scale, []
+        squares, noise = release_squares(records, scale, mu, entropy)
+        squares, noise = squares / share, noise / share
+        moved = np.sqrt(np.maximum(squares, _SQUARE_DOUBT * noise))
+        return scale * np.clip(moved, _LEAST_FACTOR, _MOST_FACTOR), [Gaussian(mu)]
 
     def _bounded(
         self, records: Records, scale: FloatArray, share: float, left: float, entropy: Entropy
@@ -167,7 +202,7 @@ class Preparation(Stage):
 def preparation_for(n_records: int, n_features: int, total: float) -> float:
     """The share of the Gaussian part `total` that is set aside, from public numbers."""
     look = min(_MOST_LOOK, max(_LOOK, 2 * n_features * (_LOOK_RATIO / (n_records * total)) ** 2))
-    return look + centre_share(n_records, n_features, total) + _NORMS
+    return look + centre_share(n_records, n_features, total) + _NORMS + _SQUARES
 
 
 def centre_share(n_records: int, n_features: int, total: float) -> float:
@@ -199,6 +234,37 @@ def release_centre(
     sums += rounded_normal(entropy.generator, sigma, len(sums))
     step = grid.step / n
     return sums * step * scale, sigma * step
+
+
+def square_noise(n_records: float, n_found: int, mu: float) -> float:
+    """About the noise of mean squares, in squared scales."""
+    return 2 * _SQUARE_NORM * math.sqrt(2 * n_found) / (n_records * mu)
+
+
+def release_squares(
+    records: Records, scale: FloatArray, mu: float, entropy: Entropy
+) -> tuple[FloatArray, float]:
+    """Mean squares of centred records in squared scales, and their noise.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. What a record adds has norm at most B but for
+    two numbers of a smaller range, so that the sums move by at most what `step 6` of the proof
+    says; the noise makes that `mu` deviations.
+    """
+    n, d = records.n_records, int(np.count_nonzero(scale))
+    grid = FeatureGrid(scale, _SQUARE_RADIUS, _SQUARE_WIDTH)
+    unit = round(1 / grid.step**2)
+    bound = max(1, math.floor(_SQUARE_NORM * math.sqrt(2 * d) * unit))
+    nowhere = np.empty(0, dtype=np.int64)
+    products = ProductMap(
+        grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
+    )
+    sums = products.sum(records)  # proof: step 6
+    sigma = smallest_sigma(4 * bound**2 + (bound // 4) ** 2 + 1, mu)  # proof: step 6
+    sums += rounded_normal(entropy.generator, sigma, len(sums))
+    kept = min(1.0, max(0.1, sums[-2] / (n * (bound // 4)))) if bound >= 4 else 1.0
+    return 1 + sums[:-2] / (n * unit * kept), sigma / (n * unit * kept)
 
 
 def release_tilts(records: Records, mu: float, entropy: Entropy) -> IntArray:

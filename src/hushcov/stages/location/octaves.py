@@ -7,7 +7,7 @@ Counts of a column have two rows, for negative and positive values, and an entry
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,6 +127,27 @@ def _smallest_windows(
 
 
 @dataclass(frozen=True, eq=False)
+class Moments:
+    """Means of |y| and of y^2 in signed bins (2, octaves), 0 where no value can be."""
+
+    middle: FloatArray
+    square: FloatArray
+
+
+def moments(below: float = math.inf, above: float = math.inf) -> Moments:
+    """Moments in bins, where values lie at most so far below and above the centre."""
+    most = np.minimum([[below], [above]], 2.0**LARGEST_EXPONENT)  # what is beyond counts there
+    possible = np.exp2(_EXPONENTS) <= most
+    return Moments(
+        np.where(possible, np.minimum(_MIDDLE, most), 0.0),
+        np.where(possible, np.minimum(_SQUARE, most**2), 0.0),
+    )
+
+
+ANYWHERE = moments()
+
+
+@dataclass(frozen=True, eq=False)
 class Reading:
     """What the noisy counts of one column say: moments about the old centre, and the range.
 
@@ -188,19 +209,27 @@ def signed(counts: FloatArray) -> FloatArray:
 
 
 def read_all(
-    counts: FloatArray, sigma: FloatArray, n: int, limits: Thresholds
+    counts: FloatArray,
+    sigma: FloatArray,
+    n: int,
+    limits: Thresholds,
+    known: Sequence[Moments] | None = None,
 ) -> list[Reading | None]:
-    """Read every column, counts (columns, 257); None where nothing stands out."""
+    """Read every column, counts (columns, 257); None where nothing stands out.
+
+    `known` has the moments in the bins of every column.
+    """
+    known = known or [ANYWHERE] * len(counts)
     by_sign = signed(counts)
     evidence = find_evidence(by_sign, sigma, limits)
     return [
         read_octaves(*column, n)
-        for column in zip(by_sign, evidence.mask, evidence.alone, sigma, strict=True)
+        for column in zip(by_sign, evidence.mask, evidence.alone, sigma, known, strict=True)
     ]
 
 
 def read_octaves(
-    counts: FloatArray, mask: BoolArray, alone: BoolArray, sigma: float, n: int
+    counts: FloatArray, mask: BoolArray, alone: BoolArray, sigma: float, known: Moments, n: int
 ) -> Reading | None:
     """Read one column, counts (2, octaves), from its evidence; None if there is none."""
     if not mask.any():
@@ -217,8 +246,9 @@ def read_octaves(
     if total <= 0:
         return None
     shares /= max(total, 1.0)
-    offset = float(_SIGNS @ shares @ _MIDDLE)
-    scale = _scale_of_moments(shares.sum(axis=0), offset)
+    offset = float(_SIGNS @ (shares * known.middle).sum(axis=1))
+    second = float((shares * known.square).sum())
+    scale = _scale_of_moments(shares.sum(axis=0), offset, second)
     return Reading(shares, used, offset, scale, end + SMALLEST_EXPONENT)
 
 
@@ -255,8 +285,7 @@ def _upwards(counts: FloatArray, sigma: float, mask: BoolArray) -> BoolArray:
     return used
 
 
-def _scale_of_moments(shares: FloatArray, offset: float) -> float:
-    second = float(shares @ _SQUARE)
+def _scale_of_moments(shares: FloatArray, offset: float, second: float) -> float:
     scale = math.sqrt(max(second - offset * offset, _LEAST_VARIANCE * second))
     cumulative = np.cumsum(shares)
     bulk = int(np.searchsorted(cumulative, _BULK * cumulative[-1]))

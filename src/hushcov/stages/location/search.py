@@ -18,8 +18,8 @@ from hushcov._arrays import FloatArray
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError
 from hushcov.noise import Entropy, check_entropy
-from hushcov.records import Records, signed_octaves
-from hushcov.stages.location import octaves
+from hushcov.records import Bounds, Records, signed_octaves
+from hushcov.stages.location import known, octaves
 from hushcov.stages.location.descent import look_at_cells
 from hushcov.stages.location.parameters import MOST_LOOKS, Location, LocationParameters, Units
 from hushcov.stages.location.state import Column, Found, Look, Way, Window
@@ -37,12 +37,19 @@ _LOW_REACH, _LOW_REACH_SEEN, _SEEN = 6.0, 16.0, 60.0
 
 
 def find_location(
-    records: Records, parameters: LocationParameters, entropy: Entropy, *, share: float = 1.0
+    records: Records,
+    parameters: LocationParameters,
+    entropy: Entropy,
+    *,
+    share: float = 1.0,
+    bounds: Bounds | None = None,
 ) -> Location:
     """Find centre, scale and reach of every column, in at most six looks.
 
     `share` is about which share of the records is complete, if that was released: others count
-    nowhere.
+    nowhere. A column with public `bounds` is always found: it is counted about its possible value
+    nearest to zero, and where a look sees nothing in it, its noisy counts and bounds say how much
+    it can spread.
 
     Privacy
     -------
@@ -57,7 +64,7 @@ def find_location(
             "size."
         )
     check_entropy(entropy)
-    columns = [Column(index) for index in range(records.n_features)]
+    columns = known.start(records.n_features, bounds)
     events: list[Gaussian] = []
     popular: Counter[int] = Counter()
     low_reach, n = _LOW_REACH, max(1, round(share * records.n_records))
@@ -75,7 +82,9 @@ def find_location(
         popular += _take_look(
             Look(records, parameters, entropy.generator, unsettled, sigma, n, low_reach, common)
         )
-    return _location(columns, tuple(events))  # proof: step 4
+        known.settle(columns, n, last=False)
+    known.settle(columns, n, last=True)  # proof: step 5
+    return known.within(_location(columns, tuple(events)), bounds)  # proof: step 4
 
 
 def _units(columns: Sequence[Column]) -> Units:
@@ -125,13 +134,16 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
     means = np.stack([column.counts for column in columns if column.counts is not None])
     sigma = np.array([column.precision**-0.5 for column in columns])
     limits = octaves.thresholds(len(columns), look.level, dict(look.popular))
-    readings = octaves.read_all(means, sigma, look.n, limits)
+    moments = [column.moments for column in columns]
+    readings = octaves.read_all(means, sigma, look.n, limits, moments)
     pooled = np.zeros(len(columns))
     if any(reading is not None and reading.is_centred(_CENTRED_AGAIN) for reading in readings):
         pooled = octaves.pooled_scales(means, float(sigma.max()), look.n)
     used: Counter[int] = Counter()
     for i, (column, reading) in enumerate(zip(columns, readings, strict=True)):
-        seen = _Seen(look, octaves.signed(means[i]), float(sigma[i]), float(pooled[i]))
+        # What can be in a bin is known better by bounds than by other columns.
+        scale = 0.0 if column.bounded else float(pooled[i])
+        seen = _Seen(look, octaves.signed(means[i]), float(sigma[i]), scale)
         if column.way is Way.REFINED:
             _take_refined(column, reading, seen)
         elif reading is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -10,7 +11,7 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.noise import rounded_normal
 from hushcov.records import Records
-from hushcov.stages.location.octaves import deviations
+from hushcov.stages.location.octaves import ANYWHERE, Moments, deviations, moments
 from hushcov.stages.location.parameters import MOST_LOOKS, LocationParameters
 
 # Kinds of tests in a look, each with its part of the level: single bins, windows, popular bins and
@@ -62,6 +63,20 @@ class Column:
     fallback: Found | None = None  # what to take if it is a mixture
     depth: int = 0  # how often it was found in one place
     in_one_place: bool = False
+    low: float = -math.inf  # public bounds
+    high: float = math.inf
+
+    @property
+    def bounded(self) -> bool:
+        """Whether both bounds are known."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def moments(self) -> Moments:
+        """Moments in the bins about its centre."""
+        if self.low == -math.inf and self.high == math.inf:
+            return ANYWHERE
+        return moments(self.centre - self.low, self.high - self.centre)
 
     def count_about(self, centre: float, nothing: float = 0.0) -> None:
         """Count octaves about a new centre: what was counted before says nothing of them."""

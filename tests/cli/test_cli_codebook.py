@@ -1,0 +1,110 @@
+"""`hushcov fit` and `hushcov plan` with `--codebook`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import LocalCluster
+
+from estimators.settings import skip_search
+from hushcov.release.files import read_release
+
+PUBLIC = ("--epsilon", 2, "--delta", 1e-6, "--row-sparsity", 2)
+BOOK = """name,low,high,kind,values
+age,0,120,integer,
+state,,,category,TX|CA|NY
+"""
+NAMES = ("age", "state=TX", "state=CA", "state=NY", "w")
+N = 20_000
+
+
+@pytest.fixture(autouse=True)
+def survey(tmp_path, monkeypatch):
+    """A table with text, and its codebook."""
+    skip_search(monkeypatch)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, N),
+            "state": rng.choice(["TX", "CA", "NY", "AL"], N, p=[0.6, 0.3, 0.002, 0.098]),
+            "w": rng.normal(size=N),
+        }
+    )
+    frame.to_csv(tmp_path / "survey.csv", index=False)
+    frame.to_parquet(tmp_path / "survey.parquet", row_group_size=5_000)
+    (tmp_path / "codebook.csv").write_text(BOOK)
+
+
+def fit(run, file, *more):
+    fixed = (*PUBLIC, "--centre", "private", "--codebook", "codebook.csv", "--json")
+    result = run("fit", file, *fixed, *more)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.mark.parametrize("file", ["survey.csv", "survey.parquet"])
+def test_a_codebook_makes_one_hot_columns_and_bounds(run, file):
+    result = fit(run, file, "-o", "release")
+    assert json.loads(result.stdout)["n_features"] == len(NAMES)
+    assert "bounds of 4 features" in " ".join(result.stderr.split())
+    release = read_release("release").release
+    assert release.column_names == NAMES
+    assert release.making.bounds == ((0, 120), (0, 1), (0, 1), (0, 1), (None, None))
+    assert release.making.unresolved == ()  # 0.2 % of the records are from NY
+
+
+def test_workers_of_a_cluster_code_too(run):
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        result = fit(run, "survey.parquet", "-o", "r", "--scheduler", cluster.scheduler_address)
+    assert json.loads(result.stdout)["n_features"] == len(NAMES)
+
+
+def test_chosen_columns(run):
+    fit(run, "survey.csv", "--columns", "w,age", "-o", "release")
+    release = read_release("release").release
+    assert release.column_names == ("w", "age")
+    assert release.making.bounds == ((None, None), (0, 120))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name,low,high,kind\nagee,0,1,number\n", "--codebook must name columns of the records"),
+        ("name,low,high,kind\nage,0,1,nmber\n", "kind of column 'age'"),
+        ("name,low\nage,0\n", "must begin with a line"),
+        ("name,low,high,kind\nage,9,1,number\n", "low must be at most high"),
+    ],
+)
+def test_bad_codebooks_are_refused(run, refused, tmp_path, text, words):
+    (tmp_path / "codebook.csv").write_text(text)
+    assert words in refused(2, "fit", "survey.csv", *PUBLIC, "--codebook", "codebook.csv")
+
+
+def test_text_needs_a_codebook(run):
+    result = run("fit", "survey.csv", *PUBLIC)
+    assert result.exit_code != 0
+    assert "describe it as a category of a codebook" in result.stderr
+
+
+def test_the_theorem_has_no_use_for_one(run, refused):
+    more = ("--mechanism", "theorem", "--scale", 1, "--codebook", "codebook.csv")
+    assert "codebook must be left out" in refused(2, "fit", "survey.csv", *PUBLIC, *more)
+
+
+def test_a_plan_counts_the_features_of_a_codebook(run):
+    fixed = (*PUBLIC, "--codebook", "codebook.csv", "--records", 10**5, "--json")
+    found = json.loads(run("plan", *fixed, "--centre", "private").stdout)
+    assert found["n_features"] == 4
+    found = json.loads(run("plan", *fixed, "--centre", "private", "--features", 5).stdout)
+    assert found["n_features"] == 5
+
+
+def test_a_plan_needs_a_number_of_features(run, refused):
+    result = run("plan", *PUBLIC)
+    assert result.exit_code == 2
+    assert "--features" in result.stderr
+    more = ("--codebook", "codebook.csv", "--features", 3)
+    assert "at least the 4" in refused(2, "plan", *PUBLIC, *more)
