@@ -87,7 +87,7 @@ def best_candidate(matrix: FloatArray, noise_sd: float, n_records: int) -> Candi
     deviation = detection_deviation(noise_sd, n_records)
     most = min(_MOST_FACTORS, len(matrix) // 8)
     loadings, values = _strongest(matrix, most, deviation)
-    clear = int(np.count_nonzero(np.abs(values) > _CLEAR * _edge(len(matrix), deviation)))
+    clear = int(np.count_nonzero(values > _CLEAR * _edge(len(matrix), deviation)))
     found = []
     for rank in sorted({0, *(rank for rank in (1, 2, 3, 5, clear) if rank <= clear)}):
         factors = (loadings[:, :rank] * values[:rank]) @ loadings[:, :rank].T
@@ -173,21 +173,20 @@ def _candidate(made: Split, times: float, noise_sd: float, n_records: int) -> Ca
 
 
 def _strongest(matrix: FloatArray, rank: int, deviation: float) -> tuple[FloatArray, FloatArray]:
-    """Eigenvectors and values off the diagonal, the largest by size first, less what noise adds."""
+    """Eigenvectors and positive values off the diagonal, the largest first, less what noise adds."""
     d = len(matrix)
     if rank == 0:
         return np.zeros((d, 0)), np.zeros(0)
     off = matrix - np.diag(np.diag(matrix))
     if d > _DENSE:
         start = np.random.default_rng(2).standard_normal(d)
-        values, vectors = eigsh(off, k=rank, which="LM", v0=start, tol=1e-6)
+        values, vectors = eigsh(off, k=rank, which="LA", v0=start, tol=1e-6)
     else:
         values, vectors = np.linalg.eigh(off)
-    order = np.argsort(-np.abs(values), kind="stable")[:rank]
-    values, edge = values[order], _edge(d, deviation)
-    size = np.abs(values)
-    less = (size + np.sqrt(np.maximum(size**2 - edge**2, 0.0))) / 2
-    return vectors[:, order], np.sign(values) * less
+    order = np.argsort(-values, kind="stable")[:rank]
+    values, edge = np.maximum(values[order], 0.0), _edge(d, deviation)
+    less = (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
+    return vectors[:, order], less
 
 
 def _kept(rest: FloatArray, threshold: float) -> BoolArray:

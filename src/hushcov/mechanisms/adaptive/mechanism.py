@@ -47,6 +47,8 @@ _LEAN = 0.75  # a whole matrix is cleaned afterwards, and better than its noise 
 _KEEP = 3.0  # deviations that a selected pair must exceed
 _FARTHER = 1.05  # a bound on norms moved by more is worth another pass over the records
 _CLEANEST = 0.1  # what cleaning leaves of noise, at least
+_SAMPLING, _SURELY, _LEAST, _MISSED = 0.7, 1.6, 0.4, 2.0  # of error estimates; measured
+_HARMLESS = 0.05  # by which an estimate may be worse than zeros
 _FINE = 1024  # steps of the released integers in a deviation of their noise
 
 
@@ -279,25 +281,28 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
         kind, why = "sparse", "what is left beside the strong pairs looks like noise"
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
-    return _structure(kind, found.rank, why, found.noise, found.hidden, norm)
+    return _structure(run, kind, found.rank, why, found.noise, found.hidden, norm)
 
 
 def _structure(
-    kind: str, rank: int, why: str, noise: float, hidden: float, norm: float
+    run: _Run, kind: str, rank: int, why: str, noise: float, hidden: float, norm: float
 ) -> Structure:
-    """With the error over the norm, and what keeps the estimate from being worse than zeros."""
-    error = noise + hidden
-    sure = 1.5 * error
+    """With the error over the norm, and what keeps the estimate from being worse than zeros.
+
+    Sampling errors of related features add up: their norm is about 2 sqrt(norm trace / n).
+    """
+    sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.n)
+    both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
+    sure = _SURELY * (noise + hidden)
     truth = max(norm - sure, 0.0)
-    kept = 1.0 if sure <= truth else min(1.0, 0.05 * truth / (sure - truth))
-    whole = max(norm, 1e-300)
+    kept = 1.0 if sure <= truth else min(1.0, _HARMLESS * truth / (sure - truth))
     return Structure(
         kind,
         rank,
         why,
-        min(1.0, error / whole),
-        min(1.0, 0.4 * noise / whole),
-        min(1.05, (1.6 * noise + 2 * hidden) / whole),
+        min(1.0, (both + hidden) / whole),
+        min(1.0, _LEAST * noise / whole),
+        min(1 + _HARMLESS, (_SURELY * both + _MISSED * hidden) / whole),
         kept,
     )
 
@@ -327,7 +332,7 @@ def _of_pairs(
         f"{len(values.rows):,} pairs were found to a correlation of about {number(missed, 2)}, and "
         "the whole matrix shows nothing beside them"
     )
-    structure = _structure("sparse", 0, why, noise, max(hidden, missed / 2), norm)
+    structure = _structure(run, "sparse", 0, why, noise, max(hidden, missed / 2), norm)
     return _document(
         run,
         guarantee,
