@@ -173,7 +173,7 @@ def _candidate(made: Split, times: float, noise_sd: float, n_records: int) -> Ca
 
 
 def _strongest(matrix: FloatArray, rank: int, deviation: float) -> tuple[FloatArray, FloatArray]:
-    """Eigenvectors and positive values off the diagonal, the largest first, less what noise adds."""
+    """Eigenvectors and positive values off the diagonal, less what noise adds; largest first."""
     d = len(matrix)
     if rank == 0:
         return np.zeros((d, 0)), np.zeros(0)

@@ -293,7 +293,7 @@ def _structure(
     """
     sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.n)
     both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
-    sure = _SURELY * (noise + hidden)
+    sure = _SURELY * noise  # what is hidden is missing from zeros, too
     truth = max(norm - sure, 0.0)
     kept = 1.0 if sure <= truth else min(1.0, _HARMLESS * truth / (sure - truth))
     return Structure(
