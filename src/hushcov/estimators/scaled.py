@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
@@ -24,6 +24,7 @@ from hushcov.records import Records, check_feature_scale
 from hushcov.release import Release
 from hushcov.release.findings import (
     UNRESOLVED,
+    interval_holds,
     intervals,
     noise_deviation,
     preparation_words,
@@ -169,6 +170,17 @@ class ScaledCovariance(PrivateCovariance):
         self._check_noise()
         level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
         return intervals(self.release_, level)
+
+    @property
+    def interval_holds_(self) -> BoolArray:
+        """For every feature, whether intervals of its entries can be believed.
+
+        False where bounding the records took off more than the intervals can bear, by what was
+        released of the records: heavy tails, rare events, strong skew. An entry has an interval to
+        be believed where both of its features do. `docs/intervals.md` says how it is found.
+        """
+        check_is_fitted(self, "release_")
+        return interval_holds(self.release_)
 
     def _check_noise(self) -> None:
         """Refuse what needs one noise level for all entries."""

@@ -19,13 +19,13 @@ from hushcov.postprocess import (
     normal_interval,
     project_psd,
     row_blocks,
-    sampling_sd,
     symmetric_sparse,
     thresholded_interval,
     universal_threshold,
     upper_pairs,
     values_at,
 )
+from hushcov.release.coverage import Coverage, coverage
 from hushcov.release.document import Release
 
 LEVEL = 0.95
@@ -215,7 +215,10 @@ def noise_deviation(release: Release) -> Matrix:
 
 
 def intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
-    """Ends of an interval for every entry that was released and kept; NaN, or not stored, else."""
+    """Ends of an interval for every entry that was released and kept; NaN, or not stored, else.
+
+    Those of features that were not found are infinite.
+    """
     kept = _kept(release)
     rows, columns, pairs = upper_pairs(kept)
     threshold = release.making.threshold
@@ -224,9 +227,43 @@ def intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
         _with_pairs(kept, (rows, columns), of_pairs, of_variances)
         for of_pairs, of_variances in zip(pair_ends, ends, strict=True)
     )
-    for end in (lower, upper):
+    for end, infinite in ((lower, -np.inf), (upper, np.inf)):
         multiply_outer(end, _scales(release))
+        _set_unresolved(release, end, infinite)
     return lower, upper
+
+
+def _set_unresolved(release: Release, matrix: Matrix, value: float) -> None:
+    """Set what was released of features that were not found."""
+    unresolved = list(release.making.unresolved)
+    if not unresolved:
+        return
+    if is_sparse(matrix):
+        matrix[unresolved, unresolved] = value
+    else:
+        lost = np.zeros(release.n_features, dtype=bool)
+        lost[unresolved] = True
+        matrix[(lost[:, None] | lost) & release.released] = value
+
+
+def interval_holds(release: Release) -> BoolArray:
+    """For every feature, whether intervals of its entries can be believed, at the level 0.95."""
+    kept = _kept(release)
+    rows, columns, pairs = upper_pairs(kept)
+    variance = kept.diagonal()
+    own = np.arange(release.n_features)
+    found = coverage(release)
+    n = release.making.n_complete
+    if release.noise_sd is None or n is None:
+        return np.ones(release.n_features, dtype=bool)
+    holds = np.ones(release.n_features, dtype=bool)
+    entries = (((rows, columns), pairs), ((own, own), variance))
+    for noise, (places, values) in zip(release.noise_sd, entries, strict=True):
+        deviation = np.hypot(noise, found.sampling_sd(places, values, variance, n))
+        half = normal_interval(np.zeros(len(values)), deviation, LEVEL)[1]
+        holds &= found.holds(places, values, variance, half)
+    holds[list(release.making.unresolved)] = True  # infinite
+    return holds
 
 
 def _ends(
@@ -238,13 +275,32 @@ def _ends(
 ) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
     """Ends for pairs, given that they passed the threshold, and for variances."""
     assert release.noise_sd is not None
-    assert release.making.n_complete is not None
-    (pair_noise, noise), n = release.noise_sd, release.making.n_complete
+    found = coverage(release)
     rows, columns, values = pairs
-    deviation = np.hypot(pair_noise, sampling_sd(values, (variance[rows], variance[columns]), n))
-    of_pairs = thresholded_interval(values, deviation, np.full(len(values), threshold), level)
-    deviation = np.hypot(noise, sampling_sd(variance, (variance, variance), n))
-    return of_pairs, normal_interval(variance, deviation, level)
+    own = np.arange(release.n_features)
+    deviation, kept = _deviation(release, found, (rows, columns), values, variance)
+    limit = np.full(len(values), threshold)
+    low, high = thresholded_interval(values, deviation, limit, level)
+    of_pairs = low / kept, high / kept
+    deviation, kept = _deviation(release, found, (own, own), variance, variance)
+    low, high = normal_interval(variance, deviation, level)
+    return of_pairs, (low / kept, high / kept)
+
+
+def _deviation(
+    release: Release,
+    found: Coverage,
+    places: tuple[IntArray, IntArray],
+    values: FloatArray,
+    variance: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Deviations of entries, all errors together, and which share of each the bounds left."""
+    assert release.noise_sd is not None
+    assert release.making.n_complete is not None
+    noise = np.where(places[0] == places[1], release.noise_sd[1], release.noise_sd[0])
+    sampling = found.sampling_sd(places, values, variance, release.making.n_complete)
+    lost, lost_sd = found.losses(places, values, variance)
+    return np.sqrt(noise**2 + sampling**2 + (values * lost_sd) ** 2), 1 - lost
 
 
 def _with_pairs(

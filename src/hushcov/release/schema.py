@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -14,9 +15,10 @@ from hushcov._arrays import IntArray
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
-from hushcov.release.document import Making, Part, Release
+from hushcov.release.document import Making, Part, Release, Tails
 
-FORMAT = 3
+FORMAT = 4
+_WITHOUT_TAILS = 3  # the format before, which is read as well
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "location", "noise_sd"),
@@ -24,8 +26,9 @@ _FIELDS = (
 )
 _MAKING = (
     *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected"),
-    *("unresolved", "shrunk", "parts", "made"),
+    *("unresolved", "shrunk", "tails", "parts", "made"),
 )
+_TAILS = ("fourth", "noise_sd", "lost", "lost_sd")
 _COMPLETE = ("released", "of", "noise_sd")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
 _LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
@@ -57,7 +60,9 @@ def _describe_making(making: Making) -> dict[str, Any]:
     plain = {name: getattr(making, name) for name in _MAKING}
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     complete = None if making.complete is None else dict(making.complete)
-    return plain | {"parts": parts, "complete": complete, "unresolved": list(making.unresolved)}
+    tails = None if making.tails is None else asdict(making.tails)
+    listed = {"parts": parts, "unresolved": list(making.unresolved)}
+    return plain | listed | {"complete": complete, "tails": tails}
 
 
 def stored_integers(release: Release) -> IntArray:
@@ -81,11 +86,13 @@ def parse(content: bytes | bytearray) -> dict[str, Any]:
         raise DamagedReleaseError("release.json is not strict JSON in UTF-8") from None
     if not isinstance(found, dict):
         raise DamagedReleaseError("release.json must be an object with named fields")
-    if found.get("format") != FORMAT or isinstance(found["format"], bool):
+    if found.get("format") not in (_WITHOUT_TAILS, FORMAT) or isinstance(found["format"], bool):
         raise DamagedReleaseError(
             f"release.json must have format {FORMAT}, which is what this hushcov reads"
         )
     _check_names("release.json", found, _FIELDS)
+    if found["format"] == _WITHOUT_TAILS and isinstance(found["making"], dict):
+        found["making"].setdefault("tails", None)
     return found
 
 
@@ -237,6 +244,7 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
         "parts": _parts(fields["parts"], guarantee),
         "complete": _complete(fields["complete"]),
         "unresolved": _unresolved(fields["unresolved"], d),
+        "tails": _tails(fields["tails"], d),
         "threshold": threshold,
     }
     return Making(**fields | known)
@@ -248,6 +256,16 @@ def _unresolved(listed: object, d: int) -> tuple[int, ...]:
     if listed != sorted(set(listed)):
         _wrong("unresolved", "features in their order, each once")
     return tuple(listed)
+
+
+def _tails(fields: object, d: int) -> Tails | None:
+    if fields is None:
+        return None
+    if not isinstance(fields, dict):
+        _wrong("tails", "null or an object with named fields")
+    _check_names("tails of release.json", fields, _TAILS)
+    fourth = _numbers("fourth", fields["fourth"], d, signed=True)
+    return Tails(tuple(fourth), *_numbers("tails", [fields[name] for name in _TAILS[1:]], 3))
 
 
 def _complete(count: object) -> dict[str, int] | None:

@@ -1,0 +1,160 @@
+"""How sure released values are beyond their noise: tails of the features, and what bounds take off.
+
+Everything is computed from a release. Where it says nothing of tails, columns count as normal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov.release.document import Release, Tails
+
+_NORMAL = 3.0  # fourth moment of a normal column of variance 1
+_LARGEST = 1e6  # a fourth moment that is not noise
+# Between correlation and its square: what a heavy tail adds to the fourth moment of a pair.
+_PAIR_POWER = 1.25
+# The mean of what is longer than the bound, over the bound.
+_BEYOND = 1.2
+# What was put back, over half of an interval, is at most this; its deviation has half of that. What
+# nobody put back is at most the other share.
+_MOST_PUT_BACK, _MOST_UNEXPLAINED = 0.75, 0.4
+_MOST_LOST = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """What is known of the features' tails, and of what bounding records took off their values.
+
+    Parameters
+    ----------
+    kurtosis : ndarray
+        Fourth moment over the squared variance.
+    lost, lost_sd : ndarray
+        Which share of its variance each feature lost, and the deviation of that.
+    unexplained : ndarray
+        A share beyond what normal records lose, which was not put back.
+    alike : float
+        Which part of the loss all entries have in common; the rest follows their fourth moments.
+    """
+
+    kurtosis: FloatArray
+    lost: FloatArray
+    lost_sd: FloatArray
+    unexplained: FloatArray
+    alike: float
+
+    def sampling_sd(
+        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray, n: int
+    ) -> FloatArray:
+        """Standard deviation of entries of an empirical covariance, variances among them."""
+        rows, columns = places
+        own = np.maximum(variance, 0.0)
+        product = own[rows] * own[columns]
+        excess = 0.5 * (self.kurtosis[rows] + self.kurtosis[columns]) - _NORMAL
+        square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
+        pairs = np.minimum(square, 1.0) ** (_PAIR_POWER / 2) * np.maximum(excess, 0.0)
+        more = np.where(rows == columns, excess, pairs)
+        return np.asarray(np.sqrt(np.maximum(product * (1 + more) + values**2, 0.0) / n))
+
+    def losses(
+        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Which share each entry lost, and the deviation of that."""
+        rows, columns = places
+        factor = self._factor(places, values, variance)
+        lost = 0.5 * factor * (self.lost[rows] + self.lost[columns])
+        deviation = 0.5 * factor * (self.lost_sd[rows] + self.lost_sd[columns])
+        return np.minimum(lost, _MOST_LOST), deviation
+
+    def _factor(
+        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """What entries lose over what the variances of their features lose, for normal records.
+
+        Entry (i, j) of the square of a covariance follows the products of long records; here that
+        of the two features alone.
+        """
+        rows, columns = places
+        product = np.maximum(variance[rows] * variance[columns], 0.0)
+        square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
+        pairs = self.alike + (1 - self.alike) * 2 / (1 + np.minimum(square, 1.0))
+        return np.where(rows == columns, 1.0, pairs)
+
+    def holds(
+        self,
+        places: tuple[IntArray, IntArray],
+        values: FloatArray,
+        variance: FloatArray,
+        half: FloatArray,
+    ) -> BoolArray:
+        """Features of whose entries no interval, of these half widths, has to bear too much."""
+        found = np.ones(len(variance), dtype=bool)
+        share = self._factor(places, values, variance) * np.abs(values)
+        for features in places:
+            put_back = np.maximum(self.lost[features], 2 * self.lost_sd[features])
+            fails = share * put_back > _MOST_PUT_BACK * half
+            fails |= share * self.unexplained[features] > _MOST_UNEXPLAINED * half
+            found[features[fails]] = False
+        return found
+
+
+def coverage(release: Release) -> Coverage:
+    """What a release says of its features."""
+    d, tails = release.n_features, release.making.tails
+    none = np.zeros(d)
+    if tails is None or release.noise_sd is None:
+        return Coverage(np.full(d, _NORMAL), none, none, none, 1.0)
+    variance = release.integers.diagonal() * release.unit
+    kurtosis = _kurtosis(tails, variance, release.noise_sd[1])
+    unexplained = release.parameters.get("unexplained")
+    if isinstance(unexplained, float):
+        part = _parts(kurtosis, variance, 0.0)
+        return Coverage(kurtosis, none, none, unexplained * part, 1.0)
+    alike = _alike(release, float(np.maximum(variance, 0.0).sum()))
+    part = _parts(kurtosis, variance, alike)
+    return Coverage(kurtosis, tails.lost * part, tails.lost_sd * part, none, alike)
+
+
+def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
+    """Fourth moments over squared variances, noisy ones drawn to their common mean."""
+    found = np.full(len(variance), _NORMAL)
+    known = (variance > 2 * noise) & (np.array(tails.fourth) != 0)
+    if not known.any():
+        return found
+    square = variance[known] ** 2
+    raw = np.array(tails.fourth)[known] / square
+    deviation = np.hypot(tails.noise_sd / square, 2 * np.abs(raw) * noise / variance[known])
+    precision = 1 / np.maximum(deviation, 1e-6) ** 2
+    mean = float(precision @ raw / precision.sum())
+    spread = float(precision @ (raw - mean) ** 2) - (len(raw) - 1)
+    spread = max(spread / float(precision.sum()), 0.0)
+    mean = float(np.average(raw, weights=1 / (1 / precision + spread)))
+    drawn = (raw * spread + mean / precision) / (spread + 1 / precision)
+    found[known] = np.clip(drawn, 1.0, _LARGEST)
+    return found
+
+
+def _alike(release: Release, trace: float) -> float:
+    """Which part of a loss is the same for all entries: the mean share of what long records lose.
+
+    A record of squared norm s loses the share 1 - C^2 / s of everything.
+    """
+    names = ("norm_bound", "radius", "half_width")
+    bound, radius, half_width = (release.parameters.get(name) for name in names)
+    if not all(isinstance(each, int | float) for each in (bound, radius, half_width)):
+        return 1.0
+    square = (bound * radius / half_width) ** 2  # type: ignore[operator]
+    return min(1.0, trace / (_BEYOND * square)) if square > 0 else 1.0
+
+
+def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArray:
+    """What each feature has of a loss, over the mean one: long records are those with tails."""
+    weight = np.maximum(variance, 0.0)
+    if not weight.sum() > 0:
+        return np.ones_like(weight)
+    tail = (kurtosis - 1) * weight
+    mean = float(np.average(tail, weights=weight))
+    return alike + (1 - alike) * (tail / mean if mean > 0 else np.ones_like(tail))
