@@ -104,7 +104,7 @@ def _survival(sizes: FloatArray) -> FloatArray:
     """Share of each tail beyond these sizes; scales, shapes and sizes are the axes."""
     scaled = sizes / _SCALES[:, None, None]
     shape = _SHAPES[None, :, None]
-    even = np.abs(shape) < 1e-9  # noqa: PLR2004
+    even = np.abs(shape) < 1e-9
     exponent = -1 / np.where(even, 1.0, shape)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         powers = np.maximum(1 + shape * scaled, 0.0) ** exponent

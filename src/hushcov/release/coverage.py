@@ -10,17 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov.postprocess import normal_interval
 from hushcov.release.document import Release, Tails
 
 _NORMAL = 3.0  # fourth moment of a normal column of variance 1
 _LARGEST = 1e6  # a fourth moment that is not noise
-# Between correlation and its square: what a heavy tail adds to the fourth moment of a pair.
-_PAIR_POWER = 1.25
+_PRIOR_SD = 1.0  # of the mean over columns, about that of a normal one
+_CHANCE = 2.0  # deviations by which columns must differ before they count as different
+_LEAST_IN_PARTS = 2.0  # fourth moment of a column that may have lost what others did
 # The mean of what is longer than the bound, over the bound.
 _BEYOND = 1.2
-# What was put back, over half of an interval, is at most this; its deviation has half of that. What
-# nobody put back is at most the other share.
-_MOST_PUT_BACK, _MOST_UNEXPLAINED = 0.75, 0.4
+# Most of half an interval: that was put back, by fourth moment, since tails are harder to follow;
+# that it may be off by; and that nobody put back.
+_MOST_PUT_BACK = ((3.4, 3.8), (0.75, 0.3))
+_MOST_DOUBT, _MOST_UNEXPLAINED = 0.45, 0.4
 _MOST_LOST = 0.9
 
 
@@ -49,25 +52,37 @@ class Coverage:
     def sampling_sd(
         self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray, n: int
     ) -> FloatArray:
-        """Standard deviation of entries of an empirical covariance, variances among them."""
+        """Standard deviation of entries of an empirical covariance, variances among them.
+
+        E x^2 z^2 of a pair of correlation r and variances 1 is 1 + 2 r^2 for normal columns and
+        1 + (k - 1) |r| for 0/1 columns of fourth moment k; here 1 + 2 r^2 + (k - 3) |r|.
+        """
         rows, columns = places
         own = np.maximum(variance, 0.0)
         product = own[rows] * own[columns]
         excess = 0.5 * (self.kurtosis[rows] + self.kurtosis[columns]) - _NORMAL
         square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
-        pairs = np.minimum(square, 1.0) ** (_PAIR_POWER / 2) * np.maximum(excess, 0.0)
+        pairs = np.sqrt(np.minimum(square, 1.0)) * np.maximum(excess, 0.0)
         more = np.where(rows == columns, excess, pairs)
         return np.asarray(np.sqrt(np.maximum(product * (1 + more) + values**2, 0.0) / n))
 
-    def losses(
-        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray
+    def errors(
+        self,
+        release: Release,
+        places: tuple[IntArray, IntArray],
+        values: FloatArray,
+        variance: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Which share each entry lost, and the deviation of that."""
+        """Deviations of entries, all errors together, and which share of each the bounds left."""
+        assert release.making.n_complete is not None
         rows, columns = places
-        factor = self._factor(places, values, variance)
-        lost = 0.5 * factor * (self.lost[rows] + self.lost[columns])
-        deviation = 0.5 * factor * (self.lost_sd[rows] + self.lost_sd[columns])
-        return np.minimum(lost, _MOST_LOST), deviation
+        noise = _noise(release, places)
+        sampling = self.sampling_sd(places, values, variance, release.making.n_complete)
+        factor = 0.5 * self._factor(places, values, variance)
+        lost = factor * (self.lost[rows] + self.lost[columns])
+        lost_sd = factor * (self.lost_sd[rows] + self.lost_sd[columns])
+        deviation = np.sqrt(noise**2 + sampling**2 + (values * lost_sd) ** 2)
+        return deviation, 1 - np.minimum(lost, _MOST_LOST)
 
     def _factor(
         self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray
@@ -84,21 +99,42 @@ class Coverage:
         return np.where(rows == columns, 1.0, pairs)
 
     def holds(
-        self,
-        places: tuple[IntArray, IntArray],
-        values: FloatArray,
-        variance: FloatArray,
-        half: FloatArray,
+        self, release: Release, pairs: tuple[IntArray, IntArray], values: FloatArray, level: float
     ) -> BoolArray:
-        """Features of whose entries no interval, of these half widths, has to bear too much."""
+        """Features of whose variance and of these pairs no interval has to bear too much."""
+        assert release.making.n_complete is not None
+        own = np.arange(release.n_features)
+        variance = release.integers.diagonal() * release.unit
         found = np.ones(len(variance), dtype=bool)
-        share = self._factor(places, values, variance) * np.abs(values)
-        for features in places:
-            put_back = np.maximum(self.lost[features], 2 * self.lost_sd[features])
-            fails = share * put_back > _MOST_PUT_BACK * half
-            fails |= share * self.unexplained[features] > _MOST_UNEXPLAINED * half
-            found[features[fails]] = False
+        for places, entries in ((pairs, values), ((own, own), variance)):
+            noise = _noise(release, places)
+            sampling = self.sampling_sd(places, entries, variance, release.making.n_complete)
+            half = _half_width(np.hypot(noise, sampling), level)
+            share = self._factor(places, entries, variance) * np.abs(entries)
+            for features in places:
+                most = np.interp(self.kurtosis[features], *_MOST_PUT_BACK)
+                fails = share * self.lost[features] > most * half
+                fails |= 2 * share * self.lost_sd[features] > _MOST_DOUBT * half
+                fails |= share * self.unexplained[features] > _MOST_UNEXPLAINED * half
+                found[features[fails]] = False
         return found
+
+    def smallest(self, release: Release, level: float) -> float:
+        """No pair whose value is smaller fails; infinite where none can."""
+        worst = max(self.lost.max(), 2 * self.lost_sd.max(), self.unexplained.max())
+        if worst == 0 or release.noise_sd is None or release.making.n_complete is None:
+            return np.inf
+        least = min(*_MOST_PUT_BACK[1], _MOST_DOUBT, _MOST_UNEXPLAINED)
+        return float(least * _half_width(np.array(release.noise_sd[0]), level) / (2 * worst))
+
+
+def _noise(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
+    assert release.noise_sd is not None
+    return np.where(places[0] == places[1], release.noise_sd[1], release.noise_sd[0])
+
+
+def _half_width(deviation: FloatArray, level: float) -> FloatArray:
+    return normal_interval(np.zeros_like(deviation), deviation, level)[1]
 
 
 def coverage(release: Release) -> Coverage:
@@ -129,9 +165,11 @@ def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
     deviation = np.hypot(tails.noise_sd / square, 2 * np.abs(raw) * noise / variance[known])
     precision = 1 / np.maximum(deviation, 1e-6) ** 2
     mean = float(precision @ raw / precision.sum())
-    spread = float(precision @ (raw - mean) ** 2) - (len(raw) - 1)
+    by_chance = len(raw) - 1 + _CHANCE * np.sqrt(2 * len(raw))  # of a chi-square
+    spread = float(precision @ (raw - mean) ** 2) - by_chance
     spread = max(spread / float(precision.sum()), 0.0)
-    mean = float(np.average(raw, weights=1 / (1 / precision + spread)))
+    weight = 1 / (1 / precision + spread)
+    mean = float(weight @ raw + _NORMAL / _PRIOR_SD**2) / (float(weight.sum()) + _PRIOR_SD**-2)
     drawn = (raw * spread + mean / precision) / (spread + 1 / precision)
     found[known] = np.clip(drawn, 1.0, _LARGEST)
     return found
@@ -155,6 +193,6 @@ def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArr
     weight = np.maximum(variance, 0.0)
     if not weight.sum() > 0:
         return np.ones_like(weight)
-    tail = (kurtosis - 1) * weight
+    tail = (np.maximum(kurtosis, _LEAST_IN_PARTS) - 1) * weight
     mean = float(np.average(tail, weights=weight))
     return alike + (1 - alike) * (tail / mean if mean > 0 else np.ones_like(tail))

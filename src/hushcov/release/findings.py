@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from hushcov.postprocess import (
     upper_pairs,
     values_at,
 )
-from hushcov.release.coverage import Coverage, coverage
+from hushcov.release.coverage import coverage
 from hushcov.release.document import Release
 
 LEVEL = 0.95
@@ -37,6 +38,8 @@ _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scal
 
 #: The label of features whose mean or scale could not be found.
 UNRESOLVED = "not found"
+#: The label of features whose intervals do not hold.
+UNCOVERED = "not covered"
 #: What makes a correlation noise.
 NOISE = "a correlation beyond 1, or none because a variance is not positive"
 #: How pairs came to count as found.
@@ -248,20 +251,15 @@ def _set_unresolved(release: Release, matrix: Matrix, value: float) -> None:
 
 def interval_holds(release: Release) -> BoolArray:
     """For every feature, whether intervals of its entries can be believed, at the level 0.95."""
-    kept = _kept(release)
-    rows, columns, pairs = upper_pairs(kept)
-    variance = kept.diagonal()
-    own = np.arange(release.n_features)
     found = coverage(release)
-    n = release.making.n_complete
-    if release.noise_sd is None or n is None:
+    least = found.smallest(release, LEVEL)
+    if least == np.inf:
         return np.ones(release.n_features, dtype=bool)
-    holds = np.ones(release.n_features, dtype=bool)
-    entries = (((rows, columns), pairs), ((own, own), variance))
-    for noise, (places, values) in zip(release.noise_sd, entries, strict=True):
-        deviation = np.hypot(noise, found.sampling_sd(places, values, variance, n))
-        half = normal_interval(np.zeros(len(values)), deviation, LEVEL)[1]
-        holds &= found.holds(places, values, variance, half)
+    above = max(least, release.making.threshold) / release.unit
+    ones = np.ones(release.n_features)
+    pairs = scan(release.integers, ones, most=MOST_PAIRS, above=above).pairs
+    values = pairs.values * release.unit
+    holds = found.holds(release, (pairs.rows, pairs.columns), values, LEVEL)
     holds[list(release.making.unresolved)] = True  # infinite
     return holds
 
@@ -274,33 +272,16 @@ def _ends(
     level: float,
 ) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
     """Ends for pairs, given that they passed the threshold, and for variances."""
-    assert release.noise_sd is not None
     found = coverage(release)
     rows, columns, values = pairs
     own = np.arange(release.n_features)
-    deviation, kept = _deviation(release, found, (rows, columns), values, variance)
+    deviation, kept = found.errors(release, (rows, columns), values, variance)
     limit = np.full(len(values), threshold)
     low, high = thresholded_interval(values, deviation, limit, level)
     of_pairs = low / kept, high / kept
-    deviation, kept = _deviation(release, found, (own, own), variance, variance)
+    deviation, kept = found.errors(release, (own, own), variance, variance)
     low, high = normal_interval(variance, deviation, level)
     return of_pairs, (low / kept, high / kept)
-
-
-def _deviation(
-    release: Release,
-    found: Coverage,
-    places: tuple[IntArray, IntArray],
-    values: FloatArray,
-    variance: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Deviations of entries, all errors together, and which share of each the bounds left."""
-    assert release.noise_sd is not None
-    assert release.making.n_complete is not None
-    noise = np.where(places[0] == places[1], release.noise_sd[1], release.noise_sd[0])
-    sampling = found.sampling_sd(places, values, variance, release.making.n_complete)
-    lost, lost_sd = found.losses(places, values, variance)
-    return np.sqrt(noise**2 + sampling**2 + (values * lost_sd) ** 2), 1 - lost
 
 
 def _with_pairs(
@@ -469,15 +450,12 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
     """What was found of means, scales and norms, where that was released: labels and sentences."""
     making, found = release.making, []
     if making.unresolved:
-        names = release.column_names or tuple(map(str, range(release.n_features)))
-        listed = ", ".join(names[i] for i in making.unresolved[:_MOST_NAMED])
-        more = len(making.unresolved) - _MOST_NAMED
-        rest = f" and {more:,} more" if more > 0 else ""
+        listed = _listed(release, making.unresolved)
         found.append(
             (
                 UNRESOLVED,
                 f"mean and scale of {len(making.unresolved):,} of {release.n_features:,} features "
-                f"could not be told from noise, and their entries are zero: {listed}{rest}",
+                f"could not be told from noise, and their entries are zero: {listed}",
             )
         )
     if making.shrunk is not None:
@@ -485,4 +463,21 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
         found.append(
             ("shrunk", f"about {share} of the records were scaled down to the bound on their norm")
         )
+    fails = np.flatnonzero(~interval_holds(release)).tolist()
+    if fails:
+        found.append(
+            (
+                UNCOVERED,
+                f"intervals do not hold for {len(fails):,} of {release.n_features:,} features: more "
+                f"was taken off their large values than they count: {_listed(release, fails)}",
+            )
+        )
     return found
+
+
+def _listed(release: Release, features: Sequence[int]) -> str:
+    """Names of features, and how many more there are."""
+    names = release.column_names or tuple(map(str, range(release.n_features)))
+    listed = ", ".join(names[i] for i in features[:_MOST_NAMED])
+    more = len(features) - _MOST_NAMED
+    return f"{listed} and {more:,} more" if more > 0 else listed

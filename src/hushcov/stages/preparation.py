@@ -42,9 +42,10 @@ HALF_WIDTH = 2**15 - 1
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
 _LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
 _NORMS, _TILTS, _TAILS = 0.01, 0.01, 0.01
-# Fourth powers, in scales: the largest that counts follows from the noise that it brings to a mean
-# of them, within bounds; and of how many bits of the grid their unit is.
-_TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL, _TAIL_BITS = 0.75, 32.0, 1024.0, 30
+# Fourth powers, in squared variances: the largest that counts follows from the noise that it brings
+# to a mean of them, within bounds. Their unit has so many bits of the grid at variance 1.
+_TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
+_TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
@@ -133,7 +134,7 @@ class Preparation(Stage):
         if bound is not None:
             making["shrunk"] = bound.shrunk
             mu = math.sqrt(_TAILS) * self.pool
-            fourth, noise = release_tails(records, scale, mu, entropy)
+            fourth, noise = release_tails(records, scale, bound.typical, mu, entropy)
             taken.append((TAILS, Gaussian(mu)))
             share = prepared.share
             making["tails"] = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
@@ -250,9 +251,11 @@ def release_norms(
 
 
 def release_tails(
-    records: Records, scale: FloatArray, mu: float, entropy: Entropy
+    records: Records, scale: FloatArray, typical: float, mu: float, entropy: Entropy
 ) -> tuple[FloatArray, float]:
     """Means of fourth powers of centred features, in scales, and the deviation of their noise.
+
+    `typical` is about the variance of a feature, in scales.
 
     Privacy
     -------
@@ -261,11 +264,13 @@ def release_tails(
     """
     n, d = records.n_records, int(np.count_nonzero(scale))
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    unit = 2.0**_TAIL_BITS * grid.step**4
+    bits = _TAIL_BITS + round(2 * math.log2(typical))
+    bits = min(_MOST_BITS, max(_FEWEST_BITS, bits))
+    unit = 2.0**bits * grid.step**4
     largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
-    exact = min(2 ** (52 - _TAIL_BITS), math.isqrt(2**52 // records.n_features))
-    bound = max(1, min(exact, math.floor(largest * math.sqrt(d) / unit)))
-    sums = fourth_sums(records, grid, _TAIL_BITS, bound)  # proof: step 6
+    exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
+    bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
+    sums = fourth_sums(records, grid, bits, bound)  # proof: step 6
     sigma = smallest_sigma(2 * bound**2, mu)  # proof: step 6
     sums += rounded_normal(entropy.generator, sigma, len(sums))
     return np.where(scale > 0, sums * (unit / n), 0.0), sigma * unit / n
