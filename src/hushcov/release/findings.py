@@ -468,8 +468,8 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
         found.append(
             (
                 UNCOVERED,
-                f"intervals do not hold for {len(fails):,} of {release.n_features:,} features: more "
-                f"was taken off their large values than they count: {_listed(release, fails)}",
+                f"intervals do not hold for {len(fails):,} of {release.n_features:,} features, of "
+                f"which too much was taken off large values: {_listed(release, fails)}",
             )
         )
     return found

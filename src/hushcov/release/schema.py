@@ -88,7 +88,7 @@ def parse(content: bytes | bytearray) -> dict[str, Any]:
         raise DamagedReleaseError("release.json must be an object with named fields")
     if found.get("format") not in (_WITHOUT_TAILS, FORMAT) or isinstance(found["format"], bool):
         raise DamagedReleaseError(
-            f"release.json must have format {FORMAT}, which is what this hushcov reads"
+            f"release.json must have format {_WITHOUT_TAILS} or {FORMAT}, which this hushcov reads"
         )
     _check_names("release.json", found, _FIELDS)
     if found["format"] == _WITHOUT_TAILS and isinstance(found["making"], dict):
