@@ -17,7 +17,9 @@ _NORMAL = 3.0  # fourth moment of a normal column of variance 1
 _LARGEST = 1e6  # a fourth moment that is not noise
 _PRIOR_SD = 1.0  # of the mean over columns, about that of a normal one
 _CHANCE = 2.0  # deviations by which columns must differ before they count as different
-_LEAST_IN_PARTS = 2.0  # fourth moment of a column that may have lost what others did
+# Tails beyond this fourth moment make records long; all columns have a little of it.
+_LONG, _LITTLE = 3.5, 0.05
+_MOST_OF_SHRUNK = 0.5  # mean share that records beyond the bound lose, at most
 # The mean of what is longer than the bound, over the bound.
 _BEYOND = 1.2
 # Most of half an interval: that was put back, by fourth moment, since tails are harder to follow;
@@ -169,7 +171,9 @@ def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
     spread = float(precision @ (raw - mean) ** 2) - by_chance
     spread = max(spread / float(precision.sum()), 0.0)
     weight = 1 / (1 / precision + spread)
-    mean = float(weight @ raw + _NORMAL / _PRIOR_SD**2) / (float(weight.sum()) + _PRIOR_SD**-2)
+    total = float(weight.sum()) + _PRIOR_SD**-2
+    mean = (float(weight @ raw) + _NORMAL / _PRIOR_SD**2) / total
+    mean += total**-0.5  # rather too wide than too narrow
     drawn = (raw * spread + mean / precision) / (spread + 1 / precision)
     found[known] = np.clip(drawn, 1.0, _LARGEST)
     return found
@@ -185,7 +189,10 @@ def _alike(release: Release, trace: float) -> float:
     if not all(isinstance(each, int | float) for each in (bound, radius, half_width)):
         return 1.0
     square = (bound * radius / half_width) ** 2  # type: ignore[operator]
-    return min(1.0, trace / (_BEYOND * square)) if square > 0 else 1.0
+    tails, shrunk = release.making.tails, release.making.shrunk
+    if not square > 0 or tails is None or not tails.lost > 0:
+        return 1.0
+    return min(1.0, trace / (_BEYOND * square), _MOST_OF_SHRUNK * (shrunk or 0.0) / tails.lost)
 
 
 def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArray:
@@ -193,6 +200,6 @@ def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArr
     weight = np.maximum(variance, 0.0)
     if not weight.sum() > 0:
         return np.ones_like(weight)
-    tail = (np.maximum(kurtosis, _LEAST_IN_PARTS) - 1) * weight
+    tail = (np.maximum(kurtosis - _LONG, 0.0) + _LITTLE) * weight
     mean = float(np.average(tail, weights=weight))
     return alike + (1 - alike) * (tail / mean if mean > 0 else np.ones_like(tail))
