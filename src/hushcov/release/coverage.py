@@ -188,7 +188,7 @@ def _alike(release: Release, trace: float) -> float:
     bound, radius, half_width = (release.parameters.get(name) for name in names)
     if not all(isinstance(each, int | float) for each in (bound, radius, half_width)):
         return 1.0
-    square = (bound * radius / half_width) ** 2  # type: ignore[operator]
+    square = float(bound * radius / half_width) ** 2  # type: ignore[operator]
     tails, shrunk = release.making.tails, release.making.shrunk
     if not square > 0 or tails is None or not tails.lost > 0:
         return 1.0
