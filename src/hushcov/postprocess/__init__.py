@@ -14,6 +14,7 @@ from hushcov.postprocess.matrices import (
     upper_pairs,
     values_at,
 )
+from hushcov.postprocess.tails import lost_beyond
 from hushcov.postprocess.thresholds import (
     RULES,
     adaptive_lasso_threshold,
@@ -38,6 +39,7 @@ __all__ = [
     "hard_threshold",
     "is_noise",
     "is_sparse",
+    "lost_beyond",
     "multiply_outer",
     "noise_norm",
     "normal_interval",

@@ -16,7 +16,7 @@ Nothing in this layer is private by itself: mechanisms add the noise.
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.records.bounded import bounded_sums
+from hushcov.records.bounded import bounded_sums, fourth_sums
 from hushcov.records.counts import (
     LARGEST_EXPONENT,
     SMALLEST_EXPONENT,
@@ -108,6 +108,7 @@ __all__ = [
     "count_complete",
     "default_block_rows",
     "finest_half_width",
+    "fourth_sums",
     "is_tensor",
     "log2_histogram",
     "norm_histogram",

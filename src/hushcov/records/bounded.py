@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_SUM, FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
@@ -83,6 +83,39 @@ def bounded_sums(
     return records.map_sum(block_sums, progress=progress)
 
 
+def fourth_sums(
+    records: Records,
+    grid: FeatureGrid,
+    unit_bits: int,
+    norm_bound: int,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Return the sum over records of fourth powers for each feature, in units of 2^`unit_bits`.
+
+    With y a record's integers on `grid`, the powers are floor(y_i^4 / 2^unit_bits), none above
+    `norm_bound`; where their Euclidean norm is more, they are scaled down to it and rounded towards
+    zero. The sums are the same whatever the block size, the order of the records and the machine.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each record is mapped on its own to integers that are not
+    negative, of norm at most `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart,
+    and so are the sums when one record is replaced.
+    """
+    grid.check_features(records.n_features)
+    bound = _check_norm_bound(norm_bound)
+    unit = 2 ** check_integer("unit_bits", unit_bits, at_least=0, at_most=52, cure="use 30.")
+    too_large = max(bound * unit, bound**2 * records.n_features) >= LARGEST_EXACT_FLOAT
+    if too_large or records.n_records * bound > LARGEST_SUM:
+        raise CapacityError(
+            f"norm_bound must keep sums of powers and of their squares exact, got {bound} for "
+            f"{records.n_records} records: use a smaller one."
+        )
+    rows = BoundedRows(grid.multipliers, grid.half_width, np.inf)
+    return records.map_sum(_FourthSums(rows, float(unit), float(bound)), progress=progress)
+
+
 def _check_norm_bound(norm_bound: object) -> int:
     cure = "it is a public bound on the norm of a record, in steps of the grid."
     return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
@@ -103,6 +136,39 @@ class _BoundedSums:
         return self.rows.of_array(block).sum(axis=0, dtype=np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class _FourthSums:
+    """The fourth powers of a block, summed."""
+
+    rows: BoundedRows
+    unit: float
+    bound: float
+
+    def __call__(self, block: Any) -> Any:
+        # Squares beyond this have powers beyond the bound, and their products would not be exact.
+        most = float(np.floor(np.sqrt(self.unit * self.bound)))
+        if is_tensor(block):
+            from hushcov.records.tensor_kernels import bound_rows, exact_sums
+
+            squares = self.rows.of_tensor(block).square_().clamp_(max=most)
+            powers = squares.square_().mul_(1 / self.unit).floor_()
+            return exact_sums(bound_rows(powers, self.bound))
+        integers = self.rows.of_array(block)
+        _raise_rows(integers, most, self.unit, self.bound)
+        return integers.sum(axis=0, dtype=np.int64)
+
+
+@compiled
+def _raise_rows(integers: FloatArray, most: float, unit: float, bound: float) -> None:
+    """Replace integers by their bounded fourth powers."""
+    for a in range(integers.shape[0]):
+        row = integers[a]
+        for i in range(len(row)):
+            square = min(row[i] * row[i], most)
+            row[i] = np.floor(square * square / unit)
+        _bound_row(row, bound)
+
+
 @compiled
 def _fill_rows(
     block: FloatArray,
@@ -117,11 +183,17 @@ def _fill_rows(
             scaled = block[a, i] * multipliers[i]
             row[i] = np.rint(min(max(scaled, -half_width), half_width))
         if bound < np.inf:
-            square = _square_norm(row)
-            if square > bound * bound:
-                factor = bound / np.sqrt(square) * INSIDE
-                for i in range(len(row)):
-                    row[i] = np.trunc(row[i] * factor)
+            _bound_row(row, bound)
+
+
+@compiled
+def _bound_row(row: FloatArray, bound: float) -> None:
+    """Scale integers that are longer than the bound down to it."""
+    square = _square_norm(row)
+    if square > bound * bound:
+        factor = bound / np.sqrt(square) * INSIDE
+        for i in range(len(row)):
+            row[i] = np.trunc(row[i] * factor)
 
 
 @compiled

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.release.document import Making, Part, Release, named_parts
+from hushcov.release.document import Making, Part, Release, Tails, named_parts
 
 if TYPE_CHECKING:
     from hushcov.release.signature import PublicKey, SigningKey
 
-__all__ = ["Making", "Part", "PublicKey", "Release", "SigningKey", "named_parts"]
+__all__ = ["Making", "Part", "PublicKey", "Release", "SigningKey", "Tails", "named_parts"]
 
 __getattr__ = lazy(__name__, signature="PublicKey SigningKey")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -14,9 +15,10 @@ from hushcov._arrays import IntArray
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
-from hushcov.release.document import Making, Part, Release
+from hushcov.release.document import Making, Part, Release, Tails
 
-FORMAT = 3
+FORMAT = 4
+_EARLIER = 3  # the format before, which is read as well
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "location", "noise_sd"),
@@ -24,8 +26,9 @@ _FIELDS = (
 )
 _MAKING = (
     *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected"),
-    *("unresolved", "shrunk", "bounds", "parts", "made"),
+    *("unresolved", "shrunk", "tails", "bounds", "parts", "made"),
 )
+_TAILS = ("fourth", "noise_sd", "lost", "lost_sd")
 _COMPLETE = ("released", "of", "noise_sd")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
 _LARGEST_DOUBLE = float(np.finfo(np.float64).max)
@@ -58,8 +61,9 @@ def _describe_making(making: Making) -> dict[str, Any]:
     plain = {name: getattr(making, name) for name in _MAKING}
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     complete = None if making.complete is None else dict(making.complete)
+    tails = None if making.tails is None else asdict(making.tails)
     bounds = None if making.bounds is None else [list(pair) for pair in making.bounds]
-    listed = {"bounds": bounds, "unresolved": list(making.unresolved)}
+    listed = {"bounds": bounds, "unresolved": list(making.unresolved), "tails": tails}
     return plain | {"parts": parts, "complete": complete} | listed
 
 
@@ -84,11 +88,14 @@ def parse(content: bytes | bytearray) -> dict[str, Any]:
         raise DamagedReleaseError("release.json is not strict JSON in UTF-8") from None
     if not isinstance(found, dict):
         raise DamagedReleaseError("release.json must be an object with named fields")
-    if found.get("format") != FORMAT or isinstance(found["format"], bool):
+    if found.get("format") not in (_EARLIER, FORMAT) or isinstance(found["format"], bool):
         raise DamagedReleaseError(
-            f"release.json must have format {FORMAT}, which is what this hushcov reads"
+            f"release.json must have format {_EARLIER} or {FORMAT}, which this hushcov reads"
         )
     _check_names("release.json", found, _FIELDS)
+    if found["format"] == _EARLIER and isinstance(found["making"], dict):
+        for name in ("tails", "bounds"):
+            found["making"].setdefault(name, None)
     return found
 
 
@@ -241,6 +248,7 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
         "complete": _complete(fields["complete"]),
         "unresolved": _unresolved(fields["unresolved"], d),
         "bounds": _bounds(fields["bounds"], d),
+        "tails": _tails(fields["tails"], d),
         "threshold": threshold,
     }
     return Making(**fields | known)
@@ -269,6 +277,16 @@ def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], 
         if len(ends) == 2 and ends[0] > ends[1]:
             _wrong("bounds", wanted)
     return tuple((low, high) for low, high in listed)
+
+
+def _tails(fields: object, d: int) -> Tails | None:
+    if fields is None:
+        return None
+    if not isinstance(fields, dict):
+        _wrong("tails", "null or an object with named fields")
+    _check_names("tails of release.json", fields, _TAILS)
+    fourth = _numbers("fourth", fields["fourth"], d, signed=True)
+    return Tails(tuple(fourth), *_numbers("tails", [fields[name] for name in _TAILS[1:]], 3))
 
 
 def _complete(count: object) -> dict[str, int] | None:

@@ -18,6 +18,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.noise import Entropy, rounded_normal
+from hushcov.postprocess import lost_beyond
 from hushcov.records import (
     Bounds,
     CentredRecords,
@@ -25,9 +26,11 @@ from hushcov.records import (
     Records,
     bounded_sums,
     check_bounds,
+    fourth_sums,
     norm_histogram,
     sign_sums,
 )
+from hushcov.release import Tails
 from hushcov.stages.stage import NormBound, Prepared, Stage
 
 if TYPE_CHECKING:
@@ -40,7 +43,11 @@ HALF_WIDTH = 2**15 - 1
 # planned for; of the centre, at least and at most; of the norms.
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
 _LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
-_NORMS, _TILTS = 0.01, 0.01
+_NORMS, _TILTS, _TAILS = 0.01, 0.01, 0.01
+# Fourth powers, in squared variances: the largest that counts follows from the noise that it brings
+# to a mean of them, within bounds. Their unit has so many bits of the grid at variance 1.
+_TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
+_TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
@@ -49,6 +56,7 @@ _FINER = 2  # bounds that are tried, for each bin
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
 CENTRE, NORMS = "means of the features, refined", "bound on the norms of records"
+TAILS = "fourth powers of the features"
 TILTS = "how often features lie above their centre"
 #: What a tilt is counted in.
 TILT_UNIT = 2**10
@@ -136,6 +144,11 @@ class Preparation(Stage):
             making["scales"] = "released"
         if bound is not None:
             making["shrunk"] = bound.shrunk
+            mu = math.sqrt(_TAILS) * self.pool
+            fourth, noise = release_tails(records, scale, bound.typical, mu, entropy)
+            taken.append((TAILS, Gaussian(mu)))
+            share = prepared.share
+            making["tails"] = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
         return replace(
             prepared,
             records=records,
@@ -172,7 +185,8 @@ class Preparation(Stage):
         mu = math.sqrt(_NORMS) * self.pool
         counts, sigma = release_norms(records, scale, mu, entropy)
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
-        rest = math.sqrt(max(left**2 - mu**2, 1e-6 * self.pool**2))
+        rest = left**2 - mu**2 - _TAILS * self.pool**2
+        rest = math.sqrt(max(rest, 1e-6 * self.pool**2))
         bound = choose_norm(counts, sigma, self.n_records, int(np.count_nonzero(scale)), rest)
         return bound, Gaussian(mu)
 
@@ -180,7 +194,7 @@ class Preparation(Stage):
 def preparation_for(n_records: int, n_features: int, total: float) -> float:
     """The share of the Gaussian part `total` that is set aside, from public numbers."""
     look = min(_MOST_LOOK, max(_LOOK, 2 * n_features * (_LOOK_RATIO / (n_records * total)) ** 2))
-    return look + centre_share(n_records, n_features, total) + _NORMS
+    return look + centre_share(n_records, n_features, total) + _NORMS + _TAILS
 
 
 def centre_share(n_records: int, n_features: int, total: float) -> float:
@@ -249,6 +263,32 @@ def release_norms(
     return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
 
 
+def release_tails(
+    records: Records, scale: FloatArray, typical: float, mu: float, entropy: Entropy
+) -> tuple[FloatArray, float]:
+    """Means of fourth powers of centred features, in scales, and the deviation of their noise.
+
+    `typical` is about the variance of a feature, in scales.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. A record adds integers that are not negative,
+    of norm at most B, so the sums move by at most sqrt(2) B; the noise makes that `mu` deviations.
+    """
+    n, d = records.n_records, int(np.count_nonzero(scale))
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    bits = _TAIL_BITS + round(2 * math.log2(typical))
+    bits = min(_MOST_BITS, max(_FEWEST_BITS, bits))
+    unit = 2.0**bits * grid.step**4
+    largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
+    exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
+    bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
+    sums = fourth_sums(records, grid, bits, bound)  # proof: step 6
+    sigma = smallest_sigma(2 * bound**2, mu)  # proof: step 6
+    sums += rounded_normal(entropy.generator, sigma, len(sums))
+    return np.where(scale > 0, sums * (unit / n), 0.0), sigma * unit / n
+
+
 def centre_bound(grid: FeatureGrid, n_found: int) -> int:
     """The bound on the norm of a record in steps of the grid: sqrt(2) times the typical one."""
     return max(1, math.floor(math.sqrt(2 * n_found) / grid.step))
@@ -287,4 +327,6 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     noise = 2 * n_found * squares / (n_records * mu * trace)
     best = float(squares[np.argmin(np.hypot(lost, noise))])
     typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
-    return NormBound(math.sqrt(best), float(mass[middle > best].sum()), float(typical))
+    shrunk = float(mass[middle > best].sum())
+    lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
+    return NormBound(math.sqrt(best), shrunk, float(typical), lost)

@@ -19,11 +19,14 @@ class NormBound:
 
     `norm` is the bound that balances noise and what is cut off, `shrunk` about which share of the
     records is beyond it, and `typical` the median of the squared norm over the number of features.
+    `lost` is about which share of the squared norms, summed over records, lies beyond the bound,
+    and the standard deviation of that number.
     """
 
     norm: float
     shrunk: float
     typical: float
+    lost: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)

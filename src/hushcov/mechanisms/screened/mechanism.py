@@ -15,8 +15,10 @@ from hushcov.mechanisms.screened.parameters import (
     PAIR_WEIGHT,
     RADIUS,
     ScreenedParameters,
+    norm_spread,
     ranges,
     shrinking_bias,
+    shrunk_part,
     size_cap,
     sum_sigma,
 )
@@ -197,21 +199,44 @@ def _assemble(
     value *= 1 + shrinking_bias(shrinkage, d)
     trace = float(diagonal.sum(dtype=np.float64)) * value
     trace_sd = math.sqrt(d) * sigma * PAIR_WEIGHT * value
-    value *= _size_correction(sums, products, sigma, (trace, trace_sd), n)
+    correction = _size_correction(sums, products, sigma, (trace, trace_sd), n)
+    value *= correction
+    found = off_diagonal * value, diagonal * value
+    noise = sigma * DIAGONAL_WEIGHT * value, sigma * PAIR_WEIGHT * value
+    expected = expected_shrinkage(parameters, found, noise)
+    unexplained = max(0.0, expected / shrinkage - 1) + abs(correction - 1)
     return Release(
         mechanism=NAME,
         integers=symmetric_sparse(pairs, off_diagonal, diagonal),
         unit=value,
         guarantee=guarantee,
-        parameters=parameters.to_dict() | {"shrinkage": shrinkage},
+        parameters=parameters.to_dict() | {"shrinkage": shrinkage, "unexplained": unexplained},
         feature_scale=products.grid.feature_scale,
-        noise_sd=(sigma * DIAGONAL_WEIGHT * value, sigma * PAIR_WEIGHT * value),
+        noise_sd=noise,
         selected=np.stack([products.rows, products.columns]),
         making=Making(
             n_averaged=parameters.inputs.n_records,
             parts=named_parts(guarantee.events, parameters.part_names),
         ),
     )
+
+
+def expected_shrinkage(
+    parameters: ScreenedParameters,
+    values: tuple[FloatArray, FloatArray],
+    noise: tuple[float, float],
+) -> float:
+    """The mean shrinkage of normal records with these covariances and variances.
+
+    Norms of correlated records spread as those of fewer independent features: (tr S)^2 / tr S^2.
+    """
+    pairs, variances = values
+    d = len(variances)
+    own = float(variances @ variances) - d * noise[1] ** 2
+    square = own + 2 * (float(pairs @ pairs) - len(pairs) * noise[0] ** 2)
+    trace = float(variances.sum())
+    features = min(float(d), max(1.0, trace**2 / square)) if square > 0 else float(d)
+    return shrunk_part(parameters.design.norm_factor, norm_spread(features))[0]
 
 
 def _size_correction(
