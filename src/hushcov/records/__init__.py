@@ -4,6 +4,7 @@
 - Where rows come from: `sources` (`open_records`, memory, devices), `files` and their `formats`,
   `cluster`.
 - `views`: the same rows paired, centred, scaled, multiplied, without gaps, on a device, or watched.
+- `rows`: rows checked, centred and summed by compiled loops, in one reading.
 - `grids`: how coordinates are clipped and rounded to integers.
 - Exact sums of these integers: `gram`, `products`, `bounded`, `counts` (`tensor_kernels` on a
   device), and `statistics`, which of several sites add up and have a `statistics_file`.
@@ -22,7 +23,9 @@ from hushcov.records.counts import (
     count_complete,
     log2_histogram,
     norm_histogram,
+    sign_sums,
     signed_octaves,
+    signs_and_norms,
 )
 from hushcov.records.gram import (
     PANEL_BYTES,
@@ -33,7 +36,7 @@ from hushcov.records.gram import (
     row_bounded_gram,
     second_moments,
     sign_gram,
-    sign_sums,
+    sign_gram_and_sums,
 )
 from hushcov.records.grids import FeatureGrid, IntegerGrid, check_feature_scale
 from hushcov.records.products import ProductMap, finest_half_width
@@ -105,8 +108,10 @@ __all__ = [
     "row_bounded_gram",
     "second_moments",
     "sign_gram",
+    "sign_gram_and_sums",
     "sign_sums",
     "signed_octaves",
+    "signs_and_norms",
 ]
 
 __getattr__ = lazy(__name__, cluster="DaskRecords", files="FileRecords")
