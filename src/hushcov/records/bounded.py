@@ -42,8 +42,9 @@ class BoundedRows:
 
     def fill(self, block: FloatArray, about: Taken, integers: FloatArray) -> bool:
         """Fill in the integers of a block less a centre; False if a number is not finite."""
-        grid = self.multipliers, float(self.half_width), self.bound
-        return _fill_rows(block, *about, *grid, integers)
+        grid = (self.multipliers, float(self.half_width), self.bound)
+        arguments: Any = (block, *about, *grid, integers)
+        return _fill_rows(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
         """The same on a device."""
@@ -98,8 +99,9 @@ class _BoundedSums(CentringSums):
         return (n_features,)
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        grid = self.rows.multipliers, float(self.rows.half_width), self.rows.bound
-        return _sum_rows(rows, *self.taken_off(rows.shape[1]), *grid, total)
+        grid = (self.rows.multipliers, float(self.rows.half_width), self.rows.bound)
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, total)
+        return _sum_rows(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
         from hushcov.records.tensor_kernels import exact_sums

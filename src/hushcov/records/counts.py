@@ -180,7 +180,7 @@ def _count_signed_octaves(
 
 @compiled
 def _signed_bins(
-    row: FloatArray, centre: FloatArray, nothing: FloatArray, y: FloatArray, bins: IntArray
+    row: FloatArray, centre: FloatArray, nothing: FloatArray, y: FloatArray, bins: Any
 ) -> None:
     """Fill y and the bins of a row. Without branches and in 32 bits: the loop is vectorised."""
     bits = y.view(np.uint64)
@@ -363,9 +363,10 @@ class _NormCounts(CentringSums):
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
         first = rows.shape[1] * self.signs
-        about = self.taken_off(rows.shape[1])
-        grid = self.multipliers, self.half_width, self.edges
-        return _count_norms(rows, *about, *grid, total[:first], total[first:])
+        grid = (self.multipliers, self.half_width, self.edges)
+        sums = (total[:first], total[first:])
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *sums)
+        return _count_norms(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
         from hushcov.records import tensor_kernels as kernels

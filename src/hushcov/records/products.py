@@ -125,14 +125,15 @@ class ProductMap:
 class _Contributions(CentringSums):
     """The contributions of the records of a block, summed."""
 
-    arguments: tuple[Any, ...]
+    arguments: Any
     size: int
 
     def shape(self, n_features: int) -> tuple[int, ...]:
         return (self.size,)
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        return _add_contributions(rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
+        return _add_contributions(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
         from hushcov.records import tensor_kernels
@@ -144,13 +145,14 @@ class _Contributions(CentringSums):
 class _Norms(CentringSums):
     """How many records of a block have their norm in each bin."""
 
-    arguments: tuple[Any, ...]
+    arguments: Any
 
     def shape(self, n_features: int) -> tuple[int, ...]:
         return (N_NORM_BINS,)
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        return _count_norms(rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
+        return _count_norms(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
         from hushcov.records import tensor_kernels
