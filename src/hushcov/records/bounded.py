@@ -12,7 +12,8 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.records.grids import INSIDE, FeatureGrid
-from hushcov.records.protocol import Progress, Records, is_tensor
+from hushcov.records.protocol import Progress, Records
+from hushcov.records.rows import CentringSums, Taken, centre_row, round_row, square_norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +40,11 @@ class BoundedRows:
                 bound = float(given)
         return cls(grid.multipliers, grid.half_width, bound)
 
-    def of_array(self, block: FloatArray) -> FloatArray:
-        """The integers of a block, as float64."""
-        integers = np.empty(block.shape)
-        _fill_rows(block, self.multipliers, float(self.half_width), self.bound, integers)
-        return integers
+    def fill(self, block: FloatArray, about: Taken, integers: FloatArray) -> bool:
+        """Fill in the integers of a block less a centre; False if a number is not finite."""
+        grid = (self.multipliers, float(self.half_width), self.bound)
+        arguments: Any = (block, *about, *grid, integers)
+        return _fill_rows(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
         """The same on a device."""
@@ -122,90 +123,129 @@ def _check_norm_bound(norm_bound: object) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _BoundedSums:
-    """The sums of a block. Picklable, as all block functions."""
+class _BoundedSums(CentringSums):
+    """The sums of a block."""
 
     rows: BoundedRows
 
-    def __call__(self, block: Any) -> Any:
-        if is_tensor(block):
-            from hushcov.records.tensor_kernels import exact_sums
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (n_features,)
 
-            return exact_sums(self.rows.of_tensor(block))
-        # In int64: no block is too long for it.
-        return self.rows.of_array(block).sum(axis=0, dtype=np.int64)
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        grid = (self.rows.multipliers, float(self.rows.half_width), self.rows.bound)
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, total)
+        return _sum_rows(*arguments)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records.tensor_kernels import exact_sums
+
+        return exact_sums(self.rows.of_tensor(block))
 
 
 @dataclass(frozen=True, eq=False)
-class _FourthSums:
+class _FourthSums(CentringSums):
     """The fourth powers of a block, summed."""
 
     rows: BoundedRows
     unit: float
     bound: float
 
-    def __call__(self, block: Any) -> Any:
-        # Squares beyond this have powers beyond the bound, and their products would not be exact.
-        most = float(np.floor(np.sqrt(self.unit * self.bound)))
-        if is_tensor(block):
-            from hushcov.records.tensor_kernels import bound_rows, exact_sums
+    @property
+    def most(self) -> float:
+        """Squares beyond this have powers beyond the bound, and no exact products."""
+        return float(np.floor(np.sqrt(self.unit * self.bound)))
 
-            squares = self.rows.of_tensor(block).square_().clamp_(max=most)
-            powers = squares.square_().mul_(1 / self.unit).floor_()
-            return exact_sums(bound_rows(powers, self.bound))
-        integers = self.rows.of_array(block)
-        _raise_rows(integers, most, self.unit, self.bound)
-        return integers.sum(axis=0, dtype=np.int64)
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (n_features,)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        grid = (self.rows.multipliers, float(self.rows.half_width))
+        powers = (self.most, self.unit, self.bound)
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *powers, total)
+        return _sum_fourths(*arguments)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records.tensor_kernels import bound_rows, exact_sums
+
+        squares = self.rows.of_tensor(block).square_().clamp_(max=self.most)
+        powers = squares.square_().mul_(1 / self.unit).floor_()
+        return exact_sums(bound_rows(powers, self.bound))
 
 
 @compiled
-def _raise_rows(integers: FloatArray, most: float, unit: float, bound: float) -> None:
-    """Replace integers by their bounded fourth powers."""
-    for a in range(integers.shape[0]):
-        row = integers[a]
-        for i in range(len(row)):
-            square = min(row[i] * row[i], most)
-            row[i] = np.floor(square * square / unit)
-        _bound_row(row, bound)
+def _sum_fourths(
+    block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    most: float,
+    unit: float,
+    bound: float,
+    total: IntArray,
+) -> bool:
+    finite, y = True, np.empty(block.shape[1])
+    for a in range(block.shape[0]):
+        finite &= centre_row(block[a], centre, reach, y)
+        round_row(y, multipliers, half_width)
+        for i in range(len(y)):
+            square = min(y[i] * y[i], most)
+            y[i] = np.floor(square * square / unit)
+        _shorten_row(y, bound)
+        for i in range(len(y)):
+            total[i] += np.int64(y[i])
+    return finite
 
 
 @compiled
 def _fill_rows(
     block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
     bound: float,
     integers: FloatArray,
-) -> None:
+) -> bool:
+    finite = True
     for a in range(block.shape[0]):
-        row = integers[a]
-        for i in range(len(row)):
-            scaled = block[a, i] * multipliers[i]
-            row[i] = np.rint(min(max(scaled, -half_width), half_width))
-        if bound < np.inf:
-            _bound_row(row, bound)
+        finite &= centre_row(block[a], centre, reach, integers[a])
+        _bound_row(integers[a], multipliers, half_width, bound)
+    return finite
 
 
 @compiled
-def _bound_row(row: FloatArray, bound: float) -> None:
+def _sum_rows(
+    block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    total: IntArray,
+) -> bool:
+    """Add up in int64: no block is too long for it."""
+    finite, y = True, np.empty(block.shape[1])
+    for a in range(block.shape[0]):
+        finite &= centre_row(block[a], centre, reach, y)
+        _bound_row(y, multipliers, half_width, bound)
+        for i in range(len(y)):
+            total[i] += np.int64(y[i])
+    return finite
+
+
+@compiled
+def _bound_row(row: FloatArray, multipliers: FloatArray, half_width: float, bound: float) -> None:
+    round_row(row, multipliers, half_width)
+    if bound < np.inf:
+        _shorten_row(row, bound)
+
+
+@compiled
+def _shorten_row(row: FloatArray, bound: float) -> None:
     """Scale integers that are longer than the bound down to it."""
-    square = _square_norm(row)
+    square = square_norm(row)
     if square > bound * bound:
         factor = bound / np.sqrt(square) * INSIDE
         for i in range(len(row)):
             row[i] = np.trunc(row[i] * factor)
-
-
-@compiled
-def _square_norm(row: FloatArray) -> float:
-    """Sum of squares of integers: exact in any order, so four sums run in parallel."""
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    rest = len(row) % 4
-    for i in range(rest):
-        s0 += row[i] * row[i]
-    for i in range(rest, len(row), 4):
-        s0 += row[i] * row[i]
-        s1 += row[i + 1] * row[i + 1]
-        s2 += row[i + 2] * row[i + 2]
-        s3 += row[i + 3] * row[i + 3]
-    return s0 + s1 + s2 + s3

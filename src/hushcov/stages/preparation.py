@@ -29,6 +29,7 @@ from hushcov.records import (
     fourth_sums,
     norm_histogram,
     sign_sums,
+    signs_and_norms,
 )
 from hushcov.release import Tails
 from hushcov.stages.stage import NormBound, Prepared, Stage
@@ -129,14 +130,15 @@ class Preparation(Stage):
         else:
             centre = found.centre
         records = CentredRecords(prepared.records, centre, reach)
-        bound = tilt = None
+        bound = tilt = counts = None
         if some and self.tilts:
             mu = math.sqrt(_TILTS) * self.pool
-            tilt = release_tilts(records, mu, entropy)
+            signs, counts = signs_and_norms(records, *_norm_bins(scale))  # one pass for both
+            tilt = release_tilts(records, mu, entropy, sums=signs)
             taken.append((TILTS, Gaussian(mu)))
         if some:
             left = _left(self.pool, taken)
-            bound, event = self._bounded(records, scale, prepared.share, left, entropy)
+            bound, event = self._bounded(records, scale, prepared.share, left, entropy, counts)
             taken.append((NORMS, event))
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
@@ -180,10 +182,16 @@ class Preparation(Stage):
         return inside(found.centre + mean, self.bounds), Gaussian(mu)
 
     def _bounded(
-        self, records: Records, scale: FloatArray, share: float, left: float, entropy: Entropy
+        self,
+        records: Records,
+        scale: FloatArray,
+        share: float,
+        left: float,
+        entropy: Entropy,
+        counts: IntArray | None,
     ) -> tuple[NormBound, Gaussian]:
         mu = math.sqrt(_NORMS) * self.pool
-        counts, sigma = release_norms(records, scale, mu, entropy)
+        counts, sigma = release_norms(records, scale, mu, entropy, counts=counts)
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
         rest = left**2 - mu**2 - _TAILS * self.pool**2
         rest = math.sqrt(max(rest, 1e-6 * self.pool**2))
@@ -228,17 +236,20 @@ def release_centre(
     return sums * step * scale, sigma * step
 
 
-def release_tilts(records: Records, mu: float, entropy: Entropy) -> IntArray:
+def release_tilts(
+    records: Records, mu: float, entropy: Entropy, *, sums: IntArray | None = None
+) -> IntArray:
     """The means of the signs of centred records, in units of 1 / `TILT_UNIT`.
 
     Those that noise may have made are zero: the noise of two tilts would stand in for a pair.
+    `sums` are `sign_sums(records)`, where they are known from another pass.
 
     Privacy
     -------
     Neighbours: replace one record; no precondition. Each of the d sums moves by at most 2, all of
     them by at most 2 sqrt(d); the noise makes that `mu` deviations.
     """
-    sums = sign_sums(records)  # proof: step 5
+    sums = sign_sums(records) if sums is None else sums  # proof: step 5
     sigma = smallest_sigma(4 * len(sums), mu)  # proof: step 5
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     noisy[np.abs(noisy) < _TILT_EVIDENCE * sigma] = 0
@@ -247,18 +258,24 @@ def release_tilts(records: Records, mu: float, entropy: Entropy) -> IntArray:
 
 
 def release_norms(
-    records: Records, scale: FloatArray, mu: float, entropy: Entropy
+    records: Records,
+    scale: FloatArray,
+    mu: float,
+    entropy: Entropy,
+    *,
+    counts: IntArray | None = None,
 ) -> tuple[IntArray, int]:
     """Noisy counts of records by squared norm, and the deviation of the noise.
+
+    `counts` are those without noise, where they are known from another pass.
 
     Privacy
     -------
     Neighbours: replace one record; no precondition. A record adds one to one count, so the counts
     move by at most sqrt(2); the noise makes that `mu` deviations.
     """
-    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    edges = squared_norms(grid, int(np.count_nonzero(scale)))
-    counts = norm_histogram(records, grid, edges)  # proof: step 3
+    if counts is None:
+        counts = norm_histogram(records, *_norm_bins(scale))  # proof: step 3
     sigma = smallest_sigma(2, mu)  # proof: step 3
     return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
 
@@ -287,6 +304,12 @@ def release_tails(
     sigma = smallest_sigma(2 * bound**2, mu)  # proof: step 6
     sums += rounded_normal(entropy.generator, sigma, len(sums))
     return np.where(scale > 0, sums * (unit / n), 0.0), sigma * unit / n
+
+
+def _norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
+    """The grid on which norms are counted, and the edges between bins."""
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    return grid, squared_norms(grid, int(np.count_nonzero(scale)))
 
 
 def centre_bound(grid: FeatureGrid, n_found: int) -> int:
