@@ -3,18 +3,21 @@
     python benchmarks/figures/intervals.py    # a few minutes on one core; JSON and a table
 
 Twenty columns in ten pairs: two normal columns of correlation 0.6, each made into the law in
-question by its quantile function. Means and scales are unknown, as they are by default, epsilon is
-1, delta is 1e-6, row_sparsity is 2. The true covariance of a pair is computed, not estimated.
-Coverage counts related pairs that passed the threshold, and all variances; its standard error is
-over repetitions, which are independent. "ratio" is the median over repetitions of the mean released
-value over the true one: what bounding the records takes off. "lost" is the share of columns whose
-private scale is off by more than a factor of 4. The estimator runs the mechanism that it chooses
-for itself.
+question by its quantile function. Means and scales are unknown, epsilon is 1, delta is 1e-6,
+row_sparsity is 2. They are found from pairs of records by PrivateSparseCovariance, which runs the
+mechanism that it chooses for itself, and privately by GaussianCovariance and ScreenedCovariance
+(`--centre`). The true covariance of a pair is computed, not estimated. Coverage counts related
+pairs that passed the threshold, and all variances, where the interval is said to hold; its standard
+error is over repetitions, which are independent. "holds" is the share of columns of which that is
+said. "ratio" is the median over repetitions of the mean released value over the true one: what
+bounding the records takes off. "lost" is the share of columns whose private scale is off by more
+than a factor of 4.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import warnings
@@ -25,12 +28,17 @@ from pathlib import Path
 import numpy as np
 from scipy import special, stats
 
-from hushcov import PrivateSparseCovariance
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 
 EPSILON, DELTA, LEVEL = 1.0, 1e-6, 0.95
 D, CORRELATION = 20, 0.6
 SIZES = (10_000, 100_000)
 Normals = np.ndarray
+ESTIMATORS = {
+    "pairs": (PrivateSparseCovariance,),
+    "private": (GaussianCovariance, ScreenedCovariance),
+}
+Estimator = GaussianCovariance | PrivateSparseCovariance | ScreenedCovariance
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,7 @@ LAWS = (
     Law("lognormal", np.exp),
     Law("4/5 zeros, rest exponential", lambda z: np.maximum(0, _exponential(z) + math.log(0.2))),
     Law("0, 1, 2 (shares 0.49, 0.42, 0.09)", _stepped(0.49, 0.91), (0.49, 0.91)),
+    Law("0 or 1, three in ten", _stepped(0.7), (0.7,)),
     Law("0 or 1, one in twenty", _stepped(0.95), (0.95,)),
 )
 
@@ -96,64 +105,82 @@ def records(law: Law, n: int, generator: np.random.Generator) -> np.ndarray:
     return law.of_normal(normals)
 
 
-def fit(law: Law, n: int, seed: int) -> PrivateSparseCovariance:
+def fit(law: Law, n: int, seed: int, centre: str, estimator: type[Estimator]) -> Estimator:
     generator = np.random.default_rng([seed, n])
-    estimator = PrivateSparseCovariance(
-        epsilon=EPSILON, delta=DELTA, row_sparsity=2, store_precision=False, random_state=generator
+    made = estimator(
+        epsilon=EPSILON,
+        delta=DELTA,
+        row_sparsity=2,
+        centre=centre,
+        store_precision=False,
+        random_state=generator,
     )
     # Seeded noise warns; that few records are too few for scales would be said once for each fit.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return estimator.fit(records(law, n, generator))
+        return made.fit(records(law, n, generator))
 
 
-def held(estimator: PrivateSparseCovariance, moments: tuple[float, float]) -> dict[str, float]:
+def held(estimator: Estimator, moments: tuple[float, float]) -> dict[str, float]:
     """Shares of one fit: intervals that hold the truth, pairs shown, values over the truth."""
     lower, upper = estimator.covariance_interval(LEVEL)
+    holds = estimator.interval_holds_
     variance, covariance = moments
     pairs = np.arange(0, D, 2), np.arange(1, D, 2)
     shown = ~np.isnan(lower[pairs])
+    counted = shown & holds[pairs[0]] & holds[pairs[1]]
     hits = (lower[pairs] <= covariance) & (covariance <= upper[pairs])
     of_variances = (np.diag(lower) <= variance) & (variance <= np.diag(upper))
     released = estimator.covariance_
     return {
         "shown": shown.mean(),
-        "pairs": hits[shown].mean() if shown.any() else math.nan,
-        "variances": of_variances.mean(),
+        "holds": holds.mean(),
+        "pairs": hits[counted].mean() if counted.any() else math.nan,
+        "variances": of_variances[holds].mean() if holds.any() else math.nan,
         "ratio of pairs": released[pairs][shown].mean() / covariance if shown.any() else math.nan,
         "ratio of variances": np.diag(released).mean() / variance,
         "lost": np.mean(np.abs(np.log2(estimator.feature_scale_**2 / variance)) > 4),
     }
 
 
-def cell(law: Law, n: int, repetitions: int) -> dict[str, object]:
+def cell(
+    law: Law, n: int, repetitions: int, centre: str, estimator: type[Estimator]
+) -> dict[str, object]:
     moments = law.moments()
-    fits = [fit(law, n, seed) for seed in range(repetitions)]
+    fits = [fit(law, n, seed, centre, estimator) for seed in range(repetitions)]
     rows = [held(each, moments) for each in fits]
     result: dict[str, object] = {
         "law": law.name,
         "n_records": n,
+        "centre": centre,
+        "estimator": estimator.__name__,
         "repetitions": repetitions,
-        "mechanisms": sorted({each.mechanism_ for each in fits}),
+        "mechanisms": sorted({each.release_.mechanism for each in fits}),
     }
     for name in rows[0]:
         values = np.array([row[name] for row in rows])
         values = values[~np.isnan(values)]
-        error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+        if not len(values):
+            result[name] = None
+            continue
+        error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else None
         result[name] = {
             "mean": float(values.mean()),
-            "standard_error": float(error),
+            "standard_error": None if error is None else float(error),
             "median": float(np.median(values)),
         }
     return result
 
 
 def line(result: dict) -> str:
-    cells = [result["law"], f"{result['n_records']:,}"]
+    cells = [result["law"], f"{result['n_records']:,}", result["estimator"]]
+    cells.append(f"{result['holds']['mean']:.2f}")
     for name in ("pairs", "variances"):
         found, ratio = result[name], result[f"ratio of {name}"]
-        cells.append(f"{found['mean']:.2f} ({found['standard_error']:.3f})")
-        cells.append(f"{ratio['median']:.3f}")
+        error = None if found is None else found["standard_error"]
+        shown = "none" if found is None else f"{found['mean']:.2f}"
+        cells.append(shown if error is None else f"{shown} ({error:.3f})")
+        cells.append("none" if ratio is None else f"{ratio['median']:.3f}")
     cells.append(f"{result['lost']['mean']:.3f}")
     return "| " + " | ".join(cells) + " |"
 
@@ -161,16 +188,18 @@ def line(result: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=60)
+    parser.add_argument("--centre", choices=tuple(ESTIMATORS), action="append")
     parser.add_argument("-o", "--output", type=Path, default=Path("intervals.json"))
     options = parser.parse_args()
-    print("| law | records | pairs | ratio | variances | ratio | lost |")
-    print("|---|---|---|---|---|---|---|")
+    print("| law | records | estimator | holds | pairs | ratio | variances | ratio | lost |")
+    print("|---|---|---|---|---|---|---|---|---|")
     results = []
-    for law in LAWS:
-        for n in SIZES:
-            results.append(cell(law, n, options.repetitions))
-            print(line(results[-1]), flush=True)
-            options.output.write_text(json.dumps(results, indent=1) + "\n")
+    for centre in options.centre or ESTIMATORS:
+        for law, n in itertools.product(LAWS, SIZES):
+            for estimator in ESTIMATORS[centre]:
+                results.append(cell(law, n, options.repetitions, centre, estimator))
+                print(line(results[-1]), flush=True)
+                options.output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

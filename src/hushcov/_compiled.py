@@ -7,15 +7,17 @@ numba's own parallel loops this is safe when hushcov itself is called from sever
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 _SMALLEST_CHUNK = 20_000
 
@@ -49,3 +51,22 @@ def run_in_chunks(kernel: Callable[..., None], size: int, *arrays: Any) -> None:
         ]
         for job in jobs:
             job.result()
+
+
+def run_parts(function: Callable[..., Result], jobs: Sequence[tuple[Any, ...]]) -> list[Result]:
+    """Call `function` with the arguments of each job, the first here and the others in threads."""
+    if len(jobs) == 1:
+        return [function(*jobs[0])]
+    others = _workers(os.getpid(), len(jobs) - 1)
+    waiting = [others.submit(function, *job) for job in jobs[1:]]
+    first = function(*jobs[0])
+    return [first, *(each.result() for each in waiting)]
+
+
+@functools.cache
+def _workers(process: int, number: int) -> ThreadPoolExecutor:
+    """Threads that wait for work: starting some for every block would take longer than the block.
+
+    A process that was forked has none of its parent's, and starts its own.
+    """
+    return ThreadPoolExecutor(number)

@@ -104,6 +104,11 @@ def test_columns_without_variance_are_named_and_zero(centred, tmp_path):
         estimator = private(GaussianCovariance, X)
     assert estimator.unresolved_features_.tolist() == [3]
     assert not estimator.covariance_[3].any()
+    lower, upper = estimator.covariance_interval()
+    for end, infinite in ((lower, -np.inf), (upper, np.inf)):
+        assert np.all(end[3] == infinite)
+        assert np.all(end[:, 3] == infinite)
+        assert np.isfinite(np.delete(np.delete(end, 3, 0), 3, 1)).all()
     assert relative_error(estimator) < 1
     again = Release.read(estimator.release_.write(tmp_path / "release"))
     assert again == estimator.release_

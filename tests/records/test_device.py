@@ -179,7 +179,8 @@ def test_shrunk_rows_have_the_same_bits():
     integers = random.integers(2**20, 2**22, (2_000, 1)) * 2.0**40
     bound = 3.0 * 2**55
     expected = np.empty_like(integers)
-    bounded._fill_rows(integers, np.ones(1), 2.0**70, bound, expected)
+    nothing = np.zeros(1), np.full(1, np.inf)
+    bounded._fill_rows(integers, *nothing, np.ones(1), 2.0**70, bound, expected)
     found = tensor_kernels.bound_rows(torch.from_numpy(integers), bound)
     np.testing.assert_array_equal(found.numpy(), expected)
     assert (expected != integers).sum() > 1_000

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.records import ArrayRecords, FeatureGrid, ProductMap, finest_half_width, products
+from hushcov.records import ArrayRecords, FeatureGrid, ProductMap, finest_half_width, rows
 from hushcov.records.products import N_NORM_BINS
 
 ADVERSARIAL = [0.0, -0.0, 5e-324, 8.0, -8.0, 1.0, -1.0, 1e308, -1e308, 7.99]
@@ -115,7 +115,8 @@ def test_blocks_threads_and_row_order_change_nothing(norm_bound, monkeypatch):
     m = product_map(norm_bound=norm_bound)
     expected, counts = m.sum(ArrayRecords(X)), m.norm_histogram(ArrayRecords(X))
     for cores in (1, 5):
-        monkeypatch.setattr(products, "threads", lambda cores=cores: cores)
+        monkeypatch.setattr(rows, "threads", lambda cores=cores: cores)
+        monkeypatch.setattr(rows, "_SMALLEST_PART", 1)
         for block_rows in (1_000, 4_097, None):
             shuffled = X[random.permutation(len(X))]
             for table in (shuffled, np.asfortranarray(shuffled)):

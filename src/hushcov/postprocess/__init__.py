@@ -23,6 +23,7 @@ from hushcov.postprocess.structure import (
     signal_norm,
     split,
 )
+from hushcov.postprocess.tails import lost_beyond
 from hushcov.postprocess.thresholds import (
     RULES,
     adaptive_lasso_threshold,
@@ -52,6 +53,7 @@ __all__ = [
     "is_noise",
     "is_sparse",
     "largest",
+    "lost_beyond",
     "multiply_outer",
     "noise_norm",
     "normal_interval",

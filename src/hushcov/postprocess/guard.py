@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+from scipy import linalg, special
 
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import check_real
@@ -164,15 +164,16 @@ def _capped(estimate: FloatArray, unit: _Unit) -> FloatArray:
 
     That is smaller in the Loewner order, so that no other unit is hurt.
     """
-    values, vectors = np.linalg.eigh(estimate * np.multiply.outer(unit.factors, unit.factors))
-    above = values > unit.norm
-    if not above.any():
+    in_unit = estimate * np.multiply.outer(unit.factors, unit.factors)
+    # Few are above it: without the vectors of the others this takes half the time.
+    values, vectors = linalg.eigh(in_unit, subset_by_value=(unit.norm, np.inf))
+    if not len(values):
         return estimate
     if unit.norm <= _ROUNDING_ERRORS * values[-1]:
         return np.zeros_like(estimate)
     # In units of the scales, without a division by factors that may be tiny.
-    directions = estimate @ (unit.factors[:, None] * vectors[:, above]) / values[above]
-    root = directions * np.sqrt(values[above] - unit.norm)
+    directions = estimate @ (unit.factors[:, None] * vectors) / values
+    root = directions * np.sqrt(values - unit.norm)
     return np.asarray(estimate - root @ root.T)
 
 

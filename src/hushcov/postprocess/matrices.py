@@ -92,12 +92,23 @@ def project_psd(matrix: FloatArray) -> FloatArray:
     Post-processing: what is computed from a release is covered by its guarantee.
     """
     matrix = check_symmetric(matrix)
+    if _is_definite(matrix):
+        return matrix
     values, vectors = np.linalg.eigh(matrix)
     if values[0] >= 0:
         return matrix
     kept = values > 0
     root = vectors[:, kept] * np.sqrt(values[kept])
     return np.asarray(root @ root.T)  # one matrix times its own transpose: exactly symmetric
+
+
+def _is_definite(matrix: FloatArray) -> bool:
+    """Whether all eigenvalues are positive, in a tenth of the time that it takes to find them."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def check_symmetric(matrix: FloatArray) -> FloatArray:

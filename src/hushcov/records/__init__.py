@@ -6,6 +6,7 @@
 - `knowledge`: public bounds of columns.
 - `views`: the same rows paired, centred, clipped, scaled, multiplied, without gaps, on a device, or
   watched.
+- `rows`: rows checked, centred and summed by compiled loops, in one reading.
 - `grids`: how coordinates are clipped and rounded to integers.
 - Exact sums of these integers: `gram`, `products`, `bounded`, `counts` (`tensor_kernels` on a
   device), and `statistics`, which of several sites add up and have a `statistics_file`.
@@ -16,7 +17,7 @@ Nothing in this layer is private by itself: mechanisms add the noise.
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.records.bounded import bounded_sums
+from hushcov.records.bounded import bounded_sums, fourth_sums
 from hushcov.records.counts import (
     LARGEST_EXPONENT,
     SMALLEST_EXPONENT,
@@ -24,7 +25,9 @@ from hushcov.records.counts import (
     count_complete,
     log2_histogram,
     norm_histogram,
+    sign_sums,
     signed_octaves,
+    signs_and_norms,
 )
 from hushcov.records.gram import (
     PANEL_BYTES,
@@ -35,7 +38,7 @@ from hushcov.records.gram import (
     row_bounded_gram,
     second_moments,
     sign_gram,
-    sign_sums,
+    sign_gram_and_sums,
 )
 from hushcov.records.grids import FeatureGrid, IntegerGrid, check_feature_scale
 from hushcov.records.knowledge import Bounds, check_bounds
@@ -108,6 +111,7 @@ __all__ = [
     "count_complete",
     "default_block_rows",
     "finest_half_width",
+    "fourth_sums",
     "is_tensor",
     "log2_histogram",
     "norm_histogram",
@@ -118,8 +122,10 @@ __all__ = [
     "row_bounded_gram",
     "second_moments",
     "sign_gram",
+    "sign_gram_and_sums",
     "sign_sums",
     "signed_octaves",
+    "signs_and_norms",
     "source_of",
 ]
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_SUM, FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.records.grids import INSIDE, FeatureGrid
-from hushcov.records.protocol import Progress, Records, is_tensor
+from hushcov.records.protocol import Progress, Records
+from hushcov.records.rows import CentringSums, Taken, centre_row, round_row, square_norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +40,11 @@ class BoundedRows:
                 bound = float(given)
         return cls(grid.multipliers, grid.half_width, bound)
 
-    def of_array(self, block: FloatArray) -> FloatArray:
-        """The integers of a block, as float64."""
-        integers = np.empty(block.shape)
-        _fill_rows(block, self.multipliers, float(self.half_width), self.bound, integers)
-        return integers
+    def fill(self, block: FloatArray, about: Taken, integers: FloatArray) -> bool:
+        """Fill in the integers of a block less a centre; False if a number is not finite."""
+        grid = (self.multipliers, float(self.half_width), self.bound)
+        arguments: Any = (block, *about, *grid, integers)
+        return _fill_rows(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
         """The same on a device."""
@@ -83,57 +84,168 @@ def bounded_sums(
     return records.map_sum(block_sums, progress=progress)
 
 
+def fourth_sums(
+    records: Records,
+    grid: FeatureGrid,
+    unit_bits: int,
+    norm_bound: int,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Return the sum over records of fourth powers for each feature, in units of 2^`unit_bits`.
+
+    With y a record's integers on `grid`, the powers are floor(y_i^4 / 2^unit_bits), none above
+    `norm_bound`; where their Euclidean norm is more, they are scaled down to it and rounded towards
+    zero. The sums are the same whatever the block size, the order of the records and the machine.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each record is mapped on its own to integers that are not
+    negative, of norm at most `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart,
+    and so are the sums when one record is replaced.
+    """
+    grid.check_features(records.n_features)
+    bound = _check_norm_bound(norm_bound)
+    unit = 2 ** check_integer("unit_bits", unit_bits, at_least=0, at_most=52, cure="use 30.")
+    too_large = max(bound * unit, bound**2 * records.n_features) >= LARGEST_EXACT_FLOAT
+    if too_large or records.n_records * bound > LARGEST_SUM:
+        raise CapacityError(
+            f"norm_bound must keep sums of powers and of their squares exact, got {bound} for "
+            f"{records.n_records} records: use a smaller one."
+        )
+    rows = BoundedRows(grid.multipliers, grid.half_width, np.inf)
+    return records.map_sum(_FourthSums(rows, float(unit), float(bound)), progress=progress)
+
+
 def _check_norm_bound(norm_bound: object) -> int:
     cure = "it is a public bound on the norm of a record, in steps of the grid."
     return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
 
 
 @dataclass(frozen=True, eq=False)
-class _BoundedSums:
-    """The sums of a block. Picklable, as all block functions."""
+class _BoundedSums(CentringSums):
+    """The sums of a block."""
 
     rows: BoundedRows
 
-    def __call__(self, block: Any) -> Any:
-        if is_tensor(block):
-            from hushcov.records.tensor_kernels import exact_sums
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (n_features,)
 
-            return exact_sums(self.rows.of_tensor(block))
-        # In int64: no block is too long for it.
-        return self.rows.of_array(block).sum(axis=0, dtype=np.int64)
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        grid = (self.rows.multipliers, float(self.rows.half_width), self.rows.bound)
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, total)
+        return _sum_rows(*arguments)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records.tensor_kernels import exact_sums
+
+        return exact_sums(self.rows.of_tensor(block))
+
+
+@dataclass(frozen=True, eq=False)
+class _FourthSums(CentringSums):
+    """The fourth powers of a block, summed."""
+
+    rows: BoundedRows
+    unit: float
+    bound: float
+
+    @property
+    def most(self) -> float:
+        """Squares beyond this have powers beyond the bound, and no exact products."""
+        return float(np.floor(np.sqrt(self.unit * self.bound)))
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (n_features,)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        grid = (self.rows.multipliers, float(self.rows.half_width))
+        powers = (self.most, self.unit, self.bound)
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *powers, total)
+        return _sum_fourths(*arguments)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records.tensor_kernels import bound_rows, exact_sums
+
+        squares = self.rows.of_tensor(block).square_().clamp_(max=self.most)
+        powers = squares.square_().mul_(1 / self.unit).floor_()
+        return exact_sums(bound_rows(powers, self.bound))
+
+
+@compiled
+def _sum_fourths(
+    block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    most: float,
+    unit: float,
+    bound: float,
+    total: IntArray,
+) -> bool:
+    finite, y = True, np.empty(block.shape[1])
+    for a in range(block.shape[0]):
+        finite &= centre_row(block[a], centre, reach, y)
+        round_row(y, multipliers, half_width)
+        for i in range(len(y)):
+            square = min(y[i] * y[i], most)
+            y[i] = np.floor(square * square / unit)
+        _shorten_row(y, bound)
+        for i in range(len(y)):
+            total[i] += np.int64(y[i])
+    return finite
 
 
 @compiled
 def _fill_rows(
     block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
     bound: float,
     integers: FloatArray,
-) -> None:
+) -> bool:
+    finite = True
     for a in range(block.shape[0]):
-        row = integers[a]
-        for i in range(len(row)):
-            scaled = block[a, i] * multipliers[i]
-            row[i] = np.rint(min(max(scaled, -half_width), half_width))
-        if bound < np.inf:
-            square = _square_norm(row)
-            if square > bound * bound:
-                factor = bound / np.sqrt(square) * INSIDE
-                for i in range(len(row)):
-                    row[i] = np.trunc(row[i] * factor)
+        finite &= centre_row(block[a], centre, reach, integers[a])
+        _bound_row(integers[a], multipliers, half_width, bound)
+    return finite
 
 
 @compiled
-def _square_norm(row: FloatArray) -> float:
-    """Sum of squares of integers: exact in any order, so four sums run in parallel."""
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    rest = len(row) % 4
-    for i in range(rest):
-        s0 += row[i] * row[i]
-    for i in range(rest, len(row), 4):
-        s0 += row[i] * row[i]
-        s1 += row[i + 1] * row[i + 1]
-        s2 += row[i + 2] * row[i + 2]
-        s3 += row[i + 3] * row[i + 3]
-    return s0 + s1 + s2 + s3
+def _sum_rows(
+    block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    total: IntArray,
+) -> bool:
+    """Add up in int64: no block is too long for it."""
+    finite, y = True, np.empty(block.shape[1])
+    for a in range(block.shape[0]):
+        finite &= centre_row(block[a], centre, reach, y)
+        _bound_row(y, multipliers, half_width, bound)
+        for i in range(len(y)):
+            total[i] += np.int64(y[i])
+    return finite
+
+
+@compiled
+def _bound_row(row: FloatArray, multipliers: FloatArray, half_width: float, bound: float) -> None:
+    round_row(row, multipliers, half_width)
+    if bound < np.inf:
+        _shorten_row(row, bound)
+
+
+@compiled
+def _shorten_row(row: FloatArray, bound: float) -> None:
+    """Scale integers that are longer than the bound down to it."""
+    square = square_norm(row)
+    if square > bound * bound:
+        factor = bound / np.sqrt(square) * INSIDE
+        for i in range(len(row)):
+            row[i] = np.trunc(row[i] * factor)

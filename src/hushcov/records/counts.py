@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,14 @@ from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
 from hushcov.records.grids import FeatureGrid, check_numbers
 from hushcov.records.protocol import Progress, Records, is_tensor, namespace
+from hushcov.records.rows import (
+    CentringSums,
+    RowSums,
+    centre_row,
+    finite_row,
+    round_row,
+    square_norm,
+)
 
 # Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
 SMALLEST_EXPONENT = -64
@@ -128,41 +136,64 @@ def _check_columns(columns: object, n_features: int) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _SignedOctaves:
-    """The counts of a block by sign and octave. Picklable, as all block functions."""
+class _SignedOctaves(RowSums):
+    """The counts of a block by sign and octave."""
 
     centre: FloatArray
     nothing: FloatArray
     columns: IntArray
 
-    def __call__(self, block: Any) -> Any:
-        if is_tensor(block):
-            from hushcov.records import tensor_kernels
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return len(self.columns), N_SIGNED_BINS
 
-            return tensor_kernels.signed_octave_counts(
-                block, self.centre, self.nothing, self.columns, _SHIFT, N_OCTAVES
-            )
-        counts = np.zeros((len(self.columns), N_SIGNED_BINS), dtype=np.int64)
-        _count_signed_octaves(block, self.centre, self.nothing, self.columns, counts)
-        return counts
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        return _count_signed_octaves(rows, self.centre, self.nothing, self.columns, total)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels
+
+        return tensor_kernels.signed_octave_counts(
+            block, self.centre, self.nothing, self.columns, _SHIFT, N_OCTAVES
+        )
 
 
 @compiled
 def _count_signed_octaves(
     block: FloatArray, centre: FloatArray, nothing: FloatArray, columns: IntArray, counts: IntArray
-) -> None:
-    y = np.empty(len(columns))
-    bits = y.view(np.int64)
+) -> bool:
+    finite, everything = True, len(columns) == block.shape[1]
+    for i in range(len(columns)):
+        everything &= columns[i] == i
+    chosen, bins = np.empty(len(columns)), np.empty(len(columns), dtype=np.uint32)
     for a in range(block.shape[0]):
+        finite &= finite_row(block[a])
+        if everything:
+            _signed_bins(block[a], centre, nothing, chosen, bins)
+        else:
+            for i in range(len(columns)):
+                chosen[i] = block[a, columns[i]]
+            _signed_bins(chosen, centre, nothing, chosen, bins)
         for i in range(len(columns)):
-            y[i] = block[a, columns[i]] - centre[i]
-        for i in range(len(columns)):
-            octave = (bits[i] >> _FRACTION_BITS & _EXPONENT_MASK) + _SHIFT
-            if octave <= 0 or abs(y[i]) <= nothing[i]:
-                counts[i, N_SIGNED_BINS - 1] += 1
-            else:
-                side = N_OCTAVES if y[i] > 0 else 0
-                counts[i, side + min(octave, N_OCTAVES) - 1] += 1
+            counts[i, bins[i]] += 1
+    return finite
+
+
+@compiled
+def _signed_bins(
+    row: FloatArray, centre: FloatArray, nothing: FloatArray, y: FloatArray, bins: Any
+) -> None:
+    """Fill y and the bins of a row. Without branches and in 32 bits: the loop is vectorised."""
+    bits = y.view(np.uint64)
+    for i in range(len(row)):
+        y[i] = row[i] - centre[i]
+    for i in range(len(row)):
+        head = np.int32(bits[i] >> np.uint64(_FRACTION_BITS))  # sign and exponent
+        octave = (head & np.int32(_EXPONENT_MASK)) + np.int32(_SHIFT)
+        above = head <= np.int32(_EXPONENT_MASK)
+        place = min(octave, np.int32(N_OCTAVES)) - np.int32(1)
+        place += np.int32(N_OCTAVES) if above else np.int32(0)
+        small = (octave <= np.int32(0)) | (abs(y[i]) <= nothing[i])
+        bins[i] = np.int32(N_SIGNED_BINS - 1) if small else place
 
 
 def cell_counts(
@@ -217,8 +248,8 @@ def cell_counts(
 
 
 @dataclass(frozen=True, eq=False)
-class _CellCounts:
-    """The counts of a block by cell. Picklable, as all block functions."""
+class _CellCounts(RowSums):
+    """The counts of a block by cell."""
 
     columns: IntArray
     starts: FloatArray
@@ -226,15 +257,18 @@ class _CellCounts:
     firsts: FloatArray
     n_cells: int
 
-    def __call__(self, block: Any) -> Any:
-        grid = (self.columns, self.starts, self.widths, self.firsts)
-        if is_tensor(block):
-            from hushcov.records import tensor_kernels
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return len(self.columns), self.n_cells
 
-            return tensor_kernels.cell_counts(block, *grid, self.n_cells)
-        counts = np.zeros((len(self.columns), self.n_cells), dtype=np.int64)
-        _count_cells(block, *grid, counts)
-        return counts
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        return _count_cells(rows, self.columns, self.starts, self.widths, self.firsts, total)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels
+
+        return tensor_kernels.cell_counts(
+            block, self.columns, self.starts, self.widths, self.firsts, self.n_cells
+        )
 
 
 @compiled
@@ -245,13 +279,19 @@ def _count_cells(
     widths: FloatArray,
     firsts: FloatArray,
     counts: IntArray,
-) -> None:
+) -> bool:
     n_cells = counts.shape[1]
+    finite, cells = True, np.empty(len(columns))
     for a in range(block.shape[0]):
+        finite &= finite_row(block[a])
         for i in range(len(columns)):
-            cell = np.floor((block[a, columns[i]] - starts[i]) / widths[i]) - firsts[i]
-            if 0 <= cell < n_cells:
-                counts[i, np.int64(cell)] += 1
+            cells[i] = block[a, columns[i]]
+        for i in range(len(columns)):
+            cells[i] = np.floor((cells[i] - starts[i]) / widths[i]) - firsts[i]
+        for i in range(len(columns)):
+            if 0 <= cells[i] < n_cells:
+                counts[i, np.int64(cells[i])] += 1
+    return finite
 
 
 def norm_histogram(
@@ -273,6 +313,31 @@ def norm_histogram(
     Nothing here is private by itself. A record adds one to one count, so replacing a record moves
     the counts by at most sqrt(2) in Euclidean norm.
     """
+    return records.map_sum(_norm_counts(records, grid, squared_edges), progress=progress)
+
+
+def signs_and_norms(
+    records: Records,
+    grid: FeatureGrid,
+    squared_edges: tuple[int, ...],
+    *,
+    progress: Progress | None = None,
+) -> tuple[IntArray, IntArray]:
+    """Return what `sign_sums` and `norm_histogram` return, in one pass.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every sum of signs by at most 2,
+    and the counts by at most sqrt(2) in Euclidean norm.
+    """
+    counts = replace(_norm_counts(records, grid, squared_edges), signs=True)
+    sums = records.map_sum(counts, progress=progress)
+    return sums[: grid.n_features], sums[grid.n_features :]
+
+
+def _norm_counts(
+    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...]
+) -> _NormCounts:
     grid.check_features(records.n_features)
     grid.check_squared_norms()
     edges = np.array(squared_edges, dtype=np.int64)
@@ -281,43 +346,95 @@ def norm_histogram(
             f"squared_edges must be integers from 0 to below 2**53 that increase, got {len(edges)} "
             "that do not: they are public squared norms, in steps of the grid."
         )
-    block_counts = _NormCounts(grid.multipliers, float(grid.half_width), edges.astype(np.float64))
-    return records.map_sum(block_counts, progress=progress)
+    return _NormCounts(grid.multipliers, float(grid.half_width), edges.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
-class _NormCounts:
-    """The counts of a block by squared norm. Picklable, as all block functions."""
+class _NormCounts(CentringSums):
+    """The counts of a block by squared norm, after the sums of its signs if they are wanted."""
 
     multipliers: FloatArray
     half_width: float
     edges: FloatArray
+    signs: bool = False
 
-    def __call__(self, block: Any) -> Any:
-        if is_tensor(block):
-            from hushcov.records import tensor_kernels
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (n_features * self.signs + len(self.edges) + 1,)
 
-            return tensor_kernels.norm_bins(block, self.multipliers, self.half_width, self.edges)
-        counts = np.zeros(len(self.edges) + 1, dtype=np.int64)
-        _count_norms(block, self.multipliers, self.half_width, self.edges, counts)
-        return counts
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        first = rows.shape[1] * self.signs
+        grid = (self.multipliers, self.half_width, self.edges)
+        sums = (total[:first], total[first:])
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *sums)
+        return _count_norms(*arguments)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels as kernels
+
+        norms = kernels.norm_bins(block, self.multipliers, self.half_width, self.edges)
+        return kernels.joined(kernels.sign_sums(block), norms) if self.signs else norms
 
 
 @compiled
 def _count_norms(
     block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
     edges: FloatArray,
+    signs: IntArray,
     counts: IntArray,
-) -> None:
+) -> bool:
+    finite, y = True, np.empty(block.shape[1])
     for a in range(block.shape[0]):
-        square = 0.0
-        for i in range(block.shape[1]):
-            scaled = block[a, i] * multipliers[i]
-            integer = np.rint(min(max(scaled, -half_width), half_width))
-            square += integer * integer
-        counts[np.searchsorted(edges, square)] += 1
+        finite &= centre_row(block[a], centre, reach, y)
+        add_signs(y[: len(signs)], signs)
+        round_row(y, multipliers, half_width)
+        counts[np.searchsorted(edges, square_norm(y))] += 1
+    return finite
+
+
+@compiled
+def add_signs(y: FloatArray, sums: IntArray) -> None:
+    """Add the signs of a row to sums; sgn(0) is 0."""
+    for i in range(len(y)):
+        sums[i] += np.int64(y[i] > 0.0) - np.int64(y[i] < 0.0)
+
+
+def sign_sums(records: Records) -> IntArray:
+    """Return the sum over records of sgn(x_i) for every feature; sgn(0) is 0.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every sum by at most 2.
+    """
+    return records.map_sum(_SignSums())
+
+
+@dataclass(frozen=True, eq=False)
+class _SignSums(CentringSums):
+    """The sums of the signs of a block."""
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (n_features,)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        return _sum_signs(rows, *self.taken_off(rows.shape[1]), total)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels
+
+        return tensor_kernels.sign_sums(block)
+
+
+@compiled
+def _sum_signs(block: FloatArray, centre: FloatArray, reach: FloatArray, sums: IntArray) -> bool:
+    finite, y = True, np.empty(block.shape[1])
+    for a in range(block.shape[0]):
+        finite &= centre_row(block[a], centre, reach, y)
+        add_signs(y, sums)
+    return finite
 
 
 def count_complete(records: Records, *, progress: Progress | None = None) -> int:

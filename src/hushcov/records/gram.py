@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,12 @@ from hushcov._arrays import (
     FloatArray,
     IntArray,
 )
-from hushcov._compiled import compiled
+from hushcov._compiled import compiled, run_parts, threads
 from hushcov.exceptions import CapacityError
 from hushcov.records.bounded import BoundedRows
 from hushcov.records.grids import FeatureGrid, IntegerGrid
 from hushcov.records.protocol import Progress, Records, is_tensor
+from hushcov.records.rows import CentringSums, centre_row, row_parts
 from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import is_paired
 
@@ -110,6 +113,56 @@ def row_bounded_gram(
     return records.map_sum(block_gram, progress=progress)
 
 
+class _Scratch:
+    """Sums so far, and room for the integers of a block: new room for each block takes time."""
+
+    def __init__(self) -> None:
+        self.total: IntArray | None = None
+        self._room: NDArray[Any] = np.empty(0)
+
+    def integers(self, shape: tuple[int, int], kind: type) -> NDArray[Any]:
+        """Room of this shape."""
+        size = math.prod(shape)
+        if self._room.size < size:
+            self._room = np.empty(size, dtype=kind)
+        return self._room[:size].reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Products(CentringSums):
+    """Sums of products of integers, which BLAS takes on all cores."""
+
+    kind: ClassVar[type]
+
+    def begin(self, n_features: int) -> _Scratch:
+        return _Scratch()
+
+    def add(self, block: FloatArray, sums: _Scratch) -> bool:
+        integers = sums.integers((len(block), self.n_columns(block.shape[1])), self.kind)
+        parts = row_parts(block, threads())
+        jobs = [*zip(parts, np.array_split(integers, len(parts)), strict=True)]
+        if not all(run_parts(self.add_rows, jobs)):
+            return False
+        part = self.product(integers)
+        sums.total = part if sums.total is None else np.add(sums.total, part, out=sums.total)
+        return True
+
+    def total(self, sums: _Scratch) -> IntArray:
+        assert sums.total is not None, "a Records has at least one row"
+        return sums.total
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        raise NotImplementedError("that of the product")
+
+    @abstractmethod
+    def n_columns(self, n_features: int) -> int:
+        """How many integers each row has."""
+
+    @abstractmethod
+    def product(self, integers: Any) -> IntArray:
+        """The sums of products of these integers, which `add_rows` has filled in."""
+
+
 @dataclass(frozen=True)
 class _GridGram:
     """The Gram matrix of a block on an `IntegerGrid`. Picklable, as all block functions."""
@@ -123,36 +176,42 @@ class _GridGram:
 
             integers = block.clamp(-grid.radius, grid.radius).mul_(grid.half_width / grid.radius)
             return exact_gram(integers.round_(), grid.half_width**2)
-        return _exact_gram(block, grid.half_width, grid.quantise)
+        return _exact_gram(grid.quantise(block), grid.half_width)
 
 
 @dataclass(frozen=True, eq=False)
-class _BoundedGram:
+class _BoundedGram(_Products):
     """The Gram matrix of a block on a `FeatureGrid`, its rows scaled down to a norm bound."""
 
     rows: BoundedRows
 
-    def __call__(self, block: Any) -> Any:
-        half_width = self.rows.half_width
-        if is_tensor(block):
-            from hushcov.records.tensor_kernels import exact_gram
+    kind = np.float64
 
-            return exact_gram(self.rows.of_tensor(block), half_width**2)
-        return _exact_gram(block, half_width, self.rows.of_array)
+    def n_columns(self, n_features: int) -> int:
+        return n_features
+
+    def add_rows(self, rows: FloatArray, total: Any) -> bool:
+        return self.rows.fill(rows, self.taken_off(rows.shape[1]), total)
+
+    def product(self, integers: Any) -> IntArray:
+        return _exact_gram(integers, self.rows.half_width)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records.tensor_kernels import exact_gram
+
+        return exact_gram(self.rows.of_tensor(block), self.rows.half_width**2)
 
 
-def _exact_gram(
-    block: FloatArray, half_width: int, to_integers: Callable[[FloatArray], FloatArray]
-) -> IntArray:
+def _exact_gram(integers: FloatArray, half_width: int) -> IntArray:
     """The Gram matrix of integers of at most `half_width`, in products of so many rows as is exact.
 
     In a product of that many rows every partial sum, in whatever order BLAS takes them, is an
     integer of at most 2**53.
     """
     exact_rows = LARGEST_EXACT_FLOAT // half_width**2
-    gram = _gram(to_integers(block[:exact_rows]))
-    for start in range(exact_rows, len(block), exact_rows):
-        gram += _gram(to_integers(block[start : start + exact_rows]))
+    gram = _gram(integers[:exact_rows])
+    for start in range(exact_rows, len(integers), exact_rows):
+        gram += _gram(integers[start : start + exact_rows])
     return gram
 
 
@@ -177,19 +236,19 @@ def sign_gram(
     return records.map_sum(panel, progress=progress)
 
 
-def sign_sums(records: Records) -> IntArray:
-    """Return the sum over records of sgn(x_i) for every feature; sgn(0) is 0.
+def sign_gram_and_sums(
+    records: Records, start: int = 0, stop: int | None = None, *, progress: Progress | None = None
+) -> tuple[IntArray, IntArray]:
+    """Return `sign_gram`, and the sums of sgn(x_i) for the features from `start` on, in one pass.
 
     Privacy
     -------
-    Nothing here is private by itself. Replacing one record moves every sum by at most 2.
+    Nothing here is private by itself. Replacing one record moves every entry and every sum by at
+    most 2.
     """
-    return records.map_sum(_sum_of_signs)
-
-
-def _sum_of_signs(block: Any) -> Any:
-    above, below = (block > 0).sum(0), (block < 0).sum(0)
-    return above - below
+    panel = _SignPanel(start, records.n_features if stop is None else stop, sums=True)
+    found = records.map_sum(panel, progress=progress)
+    return found[1:], found[0]
 
 
 def clipped_gram(
@@ -239,20 +298,31 @@ def pair_scores(panel: Panel, n_features: int, largest: int) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _SignPanel:
-    """Sums of products of signs in a block. Picklable, as all block functions."""
+class _SignPanel(_Products):
+    """Sums of products of signs in a block; those of the signs, in a row before, if wanted."""
 
     start: int
     stop: int
+    sums: bool = False
 
-    def __call__(self, block: Any) -> Any:
-        if is_tensor(block):
-            from hushcov.records import tensor_kernels
+    kind = np.float32
 
-            return tensor_kernels.sign_gram(block[:, self.start :], self.stop - self.start)
-        signs = np.empty((len(block), block.shape[1] - self.start), dtype=np.float32)
-        _fill_signs(block[:, self.start :], signs)
-        return _exact_panel(signs, self.stop - self.start, 1)
+    def n_columns(self, n_features: int) -> int:
+        return n_features - self.start + self.sums
+
+    def add_rows(self, rows: FloatArray, total: Any) -> bool:
+        return _fill_signs(rows, *self.taken_off(rows.shape[1]), self.start, total)
+
+    def product(self, integers: Any) -> IntArray:
+        # A column of ones before the others has the sums of signs as its products.
+        return _exact_panel(integers, self.stop - self.start + self.sums, 1)[:, self.sums :]
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels as kernels
+
+        block = block[:, self.start :]
+        gram = kernels.sign_gram(block, self.stop - self.start)
+        return kernels.joined(kernels.sign_sums(block)[None], gram) if self.sums else gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,10 +368,24 @@ def _exact_panel(integers: Float32Array, n_rows: int, largest_product: int) -> I
 
 
 @compiled
-def _fill_signs(block: FloatArray, signs: Float32Array) -> None:
+def _fill_signs(
+    block: FloatArray, centre: FloatArray, reach: FloatArray, start: int, signs: Float32Array
+) -> bool:
+    """Fill in the signs of features from `start` on, after ones if there is room for them."""
+    finite, y = True, np.empty(block.shape[1])
+    n_signs = block.shape[1] - start
+    ones = signs.shape[1] - n_signs
     for a in range(block.shape[0]):
-        for i in range(block.shape[1]):
-            signs[a, i] = np.float32(block[a, i] > 0.0) - np.float32(block[a, i] < 0.0)
+        finite &= centre_row(block[a], centre, reach, y)
+        signs[a, :ones] = 1
+        _fill_row(y[start:], signs[a, ones:])
+    return finite
+
+
+@compiled
+def _fill_row(y: FloatArray, signs: Float32Array) -> None:
+    for i in range(len(y)):
+        signs[i] = np.float32(y[i] > 0.0) - np.float32(y[i] < 0.0)
 
 
 @compiled

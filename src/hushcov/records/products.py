@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
-from hushcov._compiled import compiled, threads
+from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.records.grids import INSIDE, FeatureGrid
-from hushcov.records.protocol import Progress, Records, is_tensor
+from hushcov.records.protocol import Progress, Records
+from hushcov.records.rows import CentringSums, centre_row, round_row, square_norm
 
 # Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
 EXACT_ROWS = 4096
@@ -93,8 +92,8 @@ class ProductMap:
         bounds = np.array(
             [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
         )
-        kernel = _InThreads("contributions", (*self._kernel_arguments, bounds), self.n_products + 2)
-        return records.map_sum(kernel, progress=progress)
+        sums = _Contributions((*self._kernel_arguments, bounds), self.n_products + 2)
+        return records.map_sum(sums, progress=progress)
 
     def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
@@ -105,8 +104,7 @@ class ProductMap:
         another.
         """
         self.grid.check_features(records.n_features)
-        kernel = _InThreads("norms", self._kernel_arguments, N_NORM_BINS)
-        return records.map_sum(kernel, progress=progress)
+        return records.map_sum(_Norms(self._kernel_arguments), progress=progress)
 
     def norm_of_bin(self, index: int, factor: float) -> int:
         """Return `factor` times a norm in the middle of a bin, or the largest norm if that is less.
@@ -124,36 +122,42 @@ class ProductMap:
 
 
 @dataclass(frozen=True, eq=False)
-class _InThreads:
-    """Run a kernel, which adds to an array of `size` integers, on all cores, and sum the results.
+class _Contributions(CentringSums):
+    """The contributions of the records of a block, summed."""
 
-    Picklable. It holds the name of the kernel, since a pickled compiled function would be compiled
-    again on arrival.
-    """
-
-    kernel: str
-    arguments: tuple[Any, ...]
+    arguments: Any
     size: int
 
-    def __call__(self, block: Any) -> Any:
-        if is_tensor(block):
-            return self._on_device(block)
-        workers = threads()
-        with ThreadPoolExecutor(workers) as pool:
-            parts = list(pool.map(self._part, np.array_split(block, workers)))
-        return np.asarray(np.sum(parts, axis=0), dtype=np.int64)
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (self.size,)
 
-    def _on_device(self, block: Any) -> Any:
-        from hushcov.records import tensor_kernels as kernels
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
+        return _add_contributions(*arguments)
 
-        if self.kernel == "norms":
-            return kernels.norm_counts(block, self.arguments, self.size)
-        return kernels.contributions(block, self.arguments)
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels
 
-    def _part(self, block: FloatArray) -> IntArray:
-        total = np.zeros(self.size, dtype=np.int64)
-        _KERNELS[self.kernel](block, *self.arguments, total)
-        return total
+        return tensor_kernels.contributions(block, self.arguments)
+
+
+@dataclass(frozen=True, eq=False)
+class _Norms(CentringSums):
+    """How many records of a block have their norm in each bin."""
+
+    arguments: Any
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (N_NORM_BINS,)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
+        return _count_norms(*arguments)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels
+
+        return tensor_kernels.norm_counts(block, self.arguments, N_NORM_BINS)
 
 
 def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
@@ -164,35 +168,24 @@ def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: in
 
 @compiled
 def _fill_products(
-    row: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    y: FloatArray,
-    z: FloatArray,
+    y: FloatArray, rows: IntArray, columns: IntArray, weights: FloatArray, z: FloatArray
 ) -> tuple[float, float]:
-    """Fill y and z for one record and return ||z||^2 and ||y||^2; see `ProductMap`."""
-    n_pairs, d = len(rows), len(row)
+    """Fill z for one record of integers y and return ||z||^2 and ||y||^2; see `ProductMap`."""
+    n_pairs = len(rows)
     pair_weight, diagonal_weight, centre = weights
-    square, size = 0.0, 0.0
-    for i in range(d):
-        y[i] = np.rint(min(max(row[i] * multipliers[i], -half_width), half_width))
     for e in range(n_pairs):
         z[e] = pair_weight * (y[rows[e]] * y[columns[e]])
-        square += z[e] * z[e]
-    for i in range(d):
-        own = y[i] * y[i]
-        size += own
-        z[n_pairs + i] = diagonal_weight * (own - centre)
-        square += z[n_pairs + i] * z[n_pairs + i]
-    return square, size
+    own = z[n_pairs:]
+    for i in range(len(y)):
+        own[i] = diagonal_weight * (y[i] * y[i] - centre)
+    return square_norm(z), square_norm(y)
 
 
 @compiled
 def _add_contributions(
     block: FloatArray,
+    taken: FloatArray,
+    reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
     rows: IntArray,
@@ -200,16 +193,17 @@ def _add_contributions(
     weights: FloatArray,
     bounds: IntArray,
     total: IntArray,
-) -> None:
+) -> bool:
     """Add the contributions of the block's records to `total`."""
     n_products = len(rows) + block.shape[1]
     norm_bound, factor_range, size_range, size_cap = bounds
     y, z = np.empty(block.shape[1]), np.empty(n_products)
     sums = np.zeros(n_products)
+    finite = True
     for a in range(block.shape[0]):
-        square, size = _fill_products(
-            block[a], multipliers, half_width, rows, columns, weights, y, z
-        )
+        finite &= centre_row(block[a], taken, reach, y)
+        round_row(y, multipliers, half_width)
+        square, size = _fill_products(y, rows, columns, weights, z)
         if square <= float(norm_bound) * float(norm_bound):
             total[n_products] += factor_range
             for e in range(n_products):
@@ -224,27 +218,30 @@ def _add_contributions(
             for e in range(n_products):
                 total[e] += int(sums[e])
                 sums[e] = 0.0
+    return finite
 
 
 @compiled
 def _count_norms(
     block: FloatArray,
+    taken: FloatArray,
+    reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
     rows: IntArray,
     columns: IntArray,
     weights: FloatArray,
     total: IntArray,
-) -> None:
+) -> bool:
     """Add one for each record to the bin of its norm: half octaves of the square."""
     y, z = np.empty(block.shape[1]), np.empty(len(rows) + block.shape[1])
+    finite = True
     for a in range(block.shape[0]):
-        square, _ = _fill_products(block[a], multipliers, half_width, rows, columns, weights, y, z)
+        if not centre_row(block[a], taken, reach, y):
+            finite = False
+            continue
+        round_row(y, multipliers, half_width)
+        square, _ = _fill_products(y, rows, columns, weights, z)
         mantissa, exponent = math.frexp(square)
         total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
-
-
-_KERNELS: dict[str, Callable[..., None]] = {
-    "contributions": _add_contributions,
-    "norms": _count_norms,
-}
+    return finite

@@ -17,6 +17,7 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_integer, listed
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
+from hushcov.records.rows import RowSums
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
 BlockFunction = Callable[[FloatArray], IntArray]
@@ -118,6 +119,8 @@ class Records(ABC):
         Records with gaps are refused, unless `block_function.takes_gaps` is true.
         """
         self._check_gaps(block_function)
+        if isinstance(block_function, RowSums):
+            return self._sum_rows(block_function, progress)
         total: Any = None
         for block in self._blocks():
             check_finite(block, gaps=self.gaps, names=self.feature_names)
@@ -131,6 +134,23 @@ class Records(ABC):
                 progress(len(block))
         assert total is not None, "a Records has at least one row"
         return np.asarray(total.cpu() if is_tensor(total) else total)
+
+    def _sum_rows(self, row_sums: RowSums, progress: Progress | None) -> IntArray:
+        """The same for a function that checks the rows itself and keeps its sums."""
+        sums: Any = None
+        for block in self._blocks():
+            if is_tensor(block):
+                check_finite(block, names=self.feature_names)
+                part = row_sums(block)
+                sums = part if sums is None else sums + part
+            else:
+                sums = row_sums.begin(self.n_features) if sums is None else sums
+                if not row_sums.add(block, sums):
+                    check_finite(block, names=self.feature_names)
+                    raise AssertionError("finite after all")
+            if progress is not None:
+                progress(len(block))
+        return np.asarray(sums.cpu() if is_tensor(sums) else row_sums.total(sums))
 
     def with_gaps(self) -> Self:
         """Return the same records, but allow missing values: NaN, None or null in their source."""

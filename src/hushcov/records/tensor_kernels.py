@@ -132,6 +132,16 @@ def _rows_held(n_columns: int) -> int:
     return max(1, _PRODUCT_BYTES // (64 * max(1, n_columns)))
 
 
+def sign_sums(block: Tensor) -> Tensor:
+    """Sums of the signs of each column; sgn(0) is 0."""
+    return (block > 0).sum(0) - (block < 0).sum(0)
+
+
+def joined(first: Tensor, second: Tensor) -> Tensor:
+    """Two parts of sums, one after the other."""
+    return torch.cat([first, second])
+
+
 def norm_bins(block: Tensor, multipliers: Any, half_width: float, edges: Any) -> Tensor:
     """How many rows have their squared norm between edges; see `norm_histogram`."""
     integers = integers_on_grid(block, multipliers, half_width)

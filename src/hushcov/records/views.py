@@ -28,6 +28,7 @@ from hushcov.records.protocol import (
     like,
     namespace,
 )
+from hushcov.records.rows import About, CentringSums
 
 # Views cut larger values to this so that they stay finite. Every grid clips far below it.
 _LARGEST = 1e300
@@ -228,6 +229,19 @@ class CentredRecords(WrappedRecords):
         self._centre = check_numbers("centre", centre, d, cure=cure)
         limits = np.full(d, np.inf) if reach is None else reach
         self._reach = check_numbers("reach", limits, d, at_least=0, finite=False, cure=cure)
+
+    def map_sum(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> IntArray:
+        """See `Records.map_sum`; rows are centred where they are summed, if that can be."""
+        self._check_gaps(block_function)
+        records = self._records
+        if records.gaps or records.unfilled() is not records:
+            return super().map_sum(block_function, progress=progress)
+        if not isinstance(block_function, CentringSums) or block_function.about is not None:
+            return super().map_sum(block_function, progress=progress)
+        about = About(self._centre, np.minimum(self._reach, np.finfo(np.float64).max))
+        return records.map_sum(block_function.centred(about), progress=progress)
 
     def _blocks(self) -> Iterator[FloatArray]:
         records = self._records.unfilled()

@@ -3,11 +3,20 @@
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.release.document import Making, Part, Release, Structure, named_parts
+from hushcov.release.document import Making, Part, Release, Structure, Tails, named_parts
 
 if TYPE_CHECKING:
     from hushcov.release.signature import PublicKey, SigningKey
 
-__all__ = ["Making", "Part", "PublicKey", "Release", "SigningKey", "Structure", "named_parts"]
+__all__ = [
+    "Making",
+    "Part",
+    "PublicKey",
+    "Release",
+    "SigningKey",
+    "Structure",
+    "Tails",
+    "named_parts",
+]
 
 __getattr__ = lazy(__name__, signature="PublicKey SigningKey")

@@ -74,6 +74,21 @@ class Structure:
 
 
 @dataclass(frozen=True)
+class Tails:
+    """What was released of how far records reach, in units of the features' scales.
+
+    `fourth` has the mean fourth power of each feature about its centre, large values cut down, and
+    `noise_sd` the deviation of its noise. `lost` is about which share of the squared norms the
+    bound that was chosen for them takes off, with `lost_sd`.
+    """
+
+    fourth: tuple[float, ...]
+    noise_sd: float
+    lost: float
+    lost_sd: float
+
+
+@dataclass(frozen=True)
 class Making:
     """How a release came about: public inputs, decisions made from them, released numbers.
 
@@ -105,6 +120,8 @@ class Making:
     bounds : tuple of pairs, optional
         Public bounds of every feature, low and high, None where there is none; None where nobody
         gave any.
+    tails : Tails, optional
+        How far records and features reach, where that was released: intervals follow it.
     parts : tuple of Part
         The private steps in the order in which they were charged.
     made : str, optional
@@ -122,6 +139,7 @@ class Making:
     shrunk: float | None = None
     structure: Structure | None = None
     bounds: tuple[tuple[float | None, float | None], ...] | None = None
+    tails: Tails | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
 

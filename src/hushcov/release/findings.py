@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +22,6 @@ from hushcov.postprocess import (
     normal_interval,
     project_psd,
     row_blocks,
-    sampling_sd,
     split,
     symmetric_sparse,
     thresholded_interval,
@@ -29,6 +29,7 @@ from hushcov.postprocess import (
     upper_pairs,
     values_at,
 )
+from hushcov.release.coverage import coverage
 from hushcov.release.document import Release
 
 LEVEL = 0.95
@@ -40,6 +41,8 @@ _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scal
 
 #: The label of features whose mean or scale could not be found.
 UNRESOLVED = "not found"
+#: The label of features whose intervals do not hold.
+UNCOVERED = "not covered"
 #: What makes a correlation noise.
 NOISE = "a correlation beyond 1, or none because a variance is not positive"
 #: How pairs came to count as found.
@@ -238,7 +241,10 @@ def noise_deviation(release: Release) -> Matrix:
 
 
 def intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
-    """Ends of an interval for every entry that was released and kept; NaN, or not stored, else."""
+    """Ends of an interval for every entry that was released and kept; NaN, or not stored, else.
+
+    Those of features that were not found are infinite.
+    """
     kept = _kept(release)
     rows, columns, pairs = upper_pairs(kept)
     threshold = release.making.threshold
@@ -247,9 +253,38 @@ def intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
         _with_pairs(kept, (rows, columns), of_pairs, of_variances)
         for of_pairs, of_variances in zip(pair_ends, ends, strict=True)
     )
-    for end in (lower, upper):
+    for end, infinite in ((lower, -np.inf), (upper, np.inf)):
         multiply_outer(end, _scales(release))
+        _set_unresolved(release, end, infinite)
     return lower, upper
+
+
+def _set_unresolved(release: Release, matrix: Matrix, value: float) -> None:
+    """Set what was released of features that were not found."""
+    unresolved = list(release.making.unresolved)
+    if not unresolved:
+        return
+    if is_sparse(matrix):
+        matrix[unresolved, unresolved] = value
+    else:
+        lost = np.zeros(release.n_features, dtype=bool)
+        lost[unresolved] = True
+        matrix[(lost[:, None] | lost) & release.released] = value
+
+
+def interval_holds(release: Release) -> BoolArray:
+    """For every feature, whether intervals of its entries can be believed, at the level 0.95."""
+    found = coverage(release)
+    least = found.smallest(release, LEVEL)
+    if least == np.inf:
+        return np.ones(release.n_features, dtype=bool)
+    above = max(least, release.making.threshold) / release.unit
+    ones = np.ones(release.n_features)
+    pairs = scan(release.integers, ones, most=MOST_PAIRS, above=above).pairs
+    values = pairs.values * release.unit
+    holds = found.holds(release, (pairs.rows, pairs.columns), values, LEVEL)
+    holds[list(release.making.unresolved)] = True  # infinite
+    return holds
 
 
 def _ends(
@@ -260,14 +295,16 @@ def _ends(
     level: float,
 ) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
     """Ends for pairs, given that they passed the threshold, and for variances."""
-    assert release.noise_sd is not None
-    assert release.making.n_complete is not None
-    (pair_noise, noise), n = release.noise_sd, release.making.n_complete
+    found = coverage(release)
     rows, columns, values = pairs
-    deviation = np.hypot(pair_noise, sampling_sd(values, (variance[rows], variance[columns]), n))
-    of_pairs = thresholded_interval(values, deviation, np.full(len(values), threshold), level)
-    deviation = np.hypot(noise, sampling_sd(variance, (variance, variance), n))
-    return of_pairs, normal_interval(variance, deviation, level)
+    own = np.arange(release.n_features)
+    deviation, kept = found.errors(release, (rows, columns), values, variance)
+    limit = np.full(len(values), threshold)
+    low, high = thresholded_interval(values, deviation, limit, level)
+    of_pairs = low / kept, high / kept
+    deviation, kept = found.errors(release, (own, own), variance, variance)
+    low, high = normal_interval(variance, deviation, level)
+    return of_pairs, (low / kept, high / kept)
 
 
 def _with_pairs(
@@ -436,15 +473,12 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
     """What was found of means, scales and norms, where that was released: labels and sentences."""
     making, found = release.making, []
     if making.unresolved:
-        names = release.column_names or tuple(map(str, range(release.n_features)))
-        listed = ", ".join(names[i] for i in making.unresolved[:_MOST_NAMED])
-        more = len(making.unresolved) - _MOST_NAMED
-        rest = f" and {more:,} more" if more > 0 else ""
+        listed = _listed(release, making.unresolved)
         found.append(
             (
                 UNRESOLVED,
                 f"mean and scale of {len(making.unresolved):,} of {release.n_features:,} features "
-                f"could not be told from noise, and their entries are zero: {listed}{rest}",
+                f"could not be told from noise, and their entries are zero: {listed}",
             )
         )
     if making.bounds is not None:
@@ -461,4 +495,21 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
         found.append(
             ("shrunk", f"about {share} of the records were scaled down to the bound on their norm")
         )
+    fails = np.flatnonzero(~interval_holds(release)).tolist()
+    if fails:
+        found.append(
+            (
+                UNCOVERED,
+                f"intervals do not hold for {len(fails):,} of {release.n_features:,} features, of "
+                f"which too much was taken off large values: {_listed(release, fails)}",
+            )
+        )
     return found
+
+
+def _listed(release: Release, features: Sequence[int]) -> str:
+    """Names of features, and how many more there are."""
+    names = release.column_names or tuple(map(str, range(release.n_features)))
+    listed = ", ".join(names[i] for i in features[:_MOST_NAMED])
+    more = len(features) - _MOST_NAMED
+    return f"{listed} and {more:,} more" if more > 0 else listed

@@ -15,9 +15,10 @@ from hushcov._arrays import IntArray
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
-from hushcov.release.document import KINDS, Making, Part, Release, Structure
+from hushcov.release.document import KINDS, Making, Part, Release, Structure, Tails
 
 FORMAT = 4
+_EARLIER = 3  # the format before, which is read as well
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "location", "noise_sd"),
@@ -25,8 +26,9 @@ _FIELDS = (
 )
 _MAKING = (
     *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected"),
-    *("unresolved", "shrunk", "structure", "bounds", "parts", "made"),
+    *("unresolved", "shrunk", "tails", "structure", "bounds", "parts", "made"),
 )
+_TAILS = ("fourth", "noise_sd", "lost", "lost_sd")
 _COMPLETE = ("released", "of", "noise_sd")
 _STRUCTURE = ("kind", "rank", "why", "error", "least", "most", "kept")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
@@ -60,9 +62,10 @@ def _describe_making(making: Making) -> dict[str, Any]:
     plain = {name: getattr(making, name) for name in _MAKING}
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     complete = None if making.complete is None else dict(making.complete)
+    tails = None if making.tails is None else asdict(making.tails)
     structure = None if making.structure is None else asdict(making.structure)
     bounds = None if making.bounds is None else [list(pair) for pair in making.bounds]
-    listed = {"bounds": bounds, "unresolved": list(making.unresolved)}
+    listed = {"bounds": bounds, "unresolved": list(making.unresolved), "tails": tails}
     return plain | {"parts": parts, "complete": complete, "structure": structure} | listed
 
 
@@ -87,11 +90,14 @@ def parse(content: bytes | bytearray) -> dict[str, Any]:
         raise DamagedReleaseError("release.json is not strict JSON in UTF-8") from None
     if not isinstance(found, dict):
         raise DamagedReleaseError("release.json must be an object with named fields")
-    if found.get("format") != FORMAT or isinstance(found["format"], bool):
+    if found.get("format") not in (_EARLIER, FORMAT) or isinstance(found["format"], bool):
         raise DamagedReleaseError(
-            f"release.json must have format {FORMAT}, which is what this hushcov reads"
+            f"release.json must have format {_EARLIER} or {FORMAT}, which this hushcov reads"
         )
     _check_names("release.json", found, _FIELDS)
+    if found["format"] == _EARLIER and isinstance(found["making"], dict):
+        for name in ("tails", "structure", "bounds"):
+            found["making"].setdefault(name, None)
     return found
 
 
@@ -245,6 +251,7 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
         "structure": _structure(fields["structure"], d),
         "unresolved": _unresolved(fields["unresolved"], d),
         "bounds": _bounds(fields["bounds"], d),
+        "tails": _tails(fields["tails"], d),
         "threshold": threshold,
     }
     return Making(**fields | known)
@@ -289,6 +296,16 @@ def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], 
         if len(ends) == 2 and ends[0] > ends[1]:
             _wrong("bounds", wanted)
     return tuple((low, high) for low, high in listed)
+
+
+def _tails(fields: object, d: int) -> Tails | None:
+    if fields is None:
+        return None
+    if not isinstance(fields, dict):
+        _wrong("tails", "null or an object with named fields")
+    _check_names("tails of release.json", fields, _TAILS)
+    fourth = _numbers("fourth", fields["fourth"], d, signed=True)
+    return Tails(tuple(fourth), *_numbers("tails", [fields[name] for name in _TAILS[1:]], 3))
 
 
 def _complete(count: object) -> dict[str, int] | None:

@@ -18,6 +18,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.noise import Entropy, rounded_normal
+from hushcov.postprocess import lost_beyond
 from hushcov.records import (
     Bounds,
     CentredRecords,
@@ -26,9 +27,12 @@ from hushcov.records import (
     Records,
     bounded_sums,
     check_bounds,
+    fourth_sums,
     norm_histogram,
     sign_sums,
+    signs_and_norms,
 )
+from hushcov.release import Tails
 from hushcov.stages.stage import NormBound, Prepared, Stage
 
 if TYPE_CHECKING:
@@ -41,7 +45,11 @@ HALF_WIDTH = 2**15 - 1
 # planned for; of the centre, at least and at most; of the norms.
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
 _LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
-_NORMS, _TILTS = 0.01, 0.01
+_NORMS, _TILTS, _TAILS = 0.01, 0.01, 0.01
+# Fourth powers, in squared variances: the largest that counts follows from the noise that it brings
+# to a mean of them, within bounds. Their unit has so many bits of the grid at variance 1.
+_TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
+_TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 # Scales are refined by mean squares of values within a few scales, where these are not too noisy.
 _SQUARES, _MOST_SQUARE_NOISE, _SQUARE_DOUBT = 0.02, 0.3, 2.0
 _SQUARE_RADIUS, _SQUARE_WIDTH, _SQUARE_NORM = 8.0, 2**10 - 1, 1.5
@@ -55,6 +63,7 @@ _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
 SQUARES = "scales of the features, refined"
 CENTRE, NORMS = "means of the features, refined", "bound on the norms of records"
+TAILS = "fourth powers of the features"
 TILTS = "how often features lie above their centre"
 #: What a tilt is counted in.
 TILT_UNIT = 2**10
@@ -127,17 +136,18 @@ class Preparation(Stage):
         else:
             centre = found.centre
         records = CentredRecords(prepared.records, centre, reach)
-        bound = tilt = None
-        if found.found.any() and not self.known_scale:
+        bound = tilt = counts = None
+        if some and not self.known_scale:
             scale, events = self._rescaled(records, scale, prepared.share, entropy)
             taken += [(SQUARES, event) for event in events]
         if some and self.tilts:
             mu = math.sqrt(_TILTS) * self.pool
-            tilt = release_tilts(records, mu, entropy)
+            signs, counts = signs_and_norms(records, *_norm_bins(scale))  # one pass for both
+            tilt = release_tilts(records, mu, entropy, sums=signs)
             taken.append((TILTS, Gaussian(mu)))
         if some:
             left = _left(self.pool, taken)
-            bound, event = self._bounded(records, scale, prepared.share, left, entropy)
+            bound, event = self._bounded(records, scale, prepared.share, left, entropy, counts)
             taken.append((NORMS, event))
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
@@ -145,6 +155,11 @@ class Preparation(Stage):
             making["scales"] = "released"
         if bound is not None:
             making["shrunk"] = bound.shrunk
+            mu = math.sqrt(_TAILS) * self.pool
+            fourth, noise = release_tails(records, scale, bound.typical, mu, entropy)
+            taken.append((TAILS, Gaussian(mu)))
+            share = prepared.share
+            making["tails"] = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
         return replace(
             prepared,
             records=records,
@@ -189,12 +204,19 @@ class Preparation(Stage):
         return scale * np.clip(moved, _LEAST_FACTOR, _MOST_FACTOR), [Gaussian(mu)]
 
     def _bounded(
-        self, records: Records, scale: FloatArray, share: float, left: float, entropy: Entropy
+        self,
+        records: Records,
+        scale: FloatArray,
+        share: float,
+        left: float,
+        entropy: Entropy,
+        counts: IntArray | None,
     ) -> tuple[NormBound, Gaussian]:
         mu = math.sqrt(_NORMS) * self.pool
-        counts, sigma = release_norms(records, scale, mu, entropy)
+        counts, sigma = release_norms(records, scale, mu, entropy, counts=counts)
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
-        rest = math.sqrt(max(left**2 - mu**2, 1e-6 * self.pool**2))
+        rest = left**2 - mu**2 - _TAILS * self.pool**2
+        rest = math.sqrt(max(rest, 1e-6 * self.pool**2))
         bound = choose_norm(counts, sigma, self.n_records, int(np.count_nonzero(scale)), rest)
         return bound, Gaussian(mu)
 
@@ -202,7 +224,7 @@ class Preparation(Stage):
 def preparation_for(n_records: int, n_features: int, total: float) -> float:
     """The share of the Gaussian part `total` that is set aside, from public numbers."""
     look = min(_MOST_LOOK, max(_LOOK, 2 * n_features * (_LOOK_RATIO / (n_records * total)) ** 2))
-    return look + centre_share(n_records, n_features, total) + _NORMS + _SQUARES
+    return look + centre_share(n_records, n_features, total) + _NORMS + _TAILS + _SQUARES
 
 
 def centre_share(n_records: int, n_features: int, total: float) -> float:
@@ -249,7 +271,7 @@ def release_squares(
     Privacy
     -------
     Neighbours: replace one record; no precondition. What a record adds has norm at most B but for
-    two numbers of a smaller range, so that the sums move by at most what `step 6` of the proof
+    two numbers of a smaller range, so that the sums move by at most what step 8 of the proof
     says; the noise makes that `mu` deviations.
     """
     n, d = records.n_records, int(np.count_nonzero(scale))
@@ -260,24 +282,27 @@ def release_squares(
     products = ProductMap(
         grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
     )
-    sums = products.sum(records)  # proof: step 6
-    sigma = smallest_sigma(4 * bound**2 + (bound // 4) ** 2 + 1, mu)  # proof: step 6
+    sums = products.sum(records)  # proof: step 8
+    sigma = smallest_sigma(4 * bound**2 + (bound // 4) ** 2 + 1, mu)  # proof: step 8
     sums += rounded_normal(entropy.generator, sigma, len(sums))
     kept = min(1.0, max(0.1, sums[-2] / (n * (bound // 4)))) if bound >= 4 else 1.0
     return 1 + sums[:-2] / (n * unit * kept), sigma / (n * unit * kept)
 
 
-def release_tilts(records: Records, mu: float, entropy: Entropy) -> IntArray:
+def release_tilts(
+    records: Records, mu: float, entropy: Entropy, *, sums: IntArray | None = None
+) -> IntArray:
     """The means of the signs of centred records, in units of 1 / `TILT_UNIT`.
 
     Those that noise may have made are zero: the noise of two tilts would stand in for a pair.
+    `sums` are `sign_sums(records)`, where they are known from another pass.
 
     Privacy
     -------
     Neighbours: replace one record; no precondition. Each of the d sums moves by at most 2, all of
     them by at most 2 sqrt(d); the noise makes that `mu` deviations.
     """
-    sums = sign_sums(records)  # proof: step 5
+    sums = sign_sums(records) if sums is None else sums  # proof: step 5
     sigma = smallest_sigma(4 * len(sums), mu)  # proof: step 5
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     noisy[np.abs(noisy) < _TILT_EVIDENCE * sigma] = 0
@@ -286,20 +311,58 @@ def release_tilts(records: Records, mu: float, entropy: Entropy) -> IntArray:
 
 
 def release_norms(
-    records: Records, scale: FloatArray, mu: float, entropy: Entropy
+    records: Records,
+    scale: FloatArray,
+    mu: float,
+    entropy: Entropy,
+    *,
+    counts: IntArray | None = None,
 ) -> tuple[IntArray, int]:
     """Noisy counts of records by squared norm, and the deviation of the noise.
+
+    `counts` are those without noise, where they are known from another pass.
 
     Privacy
     -------
     Neighbours: replace one record; no precondition. A record adds one to one count, so the counts
     move by at most sqrt(2); the noise makes that `mu` deviations.
     """
-    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    edges = squared_norms(grid, int(np.count_nonzero(scale)))
-    counts = norm_histogram(records, grid, edges)  # proof: step 3
+    if counts is None:
+        counts = norm_histogram(records, *_norm_bins(scale))  # proof: step 3
     sigma = smallest_sigma(2, mu)  # proof: step 3
     return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
+
+
+def release_tails(
+    records: Records, scale: FloatArray, typical: float, mu: float, entropy: Entropy
+) -> tuple[FloatArray, float]:
+    """Means of fourth powers of centred features, in scales, and the deviation of their noise.
+
+    `typical` is about the variance of a feature, in scales.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. A record adds integers that are not negative,
+    of norm at most B, so the sums move by at most sqrt(2) B; the noise makes that `mu` deviations.
+    """
+    n, d = records.n_records, int(np.count_nonzero(scale))
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    bits = _TAIL_BITS + round(2 * math.log2(typical))
+    bits = min(_MOST_BITS, max(_FEWEST_BITS, bits))
+    unit = 2.0**bits * grid.step**4
+    largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
+    exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
+    bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
+    sums = fourth_sums(records, grid, bits, bound)  # proof: step 6
+    sigma = smallest_sigma(2 * bound**2, mu)  # proof: step 6
+    sums += rounded_normal(entropy.generator, sigma, len(sums))
+    return np.where(scale > 0, sums * (unit / n), 0.0), sigma * unit / n
+
+
+def _norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
+    """The grid on which norms are counted, and the edges between bins."""
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    return grid, squared_norms(grid, int(np.count_nonzero(scale)))
 
 
 def centre_bound(grid: FeatureGrid, n_found: int) -> int:
@@ -340,11 +403,8 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     noise = 2 * n_found * squares / (n_records * mu * trace)
     best = float(squares[np.argmin(np.hypot(lost, noise))])
     typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
-    seen_bins = slice(0, last + 1)
-    return NormBound(
-        math.sqrt(best),
-        float(mass[middle > best].sum()),
-        float(typical),
-        tuple(middle[seen_bins].tolist()),
-        tuple(mass[seen_bins].tolist()),
-    )
+    shrunk = float(mass[middle > best].sum())
+    lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
+    there = slice(0, last + 1)
+    histogram = tuple(middle[there].tolist()), tuple(mass[there].tolist())
+    return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram)

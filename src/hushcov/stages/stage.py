@@ -24,17 +24,20 @@ class NormBound:
 
     `norm` is the bound that balances noise and what is cut off, `shrunk` about which share of the
     records is beyond it, and `typical` the median of the squared norm over the number of features.
+    `lost` is about which share of the squared norms, summed over records, lies beyond the bound,
+    and the standard deviation of that number.
     `squares` and `shares` are the histogram behind them: squared norms, and shares of the records.
     """
 
     norm: float
     shrunk: float
     typical: float
+    lost: tuple[float, float] = (0.0, 0.0)
     squares: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
 
     @property
-    def lost(self) -> float:
+    def cut(self) -> float:
         """About which share of the squared norms is beyond the bound, from 0 to 1/2."""
         total = sum(a * b for a, b in zip(self.squares, self.shares, strict=True))
         beyond = (
@@ -55,7 +58,8 @@ class NormBound:
         lost = np.maximum(squares - bounds[:, None], 0.0) @ shares
         best = float(bounds[np.argmin(noise * bounds + counted * lost)])
         beyond = float(shares[squares > best].sum())
-        return replace(self, norm=math.sqrt(best), shrunk=beyond)
+        moved = replace(self, norm=math.sqrt(best), shrunk=beyond)
+        return replace(moved, lost=(moved.cut, self.lost[1]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,7 +52,7 @@ class WholeMatrix:
         self._gram = row_bounded_gram(
             records, grid, self._bound, progress=progress
         )  # proof: step 4
-        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.lost)
+        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.cut)
         self._precision = np.zeros(2)
         self.looks = 0
         self.mean: FloatArray = np.zeros((d, d))

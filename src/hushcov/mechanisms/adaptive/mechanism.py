@@ -48,6 +48,7 @@ _KEEP = 3.0  # deviations that a selected pair must exceed
 _FARTHER = 1.05  # a bound on norms moved by more is worth another pass over the records
 _CLEANEST = 0.1  # what cleaning leaves of noise, at least
 _SAMPLING, _SURELY, _LEAST, _MISSED = 0.7, 1.6, 0.4, 2.0  # of error estimates; measured
+_PUT_BACK = 0.5  # of what a bound takes off: how far what is put back may be off
 _HARMLESS = 0.05  # by which an estimate may be worse than zeros
 _FINE = 1024  # steps of the released integers in a deviation of their noise
 
@@ -269,6 +270,7 @@ def _of_whole(run: _Run, whole: WholeMatrix, guarantee: Guarantee) -> Release:
         selected=None,
         threshold=found.threshold,
         structure=_structure_of_whole(run, whole, found),
+        unexplained=_PUT_BACK * run.norm.cut,
     )
 
 
@@ -341,6 +343,7 @@ def _of_pairs(
         selected=np.stack([values.rows, values.columns]),
         threshold=threshold,
         structure=structure,
+        unexplained=values.unexplained,
     )
 
 
@@ -366,13 +369,14 @@ def _document(
     selected: IntArray | None,
     threshold: float,
     structure: Structure,
+    unexplained: float,
 ) -> Release:
     return Release(
         mechanism=NAME,
         integers=integers,
         unit=noise_sd[0] / _FINE,
         guarantee=guarantee,
-        parameters=run.parameters.to_dict(),
+        parameters=run.parameters.to_dict() | {"unexplained": unexplained},
         feature_scale=run.scale,
         noise_sd=noise_sd,
         selected=selected,

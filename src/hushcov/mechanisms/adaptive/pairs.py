@@ -33,13 +33,17 @@ _SENSITIVITY = 2.04  # of the sums over the norm bound, with the two numbers bes
 
 @dataclass(frozen=True, eq=False)
 class PairValues:
-    """Values of pairs and of variances in units of the scales, with the noise of each kind."""
+    """Values of pairs and of variances in units of the scales, with the noise of each kind.
+
+    `unexplained` is about by which share sizes of records had to correct them.
+    """
 
     rows: IntArray
     columns: IntArray
     pairs: FloatArray
     diagonal: FloatArray
     noise_sd: tuple[float, float]
+    unexplained: float
 
 
 def value_noise(n_pairs: int, n_features: int, n_records: int, mu: float) -> float:
@@ -106,6 +110,7 @@ def _averaged(first: Values, second: Values, kept: IntArray) -> PairValues:
         old + share[0] * (fresh - old),
         before + share[1] * (after - before),
         (float(off), float(on)),
+        abs(second.correction - 1),
     )
 
 

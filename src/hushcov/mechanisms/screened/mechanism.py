@@ -9,7 +9,12 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Guarantee, smallest_sigma
 from hushcov.exceptions import CapacityError
-from hushcov.mechanisms.screened.parameters import RADIUS, ScreenedParameters
+from hushcov.mechanisms.screened.parameters import (
+    RADIUS,
+    ScreenedParameters,
+    norm_spread,
+    shrunk_part,
+)
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.postprocess import symmetric_sparse
@@ -135,12 +140,17 @@ def release_norm_bound(
 
 def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarantee) -> Release:
     """The document of released values."""
+    found = values.pairs * values.unit, values.diagonal * values.unit
+    expected = expected_shrinkage(parameters, found, values.noise_sd)
+    unexplained = max(0.0, expected / values.shrinkage - 1) + abs(values.correction - 1)
+    made = {"shrinkage": values.shrinkage, "unexplained": unexplained}
     return Release(
         mechanism=NAME,
         integers=symmetric_sparse((values.rows, values.columns), values.pairs, values.diagonal),
         unit=values.unit,
         guarantee=guarantee,
-        parameters=parameters.to_dict() | {"shrinkage": values.shrinkage},
+        parameters=parameters.to_dict()
+        | {"shrinkage": values.shrinkage, "unexplained": unexplained},
         feature_scale=values.feature_scale,
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
@@ -149,6 +159,24 @@ def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarant
             parts=named_parts(guarantee.events, parameters.part_names),
         ),
     )
+
+
+def expected_shrinkage(
+    parameters: ScreenedParameters,
+    values: tuple[FloatArray, FloatArray],
+    noise: tuple[float, float],
+) -> float:
+    """The mean shrinkage of normal records with these covariances and variances.
+
+    Norms of correlated records spread as those of fewer independent features: (tr S)^2 / tr S^2.
+    """
+    pairs, variances = values
+    d = len(variances)
+    own = float(variances @ variances) - d * noise[1] ** 2
+    square = own + 2 * (float(pairs @ pairs) - len(pairs) * noise[0] ** 2)
+    trace = float(variances.sum())
+    features = min(float(d), max(1.0, trace**2 / square)) if square > 0 else float(d)
+    return shrunk_part(parameters.design.norm_factor, norm_spread(features))[0]
 
 
 def pair_of(flat: IntArray, d: int) -> tuple[IntArray, IntArray]:

@@ -244,7 +244,7 @@ def size_cap(n_features: int) -> float:
     return 4.0 + 40.0 / n_features
 
 
-def norm_spread(n_features: int) -> float:
+def norm_spread(n_features: float) -> float:
     """Standard deviation of the logarithm of the records' norms, about, for Gaussian records."""
     return min(0.5, math.sqrt(4 / n_features))
 

@@ -18,7 +18,7 @@ from hushcov.records import (
     clipped_gram,
     pair_scores,
     sign_gram,
-    sign_sums,
+    sign_gram_and_sums,
 )
 from hushcov.stages.preparation import TILT_UNIT
 
@@ -97,16 +97,16 @@ class CentredSigns(SignScreen):
     ) -> npt.NDArray[Any]:
         """See `Screen.scores`; exact integers, rounded down once."""
         n, d = records.n_records, records.n_features
-        tilt, sums = np.array(self.tilt, dtype=np.int64), sign_sums(records)
+        tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
 
         def panel(start: int, stop: int) -> IntArray:
-            products = sign_gram(records, start, stop, progress=progress)
+            products, sums = sign_gram_and_sums(records, start, stop, progress=progress)
             rows, columns = slice(start, stop), slice(start, d)
             # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
             centred = TILT_UNIT**2 * products + n * np.multiply.outer(tilt[rows], tilt[columns])
-            centred -= TILT_UNIT * np.multiply.outer(sums[rows], tilt[columns])
-            centred -= TILT_UNIT * np.multiply.outer(tilt[rows], sums[columns])
+            centred -= TILT_UNIT * np.multiply.outer(sums[: stop - start], tilt[columns])
+            centred -= TILT_UNIT * np.multiply.outer(tilt[rows], sums)
             scaled = self.resolution * np.abs(centred)
             return np.asarray(scaled // np.multiply.outer(most[rows], most[columns]))
 

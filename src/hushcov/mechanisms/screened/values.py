@@ -25,7 +25,10 @@ _SURE = 4.0  # standard deviations beyond which the size of the records corrects
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Released values: integers times `unit`, in units of the scales of the two features."""
+    """Released values: integers times `unit`, in units of the scales of the two features.
+
+    `shrinkage` is the mean one of the records, `correction` what their size corrected besides.
+    """
 
     rows: IntArray
     columns: IntArray
@@ -34,6 +37,7 @@ class Values:
     unit: float
     noise_sd: tuple[float, float]
     shrinkage: float
+    correction: float
     feature_scale: FloatArray
 
 
@@ -88,7 +92,8 @@ def release_values(
     value *= 1 + shrinking_bias(shrinkage, d)
     trace = float(diagonal.sum(dtype=np.float64)) * value
     trace_sd = math.sqrt(d) * sigma * PAIR_WEIGHT * value
-    value *= _size_correction(sums, products, sigma, (trace, trace_sd), n)
+    correction = _size_correction(sums, products, sigma, (trace, trace_sd), n)
+    value *= correction
     return Values(
         products.rows,
         products.columns,
@@ -97,6 +102,7 @@ def release_values(
         value,
         (sigma * DIAGONAL_WEIGHT * value, sigma * PAIR_WEIGHT * value),
         shrinkage,
+        correction,
         products.grid.feature_scale,
     )
 

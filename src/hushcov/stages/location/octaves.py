@@ -308,7 +308,8 @@ def pooled_scales(counts: FloatArray, sigma: float, n: int) -> FloatArray:
     deviation = max(1, math.ceil(sigma * math.sqrt(2)))
     cost = 2 * math.sqrt(2 * len(counts)) / deviation
     parameters = ScaleParameters(n, len(counts), cost, deviation)
-    scale, uncertain = estimate_scales(np.rint(bins).astype(np.int64), parameters)
+    noisy = np.rint(bins).astype(np.int64)
+    scale, uncertain = estimate_scales(noisy, parameters, fast=True)
     return np.where(uncertain, 0.0, scale)
 
 

@@ -1,0 +1,205 @@
+"""How sure released values are beyond their noise: tails of the features, and what bounds take off.
+
+Everything is computed from a release. Where it says nothing of tails, columns count as normal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov.postprocess import normal_interval
+from hushcov.release.document import Release, Tails
+
+_NORMAL = 3.0  # fourth moment of a normal column of variance 1
+_LARGEST = 1e6  # a fourth moment that is not noise
+_PRIOR_SD = 1.0  # of the mean over columns, about that of a normal one
+_CHANCE = 2.0  # deviations by which columns must differ before they count as different
+# Tails beyond this fourth moment make records long; all columns have a little of it.
+_LONG, _LITTLE = 3.5, 0.05
+_MOST_OF_SHRUNK = 0.5  # mean share that records beyond the bound lose, at most
+# The mean of what is longer than the bound, over the bound.
+_BEYOND = 1.2
+# Most of half an interval: that was put back, by fourth moment, since tails are harder to follow;
+# that it may be off by; and that nobody put back.
+_MOST_PUT_BACK = ((3.4, 3.8), (0.75, 0.3))
+_MOST_DOUBT, _MOST_UNEXPLAINED = 0.45, 0.4
+_MOST_LOST = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """What is known of the features' tails, and of what bounding records took off their values.
+
+    Parameters
+    ----------
+    kurtosis : ndarray
+        Fourth moment over the squared variance.
+    lost, lost_sd : ndarray
+        Which share of its variance each feature lost, and the deviation of that.
+    unexplained : ndarray
+        A share beyond what normal records lose, which was not put back.
+    alike : float
+        Which part of the loss all entries have in common; the rest follows their fourth moments.
+    """
+
+    kurtosis: FloatArray
+    lost: FloatArray
+    lost_sd: FloatArray
+    unexplained: FloatArray
+    alike: float
+
+    def sampling_sd(
+        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray, n: int
+    ) -> FloatArray:
+        """Standard deviation of entries of an empirical covariance, variances among them.
+
+        E x^2 z^2 of a pair of correlation r and variances 1 is 1 + 2 r^2 for normal columns and
+        1 + (k - 1) |r| for 0/1 columns of fourth moment k; here 1 + 2 r^2 + (k - 3) |r|.
+        """
+        rows, columns = places
+        own = np.maximum(variance, 0.0)
+        product = own[rows] * own[columns]
+        excess = 0.5 * (self.kurtosis[rows] + self.kurtosis[columns]) - _NORMAL
+        square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
+        pairs = np.sqrt(np.minimum(square, 1.0)) * np.maximum(excess, 0.0)
+        more = np.where(rows == columns, excess, pairs)
+        return np.asarray(np.sqrt(np.maximum(product * (1 + more) + values**2, 0.0) / n))
+
+    def errors(
+        self,
+        release: Release,
+        places: tuple[IntArray, IntArray],
+        values: FloatArray,
+        variance: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Deviations of entries, all errors together, and which share of each the bounds left."""
+        assert release.making.n_complete is not None
+        rows, columns = places
+        noise = _noise(release, places)
+        sampling = self.sampling_sd(places, values, variance, release.making.n_complete)
+        factor = 0.5 * self._factor(places, values, variance)
+        lost = factor * (self.lost[rows] + self.lost[columns])
+        lost_sd = factor * (self.lost_sd[rows] + self.lost_sd[columns])
+        deviation = np.sqrt(noise**2 + sampling**2 + (values * lost_sd) ** 2)
+        return deviation, 1 - np.minimum(lost, _MOST_LOST)
+
+    def _factor(
+        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """What entries lose over what the variances of their features lose, for normal records.
+
+        Entry (i, j) of the square of a covariance follows the products of long records; here that
+        of the two features alone.
+        """
+        rows, columns = places
+        product = np.maximum(variance[rows] * variance[columns], 0.0)
+        square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
+        pairs = self.alike + (1 - self.alike) * 2 / (1 + np.minimum(square, 1.0))
+        return np.where(rows == columns, 1.0, pairs)
+
+    def holds(
+        self, release: Release, pairs: tuple[IntArray, IntArray], values: FloatArray, level: float
+    ) -> BoolArray:
+        """Features of whose variance and of these pairs no interval has to bear too much."""
+        assert release.making.n_complete is not None
+        own = np.arange(release.n_features)
+        variance = release.integers.diagonal() * release.unit
+        found = np.ones(len(variance), dtype=bool)
+        for places, entries in ((pairs, values), ((own, own), variance)):
+            noise = _noise(release, places)
+            sampling = self.sampling_sd(places, entries, variance, release.making.n_complete)
+            half = _half_width(np.hypot(noise, sampling), level)
+            share = self._factor(places, entries, variance) * np.abs(entries)
+            for features in places:
+                most = np.interp(self.kurtosis[features], *_MOST_PUT_BACK)
+                fails = share * self.lost[features] > most * half
+                fails |= 2 * share * self.lost_sd[features] > _MOST_DOUBT * half
+                fails |= share * self.unexplained[features] > _MOST_UNEXPLAINED * half
+                found[features[fails]] = False
+        return found
+
+    def smallest(self, release: Release, level: float) -> float:
+        """No pair whose value is smaller fails; infinite where none can."""
+        worst = max(self.lost.max(), 2 * self.lost_sd.max(), self.unexplained.max())
+        if worst == 0 or release.noise_sd is None or release.making.n_complete is None:
+            return np.inf
+        least = min(*_MOST_PUT_BACK[1], _MOST_DOUBT, _MOST_UNEXPLAINED)
+        return float(least * _half_width(np.array(release.noise_sd[0]), level) / (2 * worst))
+
+
+def _noise(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
+    assert release.noise_sd is not None
+    return np.where(places[0] == places[1], release.noise_sd[1], release.noise_sd[0])
+
+
+def _half_width(deviation: FloatArray, level: float) -> FloatArray:
+    return normal_interval(np.zeros_like(deviation), deviation, level)[1]
+
+
+def coverage(release: Release) -> Coverage:
+    """What a release says of its features."""
+    d, tails = release.n_features, release.making.tails
+    none = np.zeros(d)
+    if tails is None or release.noise_sd is None:
+        return Coverage(np.full(d, _NORMAL), none, none, none, 1.0)
+    variance = release.integers.diagonal() * release.unit
+    kurtosis = _kurtosis(tails, variance, release.noise_sd[1])
+    unexplained = release.parameters.get("unexplained")
+    if isinstance(unexplained, float):
+        part = _parts(kurtosis, variance, 0.0)
+        return Coverage(kurtosis, none, none, unexplained * part, 1.0)
+    alike = _alike(release, float(np.maximum(variance, 0.0).sum()))
+    part = _parts(kurtosis, variance, alike)
+    return Coverage(kurtosis, tails.lost * part, tails.lost_sd * part, none, alike)
+
+
+def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
+    """Fourth moments over squared variances, noisy ones drawn to their common mean."""
+    found = np.full(len(variance), _NORMAL)
+    known = (variance > 2 * noise) & (np.array(tails.fourth) != 0)
+    if not known.any():
+        return found
+    square = variance[known] ** 2
+    raw = np.array(tails.fourth)[known] / square
+    deviation = np.hypot(tails.noise_sd / square, 2 * np.abs(raw) * noise / variance[known])
+    precision = 1 / np.maximum(deviation, 1e-6) ** 2
+    mean = float(precision @ raw / precision.sum())
+    by_chance = len(raw) - 1 + _CHANCE * np.sqrt(2 * len(raw))  # of a chi-square
+    spread = float(precision @ (raw - mean) ** 2) - by_chance
+    spread = max(spread / float(precision.sum()), 0.0)
+    weight = 1 / (1 / precision + spread)
+    total = float(weight.sum()) + _PRIOR_SD**-2
+    mean = (float(weight @ raw) + _NORMAL / _PRIOR_SD**2) / total
+    mean += total**-0.5  # rather too wide than too narrow
+    drawn = (raw * spread + mean / precision) / (spread + 1 / precision)
+    found[known] = np.clip(drawn, 1.0, _LARGEST)
+    return found
+
+
+def _alike(release: Release, trace: float) -> float:
+    """Which part of a loss is the same for all entries: the mean share of what long records lose.
+
+    A record of squared norm s loses the share 1 - C^2 / s of everything.
+    """
+    names = ("norm_bound", "radius", "half_width")
+    bound, radius, half_width = (release.parameters.get(name) for name in names)
+    if not all(isinstance(each, int | float) for each in (bound, radius, half_width)):
+        return 1.0
+    square = float(bound * radius / half_width) ** 2  # type: ignore[operator]
+    tails, shrunk = release.making.tails, release.making.shrunk
+    if not square > 0 or tails is None or not tails.lost > 0:
+        return 1.0
+    return min(1.0, trace / (_BEYOND * square), _MOST_OF_SHRUNK * (shrunk or 0.0) / tails.lost)
+
+
+def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArray:
+    """What each feature has of a loss, over the mean one: long records are those with tails."""
+    weight = np.maximum(variance, 0.0)
+    if not weight.sum() > 0:
+        return np.ones_like(weight)
+    tail = (np.maximum(kurtosis - _LONG, 0.0) + _LITTLE) * weight
+    mean = float(np.average(tail, weights=weight))
+    return alike + (1 - alike) * (tail / mean if mean > 0 else np.ones_like(tail))

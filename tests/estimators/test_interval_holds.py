@@ -1,0 +1,91 @@
+"""Intervals where nothing is known: they cover where they say so, and heavy tails are named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hushcov import GaussianCovariance, ScreenedCovariance
+from hushcov.release import Release, Tails
+from hushcov.release.coverage import coverage
+from hushcov.release.findings import UNCOVERED, interval_holds, preparation_words
+from statistics_helpers import FALSE_ALARM
+
+pytestmark = pytest.mark.filterwarnings("ignore:random_state was given")
+D, RHO = 20, 0.6
+
+
+def normals(n, seed):
+    z = np.random.default_rng(seed).standard_normal((n, D))
+    z[:, 1::2] = RHO * z[:, 0::2] + math.sqrt(1 - RHO**2) * z[:, 1::2]
+    return z
+
+
+def fitted(estimator, X, seed=0):
+    return estimator(
+        epsilon=1.0, delta=1e-6, row_sparsity=2, centre="private", random_state=seed
+    ).fit(X)
+
+
+def test_variances_of_rare_events_are_covered_as_their_fourth_moments_say():
+    # One in twenty at 100,000 records: intervals of normal columns cover 0.6 of the variances.
+    hits = usual = count = 0
+    for seed in range(8):
+        estimator = fitted(GaussianCovariance, (normals(100_000, seed) > 1.6449) * 1.0, seed)
+        lower, upper = (np.diag(end) for end in estimator.covariance_interval())
+        truth, noise = 0.05 * 0.95, np.diag(estimator.noise_sd_)
+        hits += int(np.sum((lower <= truth) & (truth <= upper)))
+        half = 1.96 * np.hypot(noise, truth * math.sqrt(2 / 100_000))
+        usual += int(np.sum(np.abs(np.diag(estimator.covariance_) - truth) < half))
+        count += D
+    least = stats.binom.ppf(FALSE_ALARM, count, 0.93)
+    assert hits >= least
+    assert usual < least
+
+
+@pytest.mark.parametrize("estimator", [GaussianCovariance, ScreenedCovariance])
+def test_heavy_tails_are_named_and_normal_columns_are_not(estimator, tmp_path):
+    normal = fitted(estimator, normals(40_000, 0))
+    assert normal.interval_holds_.all()
+    assert UNCOVERED not in dict(preparation_words(normal.release_))
+    heavy = fitted(estimator, np.exp(normals(40_000, 0)))
+    assert not heavy.interval_holds_.any()
+    words = dict(preparation_words(heavy.release_))[UNCOVERED]
+    assert words.startswith("intervals do not hold for 20 of 20 features")
+    assert words.endswith("and 10 more")
+    again = Release.read(heavy.release_.write(tmp_path / "release"))
+    assert again == heavy.release_
+    assert isinstance(again.making.tails, Tails)
+    assert np.array_equal(interval_holds(again), heavy.interval_holds_)
+
+
+def test_one_heavy_column_among_normal_ones_is_named():
+    X = normals(100_000, 1)
+    X[:, 5] = np.exp(1.3 * np.random.default_rng(2).standard_normal(len(X)))
+    estimator = fitted(GaussianCovariance, X)
+    kurtosis = coverage(estimator.release_).kurtosis
+    assert kurtosis[5] > 2 * np.delete(kurtosis, 5).max()
+    assert not estimator.interval_holds_[5]
+
+
+def test_a_release_of_the_format_before_is_read(tmp_path):
+    X = normals(5_000, 0)
+    estimator = GaussianCovariance(
+        epsilon=1.0, delta=1e-6, assume_centered=True, feature_scale=1.0, random_state=0
+    ).fit(X)
+    assert estimator.interval_holds_.all()
+    folder = estimator.release_.write(tmp_path / "release")
+    described = json.loads((folder / "release.json").read_text())
+    assert described["format"] == 4
+    assert described["making"].pop("tails") is None
+    described["format"] = 3
+    content = json.dumps(described).encode()
+    (folder / "release.json").write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    (folder / "release.sha256").write_text(f"{digest}  release.json\n")
+    assert Release.read(folder) == estimator.release_
