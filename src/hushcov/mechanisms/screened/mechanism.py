@@ -140,7 +140,8 @@ def release_norm_bound(
 
 def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarantee) -> Release:
     """The document of released values."""
-    found = values.pairs * values.unit, values.diagonal * values.unit
+    pairs, variances = np.asarray(values.pairs, float), np.asarray(values.diagonal, float)
+    found = pairs * values.unit, variances * values.unit
     expected = expected_shrinkage(parameters, found, values.noise_sd)
     unexplained = max(0.0, expected / values.shrinkage - 1) + abs(values.correction - 1)
     made = {"shrinkage": values.shrinkage, "unexplained": unexplained}
@@ -149,8 +150,7 @@ def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarant
         integers=symmetric_sparse((values.rows, values.columns), values.pairs, values.diagonal),
         unit=values.unit,
         guarantee=guarantee,
-        parameters=parameters.to_dict()
-        | {"shrinkage": values.shrinkage, "unexplained": unexplained},
+        parameters=parameters.to_dict() | made,
         feature_scale=values.feature_scale,
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
