@@ -14,7 +14,17 @@ from scipy import sparse
 from hushcov._words import memory, number
 from hushcov.accounting import Guarantee
 from hushcov.cli.files import PASSPHRASE, opened, read_signing_key, refuse_taken, reserved
-from hushcov.cli.fitting import THEOREM, Job, Source, check_options, prepare, quoted, stated_charge
+from hushcov.cli.fitting import (
+    PRIVATE,
+    THEOREM,
+    Job,
+    Source,
+    check_options,
+    prepare,
+    quoted,
+    stated_charge,
+    usual_centre,
+)
 from hushcov.cli.options import INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
     console,
@@ -31,7 +41,6 @@ from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.words import show_pairs
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import mechanisms
-from hushcov.planning.plan import CENTRES
 from hushcov.postprocess import is_sparse, released_correlations
 from hushcov.records import Records
 from hushcov.report import write_release_heatmap
@@ -182,7 +191,7 @@ def command(
     scheduler: str | None,
     mechanism: str,
     known_mean: bool,
-    centre: str,
+    centre: str | None,
     n_records: int | None,
     n_features: int | None,
     output: Path | None,
@@ -206,7 +215,7 @@ def command(
       hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
         --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
     """
-    asked = {"drop_nulls": drop_nulls, "force": force, "centre": _unusual(centre)}
+    asked = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
     check_options(mechanism, public | asked)
     key = read_signing_key(sign)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
@@ -214,7 +223,7 @@ def command(
     records = click.get_current_context().with_resource(found)
     _check_size(file, records, n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
-    source = Source(file, folder, records, known_mean, centre, key)
+    source = Source(file, folder, records, known_mean, centre or usual_centre(mechanism), key)
     public = {name: value for name, value in public.items() if value is not None}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
@@ -230,8 +239,8 @@ def command(
         echo_json(source.to_dict() | result)
 
 
-def _unusual(centre: str) -> str | None:
-    return None if centre == CENTRES[0] else centre
+def _private(centre: str | None) -> str | None:
+    return centre if centre == PRIVATE else None
 
 
 def _stem(file: Path) -> str:
