@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from estimators.settings import fit, make, skip_search
+from estimators.settings import PEERS, fit, make, skip_search
 from hushcov import (
     GaussianCovariance,
     Ledger,
@@ -59,7 +59,7 @@ def test_it_beats_pairs_and_is_close_to_what_is_possible(cls, centred, seeds):
     assert np.median(found) < 1.5 * np.median(known) + 0.005
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
 def test_offsets_and_scales_do_not_matter(cls, centred):
     scales = np.ones(D) * SCALES
     plain = relative_error(private(cls, centred))
@@ -70,7 +70,7 @@ def test_offsets_and_scales_do_not_matter(cls, centred):
     assert np.abs(off).max() < 0.3
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
 def test_the_order_of_the_rows_does_not_matter(cls, centred):
     order = np.argsort(centred[:, 0])
     one, other = private(cls, centred), private(cls, centred[order])
@@ -79,7 +79,7 @@ def test_the_order_of_the_rows_does_not_matter(cls, centred):
     assert np.array_equal(one.location_, other.location_)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
 def test_what_is_charged_is_what_was_certified_before(cls, centred):
     estimator = make(cls, row_sparsity=4, centre="private")
     before = estimator.fit_plan(N, D).certify(private=False)
@@ -114,8 +114,9 @@ def test_columns_without_variance_are_named_and_zero(centred, tmp_path):
     assert np.array_equal(again.location, estimator.location_)
 
 
-def test_too_few_records_to_find_anything_are_refused_before_any_is_read():
-    estimator = make(GaussianCovariance, centre="private")
+@pytest.mark.parametrize("cls", [GaussianCovariance, *PEERS])
+def test_too_few_records_to_find_anything_are_refused_before_any_is_read(cls):
+    estimator = make(cls)
     with pytest.raises(HopelessError, match=r"means and scales.* or centre='pairs'"):
         estimator.fit(np.full((300, D), np.nan))
     assert any("means" in each.sentence for each in estimator.fit_plan(300, D).cautions)
@@ -155,7 +156,7 @@ def test_heavy_tails_lose_less_than_to_a_bound_from_the_scales():
 
 
 def test_it_is_the_default(centred):
-    for cls in ESTIMATORS:
+    for cls in (*ESTIMATORS, *PEERS):
         default, asked = fit(make(cls, row_sparsity=4), centred), private(cls, centred)
         assert default.release_.integers.tolist() == asked.release_.integers.tolist()
 

@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 
 from coupling import coupled
-from estimators.peers import SETTINGS, peer
+from estimators.peers import SCALING, SETTINGS, peer
 from estimators.settings import RECORDS, D, make, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
@@ -98,6 +98,14 @@ CASES = {
             SHORT,
         )
         for name in SETTINGS
+    },
+    **{
+        f"{name}, nothing known": (
+            fitted(lambda name=name: peer(name, centre="private")),
+            RECORDS,
+            OTHER,
+        )
+        for name in SCALING
     },
     **{
         f"{cls.__name__}, {what}": (

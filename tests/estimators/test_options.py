@@ -24,13 +24,11 @@ EVERYWHERE = {
 }
 SCALED = {"feature_scale", "positive_semidefinite"}
 APPROXIMATE = SCALED | {"delta", "on_large_delta", "scale_share", "drop_nulls"}
+APPROXIMATE |= {"centre", "on_hopeless"}
 OPTIONS = {
-    "PrivateSparseCovariance": APPROXIMATE
-    | {"centre", "on_hopeless", "sparse_output", "mechanism"},
-    "ScreenedCovariance": APPROXIMATE
-    | {"centre", "on_hopeless", "sparse_output", "screen", "norm_bound", "threshold"},
-    "GaussianCovariance": APPROXIMATE
-    | {"centre", "on_hopeless", "clipping", "row_norm", "threshold"},
+    "PrivateSparseCovariance": APPROXIMATE | {"sparse_output", "mechanism"},
+    "ScreenedCovariance": APPROXIMATE | {"sparse_output", "screen", "norm_bound", "threshold"},
+    "GaussianCovariance": APPROXIMATE | {"clipping", "row_norm", "threshold"},
     "MultiscaleCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),
