@@ -136,7 +136,7 @@ def test_the_theorem_runs_at_the_fewest_records_it_is_accurate_for(run):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--records", 1), 2, "--records must be an integer at least 2"),
+        (("--records", 0), 2, "--records must be an integer at least 1"),
         (
             ("--features", 0),
             2,

@@ -58,7 +58,9 @@ def test_peers_with_a_delta_find_scales(run, data, name):
     result = run("fit", data, *PUBLIC, "--mechanism", name, "--dry-run")
     assert result.exit_code == 0, result.stderr
     assert "(1, 1e-6)-differential privacy" in words(result.stdout)
-    assert "the features' scales, estimated privately" in words(result.stdout)
+    assert "the features' means and scales, and the norms of records," in words(result.stdout)
+    pairs = run("fit", data, *PUBLIC, "--mechanism", name, "--centre", "pairs", "--dry-run")
+    assert "the features' scales, estimated privately" in words(pairs.stdout)
 
 
 @pytest.mark.parametrize("name", PURE)
@@ -68,6 +70,8 @@ def test_a_guarantee_without_a_delta(run, refused, data, name):
     start = f"--feature-scale is required with --mechanism {name}: "
     assert refused(2, "fit", *options).startswith(start)
     options = (*options, "--feature-scale", SCALE)
+    start = f"--centre must be left out with --mechanism {name}: "
+    assert refused(2, "fit", *options, "--centre", "private").startswith(start)
     start = f"--drop-nulls must be left out with --mechanism {name}: "
     assert refused(2, "fit", *options, "--drop-nulls").startswith(start)
     Ledger("budget.db").open_dataset("people", 2.0, 0.0)
