@@ -84,7 +84,7 @@ def test_columns_and_nulls(run, visits, source):
     assert "age, weight" in words(shown.stdout)
     assert f"about {complete['released']:,} of 4,000 records" in words(shown.stdout)
     page = Path("visits-release/report.html").read_text()
-    assert f"about {complete['released']:,} of 2,000" in page
+    assert f"about {complete['released']:,} of 4,000" in page
 
 
 def test_fewer_columns_without_nulls(run, visits):

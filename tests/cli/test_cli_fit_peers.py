@@ -41,7 +41,10 @@ def test_a_release_by_a_peer(run, data, name):
     assert f"{name}, as you chose; predicted errors of others: " in words(result.stderr)
     found = json.loads(result.stdout)
     assert found["mechanism"] == planned["mechanism"] == name
-    assert found["guarantee"] == planned["guarantee"]
+    for key in ("epsilon", "delta", "private", "preconditions"):
+        assert found["guarantee"][key] == planned["guarantee"][key]
+    spent = [each["guarantee"]["transcript_epsilon"] for each in (planned, found)]
+    assert spent == pytest.approx([1.0, 1.0], rel=1e-5, abs=0)
     for unknown in ("predicted_error", "typical_error", "detection_limit", "hopeless"):
         assert found[unknown] is planned[unknown] is None
     assert {each["mechanism"] for each in found["forecasts"]} <= set(predicted())
