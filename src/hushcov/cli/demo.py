@@ -157,9 +157,8 @@ def command(
         on_hopeless="warn",  # the story says what to expect, and nobody is to be protected
         on_large_delta="warn",
     )
-    cure = "differences of pairs need two records."
-    check_integer("n_records", n_records, at_least=2, cure=cure)
-    estimator.public_inputs(n_records // 2, n_features)  # refuses what is out of range
+    check_integer("n_records", n_records, at_least=1, cure="give the number of records.")
+    estimator.public_inputs(n_records, n_features)  # refuses what is out of range
     out = console(stderr=as_json)
     with reserved(output, replace_simulated=True):
         with busy("drawing records"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov.estimators.options import with_options
+from hushcov.estimators.options import CentreOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance, ScaledCovariance
 from hushcov.exceptions import ParameterError, UncertifiedWarning
 from hushcov.inputs import ReleaseInputs
@@ -21,7 +21,7 @@ from hushcov.planning import Request
 
 
 @with_options
-class CoinPressCovariance(ApproximateCovariance):
+class CoinPressCovariance(CentreOptions, ApproximateCovariance):
     """Covariance by CoinPress (Biswas, Dong, Kamath and Ullman 2020), (epsilon, delta)-private.
 
     A first step finds roughly how the records are spread, with a small part of the budget. The
@@ -84,7 +84,9 @@ class CoinPressCovariance(ApproximateCovariance):
 
     assumed_row_sparsity = math.inf
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+    def _planned(
+        self, inputs: ReleaseInputs, apart: ReleaseInputs
+    ) -> tuple[MechanismPlan[Any], None]:
         planned = COINPRESS.plan(
             inputs,
             n_steps=self.n_steps,
@@ -95,7 +97,7 @@ class CoinPressCovariance(ApproximateCovariance):
 
 
 @with_options
-class SeparateCovariance(ApproximateCovariance):
+class SeparateCovariance(CentreOptions, ApproximateCovariance):
     """Covariance by SeparateCov and its relatives (Dong, Liang and Yi, NeurIPS 2022).
 
     Noise on the whole matrix ruins eigenvalues more than eigenvectors. So "separate" takes the
@@ -111,8 +113,8 @@ class SeparateCovariance(ApproximateCovariance):
         GaussCov, SeparateCov or AdaptiveCov of the paper.
     row_norm : float, optional
         Public bound on the norm of a record whose features are divided by their scales; longer
-        records are shrunk to it. None takes one from the number of features. With "adaptive" the
-        bound may be generous.
+        records are shrunk to it. None takes one from the number of features, or from the released
+        norms where means are found. With "adaptive" the bound may be generous.
     constants : {"sound", "paper"}, default="sound"
         "sound" uses exact sensitivities, shares of the budget that were measured to be good, and
         the order of the eigenvalues. "paper" uses the noise levels and shares of the paper: as
@@ -178,7 +180,9 @@ class SeparateCovariance(ApproximateCovariance):
         check_is_fitted(self, "release_")
         return float(str(self.release_.parameters["chosen_row_norm"]))
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+    def _planned(
+        self, inputs: ReleaseInputs, apart: ReleaseInputs
+    ) -> tuple[MechanismPlan[Any], None]:
         planned = SEPARATE.plan(
             inputs, method=self.method, constants=self.constants, row_norm=self.row_norm
         )
@@ -186,7 +190,7 @@ class SeparateCovariance(ApproximateCovariance):
 
 
 @with_options
-class RowTopKCovariance(ApproximateCovariance):
+class RowTopKCovariance(CentreOptions, ApproximateCovariance):
     """Sparse covariance by private top-k selection in every row, (epsilon, delta)-private.
 
     The algorithm of Kumar, Pandey, Sarkar and Tian (COLT 2026). Every row of the second-moment
@@ -256,9 +260,14 @@ class RowTopKCovariance(ApproximateCovariance):
         check_is_fitted(self, "release_")
         return self.release_.released
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
-        planned = ROW_TOP_K.plan(inputs, constants=self.constants, radius=self.radius)
-        if self.constants != "paper":
+    def _planned(
+        self, inputs: ReleaseInputs, apart: ReleaseInputs
+    ) -> tuple[MechanismPlan[Any], None]:
+        paper = self.constants == "paper"
+        planned = ROW_TOP_K.plan(
+            apart if paper else inputs, constants=self.constants, radius=self.radius
+        )
+        if not paper:
             return planned, None
         if self.ledger is not None:
             raise ParameterError(
@@ -344,7 +353,9 @@ class EigenSamplingCovariance(ScaledCovariance):
             )
         return super().request(n_features)
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+    def _planned(
+        self, inputs: ReleaseInputs, apart: ReleaseInputs
+    ) -> tuple[MechanismPlan[Any], None]:
         planned = EIGEN_SAMPLING.plan(
             inputs, allocation=self.allocation, constants=self.constants, row_norm=self.row_norm
         )

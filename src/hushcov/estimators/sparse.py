@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hushcov._validation import check_choice
-from hushcov.estimators.options import CentreOptions, ForecastOptions, SparseOptions, with_options
+from hushcov.estimators.options import CentreOptions, SparseOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -14,7 +14,7 @@ from hushcov.planning import Comparison, Plan, compare, mechanisms
 
 
 @with_options
-class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, ApproximateCovariance):
+class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovariance):
     """Sparse covariance of sensitive records, (epsilon, delta)-differentially private.
 
     Before any record is read, the error of every mechanism is predicted from public inputs, and
@@ -28,7 +28,8 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, App
         one costs accuracy. Privacy does not depend on it. 1 releases variances alone.
     mechanism : str, default="auto"
         The name of any mechanism (`hushcov.planning.mechanisms()`), at its usual options. "auto"
-        takes the one with the smallest predicted error.
+        takes the one with the smallest predicted error. One without a delta (eigen-sampling) takes
+        records in pairs, whatever `centre` says.
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
         no `precision_`. "auto": above 10,000 features. Only the screened release selects
@@ -84,10 +85,11 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, App
     def plan(self, n_records: int, n_features: int) -> Comparison:
         """Predicted errors of all mechanisms for this size, from public inputs alone.
 
-        `n_records` counts what is averaged: half the rows if not `assume_centered`.
+        `n_records` counts what is averaged: rows, or half of them with `centre="pairs"`.
         """
-        inputs = self.public_inputs(n_records, n_features)
-        return compare(inputs, pooled=self._private_centre())
+        request = self.request(n_features)
+        inputs = request.inputs(n_records, n_features)
+        return compare(inputs, apart=request.apart(inputs))
 
     def chosen_mechanism(self, plan: Comparison) -> str:
         """Which mechanism is run, given the predicted errors."""
@@ -103,18 +105,22 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, App
             )
         return next(each.mechanism for each in plan.forecasts if each.mechanism in able)
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], Comparison]:
-        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()))
+    def _planned(
+        self, inputs: ReleaseInputs, apart: ReleaseInputs
+    ) -> tuple[MechanismPlan[Any], Comparison]:
         # Slow searches are run for the best mechanism, and for the one that was asked for.
         refine = self.mechanism == "auto" or mechanisms()[self.mechanism].slow
-        comparison = compare(inputs, refine=refine, pooled=self._private_centre())
+        comparison = compare(inputs, refine=refine, apart=apart)
         sparse = self._sparse(inputs.n_features)
         chosen = mechanisms()[self.chosen_mechanism(comparison)]
-        return chosen.plan(inputs, sparse=sparse), comparison
+        return chosen.plan(inputs if chosen.pooled else apart, sparse=sparse), comparison
 
-    def _private_centre(self) -> bool:
-        """Whether means are found privately, which not every mechanism can share a budget with."""
-        return not self.assume_centered and self.centre == "private"
+    @property
+    def _way_to_centre(self) -> str:
+        """Finding means is not private without a delta."""
+        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()))
+        pure = self.mechanism != "auto" and mechanisms()[self.mechanism].pure
+        return "pairs" if pure else self.centre
 
     def _keep(self, plan: Plan) -> None:
         self.plan_ = plan.comparison
