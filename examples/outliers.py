@@ -72,9 +72,9 @@ def main(arguments: list[str] | None = None) -> None:
     if np.linalg.eigvalsh(est.covariance_)[0] <= 0:
         raise SystemExit("Noise left a direction without variance: too few records for distances.")
 
-    centred = new - NORMAL  # no mean is released: a public one is subtracted
-    distance = est.mahalanobis(centred)
-    exact = np.einsum("ri,ij,rj->r", centred, np.linalg.inv(truth), centred)
+    distance = est.mahalanobis(new)  # from the released means
+    centred = new - est.location_
+    exact = np.einsum("ri,ij,rj->r", new - NORMAL, np.linalg.inv(truth), new - NORMAL)
     largest = np.abs(centred / np.sqrt(np.diag(est.covariance_))).max(axis=1)
     print(f"1. Alarms in {MIXED} mixed-up rows, and false ones in {NEW - MIXED} others, by")
     for name, alarm in (

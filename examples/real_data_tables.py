@@ -73,8 +73,8 @@ class Dataset:
 def shuffled(name: str, columns: Any, records: Any, **more: Any) -> Dataset:
     """A dataset with its rows in random order.
 
-    Rows come sorted by time, and hushcov takes differences of successive rows: of a sorted table
-    they would show what changes within the hour, not what varies over the year.
+    Rows come sorted by time, and `centre="pairs"` takes differences of successive rows: of a sorted
+    table they would show what changes within the hour, not what varies over the year.
 
     The seed is for tables that are public, like these. A sensitive table needs fresh secret
     randomness (`np.random.default_rng()`, and nothing kept of it): whoever knows the permutation

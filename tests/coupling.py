@@ -11,6 +11,7 @@ have noise that can lead to any outcome, so there the outcome is written down.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,8 @@ from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
 from hushcov.mechanisms.peers.row_top_k import printed
 from hushcov.mechanisms.peers.separate import mechanism as separate
 from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.stages import complete, scales
+from hushcov.stages import complete, preparation, scales
+from hushcov.stages.location import state
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (
@@ -36,6 +38,8 @@ ADDED = (
     (screened, "rounded_normal"),
     (row_top_k, "rounded_normal"),
     (scales, "rounded_normal"),
+    (state, "rounded_normal"),
+    (preparation, "rounded_normal"),
 )
 DRAWN = (
     (screened, "gumbel_top"),
@@ -65,9 +69,9 @@ class Coupling:
         """What was drawn on the first dataset."""
         if self.place is None:
             self.noisy.append(draw())
-            return self.noisy[-1]
+            return copy.deepcopy(self.noisy[-1])
         self.place += 1
-        return self.noisy[self.place - 1]
+        return copy.deepcopy(self.noisy[self.place - 1])
 
     @contextmanager
     def watched(self) -> Iterator[None]:

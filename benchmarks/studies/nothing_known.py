@@ -44,7 +44,7 @@ def measure(model: str, d: int, n: int, seed: int) -> dict[str, tuple[float, flo
     ways = {
         "known": ({"assume_centered": True, "feature_scale": deviation}, 0.0),
         "private": ({"centre": "private"}, 0.0),
-        "pairs": ({}, 0.0),
+        "pairs": ({"centre": "pairs"}, 0.0),
     }
     ways |= {f"offset {offset:g}": ({"centre": "private"}, offset) for offset in OFFSETS}
     found = {}

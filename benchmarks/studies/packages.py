@@ -168,7 +168,8 @@ METHODS = {
         hushcov_fit("sparse.PrivateSparseCovariance", **_SPARSE), "hushcov"
     ),
     "the same, mean and scales unknown": Method(
-        hushcov_fit("sparse.PrivateSparseCovariance", known=False, **_SPARSE), "hushcov"
+        hushcov_fit("sparse.PrivateSparseCovariance", known=False, centre="pairs", **_SPARSE),
+        "hushcov",
     ),
 }
 REFERENCE = "hushcov GaussianCovariance"  # whose time is 1

@@ -17,7 +17,7 @@ from hushcov.cli import files
 from hushcov.records import Records
 from hushcov.release import files as release_files
 
-PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
+PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--centre", "pairs")
 LEDGER = ("--ledger", "budget.db", "--dataset", "people")
 HOPELESS = "2 pairs of records of 20 features are too few at this budget"
 

@@ -40,7 +40,7 @@ def data(tmp_path) -> Path:
 def _plan(**changes):
     known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2} | changes
     estimator = PrivateSparseCovariance(**known)
-    return estimator.plan(4_001 if known.get("assume_centered") else 2_000, 6)
+    return estimator.plan(2_000 if known.get("centre") == "pairs" else 4_001, 6)
 
 
 def _words(text: str) -> str:
@@ -63,18 +63,30 @@ def test_release(run, data):
     assert imread("out/heatmap.png")[..., :3].std() > 0.05
 
 
-def test_the_announcement_says_what_and_what_to_expect(run, data):
-    text = _words(run("fit", data, *PUBLIC, "-o", "there").stdout)
-    best, second = _plan().forecasts[:2]
+UNKNOWN = {
+    "private": ("features release", "the features' means and scales, and the norms of records,"),
+    "pairs": (
+        "features, used as 2,000 differences of pairs; the last record is left",
+        "the mean, which drops out of differences; the features' scales,",
+    ),
+}
+
+
+@pytest.mark.parametrize("centre", UNKNOWN)
+def test_the_announcement_says_what_and_what_to_expect(run, data, centre):
+    options = () if centre == "private" else ("--centre", centre)
+    text = _words(run("fit", data, *PUBLIC, *options, "-o", "there").stdout)
+    best, second = _plan(centre=centre).forecasts[:2]
+    used, unknown = UNKNOWN[centre]
     before, after = text.split(" Released ")
     for part in (
         "What will be released",
-        "4,001 records of 6 features, used as 2,000 differences of pairs; the last record is left",
+        f"4,001 records of 6 {used}",
         "6 x 6 covariance: integers, a unit, and 6 scales",
         "(1, 1e-6)-differential privacy: replacing any one record",
         "It holds whatever the records are.",
         "public inputs the size of the data, epsilon 1, delta 1e-6, row sparsity 2 not known",
-        "the mean, which drops out of differences; the features' scales, estimated privately from",
+        f"{unknown} estimated privately from",
         f"{best.mechanism}, predicted error {number(best.typical_error, 2)}, the smallest; others",
         f"{second.mechanism} {number(second.typical_error, 2)}",
         f"block {number(best.predicted_error['block'], 2)}, banded",
@@ -83,7 +95,7 @@ def test_the_announcement_says_what_and_what_to_expect(run, data):
     ):
         assert part in before
     assert "epsilon 1 of the promised 1," in after
-    assert "alone has 0.022" in after
+    assert f"alone has {'0.022' if centre == 'pairs' else '0.016'}" in after
     assert "of 15 pairs were released" in after
 
 
@@ -152,7 +164,7 @@ def test_positive_semidefinite_if_asked(run, data):
     np.save("noisy.npy", np.random.default_rng(0).normal(size=(200, 10)))
     # So few records do not find their scales, and noise is in units of the scales.
     noisy = (*BUDGET, "--row-sparsity", 3, "--mechanism", "gaussian", "--feature-scale", 1)
-    noisy = (*noisy, "--force")
+    noisy = (*noisy, "--known-mean", "--force")
     for folder, options in (("plain", ()), ("psd", ("--psd",))):
         assert run("fit", "noisy.npy", *noisy, "-o", folder, *options).exit_code == 0
     plain, psd = (
@@ -181,7 +193,7 @@ def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
 
 def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
     np.save("few.npy", np.ones((5, 20)))
-    result = run("fit", "few.npy", *PUBLIC, "--json", "--force")
+    result = run("fit", "few.npy", *PUBLIC, "--json", "--force", "--centre", "pairs")
     assert result.exit_code == 0
     found = json.loads(result.stdout)
     assert found["hopeless"] is True
@@ -194,7 +206,8 @@ def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
 @pytest.mark.parametrize(("shape", "sparsity"), [((501, 1), 1), ((801, 8), 1), ((4_000, 3), 3)])
 def test_small_sizes(run, shape, sparsity):
     np.save("small.npy", np.random.default_rng(0).normal(size=shape))
-    result = run("fit", "small.npy", *BUDGET, "--row-sparsity", sparsity, "--json")
+    options = ("--row-sparsity", sparsity, "--centre", "pairs")
+    result = run("fit", "small.npy", *BUDGET, *options, "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
     assert (found["n_averaged"], found["n_features"]) == (shape[0] // 2, shape[1])
@@ -221,7 +234,8 @@ def test_json_is_alone_on_standard_output(run, data):
     for key in ("unit", "guarantee", "parameters", "noise_sd"):
         assert found[key] == written[key]
     assert found["output"] == "x-release"
-    assert (found["n_records"], found["n_features"], found["n_averaged"]) == (4_001, 6, 2_000)
+    assert (found["n_records"], found["n_features"], found["n_averaged"]) == (4_001, 6, 4_001)
+    assert (found["known_mean"], found["centre"]) == (False, "private")
     assert [each["mechanism"] for each in found["forecasts"]] == [
         each.mechanism for each in _plan().forecasts
     ]
@@ -350,7 +364,7 @@ def test_a_budget_that_cannot_be_certified_is_refused(refused, data):
 @pytest.mark.parametrize("mechanism", ["auto", "theorem"])
 def test_one_record_has_no_differences(refused, mechanism):
     np.save("one.npy", np.ones((1, 3)))
-    scale = ("--scale", 1) if mechanism == "theorem" else ()
+    scale = ("--scale", 1) if mechanism == "theorem" else ("--centre", "pairs")
     line = refused(3, "fit", "one.npy", *PUBLIC, "--mechanism", mechanism, *scale)
     assert line.startswith("one.npy must hold at least 2 records for differences of pairs, got 1")
     assert "--known-mean" in line

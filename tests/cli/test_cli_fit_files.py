@@ -75,16 +75,16 @@ def test_columns_and_nulls(run, visits, source):
     assert "s3cret" not in result.output
     complete = found["complete_records"]
     assert complete == stored.release.making.complete
-    assert complete["of"] == 2_000
-    # A tenth of the records, each in a pair of its own; noise 5 deviations away once in 10^6.
-    assert abs(complete["released"] - 1_600) < 5 * complete["noise_sd"]
-    about = f"about {complete['released']:,} of 2,000 pairs of records are complete"
+    assert complete["of"] == 4_000
+    # All but a tenth of the records; noise 5 deviations away once in 10^6.
+    assert abs(complete["released"] - 3_600) < 5 * complete["noise_sd"]
+    about = f"about {complete['released']:,} of 4,000 records are complete"
     assert about in words(result.stderr)
     shown = run("show", "visits-release")
     assert "age, weight" in words(shown.stdout)
-    assert f"about {complete['released']:,} of 2,000 pairs" in words(shown.stdout)
+    assert f"about {complete['released']:,} of 4,000 records" in words(shown.stdout)
     page = Path("visits-release/report.html").read_text()
-    assert f"about {complete['released']:,} of 2,000" in page
+    assert f"about {complete['released']:,} of 4,000" in page
 
 
 def test_fewer_columns_without_nulls(run, visits):

@@ -41,7 +41,10 @@ def test_a_release_by_a_peer(run, data, name):
     assert f"{name}, as you chose; predicted errors of others: " in words(result.stderr)
     found = json.loads(result.stdout)
     assert found["mechanism"] == planned["mechanism"] == name
-    assert found["guarantee"] == planned["guarantee"]
+    for key in ("epsilon", "delta", "private", "preconditions"):
+        assert found["guarantee"][key] == planned["guarantee"][key]
+    spent = [each["guarantee"]["transcript_epsilon"] for each in (planned, found)]
+    assert spent == pytest.approx([1.0, 1.0], rel=1e-5, abs=0)
     for unknown in ("predicted_error", "typical_error", "detection_limit", "hopeless"):
         assert found[unknown] is planned[unknown] is None
     assert {each["mechanism"] for each in found["forecasts"]} <= set(predicted())
@@ -58,7 +61,9 @@ def test_peers_with_a_delta_find_scales(run, data, name):
     result = run("fit", data, *PUBLIC, "--mechanism", name, "--dry-run")
     assert result.exit_code == 0, result.stderr
     assert "(1, 1e-6)-differential privacy" in words(result.stdout)
-    assert "the features' scales, estimated privately" in words(result.stdout)
+    assert "the features' means and scales, and the norms of records," in words(result.stdout)
+    pairs = run("fit", data, *PUBLIC, "--mechanism", name, "--centre", "pairs", "--dry-run")
+    assert "the features' scales, estimated privately" in words(pairs.stdout)
 
 
 @pytest.mark.parametrize("name", PURE)
@@ -68,6 +73,8 @@ def test_a_guarantee_without_a_delta(run, refused, data, name):
     start = f"--feature-scale is required with --mechanism {name}: "
     assert refused(2, "fit", *options).startswith(start)
     options = (*options, "--feature-scale", SCALE)
+    start = f"--centre must be left out with --mechanism {name}: "
+    assert refused(2, "fit", *options, "--centre", "private").startswith(start)
     start = f"--drop-nulls must be left out with --mechanism {name}: "
     assert refused(2, "fit", *options, "--drop-nulls").startswith(start)
     Ledger("budget.db").open_dataset("people", 2.0, 0.0)

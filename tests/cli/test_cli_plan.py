@@ -35,6 +35,7 @@ from hushcov.planning import (
 )
 
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
+PUBLIC = (*PUBLIC, "--centre", "pairs")  # so that rows and averages can be told apart
 # How many averages make the stand-in's typical error equal to 1.
 ONE = {"screened": 1_000, "gaussian-threshold": 3_000, "gaussian": 10_000, "multiscale": 20_000}
 MODELS = {"block": 0.5, "banded": 1.0, "random": 2.0, "diagonal": 4.0}  # over the typical error
@@ -62,7 +63,7 @@ class StandIn:
     def plan(self, inputs):
         return self
 
-    def facts(self):
+    def facts(self, before):
         return [("name", self.name)]
 
     def table(self):
@@ -128,6 +129,7 @@ def test_a_row_for_each_mechanism_at_one_number_of_records_and_the_design_of_the
     ("flags", "averages", "words"),
     [
         ((), 10_000, "Mean unknown: records count in pairs. Scales unknown: estimated from"),
+        (("--centre", "private"), 20_000, "Means, scales and norms unknown: found from a part"),
         (("--known-mean",), 20_000, "Mean known. Scales unknown"),
         (("--known-mean", "--known-scale"), 20_000, "Mean known. Scales known."),
     ],
@@ -149,7 +151,7 @@ def test_the_inputs_are_those_of_the_estimator(known):
     estimator = PrivateSparseCovariance(
         epsilon=1.0, delta=1e-6, row_sparsity=2, assume_centered=known, feature_scale=scale
     )
-    averages = 5_001 if known else 2_500
+    averages = 5_001
     inputs = Planner(estimator.request(10), 10).inputs(5_001)
     assert inputs == estimator.public_inputs(averages, 10)
     assert inputs.n_records == averages
@@ -205,7 +207,7 @@ def test_without_records_the_table_goes_from_hopeless_to_accurate(planned):
 
 @pytest.mark.parametrize(
     ("d", "k", "epsilon", "first"),
-    [(1, 1, 10.0, 3), (20, 2, 1.0, 300), (1000, 5, 1.0, 3000), (10**6, 50, 1e-9, 3 * 10**8)],
+    [(1, 1, 10.0, 3), (20, 2, 1.0, 100), (1000, 5, 1.0, 3000), (10**6, 50, 1e-9, 3 * 10**8)],
 )
 def test_default_records_grow_with_the_problem(d, k, epsilon, first):
     estimator = PrivateSparseCovariance(epsilon=epsilon, delta=1e-6, row_sparsity=k)
@@ -246,7 +248,8 @@ def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypat
         return _forecast(inputs, mechanism, rough=rough)
 
     monkeypatch.setitem(smallest_n.__globals__, "forecast", remembered)
-    estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
+    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "centre": "pairs"}
+    estimator = PrivateSparseCovariance(**known)
     assert Planner(estimator.request(10), 10).smallest("screened", "banded", 0.01) >= 200_000
     assert len(seen) > 5
     assert all(inputs == estimator.public_inputs(n, 10) for n, inputs in seen.items())
@@ -403,7 +406,7 @@ def _words(found) -> dict[str, str]:
 
 
 def _inputs(n_records=3_000, d=60, k=3, **more):
-    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": k} | more
+    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": k, "centre": "pairs"} | more
     return PrivateSparseCovariance(**known).public_inputs(n_records, d)
 
 
@@ -421,6 +424,8 @@ def test_the_design_of_screened_in_words():
     assert f"{parameters.design.norm_factor:g} times" in words["values"]
     assert f"below {parameters.design.keep_above:g} " in words["threshold"]
     assert words["certified"].startswith("epsilon 1 at delta 1e-6 (bound: ")
+    sought = Request(3, 1.0, 1e-6).found_before
+    assert "for centres, scales and norms" in dict(found.facts(sought))["budget"]
     assert found.to_dict() == parameters.to_dict()
     assert json.loads(json.dumps(found.to_dict()))["n_pairs"] == parameters.n_pairs
 
@@ -440,7 +445,7 @@ def test_the_words_follow_the_design():
 def test_the_real_plan_of_one_size(run):
     size = ("--features", 6, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
     estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
-    comparison = estimator.plan(2_000, 6)
+    comparison = estimator.plan(4_001, 6)
     result = run("plan", *size, "--records", 4_001, "--json")
     (found,) = json.loads(result.stdout)["plans"]
     assert found["best"] == comparison.best.mechanism

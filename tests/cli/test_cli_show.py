@@ -166,6 +166,7 @@ def test_other_refusals(refused):
 def test_fit_wants_a_new_or_empty_folder(refused):
     np.save("x.npy", np.ones((50, 2)))
     options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--mechanism", "gaussian")
+    options = (*options, "--centre", "pairs")
     Path("full").mkdir()
     Path("full/notes.txt").write_text("mine")
     for folder, words in (("full", "new or empty folder"), (".", "current folder")):

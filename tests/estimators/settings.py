@@ -52,7 +52,9 @@ def plan_without_search(inputs, reconstruction):
 def skip_search(monkeypatch):
     """Plans of the multiscale mechanism without its search, which takes seconds at each size."""
     monkeypatch.setattr(
-        hushcov.estimators.sparse, "compare", lambda inputs, **_: compare(inputs, refine=False)
+        hushcov.estimators.sparse,
+        "compare",
+        lambda inputs, apart=None, **_: compare(inputs, refine=False, apart=apart),
     )
     for module in (hushcov.estimators.multiscale, room):
         monkeypatch.setattr(module, "plan_multiscale", plan_without_search)

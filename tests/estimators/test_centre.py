@@ -1,15 +1,15 @@
-"""`centre="private"`: nothing known of means, scales and norms."""
+"""`centre="private"`, the default: nothing known of means, scales and norms."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from estimators.settings import fit, make
+from estimators.settings import PEERS, fit, make, skip_search
 from hushcov import (
-    CoinPressCovariance,
     GaussianCovariance,
     Ledger,
     PrivateSparseCovariance,
@@ -18,9 +18,12 @@ from hushcov import (
 from hushcov.accounting import Gaussian
 from hushcov.exceptions import AccuracyWarning, DataError, HopelessError, ParameterError
 from hushcov.metrics import operator_norm_error
+from hushcov.planning import Request
 from hushcov.records import open_records
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.stages import preparation
+from hushcov.stages.location import LocationParameters
 from statistics_helpers import short_and_long
 
 D, N = 20, 40_000
@@ -48,7 +51,7 @@ def private(cls, X, seed=0, **changes):
 def test_it_beats_pairs_and_is_close_to_what_is_possible(cls, centred, seeds):
     pairs, found, known = [], [], []
     for seed in range(seeds):
-        pairs.append(relative_error(fit(make(cls, row_sparsity=4), centred, seed)))
+        pairs.append(relative_error(fit(make(cls, row_sparsity=4, centre="pairs"), centred, seed)))
         found.append(relative_error(private(cls, centred, seed)))
         options = {"feature_scale": 1.0, "assume_centered": True, "row_sparsity": 4}
         known.append(relative_error(fit(make(cls, **options), centred, seed)))
@@ -56,7 +59,7 @@ def test_it_beats_pairs_and_is_close_to_what_is_possible(cls, centred, seeds):
     assert np.median(found) < 1.5 * np.median(known) + 0.005
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
 def test_offsets_and_scales_do_not_matter(cls, centred):
     scales = np.ones(D) * SCALES
     plain = relative_error(private(cls, centred))
@@ -67,7 +70,7 @@ def test_offsets_and_scales_do_not_matter(cls, centred):
     assert np.abs(off).max() < 0.3
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
 def test_the_order_of_the_rows_does_not_matter(cls, centred):
     order = np.argsort(centred[:, 0])
     one, other = private(cls, centred), private(cls, centred[order])
@@ -76,7 +79,7 @@ def test_the_order_of_the_rows_does_not_matter(cls, centred):
     assert np.array_equal(one.location_, other.location_)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
 def test_what_is_charged_is_what_was_certified_before(cls, centred):
     estimator = make(cls, row_sparsity=4, centre="private")
     before = estimator.fit_plan(N, D).certify(private=False)
@@ -116,9 +119,10 @@ def test_columns_without_variance_are_named_and_zero(centred, tmp_path):
     assert np.array_equal(again.location, estimator.location_)
 
 
-def test_too_few_records_to_find_anything_are_refused_before_any_is_read():
-    estimator = make(GaussianCovariance, centre="private")
-    with pytest.raises(HopelessError, match="means and scales"):
+@pytest.mark.parametrize("cls", [GaussianCovariance, *PEERS])
+def test_too_few_records_to_find_anything_are_refused_before_any_is_read(cls):
+    estimator = make(cls)
+    with pytest.raises(HopelessError, match=r"means and scales.* or centre='pairs'"):
         estimator.fit(np.full((300, D), np.nan))
     assert any("means" in each.sentence for each in estimator.fit_plan(300, D).cautions)
 
@@ -156,16 +160,47 @@ def test_heavy_tails_lose_less_than_to_a_bound_from_the_scales():
     assert 0 < found.release_.making.shrunk < 0.5
 
 
-@pytest.mark.parametrize("mechanism", ["multiscale", "coinpress", "row-top-k"])
-def test_mechanisms_that_cannot_share_are_refused_before_any_record(mechanism, centred):
-    estimator = make(PrivateSparseCovariance, row_sparsity=4, centre="private", mechanism=mechanism)
-    with pytest.raises(ParameterError, match="centre must be 'pairs'"):
-        estimator.fit(np.full_like(centred[:100], np.nan))
+def test_it_is_the_default(centred):
+    for cls in (*ESTIMATORS, *PEERS):
+        default, asked = fit(make(cls, row_sparsity=4), centred), private(cls, centred)
+        assert default.release_.integers.tolist() == asked.release_.integers.tolist()
 
 
-def test_other_estimators_have_no_such_option():
-    with pytest.raises(TypeError):
-        CoinPressCovariance(centre="private")
+@pytest.mark.parametrize("mechanism", ["multiscale", "row-top-k", "separate", "coinpress"])
+def test_every_mechanism_with_a_delta_can_use_it(mechanism, centred, monkeypatch):
+    skip_search(monkeypatch)
+    X = centred * SCALES + OFFSETS * SCALES
+    estimator = make(PrivateSparseCovariance, row_sparsity=4, mechanism=mechanism)
+    before = estimator.fit_plan(N, D).certify(private=False)
+    found = fit(estimator, X, hopeless=True)
+    assert found.unresolved_features_.size == 0
+    assert relative_error(found, SCALES) < 1
+    assert np.abs(found.location_ / SCALES - OFFSETS).max() < 0.3
+    guarantee = found.release_.guarantee
+    assert guarantee.transcript_epsilon <= before.epsilon == guarantee.epsilon
+    assert before.transcript_epsilon == pytest.approx(guarantee.transcript_epsilon, rel=1e-3)
+
+
+@pytest.mark.parametrize(("n", "d"), [(500, 3), (N, D), (N, 300), (10**6, 2)])
+def test_what_is_set_aside_where_nothing_is_shared_is_enough(n, d):
+    request = Request(2, 1.0, 1e-6)
+    inputs, (stage,) = request.divide(n, d)
+    (event,) = request.apart(inputs).spent
+    looks = LocationParameters(n, d, stage.pool).largest_mu
+    others = [
+        math.sqrt(preparation.centre_share(n, found, stage.pool)) * stage.pool
+        for found in range(1, d + 1)
+    ]
+    norms = math.sqrt(preparation._NORMS) * stage.pool
+    taken = Fraction(looks) ** 2 + Fraction(max(others)) ** 2 + Fraction(norms) ** 2
+    assert 0.999 * Fraction(event.mu) ** 2 < taken <= Fraction(event.mu) ** 2
+
+
+def test_a_mechanism_without_a_delta_takes_pairs(centred):
+    options = {"feature_scale": 1.0, "mechanism": "eigen-sampling"}
+    found = fit(make(PrivateSparseCovariance, **options), centred[:, :3], hopeless=True)
+    assert found.release_.making.paired
+    assert found.release_.guarantee.delta == 0
 
 
 @pytest.mark.parametrize("centre", ["median", None, 1])
@@ -187,5 +222,6 @@ def test_records_that_miss_a_value_are_left_out(cls, centred):
 
 def test_sums_of_sites_are_refused(centred):
     estimator = make(GaussianCovariance, centre="private", feature_scale=1.0)
-    with pytest.raises(ParameterError, match="centre"):
-        estimator.partial_fit(centred, total_records=N)
+    for cure in ("centre='pairs'", "assume_centered=True"):
+        with pytest.raises(ParameterError, match=f"centre must be .*{cure}"):
+            estimator.partial_fit(centred, total_records=N)

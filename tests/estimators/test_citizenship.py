@@ -296,7 +296,10 @@ def test_pickles_hold_no_row_and_do_not_grow_with_the_records(name):
     sizes = []
     for n in (2000, 4000):
         X = RECORDS[:n] + np.pi
-        blob = pickle.dumps(private(name).fit(X))
+        estimator = private(name)
+        if "centre" in estimator.get_params():  # which may find less in so few rows
+            estimator.set_params(centre="pairs")
+        blob = pickle.dumps(estimator.fit(X))
         assert not any(row.tobytes() in blob for row in X)
         assert not any(value.tobytes() in blob for value in X[:, 0])
         sizes.append(len(blob))

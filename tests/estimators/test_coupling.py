@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 
 from coupling import coupled
-from estimators.peers import SETTINGS, peer
+from estimators.peers import SCALING, SETTINGS, peer
 from estimators.settings import RECORDS, D, make, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
@@ -100,14 +100,24 @@ CASES = {
         for name in SETTINGS
     },
     **{
+        f"{name}, nothing known": (
+            fitted(lambda name=name: peer(name, centre="private")),
+            RECORDS,
+            OTHER,
+        )
+        for name in SCALING
+    },
+    **{
         f"{cls.__name__}, {what}": (
             fitted(lambda cls=cls, changes=changes: make(cls, **changes)),
             *data,
         )
         for cls in (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
         for what, changes, data in (
-            ("scales", {}, (RECORDS, OTHER)),
+            ("nothing known", {}, (RECORDS, OTHER)),
+            ("pairs", {"centre": "pairs"}, (RECORDS, OTHER)),
             ("scales known", {"feature_scale": 1.0}, (RECORDS, SHORT)),
+            ("gaps, pairs", {"centre": "pairs"}, RECORDS_WITH_GAPS),
             ("gaps", {}, RECORDS_WITH_GAPS),
             ("gaps, scales known", {"feature_scale": 1.0}, RECORDS_WITH_GAPS),
         )
@@ -125,7 +135,9 @@ CASES = {
         RepeatedRecords(BLOCK[::-1] ** 3, 10**6),
     ),
     "gaussian, sums": (
-        of_statistics(lambda: make(GaussianCovariance, feature_scale=1.0), len(RECORDS)),
+        of_statistics(
+            lambda: make(GaussianCovariance, feature_scale=1.0, centre="pairs"), len(RECORDS)
+        ),
         RECORDS,
         OTHER,
     ),
@@ -218,7 +230,7 @@ def size_leaked(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "leak"), [("row_top_k", trace_leaked), ("ScreenedCovariance, scales", size_leaked)]
+    ("name", "leak"), [("row_top_k", trace_leaked), ("ScreenedCovariance, pairs", size_leaked)]
 )
 def test_an_exact_number_in_the_document_is_noticed(name, leak, monkeypatch):
     leak(monkeypatch)

@@ -55,7 +55,7 @@ def of_complete(X):
 @pytest.mark.parametrize("scale", [1.0, None])
 def test_estimates_with_a_fifth_of_the_records_missing(cls, scale, rows):
     """Off by the noise alone, and without the correction by the share of incomplete pairs."""
-    options = {"feature_scale": scale, "epsilon": 4.0}
+    options = {"feature_scale": scale, "epsilon": 4.0, "centre": "pairs"}
     if cls is GaussianCovariance:
         options |= {"threshold": None, "row_sparsity": D}
     fitted = fit(make(cls, **options), with_gaps(rows[1]))
@@ -79,13 +79,14 @@ def test_close_to_the_estimate_without_gaps(cls, rows):
 
 
 def test_estimated_scales_are_those_of_complete_records(rows):
-    scale = fit(make(GaussianCovariance, epsilon=4.0), with_gaps(rows[1])).feature_scale_
+    estimator = make(GaussianCovariance, epsilon=4.0, centre="pairs")
+    scale = fit(estimator, with_gaps(rows[1])).feature_scale_
     # 0.71 if zeros were counted; the laws that scales are fitted to have half their values zero.
     np.testing.assert_allclose(scale, 1.0, atol=0.15)
 
 
 def test_intervals_count_complete_records_alone(rows):
-    fitted = fit(make(GaussianCovariance, epsilon=10.0), with_gaps(rows[1]))
+    fitted = fit(make(GaussianCovariance, epsilon=10.0, centre="pairs"), with_gaps(rows[1]))
     lower, upper = fitted.covariance_interval(0.95)
     width = np.diag(upper - lower) / 2
     variance = np.diag(fitted.release_.covariance())
@@ -97,11 +98,11 @@ def test_intervals_count_complete_records_alone(rows):
 @pytest.mark.parametrize("cls", ESTIMATORS)
 @pytest.mark.parametrize("scale", [1.0, None])
 def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
-    estimator = make(cls, feature_scale=scale)
+    estimator = make(cls, feature_scale=scale, centre="pairs")
     plain = fit(estimator, rows[0]).release_.guarantee
     runs, planned = [], cls._planned
     monkeypatch.setattr(cls, "_planned", lambda *a: runs.append(planned(*a)) or runs[-1])
-    guarantee = fit(make(cls, feature_scale=scale), with_gaps(rows[0])).release_.guarantee
+    guarantee = fit(clone(estimator), with_gaps(rows[0])).release_.guarantee
     inputs = estimator.public_inputs(N // 2, D)
     event = complete_parameters(inputs).event
     assert isinstance(event, Gaussian)
@@ -121,7 +122,8 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
 @pytest.mark.parametrize("scale", [1.0, None])
 def test_noise_counts_for_complete_records_alone(scale, rows):
     """Off the diagonal and on it: the release is divided by the share of complete records."""
-    fitted = fit(make(GaussianCovariance, feature_scale=scale), with_gaps(rows[1]))
+    estimator = make(GaussianCovariance, feature_scale=scale, centre="pairs")
+    fitted = fit(estimator, with_gaps(rows[1]))
     parameters, release = fitted.parameters_, fitted.release_
     share = parameters.unit / release.unit
     assert share == pytest.approx((1 - MISSING) ** 2, abs=0.02)
@@ -157,7 +159,8 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
 
     ledger = Ledger(tmp_path / "ledger.json")
     ledger.open_dataset("visits", 3.0, 1e-5)
-    estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", random_state=None)
+    charged = {"ledger": ledger, "dataset": "visits"}
+    estimator = make(GaussianCovariance, centre="pairs", **charged)
     with pytest.raises(TooFewCompleteError) as info:
         estimator.fit(with_gaps(np.full((4_000, 2), np.nan)))
     message = str(info.value)
@@ -186,7 +189,7 @@ def test_too_few_records_for_a_count_are_refused_before_the_charge(tmp_path):
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_the_released_count_is_stored_and_no_other(cls, rows, monkeypatch):
     """Two datasets whose noisy counts agree have one document: it holds nothing exact."""
-    estimator = make(cls, feature_scale=1.0)
+    estimator = make(cls, feature_scale=1.0, centre="pairs")
     counts = {}
 
     def released(records, parameters, entropy):
@@ -211,7 +214,7 @@ def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
     """The same noise, so that what differs are the sums of one pair and the count."""
     other = rows[0].copy()
     other[3, 1] = np.nan
-    options = {"feature_scale": 1.0, "threshold": None, "row_sparsity": D}
+    options = {"feature_scale": 1.0, "threshold": None, "row_sparsity": D, "centre": "pairs"}
     fits = [
         fit(make(GaussianCovariance, **options), open_records(X, drop_nulls=True))
         for X in (rows[0], other)
@@ -228,7 +231,7 @@ def test_a_ledger_is_charged_for_the_count(tmp_path, rows):
     ledger.open_dataset("visits", 3.0, 1e-5)
     estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", feature_scale=1.0)
     estimator.fit(with_gaps(rows[1]))
-    assert complete_parameters(estimator.public_inputs(N // 2, D)).event in (
+    assert complete_parameters(estimator.public_inputs(N, D)).event in (
         estimator.release_.guarantee.events
     )
 

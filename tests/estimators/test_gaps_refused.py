@@ -185,7 +185,8 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
 
 @pytest.mark.parametrize("centered", [True, False])
 def test_partial_fit_refuses_gaps(centered):
-    estimator = GaussianCovariance(**BUDGET, feature_scale=1.0, assume_centered=centered)
+    known = {"feature_scale": 1.0, "assume_centered": centered, "centre": "pairs"}
+    estimator = GaussianCovariance(**BUDGET, **known)
     with pytest.raises(ParameterError, match=r"drop_nulls .* partial_fit"):
         estimator.partial_fit(open_records(ROWS, drop_nulls=True), total_records=N)
     assert not hasattr(estimator, "statistics_")

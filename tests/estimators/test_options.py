@@ -24,20 +24,18 @@ EVERYWHERE = {
 }
 SCALED = {"feature_scale", "positive_semidefinite"}
 APPROXIMATE = SCALED | {"delta", "on_large_delta", "scale_share", "drop_nulls"}
+CENTRED = APPROXIMATE | {"centre", "bounds", "on_hopeless"}
 OPTIONS = {
-    "PrivateSparseCovariance": APPROXIMATE
-    | {"centre", "bounds", "on_hopeless", "sparse_output", "mechanism"},
-    "ScreenedCovariance": APPROXIMATE
-    | {"centre", "bounds", "on_hopeless", "sparse_output", "screen", "norm_bound", "threshold"},
-    "GaussianCovariance": APPROXIMATE
-    | {"centre", "bounds", "on_hopeless", "clipping", "row_norm", "threshold"},
+    "PrivateSparseCovariance": CENTRED | {"sparse_output", "mechanism"},
+    "ScreenedCovariance": CENTRED | {"sparse_output", "screen", "norm_bound", "threshold"},
+    "GaussianCovariance": CENTRED | {"clipping", "row_norm", "threshold"},
     "MultiscaleCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),
     },
-    "RowTopKCovariance": APPROXIMATE | {"constants", "radius"},
-    "SeparateCovariance": APPROXIMATE | {"method", "row_norm", "constants"},
-    "CoinPressCovariance": APPROXIMATE | {"n_steps", "eigenvalue_bounds", "constants"},
+    "RowTopKCovariance": CENTRED | {"constants", "radius"},
+    "SeparateCovariance": CENTRED | {"method", "row_norm", "constants"},
+    "CoinPressCovariance": CENTRED | {"n_steps", "eigenvalue_bounds", "constants"},
     "EigenSamplingCovariance": SCALED | {"row_norm", "allocation", "constants"},
 }
 

@@ -399,7 +399,7 @@ class Unsummed(GaussianCovariance):
     ],
 )
 def test_scikit_learn_checks(check, cls):
-    check(cls.__name__, make(cls, feature_scale=1.0, on_hopeless="warn"))
+    check(cls.__name__, make(cls, feature_scale=1.0, centre="pairs", on_hopeless="warn"))
 
 
 # The page for users.

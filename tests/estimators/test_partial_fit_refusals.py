@@ -116,8 +116,8 @@ def test_a_total_is_a_number_of_rows(total):
 
 def test_scales_must_be_public():
     for attempt in (
-        lambda: make(GaussianCovariance).partial_fit(NOTHING_READ, total_records=N),
-        lambda: make(GaussianCovariance).fit_statistics(summed(gaussian(), RECORDS, total=N)),
+        lambda: gaussian(feature_scale=None).partial_fit(NOTHING_READ, total_records=N),
+        lambda: gaussian(feature_scale=None).fit_statistics(summed(gaussian(), RECORDS, total=N)),
     ):
         with pytest.raises(ParameterError, match="feature_scale is required"):
             attempt()

@@ -33,7 +33,11 @@ SETTINGS = {
     "sparse, gaussian": (PrivateSparseCovariance, {"mechanism": "gaussian"}),
     "sparse, multiscale": (PrivateSparseCovariance, {"mechanism": "multiscale"}),
 }
-KNOWN = {"unknown scale and mean": {}, "known": {"feature_scale": 1.0, "assume_centered": True}}
+KNOWN = {
+    "nothing known": {},
+    "pairs": {"centre": "pairs"},
+    "known": {"feature_scale": 1.0, "assume_centered": True},
+}
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
@@ -68,6 +72,8 @@ def test_the_promise_is_what_was_asked(fitted):
 
 
 def test_private_scales_are_charged(fitted):
+    if fitted.release_.location is not None:
+        return  # see test_centre.py
     spent = fitted.public_inputs(fitted.n_records_, D).spent
     assert len(spent) == (fitted.feature_scale is None)
     assert fitted.release_.guarantee.events[: len(spent)] == spent
@@ -99,7 +105,7 @@ def test_gaussians_alone_meet_the_exact_curve(fitted):
 @pytest.mark.parametrize("cls", [GaussianCovariance, ScreenedCovariance])
 def test_differences_are_charged_as_the_records_they_are_of(cls):
     """The same events for n differences as for n records: replacing one changes one of either."""
-    pairs = fit(make(cls, feature_scale=1.0), RECORDS)
+    pairs = fit(make(cls, feature_scale=1.0, centre="pairs"), RECORDS)
     centred = fit(make(cls, feature_scale=1.0, assume_centered=True), RECORDS[:2000])
     assert pairs.n_records_ == centred.n_records_ == len(RECORDS) // 2
     assert pairs.release_.guarantee == centred.release_.guarantee
@@ -114,7 +120,7 @@ def test_scales_and_release_see_the_same_differences(monkeypatch):
             return super().map_sum(block_function, progress=progress)
 
     monkeypatch.setattr("hushcov.estimators.base.PairDifferences", Spy)
-    fit(make(ScreenedCovariance, norm_bound="quantile"), RECORDS)
+    fit(make(ScreenedCovariance, norm_bound="quantile", centre="pairs"), RECORDS)
     # The histogram of the scales, the screen, the histogram of norms, and the values.
     assert len(seen) == 4
     assert len(set(map(id, seen))) == 1
@@ -122,8 +128,8 @@ def test_scales_and_release_see_the_same_differences(monkeypatch):
 
 def test_a_release_is_certified_before_it_is_drawn(monkeypatch):
     """A plan that costs more than the budget, by whatever mistake, raises and reads nothing."""
-    estimator = make(ScreenedCovariance, feature_scale=1.0)
-    plan = estimator.fit_plan(len(RECORDS) // 2, D)
+    estimator = make(ScreenedCovariance, feature_scale=1.0, assume_centered=True)
+    plan = estimator.fit_plan(len(RECORDS), D)
     costly = dataclasses.replace(plan.chosen.parameters, mu=10 * plan.chosen.parameters.mu)
     careless = dataclasses.replace(plan.chosen, parameters=costly)
     monkeypatch.setattr("hushcov.mechanisms.screened.screens.sign_gram", None)

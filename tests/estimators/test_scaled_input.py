@@ -236,17 +236,19 @@ def test_scales_that_mean_nothing_are_refused_unread(cls, scale, message):
 @each_estimator
 @pytest.mark.parametrize("share", [1e-9, 0.01, 0.5, 0.9, np.float32(0.25)])
 def test_scales_spend_their_share(cls, share):
-    inputs = make(cls, scale_share=share).public_inputs(1000, D)
+    inputs = make(cls, scale_share=share, centre="pairs").public_inputs(1000, D)
     (event,) = inputs.spent
     rho = calibrate_zcdp(BUDGET["epsilon"], BUDGET["delta"])
     assert event.mu**2 / 2 == pytest.approx(share * rho, rel=1e-6, abs=0)
-    assert make(cls, scale_share=share, feature_scale=1.0).public_inputs(1000, D).spent == ()
+    known = make(cls, scale_share=share, feature_scale=1.0, centre="pairs")
+    assert known.public_inputs(1000, D).spent == ()
 
 
 @each_estimator
 def test_the_share_chosen_falls_with_the_number_of_records(cls):
     rho = calibrate_zcdp(BUDGET["epsilon"], BUDGET["delta"])
-    shares = [make(cls).public_inputs(n, D).spent[0].mu ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
+    pairs = make(cls, centre="pairs")
+    shares = [pairs.public_inputs(n, D).spent[0].mu ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
     assert shares[0] == pytest.approx(0.2, rel=1e-6, abs=0)
     assert shares[0] > shares[1] > 50 * shares[2] > 0
 

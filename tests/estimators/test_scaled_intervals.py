@@ -40,8 +40,7 @@ def fits(request, mechanism, data):
     """Fits of the same number of records or of differences."""
     cls, changes = mechanism
     changes = {"row_sparsity": K, "store_precision": False, **changes}
-    if request.param:
-        changes |= KNOWN
+    changes |= KNOWN if request.param else {"centre": "pairs"}
     return [
         fit(make(cls, **changes), X[:N] if request.param else 7 + 3 * X, seed)
         for seed, X in zip(SEEDS, data[1], strict=True)

@@ -23,9 +23,9 @@ ESTIMATORS = [
         constants="calibrated",
         reconstruction="value",
     ),
-    hushcov.RowTopKCovariance(**BUDGET),
-    hushcov.SeparateCovariance(**BUDGET),
-    hushcov.CoinPressCovariance(**BUDGET),
+    hushcov.RowTopKCovariance(**BUDGET, **WARN),
+    hushcov.SeparateCovariance(**BUDGET, **WARN),
+    hushcov.CoinPressCovariance(**BUDGET, **WARN),
     hushcov.EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0),
     hushcov.ThresholdedCovariance(),
 ]

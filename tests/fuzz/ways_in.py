@@ -344,7 +344,11 @@ def _at_sites(source: Any, how: How) -> Sums:
     sent = []
     for name, part in zip("12", parts, strict=True):
         site = hushcov.GaussianCovariance(
-            epsilon=1.0, delta=1e-6, feature_scale=SCALE, assume_centered=not how.paired
+            epsilon=1.0,
+            delta=1e-6,
+            feature_scale=SCALE,
+            assume_centered=not how.paired,
+            centre="pairs",
         )
         site.partial_fit(part, total_records=100)
         sent.append(site.statistics_.save(folder / f"{name}.sums"))

@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 
 import hushcov
 from hushcov.postprocess import is_sparse
@@ -69,16 +70,26 @@ def cases() -> dict[str, tuple[object, np.ndarray]]:
             ),
             rows,
         ),
-        "row top-k": (hushcov.RowTopKCovariance(row_sparsity=2, **BUDGET), rows),
-        "separate": (hushcov.SeparateCovariance(**BUDGET), rows),
-        "separate, gauss": (hushcov.SeparateCovariance(method="gauss", **BUDGET), rows),
-        "coinpress": (hushcov.CoinPressCovariance(**BUDGET), rows),
+        "row top-k": (hushcov.RowTopKCovariance(row_sparsity=2, **BUDGET, **FREE), rows),
+        "separate": (hushcov.SeparateCovariance(**BUDGET, **FREE), rows),
+        "separate, gauss": (hushcov.SeparateCovariance(method="gauss", **BUDGET, **FREE), rows),
+        "coinpress": (hushcov.CoinPressCovariance(**BUDGET, **FREE), rows),
         "eigenvector sampling": (
             hushcov.EigenSamplingCovariance(epsilon=1.0, random_state=7, **scale),
             rows,
         ),
+        "one that shares nothing": (
+            hushcov.PrivateSparseCovariance(
+                row_sparsity=2, mechanism="multiscale", **BUDGET, **FREE
+            ),
+            rows,
+        ),
     }
-    return found
+    return found | {
+        f"{name}, pairs": (clone(estimator).set_params(centre="pairs"), data)
+        for name, (estimator, data) in found.items()
+        if getattr(estimator, "centre", "") == "private" and not estimator.assume_centered
+    }
 
 
 def digest(array: object) -> str:

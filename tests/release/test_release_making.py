@@ -23,8 +23,11 @@ from hushcov.release.document import UNNAMED
 from hushcov.release.findings import estimate, find
 from hushcov.simulate import wishart_moments
 from hushcov.stages import CompleteParameters, ScaleParameters
+from hushcov.stages.location import LocationParameters
+from hushcov.stages.preparation import Preparation
 
 COMPLETE, SCALES = CompleteParameters.released, ScaleParameters.released
+LOOKS, PREPARED = LocationParameters.released, Preparation.released
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 
 
@@ -51,9 +54,9 @@ def _theorem():
 
 
 def _summed():
-    estimator = hushcov.GaussianCovariance(**BUDGET, **FREE, feature_scale=1.0)
+    estimator = hushcov.GaussianCovariance(**BUDGET, **FREE, feature_scale=1.0, centre="pairs")
     fit(estimator, records(4000, 6))  # whose number of rows must not stay
-    sums = hushcov.GaussianCovariance(**BUDGET, **FREE, feature_scale=1.0)
+    sums = hushcov.GaussianCovariance(**BUDGET, **FREE, feature_scale=1.0, centre="pairs")
     sums.partial_fit(records(1001, 6), total_records=2001).partial_fit(records(1000, 6))
     return quietly(estimator.fit_statistics, sums.statistics_)
 
@@ -88,7 +91,9 @@ def test_parts_are_the_events_of_the_guarantee_by_name(name):
     names = [part.name for part in making.parts]
     assert UNNAMED not in names
     assert len(set(names)) == len(names)
-    assert (SCALES in names) == (making.scales == "released")
+    private = release.location is not None
+    assert any(name.startswith((LOOKS, PREPARED)) for name in names) == private
+    assert (SCALES in names) == (making.scales == "released" and not private)
     assert (COMPLETE in names) == (making.complete is not None)
     before = [COMPLETE] * (COMPLETE in names) + [SCALES] * (SCALES in names)
     assert names[: len(before)] == before
@@ -113,9 +118,10 @@ def test_the_document_is_all_there_is(name, tmp_path):
 @each
 def test_rows_are_counted(name):
     making, estimator = fitted(name).release_.making, fitted(name)
-    assert making.paired is not estimator.assume_centered
+    paired = not estimator.assume_centered and estimator.centre == "pairs"
+    assert making.paired is paired
     expected = {"theorem": (60_000_000_000, 60_000_000_000), "sums": (2_000, 1_000)}
-    averaged = 4000 if estimator.assume_centered else 2000
+    averaged = 2000 if paired else 4000
     assert (making.n_rows, making.n_averaged) == expected.get(name, (4000, averaged))
     assert making.projected is bool(getattr(estimator, "positive_semidefinite", False))
     if name in ("multiscale", "theorem"):
@@ -125,18 +131,21 @@ def test_rows_are_counted(name):
 
 
 def test_an_odd_row_is_counted_and_not_averaged():
-    making = fit(hushcov.GaussianCovariance(**BUDGET), records(4001, 6)).release_.making
+    estimator = hushcov.GaussianCovariance(**BUDGET, centre="pairs")
+    making = fit(estimator, records(4001, 6)).release_.making
     assert (making.n_rows, making.n_averaged, making.paired) == (4001, 2000, True)
     assert making.words == "4,001, averaged as 2,000 differences of two"
 
 
 def test_gaps():
-    making = fitted("default, gaps").release_.making
+    making = fitted("default, gaps, pairs").release_.making
     assert set(making.complete) == {"released", "of", "noise_sd"}
     assert making.complete["of"] == making.n_averaged == 2000
     assert making.n_complete == making.complete["released"] < 2000
     assert fitted("default").release_.making.complete is None
-    assert fitted("default").release_.making.n_complete == 2000
+    assert fitted("default").release_.making.n_complete == 4000
+    making = fitted("default, gaps").release_.making
+    assert making.complete["of"] == making.n_averaged == 4000
 
 
 def test_thresholds():

@@ -89,7 +89,7 @@ def test_the_numbers_are_those_of_the_planner_to_the_last_digit(small_page):
         assert list(point["figures"]) == list(SMALL)
         assert point["best"] == row.best.mechanism
         for name, found in point["figures"].items():
-            expected = forecast(row.inputs, name, rough=name == "multiscale")
+            expected = forecast(row.given(name), name, rough=name == "multiscale")
             errors = [expected.typical_error]
             errors += [expected.predicted_error[model] for model in COMPARED_MODELS]
             assert found["errors"] == errors
@@ -141,12 +141,12 @@ def test_the_sliders_say_what_their_values_mean(small_page):
         "n_records": RECORDS[1],
     }
     assert sliders["n_records"]["labels"][2] == "500,000 records"
-    assert sliders["n_records"]["notes"][2].endswith("unknown: 250,000 differences")
+    assert sliders["n_records"]["notes"][2].endswith("as the mean is found privately")
     assert sliders["row_sparsity"]["notes"][0] == "variances alone are released"
     assert sliders["row_sparsity"]["notes"][1].endswith("together with 1 other at most")
     assert sliders["epsilon"]["notes"][0].endswith("by a factor of 2.72 at most")
     assert sliders["delta"]["labels"] == ["1e-8", "1e-6"]
-    assert data["knowledge"].startswith("Mean unknown: records count in pairs.")
+    assert data["knowledge"].startswith("Means, scales and norms unknown: found from")
     assert data["fit_options"] == ""
 
 
@@ -168,11 +168,12 @@ def test_a_page_of_full_size_is_small(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("known", [False, True])
 def test_the_records_go_beyond_the_usual_ones_and_contain_those_asked_for(known):
-    estimator = planner(known_mean=known).request
+    how = {"known_mean": known, "centre": "pairs"}
+    estimator = planner(**how).request
     usual = plan_page.Planner(estimator, 1000).default_records()
     found = plan_page.page_records(plan_page.Planner(estimator, 1000), [12_345])
     assert found == sorted({usual[1] // 10, *usual, usual[-2] * 10, 12_345})
-    tiny = planner(known_mean=known, epsilon=10.0, delta=0.1, n_features=1, row_sparsity=1)
+    tiny = planner(**how, epsilon=10.0, delta=0.1, n_features=1, row_sparsity=1)
     assert plan_page.page_records(tiny, [])[0] == (1 if known else 3)
 
 

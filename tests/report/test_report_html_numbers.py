@@ -190,7 +190,7 @@ def test_forecasts_are_the_planners():
     inputs = release.parameters["inputs"]
     estimator = PrivateSparseCovariance(**BUDGET, row_sparsity=inputs["row_sparsity"])
     for multiple, (n, each) in zip(MULTIPLES, found.rows, strict=True):
-        assert n == round(2_000 * multiple)
+        assert n == round(4_000 * multiple)
         assert each == forecast(estimator.public_inputs(n, 6), "gaussian")
     assert found.here == found.rows[MULTIPLES.index(1)][1]
 

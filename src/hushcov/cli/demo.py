@@ -157,9 +157,8 @@ def command(
         on_hopeless="warn",  # the story says what to expect, and nobody is to be protected
         on_large_delta="warn",
     )
-    cure = "differences of pairs need two records."
-    check_integer("n_records", n_records, at_least=2, cure=cure)
-    estimator.public_inputs(n_records // 2, n_features)  # refuses what is out of range
+    check_integer("n_records", n_records, at_least=1, cure="give the number of records.")
+    estimator.public_inputs(n_records, n_features)  # refuses what is out of range
     out = console(stderr=as_json)
     with reserved(output, replace_simulated=True):
         with busy("drawing records"):
@@ -286,7 +285,6 @@ def _truth_table(data: Simulated, estimators: Sequence[PrivateSparseCovariance])
 
 def _against_truth(data: Simulated, estimator: PrivateSparseCovariance) -> dict[str, Any]:
     """What was predicted of a release, and what came out, as plain, JSON-ready data."""
-    assert estimator.plan_ is not None
     plans = {forecast.mechanism: forecast for forecast in estimator.plan_.forecasts}
     hits, missed, false = data.pairs(estimator.covariance_)
     return {

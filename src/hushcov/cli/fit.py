@@ -14,7 +14,17 @@ from scipy import sparse
 from hushcov._words import memory, number
 from hushcov.accounting import Guarantee
 from hushcov.cli.files import PASSPHRASE, opened, read_signing_key, refuse_taken, reserved
-from hushcov.cli.fitting import THEOREM, Job, Source, check_options, prepare, quoted, stated_charge
+from hushcov.cli.fitting import (
+    PRIVATE,
+    THEOREM,
+    Job,
+    Source,
+    check_options,
+    prepare,
+    quoted,
+    stated_charge,
+    usual_centre,
+)
 from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
     console,
@@ -31,7 +41,6 @@ from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.words import show_pairs
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import mechanisms
-from hushcov.planning.plan import CENTRES
 from hushcov.postprocess import is_sparse, released_correlations
 from hushcov.records import Bounds, Codebook, Records, check_bounds, read_codebook
 from hushcov.report import write_release_heatmap
@@ -184,7 +193,7 @@ def command(
     scheduler: str | None,
     mechanism: str,
     known_mean: bool,
-    centre: str,
+    centre: str | None,
     n_records: int | None,
     n_features: int | None,
     output: Path | None,
@@ -210,7 +219,7 @@ def command(
       hushcov fit survey.csv --codebook codebook.csv --centre private \\
         --epsilon 1 --delta 1e-6 --row-sparsity 5
     """
-    asked = {"drop_nulls": drop_nulls, "force": force, "centre": _unusual(centre)}
+    asked = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
     check_options(mechanism, public | asked | {"codebook": codebook})
     key = read_signing_key(sign)
     book = None if codebook is None else read_codebook(codebook)
@@ -220,7 +229,7 @@ def command(
     records = click.get_current_context().with_resource(found)
     _check_size(file, records, n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
-    source = Source(file, folder, records, known_mean, centre, key)
+    source = Source(file, folder, records, known_mean, centre or usual_centre(mechanism), key)
     public = {name: value for name, value in public.items() if value is not None}
     public |= {} if book is None else {"bounds": _bounds(book, records)}
     public |= {"on_hopeless": "warn"} if force else {}
@@ -237,8 +246,8 @@ def command(
         echo_json(source.to_dict() | result)
 
 
-def _unusual(centre: str) -> str | None:
-    return None if centre == CENTRES[0] else centre
+def _private(centre: str | None) -> str | None:
+    return centre if centre == PRIVATE else None
 
 
 def _bounds(book: Codebook, records: Records) -> Bounds | None:

@@ -41,12 +41,22 @@ from hushcov.exceptions import (
 )
 from hushcov.inputs import spent_rho
 from hushcov.mechanisms.multiscale import TheoremParameters, certify
-from hushcov.planning import Caution, Comparison, Plan, fit_memory, large_delta, mechanisms
+from hushcov.planning import (
+    Caution,
+    Comparison,
+    Plan,
+    compare,
+    fit_memory,
+    large_delta,
+    mechanisms,
+)
+from hushcov.planning.plan import CENTRES
 from hushcov.postprocess import Matrix
 from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
 from hushcov.release import Release, SigningKey
 
 THEOREM = "theorem"
+PRIVATE, PAIRS = CENTRES
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 # Options that the other mechanisms, or the theorem, have no use for; and why.
 _SMALLEST = "only the theorem has a target; the others make the error as small as they can."
@@ -63,7 +73,10 @@ _NOT_THEOREM = {
     "codebook": "the theorem is about records of mean zero and one scale; code them before.",
     "force": "the theorem has no prediction that could be hopeless.",
 }
-_NOT_PURE = {"drop_nulls": "its guarantee has no delta, which the count of complete records needs."}
+_NOT_PURE = {
+    "drop_nulls": "its guarantee has no delta, which the count of complete records needs.",
+    "centre": "its guarantee has no delta, which finding means needs.",
+}
 # Options without which there is nothing to run; and why.
 _THEOREM_NEEDS = {
     "scale": "it is a public bound on the standard deviation in every direction, never inferred "
@@ -83,7 +96,7 @@ class Source:
     folder: Path
     records: Records
     known_mean: bool
-    centre: str = "pairs"
+    centre: str = PRIVATE
     key: SigningKey | None = None  # to sign the release with
 
     def __post_init__(self) -> None:
@@ -102,7 +115,7 @@ class Source:
     @property
     def paired(self) -> bool:
         """Whether differences of two records are averaged."""
-        return not self.known_mean and self.centre == "pairs"
+        return not self.known_mean and self.centre == PAIRS
 
     def __str__(self) -> str:
         n, d = self.records.n_records, self.records.n_features
@@ -276,7 +289,7 @@ class PlannedJob(Job):
         chosen, error = self.plan.chosen, ""
         if chosen.forecast is not None:
             error = f"predicted error {number(chosen.forecast.typical_error, 2)}, "
-        reason = "the smallest" if self.estimator.mechanism == "auto" else "as you chose"
+        reason = "whatever the structure" if self.estimator.mechanism == "auto" else "as you chose"
         listed = "others" if error else "predicted errors of others"
         others = ", ".join(
             f"{each.mechanism} {number(each.typical_error, 2)}" + " (rough)" * each.rough
@@ -309,11 +322,11 @@ class PlannedJob(Job):
         name = self.plan.chosen.mechanism.name
         return fit_memory(name, self.source.n_averaged, d, sparse=d > LARGEST_DENSE, files=files)
 
-    @property
+    @cached_property
     def comparison(self) -> Comparison:
         """Predicted errors of all mechanisms that have one."""
-        assert self.plan.comparison is not None
-        return self.plan.comparison
+        inputs = self.plan.inputs
+        return compare(inputs, refine=False, apart=self.plan.request.apart(inputs))
 
     def certify(self) -> Guarantee:
         """What `fit` will charge: it is private at any number of records."""
@@ -394,6 +407,12 @@ class TheoremJob(Job):
         """Return what is known before any record is read, as plain, JSON-ready data."""
         sentences = [caution.sentence for caution in self.cautions]
         return {"mechanism": THEOREM, "warnings": sentences}
+
+
+def usual_centre(mechanism: str) -> str:
+    """What becomes of means that are not known where nothing is asked for."""
+    pure = mechanism in mechanisms() and mechanisms()[mechanism].pure
+    return PAIRS if pure or mechanism == THEOREM else PRIVATE
 
 
 def check_options(mechanism: str, public: dict[str, Any]) -> None:

@@ -46,6 +46,12 @@ class Row:
     forecasts: tuple[Forecast, ...]
     refusals: dict[str, HushcovError]  # of mechanisms that cannot be planned here
     cautions: tuple[Caution, ...] = ()
+    apart: ReleaseInputs | None = None  # of mechanisms that cannot share with a search for means
+
+    def given(self, mechanism: str) -> ReleaseInputs:
+        """What this mechanism is planned with."""
+        apart = None if predicted()[mechanism].pooled else self.apart
+        return self.inputs if apart is None else apart
 
     @property
     def best(self) -> Forecast | None:
@@ -111,27 +117,29 @@ class Planner:
 
     def row(self, n_records: int) -> Row:
         """Forecasts at one number of records; what a mechanism refuses is kept with its reason."""
-        inputs, forecasts, refusals = self.inputs(n_records), [], {}
+        row, forecasts, refusals = self._empty(n_records), [], {}
         for name in self.mechanisms:
             try:
-                forecasts.append(forecast(inputs, name, rough=self._rough(name)))
+                forecasts.append(forecast(row.given(name), name, rough=self._rough(name)))
             except HushcovError as error:
                 refusals[name] = error
-        return self._heeded(Row(n_records, inputs, tuple(forecasts), refusals))
+        return self._heeded(replace(row, forecasts=tuple(forecasts), refusals=refusals))
+
+    def _empty(self, n_records: int) -> Row:
+        inputs = self.inputs(n_records)
+        return Row(n_records, inputs, (), {}, apart=self.request.apart(inputs))
 
     def chosen(self, n_records: int) -> Row:
         """The same as a fit sees it: searched where the rough figures do not decide."""
-        private = self.request.private_centre
-        able = {name for name, each in predicted().items() if each.pooled or not private}
-        if self.refine or set(self.mechanisms) != able:
+        if self.refine or set(self.mechanisms) != set(predicted()):
             return self.row(n_records)
-        inputs = self.inputs(n_records)
+        row = self._empty(n_records)
         try:
-            forecasts = compare(inputs, pooled=private).forecasts
+            forecasts = compare(row.inputs, apart=row.apart).forecasts
         except HushcovError:
             return self.row(n_records)
         in_order = sorted(forecasts, key=lambda each: self.mechanisms.index(each.mechanism))
-        return self._heeded(Row(n_records, inputs, tuple(in_order), {}))
+        return self._heeded(replace(row, forecasts=tuple(in_order)))
 
     def _heeded(self, row: Row) -> Row:
         """With what a fit by the best mechanism would warn of, or refuse."""
@@ -140,8 +148,9 @@ class Planner:
 
     def smallest(self, mechanism: str, model: str, target_error: float) -> int | None:
         """The fewest records that reach a target error on a model; None beyond 1e12."""
+        shares = predicted()[mechanism].pooled
         found = smallest_n(
-            lambda n: self.request.inputs(n, self.n_features),
+            lambda n: self.request.inputs(n, self.n_features, shares=shares),
             mechanism,
             model,
             target_error,

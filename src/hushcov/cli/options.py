@@ -160,16 +160,14 @@ _SCALE = click.option(
 _CENTRE = click.option(
     "--centre",
     type=click.Choice(CENTRES),
-    default="pairs",
-    show_default=True,
-    help="Where the mean is not known: average differences of successive records, or find means, "
-    "scales and norms from a share of the budget, whatever the order of the records.",
+    help="Where the mean is not known: find means, scales and norms from a share of the budget, or "
+    "average differences of successive records, whose order must not depend on their values.  "
+    "[default: private; pairs for mechanisms that cannot]",
 )
 _KNOWN_MEAN = click.option(
     "--known-mean",
     is_flag=True,
-    help="The records have mean zero (subtract a public mean first). Otherwise differences of "
-    "successive records are used, which halves their number.",
+    help="The records have mean zero (subtract a public mean first). Otherwise see --centre.",
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from hushcov._validation import check_choice, check_real
+from hushcov._validation import check_real
 from hushcov._words import counted, number
 from hushcov.cli.files import check_figure, check_parent
 from hushcov.cli.forecasts import (
@@ -38,6 +38,7 @@ from hushcov.cli.plan_page import check_page, knowledge, write_page
 from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import COMPARED_MODELS, Request, predicted
+from hushcov.planning.plan import CENTRES
 from hushcov.records import Bounds, check_bounds, read_codebook
 from hushcov.report import write_plan_figure
 
@@ -107,7 +108,7 @@ def command(
     mechanisms: tuple[str, ...],
     refine: bool,
     known_mean: bool,
-    centre: str,
+    centre: str | None,
     known_scale: bool,
     target_error: float | None,
     as_json: bool,
@@ -126,15 +127,12 @@ def command(
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
     """
     n_features, bounds = _known(n_features, codebook)
-    public |= {"known_mean": known_mean, "known_scale": known_scale, "centre": centre}
-    request = Request(**public, bounds=bounds)
-    able = [name for name, each in predicted().items() if each.pooled or not request.private_centre]
-    for name in mechanisms:
-        check_choice("mechanism", name, tuple(able))
+    public |= {"known_mean": known_mean, "known_scale": known_scale}
+    request = Request(**public, centre=centre or CENTRES[0], bounds=bounds)
     planner = Planner(
         request,
         n_features,
-        tuple(name for name in able if not mechanisms or name in mechanisms),
+        tuple(name for name in predicted() if not mechanisms or name in mechanisms),
         refine or any(predicted()[name].slow for name in mechanisms),
     )
     records = sorted(set(n_records or planner.default_records()))
@@ -229,7 +227,7 @@ def _designs(rows: Sequence[Row], mechanisms: Sequence[str]) -> dict[str, Mechan
     (row,) = rows
     asked = [each.mechanism for each in row.forecasts if each.mechanism in mechanisms]
     best = [row.best.mechanism] if row.best is not None else []
-    return {name: predicted()[name].plan(row.inputs) for name in asked or best}
+    return {name: predicted()[name].plan(row.given(name)) for name in asked or best}
 
 
 def _search(planner: Planner, mechanisms: Sequence[str], target_error: float) -> Smallest:
@@ -283,7 +281,7 @@ def _print(
         warning(out, sentence)
     for name, design in designs.items():
         heading(out, f"The design of {name}, from public inputs alone")
-        facts(out, design.facts())
+        facts(out, design.facts(planner.request.found_before))
         table = design.table()
         if table is not None:
             show(out, "")

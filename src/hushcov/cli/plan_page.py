@@ -77,7 +77,8 @@ def knowledge(planner: Planner) -> str:
     request = planner.request
     mean = "known" if request.known_mean else "unknown: records count in pairs"
     if request.private_centre:
-        return "Means, scales and norms unknown: found from a part of the budget."
+        unknown = "Means and norms" if request.known_scale else "Means, scales and norms"
+        return f"{unknown} unknown: found from a part of the budget."
     scale = (
         "known" if planner.request.known_scale else "unknown: estimated from a part of the budget"
     )
@@ -211,6 +212,6 @@ def _partners(row_sparsity: int) -> str:
 
 def _fit_options(planner: Planner) -> str:
     options = ["--known-mean"] if planner.request.known_mean else []
-    options += ["--centre private"] if planner.request.private_centre else []
+    options += ["--centre pairs"] if planner.request.paired else []
     options += ["--feature-scale SCALES"] if planner.request.known_scale else []
     return " ".join(options)

@@ -213,7 +213,12 @@ class PrivateCovariance(EmpiricalCovariance):
     @property
     def _paired(self) -> bool:
         """Whether differences of two records are averaged."""
-        return not self.assume_centered and self.centre == "pairs"
+        return not self.assume_centered and self._way_to_centre == "pairs"
+
+    @property
+    def _way_to_centre(self) -> str:
+        """What becomes of means that are not known."""
+        return self.centre
 
     def _store(self, release: Release, n_averaged: int, **making: Any) -> Self:
         """Complete the document, keep it, and the estimate that it gives."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.estimators.options import CentreOptions, ForecastOptions, with_options
+from hushcov.estimators.options import CentreOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import DataError, ParameterError
@@ -30,7 +30,7 @@ from hushcov.records import FeatureGrid, RecordMap, Statistics
 
 
 @with_options
-class GaussianCovariance(CentreOptions, ForecastOptions, ApproximateCovariance, SummedCovariance):
+class GaussianCovariance(CentreOptions, ApproximateCovariance, SummedCovariance):
     """Covariance by the Gaussian mechanism (Analyze Gauss), (epsilon, delta)-private.
 
     Every entry of the second-moment matrix is released with the same noise, calibrated exactly.
@@ -88,10 +88,10 @@ class GaussianCovariance(CentreOptions, ForecastOptions, ApproximateCovariance, 
     row_norm: float | None = None
     threshold: Any = None
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[PlannedGaussian, None]:
+    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> PlannedGaussian:
         room, level = self._threshold()
         planned = room.plan(inputs, clipping=self.clipping, row_norm=self.row_norm, level=level)
-        return planned, None
+        return planned
 
     def _threshold(self) -> tuple[GaussianNoise, float | None]:
         """Which room it is, and the threshold where it is a number of one's own."""

@@ -84,30 +84,34 @@ class DeltaOptions:
 
 @with_options
 class ForecastOptions:
-    """Options of estimators that predict their error.
+    """Options of estimators that know before a fit whether it is worth its charge.
 
     Parameters
     ----------
     on_hopeless : {"raise", "warn"}, default="raise"
-        What to do where the predicted error is no better than that of the zero matrix: refuse
-        (`HopelessError`), or warn and release. Nothing is charged before.
+        What to do where the predicted error is no better than that of the zero matrix, or no mean
+        could be found: refuse (`HopelessError`), or warn and release. Nothing is charged before.
     """
 
     on_hopeless: str = "raise"
 
 
 @with_options
-class CentreOptions:
+class CentreOptions(ForecastOptions):
     """Options of estimators that can find means privately.
 
     Parameters
     ----------
-    centre : {"pairs", "private"}, default="pairs"
-        What becomes of means that are not known (`assume_centered=False`). "pairs" averages
-        differences of successive records, which halves n and depends on the order of the rows.
-        "private" finds means, scales and norms from a share of the budget, whatever the order;
-        what cannot be found is in `unresolved_features_`. It does not go with `partial_fit` and
-        `fit_statistics`.
+    centre : {"private", "pairs"}, default="private"
+        What becomes of means that are not known (`assume_centered=False`). "private" finds means,
+        scales and norms from a share of the budget; what cannot be found is in
+        `unresolved_features_`, and too few records to find anything are refused
+        (`HopelessError`). "pairs" replaces successive records by their difference over sqrt(2),
+        which removes any mean and halves n; an odd last record is left out, and the order of the
+        rows must have nothing to do with their values. `partial_fit` and `fit_statistics` need
+        "pairs" or `assume_centered=True`.
+    assume_centered : bool, default=False
+        Whether the records have mean zero. False: see `centre`.
     bounds : array of shape (n_features, 2) or mapping, optional
         Public bounds of the features, low and high: NaN, None or infinite where one is not known;
         a mapping is by name or index of columns and may leave some out. Values beyond them are
@@ -119,13 +123,13 @@ class CentreOptions:
     Attributes
     ----------
     location_ : ndarray
-        The released means with `centre="private"`, otherwise zeros.
+        The released means; zeros with `centre="pairs"` or `assume_centered=True`.
     unresolved_features_ : ndarray of int
         Features whose mean or scale could not be told from noise, by column: their entries are
         zero, and nothing is known of them.
     """
 
-    centre: str = "pairs"
+    centre: str = "private"
     bounds: Any = None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov.estimators.options import with_options
+from hushcov.estimators.options import CentreOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance, ScaledCovariance
 from hushcov.exceptions import ParameterError, UncertifiedWarning
 from hushcov.inputs import ReleaseInputs
@@ -21,7 +21,7 @@ from hushcov.planning import Request
 
 
 @with_options
-class CoinPressCovariance(ApproximateCovariance):
+class CoinPressCovariance(CentreOptions, ApproximateCovariance):
     """Covariance by CoinPress (Biswas, Dong, Kamath and Ullman 2020), (epsilon, delta)-private.
 
     A first step finds roughly how the records are spread, with a small part of the budget. The
@@ -84,18 +84,18 @@ class CoinPressCovariance(ApproximateCovariance):
 
     assumed_row_sparsity = math.inf
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
         planned = COINPRESS.plan(
             inputs,
             n_steps=self.n_steps,
             eigenvalue_bounds=self.eigenvalue_bounds,
             constants=self.constants,
         )
-        return planned, None
+        return planned
 
 
 @with_options
-class SeparateCovariance(ApproximateCovariance):
+class SeparateCovariance(CentreOptions, ApproximateCovariance):
     """Covariance by SeparateCov and its relatives (Dong, Liang and Yi, NeurIPS 2022).
 
     Noise on the whole matrix ruins eigenvalues more than eigenvectors. So "separate" takes the
@@ -111,8 +111,8 @@ class SeparateCovariance(ApproximateCovariance):
         GaussCov, SeparateCov or AdaptiveCov of the paper.
     row_norm : float, optional
         Public bound on the norm of a record whose features are divided by their scales; longer
-        records are shrunk to it. None takes one from the number of features. With "adaptive" the
-        bound may be generous.
+        records are shrunk to it. None takes one from the number of features, or from the released
+        norms where means are found. With "adaptive" the bound may be generous.
     constants : {"sound", "paper"}, default="sound"
         "sound" uses exact sensitivities, shares of the budget that were measured to be good, and
         the order of the eigenvalues. "paper" uses the noise levels and shares of the paper: as
@@ -178,15 +178,15 @@ class SeparateCovariance(ApproximateCovariance):
         check_is_fitted(self, "release_")
         return float(str(self.release_.parameters["chosen_row_norm"]))
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
         planned = SEPARATE.plan(
             inputs, method=self.method, constants=self.constants, row_norm=self.row_norm
         )
-        return planned, None
+        return planned
 
 
 @with_options
-class RowTopKCovariance(ApproximateCovariance):
+class RowTopKCovariance(CentreOptions, ApproximateCovariance):
     """Sparse covariance by private top-k selection in every row, (epsilon, delta)-private.
 
     The algorithm of Kumar, Pandey, Sarkar and Tian (COLT 2026). Every row of the second-moment
@@ -256,10 +256,13 @@ class RowTopKCovariance(ApproximateCovariance):
         check_is_fitted(self, "release_")
         return self.release_.released
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
-        planned = ROW_TOP_K.plan(inputs, constants=self.constants, radius=self.radius)
-        if self.constants != "paper":
-            return planned, None
+    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
+        paper = self.constants == "paper"
+        planned = ROW_TOP_K.plan(
+            apart if paper else inputs, constants=self.constants, radius=self.radius
+        )
+        if not paper:
+            return planned
         if self.ledger is not None:
             raise ParameterError(
                 "ledger must be left out with constants='paper': a ledger charges what is "
@@ -271,7 +274,7 @@ class RowTopKCovariance(ApproximateCovariance):
             UncertifiedWarning,
             stacklevel=4,
         )
-        return planned, None
+        return planned
 
 
 @with_options
@@ -344,8 +347,8 @@ class EigenSamplingCovariance(ScaledCovariance):
             )
         return super().request(n_features)
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], None]:
+    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
         planned = EIGEN_SAMPLING.plan(
             inputs, allocation=self.allocation, constants=self.constants, row_norm=self.row_norm
         )
-        return planned, None
+        return planned

@@ -19,7 +19,7 @@ from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
-from hushcov.planning import Comparison, Plan, Request
+from hushcov.planning import Plan, Request
 from hushcov.postprocess import Matrix
 from hushcov.records import Records, check_feature_scale
 from hushcov.release import Release
@@ -57,7 +57,7 @@ class ScaledCovariance(PrivateCovariance):
     feature_scale_ : ndarray
         The scales used; 0 for a feature given or found as constant.
     n_records_ : int
-        Records averaged: half the rows if not `assume_centered`.
+        Records averaged: half the rows with `centre="pairs"`.
     """
 
     feature_scale: Any = None
@@ -95,15 +95,15 @@ class ScaledCovariance(PrivateCovariance):
 
         All that `fit` checks before its charge is checked, from public inputs alone. The plan says
         what would be charged (`certify`), run, and warned of or refused (`cautions`). `n_records`
-        counts what is averaged: half the rows if not `assume_centered`. `gaps`: records with nulls
-        are left out.
+        counts what is averaged: rows, or half of them with `centre="pairs"`. `gaps`: records with
+        nulls are left out.
         """
         request = replace(self.request(n_features), bounds=self._public_bounds(n_features))
         inputs, stages = request.divide(n_records, n_features, gaps=gaps)
         scale = self._public_scale(n_features)
-        chosen, comparison = self._planned(inputs)
+        chosen = self._planned(inputs, request.apart(inputs))
         sparse = self._sparse(n_features)
-        return request.plan(inputs, stages, chosen, scale, sparse=sparse, comparison=comparison)
+        return request.plan(inputs, stages, chosen, scale, sparse=sparse)
 
     def _run(self, records: Records, plan: Plan) -> Self:
         self._keep(plan)
@@ -129,7 +129,7 @@ class ScaledCovariance(PrivateCovariance):
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Every public input for this size, with the privacy events of estimating scales.
 
-        `n_records` counts what is averaged: half the rows if not `assume_centered`.
+        `n_records` counts what is averaged: rows, or half of them with `centre="pairs"`.
         """
         return self.request(n_features).inputs(n_records, n_features)
 
@@ -258,15 +258,18 @@ class ScaledCovariance(PrivateCovariance):
             self.epsilon,  # type: ignore[arg-type]
             getattr(self, "delta", 0.0),
             known_mean=bool(self.assume_centered),
-            centre=self.centre,
+            centre=self._way_to_centre,
             known_scale=self.feature_scale is not None,
             scale_share=self.scale_share,
             pure=not hasattr(self, "delta"),
         )
 
     @abstractmethod
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], Comparison | None]:
-        """What to run, from public inputs alone; and among which mechanisms it was chosen."""
+    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
+        """What to run, from public inputs alone; and among which mechanisms it was chosen.
+
+        `apart` are the inputs of plans that are not `PooledPlan`.
+        """
 
 
 @with_options
@@ -276,8 +279,9 @@ class ApproximateCovariance(DeltaOptions, ScaledCovariance):
     Parameters
     ----------
     scale_share : "auto" or float, default="auto"
-        Share of the budget that estimating scales spends when `feature_scale` is None; "auto" is
-        at most 0.2 and falls with the number of records.
+        Share of the budget that estimating scales spends when `feature_scale` is None and no means
+        are sought (`centre="pairs"` or `assume_centered=True`); "auto" is at most 0.2 and falls
+        with the number of records.
     drop_nulls : bool, default=False
         Leave out records with nulls, which otherwise are an error. About how many are complete is
         released with the rest, from 0.5 % of the budget.

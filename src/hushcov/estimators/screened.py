@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice
-from hushcov.estimators.options import CentreOptions, ForecastOptions, SparseOptions, with_options
+from hushcov.estimators.options import CentreOptions, SparseOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import (
@@ -21,7 +21,7 @@ from hushcov.planning import Plan
 
 
 @with_options
-class ScreenedCovariance(CentreOptions, SparseOptions, ForecastOptions, ApproximateCovariance):
+class ScreenedCovariance(CentreOptions, SparseOptions, ApproximateCovariance):
     """Sparse covariance by screened release, (epsilon, delta)-differentially private.
 
     First a screen selects the pairs of features that move together, by noisy counts of equal
@@ -102,7 +102,7 @@ class ScreenedCovariance(CentreOptions, SparseOptions, ForecastOptions, Approxim
     def plan(self, n_records: int, n_features: int) -> ScreenedPlan:
         """The design for this size and the error to expect, from public inputs alone.
 
-        `n_records` counts what is averaged: half the rows if not `assume_centered`.
+        `n_records` counts what is averaged: rows, or half of them with `centre="pairs"`.
         """
         return SCREENED.search(self.public_inputs(n_records, n_features), **self._options())
 
@@ -114,9 +114,9 @@ class ScreenedCovariance(CentreOptions, SparseOptions, ForecastOptions, Approxim
         )
         return {"screen": self.screen, "norm": self.norm_bound, "keep_above": keep_above}
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[PlannedScreened, None]:
+    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> PlannedScreened:
         sparse = self._sparse(inputs.n_features)
-        return SCREENED.plan(inputs, sparse=sparse, **self._options()), None
+        return SCREENED.plan(inputs, sparse=sparse, **self._options())
 
     def _keep(self, plan: Plan) -> None:
         self.plan_ = plan.chosen.searched  # type: ignore[attr-defined]

@@ -47,7 +47,7 @@ class SummedCovariance(PrivateCovariance):
         Parameters
         ----------
         X : array-like of shape (n_records, n_features), path of a .npy file, or Records
-            Anything that `fit` takes. Where rows are taken in pairs (`assume_centered=False`), each
+            Anything that `fit` takes. Where rows are taken in pairs (`centre="pairs"`), each
             call pairs its own rows, and leaves out an odd last one.
         y : ignored
         total_records : int
@@ -82,7 +82,8 @@ class SummedCovariance(PrivateCovariance):
             raise ParameterError(
                 f"centre must be 'pairs' for partial_fit and fit_statistics, got "
                 f"{shown(self.centre)}: finding means privately reads the records several times. "
-                "Use fit on all records at once, or assume_centered=True."
+                "Pass centre='pairs', or assume_centered=True if all means are zero, or use fit on "
+                "all records at once."
             )
 
         if self.bounds is not None:

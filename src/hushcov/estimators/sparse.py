@@ -1,43 +1,77 @@
-"""`PrivateSparseCovariance`: the estimator to start with. It runs the best mechanism there is."""
+"""`PrivateSparseCovariance`: the estimator to start with, whatever the covariance is like."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
-from hushcov.estimators.options import CentreOptions, ForecastOptions, SparseOptions, with_options
+from hushcov.estimators.options import CentreOptions, SparseOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.planning import Comparison, Plan, compare, mechanisms
+from hushcov.planning import Comparison, Plan, compare, default_mechanism, mechanisms
+from hushcov.release import Structure
+from hushcov.release.findings import factors_of
+
+
+class ErrorEstimate(NamedTuple):
+    """An error over the norm of the covariance, and an interval for it."""
+
+    error: float
+    least: float
+    most: float
+
+
+class Factors(NamedTuple):
+    """Factors of a covariance: loadings @ diag(variances) @ loadings.T + remainder.
+
+    `loadings` has a column for each factor; `remainder` is sparse.
+    """
+
+    loadings: FloatArray
+    variances: FloatArray
+    remainder: Any
 
 
 @with_options
-class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, ApproximateCovariance):
-    """Sparse covariance of sensitive records, (epsilon, delta)-differentially private.
+class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovariance):
+    """Covariance of sensitive records, (epsilon, delta)-differentially private.
 
-    Before any record is read, the error of every mechanism is predicted from public inputs, and
-    the best one is run; `plan_` shows the comparison.
+    Nothing need be known: means, scales and norms are found privately, and so is whether few pairs
+    matter, few factors, or neither. The budget goes where that helps most (`docs/adaptive.md`).
 
     Parameters
     ----------
-    row_sparsity : int
-        Most nonzero entries in a row of the covariance, the diagonal included. Required. It
-        decides how many pairs are looked for: too small a number loses weak pairs, too large a
-        one costs accuracy. Privacy does not depend on it. 1 releases variances alone.
+    row_sparsity : int, optional
+        About how many entries of a row are not zero, the diagonal included, where that is known.
+        It is advice: more pairs are found if there are more, fewer if there are fewer.
     mechanism : str, default="auto"
         The name of any mechanism (`hushcov.planning.mechanisms()`), at its usual options. "auto"
-        takes the one with the smallest predicted error.
+        takes the one with the smallest predicted error. One without a delta (eigen-sampling) takes
+        records in pairs, whatever `centre` says.
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
-        no `precision_`. "auto": above 10,000 features. Only the screened release selects
-        pairs, so that it is the one to run.
+        no `precision_`. "auto": above 10,000 features. Nothing but pairs is looked for then.
 
     Attributes
     ----------
     mechanism_ : str
         The mechanism that ran.
+    structure_ : str
+        What the covariance was found to be (sparse, factors or dense), and why.
+    error_estimate_ : ErrorEstimate
+        About the error over the norm of the covariance, with an interval: noise, sampling, what
+        was shrunk, and what may have been missed. From released numbers.
+    factors_ : Factors
+        Loadings, variances and a sparse remainder; no factor where none was found.
+    components_ : ndarray of shape (n_factors, n_features)
+        The factors as rows.
     plan_ : Comparison
         Predicted errors of all mechanisms, best first.
     noise_sd_ : ndarray
@@ -62,8 +96,7 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, App
     -----
     Privacy. Neighbours: replace one record; no precondition. Guarantee:
     (epsilon, delta)-differential privacy of `release_`, `feature_scale_` and everything computed
-    from them, for every dataset. The choice of mechanism depends on public inputs alone. Proofs:
-    `docs/proofs/`.
+    from them, for every dataset; proof: `docs/proofs/adaptive.md`.
 
     Examples
     --------
@@ -72,7 +105,7 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, App
     >>> from hushcov.simulate import gaussian_records, sparse_covariance
     >>> truth = sparse_covariance("block", 50, 5)
     >>> X = gaussian_records(truth, 20_000)
-    >>> est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=5).fit(X)
+    >>> est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6).fit(X)
     >>> operator_norm_error(est.covariance_, truth) < 0.2
     True
     """
@@ -82,43 +115,87 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ForecastOptions, App
     def plan(self, n_records: int, n_features: int) -> Comparison:
         """Predicted errors of all mechanisms for this size, from public inputs alone.
 
-        `n_records` counts what is averaged: half the rows if not `assume_centered`.
+        `n_records` counts what is averaged: rows, or pairs of them with `centre="pairs"`.
         """
-        inputs = self.public_inputs(n_records, n_features)
-        return compare(inputs, pooled=self._private_centre())
+        request = self.request(n_features)
+        inputs = request.inputs(n_records, n_features)
+        return compare(inputs, apart=request.apart(inputs))
 
-    def chosen_mechanism(self, plan: Comparison) -> str:
-        """Which mechanism is run, given the predicted errors."""
-        auto = self.mechanism == "auto"
-        if not self._sparse(plan.inputs.n_features):
-            return plan.best.mechanism if auto else self.mechanism
+    def chosen_mechanism(self, n_features: int) -> str:
+        """Which mechanism is run for so many features."""
+        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()))
+        if self.mechanism == "auto":
+            return default_mechanism().name
         able = [name for name, each in mechanisms().items() if each.sparse]
-        if not auto and self.mechanism not in able:
+        if self._sparse(n_features) and self.mechanism not in able:
             raise ParameterError(
                 f"mechanism must be {' or '.join(map(repr, able))} or 'auto' for sparse output, "
                 f"got {self.mechanism!r}, which releases every pair: change it, or pass "
                 "sparse_output=False."
             )
-        return next(each.mechanism for each in plan.forecasts if each.mechanism in able)
+        return self.mechanism
 
-    def _planned(self, inputs: ReleaseInputs) -> tuple[MechanismPlan[Any], Comparison]:
+    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
+        chosen = mechanisms()[self.chosen_mechanism(inputs.n_features)]
+        sparse = self._sparse(inputs.n_features)
+        return chosen.plan(inputs if chosen.pooled else apart, sparse=sparse)
+
+    @property
+    def _way_to_centre(self) -> str:
+        """Finding means is not private without a delta."""
         check_choice("mechanism", self.mechanism, ("auto", *mechanisms()))
-        sparse = self._sparse(inputs.n_features)
-        if self.mechanism == "adaptive":
-            return mechanisms()["adaptive"].plan(inputs, sparse=sparse), None
-        # Slow searches are run for the best mechanism, and for the one that was asked for.
-        refine = self.mechanism == "auto" or mechanisms()[self.mechanism].slow
-        comparison = compare(inputs, refine=refine, pooled=self._private_centre())
-        sparse = self._sparse(inputs.n_features)
-        chosen = mechanisms()[self.chosen_mechanism(comparison)]
-        return chosen.plan(inputs, sparse=sparse), comparison
-
-    def _private_centre(self) -> bool:
-        """Whether means are found privately, which not every mechanism can share a budget with."""
-        return not self.assume_centered and self.centre == "private"
+        pure = self.mechanism != "auto" and mechanisms()[self.mechanism].pure
+        return "pairs" if pure else self.centre
 
     def _keep(self, plan: Plan) -> None:
-        self.plan_ = plan.comparison
+        self._plan = plan
         self.mechanism_ = plan.chosen.mechanism.name
         expected = plan.chosen.forecast
         self.detection_limit_ = None if expected is None else expected.detection_limit
+
+    @property
+    def plan_(self) -> Comparison:
+        """Predicted errors of all mechanisms for the size of the last fit, best first."""
+        check_is_fitted(self, "mechanism_")
+        inputs = self._plan.inputs
+        return compare(inputs, apart=self._plan.request.apart(inputs))
+
+    @property
+    def structure_(self) -> str:
+        """What the covariance was found to be, and why, in a sentence."""
+        found = self._structure()
+        return f"{found.kind}: {found.why}"
+
+    @property
+    def error_estimate_(self) -> ErrorEstimate:
+        """About the error over the norm of the covariance, with an interval."""
+        found = self._structure()
+        return ErrorEstimate(found.error, found.least, found.most)
+
+    @property
+    def factors_(self) -> Factors:
+        """Loadings and variances of the factors, and the remainder, in the unit of the data."""
+        self._structure()
+        found, scale = factors_of(self.release_), self.feature_scale_
+        if found is None:
+            none = np.zeros((len(scale), 0))
+            return Factors(none, np.zeros(0), sparse.csr_array(self.covariance_))
+        loadings = scale[:, None] * found.loadings
+        remainder = found.remainder * np.multiply.outer(scale, scale)
+        return Factors(loadings, found.values, sparse.csr_array(remainder))
+
+    @property
+    def components_(self) -> FloatArray:
+        """The factors as rows: `components_.T @ components_` is their part of the covariance."""
+        found = self.factors_
+        return np.asarray((found.loadings * np.sqrt(found.variances)).T)
+
+    def _structure(self) -> Structure:
+        check_is_fitted(self, "release_")
+        found = self.release_.making.structure
+        if found is None:
+            raise AttributeError(
+                f"the {self.release_.mechanism} mechanism does not look for a structure: use "
+                "mechanism='auto' for structure_, error_estimate_, factors_ and components_."
+            )
+        return found

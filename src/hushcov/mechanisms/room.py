@@ -25,6 +25,8 @@ CONSTANTS = ("sound", "paper")
 UP = 1 + 2.0**-50
 #: For an entry of a release: its integer, its estimate, and that while it is made symmetric.
 DENSE_BYTES = 3 * 8
+#: What is found before a mechanism where means need not be.
+SCALES = "the scales"
 #: Labelled sentences, in the order in which they are read.
 Facts = list[tuple[str, str]]
 #: Titles of columns, and rows of text.
@@ -54,8 +56,8 @@ class MechanismPlan(ABC, Generic[Parameters]):
         """What an off-diagonal entry must exceed to be kept, in units of its features' scales."""
         return 0.0
 
-    def facts(self) -> Facts:
-        """The design in words."""
+    def facts(self, before: str = SCALES) -> Facts:
+        """The design in words; `before` says what is found from what was spent before."""
         return []
 
     def table(self) -> Table | None:
@@ -69,7 +71,7 @@ class MechanismPlan(ABC, Generic[Parameters]):
 
 
 class PooledPlan(MechanismPlan[Parameters]):
-    """A plan whose Gaussian part steps before it may share, so that means need not be known."""
+    """A plan whose Gaussian part steps before it may share: what they do not take is its own."""
 
     @property
     @abstractmethod
@@ -107,7 +109,7 @@ class Mechanism(ABC):
     slow : bool
         Whether its own search takes seconds, so that it is first predicted roughly.
     pooled : bool
-        Whether its plans are `PooledPlan`, so that means need not be known.
+        Whether its plans are `PooledPlan`, so that a search for means shares their budget.
     pure : bool
         Whether it is private without a delta, which needs public scales.
     estimator : tuple of str and dict, or None
@@ -149,10 +151,15 @@ class Mechanism(ABC):
         return DENSE_BYTES * n_features**2 + rows * n_features * 8
 
 
-def pool_of(inputs: ReleaseInputs, mu: float) -> float:
-    """The mu of a mechanism's values together with what was set aside before them, last of all."""
+def pool_of(inputs: ReleaseInputs, *mus: float) -> float:
+    """The mu of a mechanism's Gaussian steps and of what was set aside before them, last of all."""
     before = inputs.spent[-1:]
-    return math.hypot(mu, *(event.mu for event in before if isinstance(event, Gaussian)))
+    return math.hypot(*mus, *(event.mu for event in before if isinstance(event, Gaussian)))
+
+
+def left_of(plan: PooledPlan[Any], prepared: Prepared) -> float:
+    """The mu that steps before a mechanism left of its pool."""
+    return math.sqrt(plan.pool**2 - sum(event.mu**2 for _, event in prepared.taken))
 
 
 def shared(inputs: ReleaseInputs, prepared: Prepared) -> ReleaseInputs:
@@ -162,12 +169,12 @@ def shared(inputs: ReleaseInputs, prepared: Prepared) -> ReleaseInputs:
 
 
 def budget_words(
-    inputs: ReleaseInputs | CalibratedInputs, shares: Mapping[str, float], rest: str
+    inputs: ReleaseInputs | CalibratedInputs, before: str, shares: Mapping[str, float], rest: str
 ) -> str:
-    """Who gets how much of the budget: the scales, these shares of what they leave, the rest."""
-    scales = spent_rho(inputs.spent) / calibrate_zcdp(inputs.epsilon, inputs.delta)
-    parts = {"the scales": scales}
-    parts |= {name: (1 - scales) * share for name, share in shares.items()}
+    """Who gets how much of the budget: `before`, these shares of what that leaves, the rest."""
+    found = spent_rho(inputs.spent) / calibrate_zcdp(inputs.epsilon, inputs.delta)
+    parts = {before: found}
+    parts |= {name: (1 - found) * share for name, share in shares.items()}
     parts[rest] = 1 - sum(parts.values())
     return ", ".join(f"{number(100 * part, 2)} % for {to}" for to, part in parts.items() if part)
 

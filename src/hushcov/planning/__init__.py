@@ -4,7 +4,14 @@ from hushcov.planning.cautions import Caution, hopeless_because, large_delta
 from hushcov.planning.comparison import Comparison, compare, smallest_n
 from hushcov.planning.memory import total_memory
 from hushcov.planning.plan import Plan, Request
-from hushcov.planning.registry import check_memory, fit_memory, forecast, mechanisms, predicted
+from hushcov.planning.registry import (
+    check_memory,
+    default_mechanism,
+    fit_memory,
+    forecast,
+    mechanisms,
+    predicted,
+)
 from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
 __all__ = [
@@ -17,6 +24,7 @@ __all__ = [
     "Request",
     "check_memory",
     "compare",
+    "default_mechanism",
     "fit_memory",
     "forecast",
     "hopeless_because",

@@ -78,8 +78,9 @@ def nothing_found(inputs: ReleaseInputs) -> Caution:
     return hopeless_because(
         f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
         "budget to find means and scales: no look at them would tell anything from noise, and the "
-        "zero matrix would be released. Use more records, fewer features, a larger budget, or "
-        "centre='pairs'."
+        "zero matrix would be released. Use more records, fewer features or a larger budget; "
+        "or centre='pairs', or assume_centered=True if all means are zero. A public feature_scale "
+        "alone does not help."
     )
 
 

@@ -41,22 +41,26 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(inputs: ReleaseInputs, *, refine: bool = True, pooled: bool = False) -> Comparison:
+def compare(
+    inputs: ReleaseInputs, *, refine: bool = True, apart: ReleaseInputs | None = None
+) -> Comparison:
     """Predict every mechanism's error for these public inputs, best first.
 
     Where a mechanism's own search takes seconds, it runs only if a quick prediction is within a
     factor of the best other mechanism, and not at all without `refine`. A mechanism that cannot be
-    certified for these inputs is left out. `pooled` asks for those alone that can share their
-    Gaussian part with a search for means.
+    certified for these inputs is left out. `apart` are the inputs of mechanisms that cannot share
+    their Gaussian part with a search for means, if there is one.
     """
-    listed = [each for each in predicted().values() if each.pooled or not pooled]
-    forecasts = [forecast(inputs, each.name) for each in listed if not each.slow]
+    listed = [
+        (each, inputs if each.pooled or apart is None else apart) for each in predicted().values()
+    ]
+    forecasts = [forecast(given, each.name) for each, given in listed if not each.slow]
     best = min(each.typical_error for each in forecasts)
-    for name in (each.name for each in listed if each.slow):
+    for name, given in ((each.name, given) for each, given in listed if each.slow):
         try:
-            found = forecast(inputs, name, rough=True)
+            found = forecast(given, name, rough=True)
             if refine and best < 1 and found.typical_error < _ROUGH_MARGIN * best:
-                found = forecast(inputs, name)
+                found = forecast(given, name)
             forecasts.append(found)
         except PrivacyConditionError:
             pass  # delta is below what the finite precision of its samplers costs

@@ -12,10 +12,9 @@ from typing import Any
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real
-from hushcov.accounting import Guarantee, calibrate_gaussian, calibrate_zcdp
-from hushcov.exceptions import ParameterError
+from hushcov.accounting import Gaussian, Guarantee, calibrate_gaussian, calibrate_zcdp
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.room import MechanismPlan, PooledPlan
+from hushcov.mechanisms.room import SCALES, MechanismPlan, PooledPlan
 from hushcov.noise import Entropy
 from hushcov.planning.cautions import (
     Caution,
@@ -24,7 +23,6 @@ from hushcov.planning.cautions import (
     noisy_scales,
     nothing_found,
 )
-from hushcov.planning.comparison import Comparison
 from hushcov.planning.registry import check_memory
 from hushcov.predicting import Forecast
 from hushcov.records import Bounds, Records
@@ -39,10 +37,11 @@ from hushcov.stages import (
 from hushcov.stages.preparation import Preparation, preparation_for
 
 #: What can become of means that are not known.
-CENTRES = ("pairs", "private")
+CENTRES = ("private", "pairs")
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
+_SCALE_SHARE = 'it is the share of the budget that estimating scales spends; "auto" chooses it.'
 _DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
 
 
@@ -59,11 +58,11 @@ class Request:
     known_mean, known_scale : bool
         Whether means are zero, and whether scales are given. A share of the budget finds scales
         that are not.
-    centre : {"pairs", "private"}
-        What becomes of means that are not known: differences of two records are averaged, or a
-        share of the budget finds the means, with scales and norms.
+    centre : {"private", "pairs"}
+        What becomes of means that are not known: a share of the budget finds them, with scales
+        and norms, or differences of two records are averaged, as always without a delta.
     scale_share : "auto" or float
-        That share; "auto" balances their errors against what is left.
+        That share, where no means are sought; "auto" balances their errors against what is left.
     pure : bool
         Whether there is to be no delta, which is 0 then.
     bounds : Bounds, optional
@@ -77,23 +76,27 @@ class Request:
     known_scale: bool = False
     scale_share: Any = "auto"
     pure: bool = False
-    centre: str = "pairs"
+    centre: str = CENTRES[0]
     bounds: Bounds | None = None
 
     def __post_init__(self) -> None:
         check_choice("centre", self.centre, CENTRES)
         if not self.pure:
             check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA)
+        if isinstance(self.scale_share, str):
+            check_choice("scale_share", self.scale_share, ("auto",))
+        else:
+            check_real("scale_share", self.scale_share, above=0, at_most=0.9, cure=_SCALE_SHARE)
 
     @property
     def private_centre(self) -> bool:
         """Whether means are found privately."""
-        return not self.known_mean and self.centre == "private"
+        return not self.known_mean and not self.pure and self.centre == "private"
 
     @property
     def paired(self) -> bool:
         """Whether differences of two records are averaged."""
-        return not self.known_mean and self.centre == "pairs"
+        return not self.known_mean and not self.private_centre
 
     @property
     def rows_averaged(self) -> int:
@@ -104,6 +107,11 @@ class Request:
     def counted(self) -> str:
         """What is averaged, in words."""
         return "pairs of records" if self.paired else "records"
+
+    @property
+    def found_before(self) -> str:
+        """What the stages find of complete records, in words."""
+        return Preparation.released if self.private_centre else SCALES
 
     def divide(
         self, n_averaged: int, n_features: int, *, gaps: bool = False
@@ -138,9 +146,23 @@ class Request:
         bounds = self.bounds if same else None
         return Preparation(n, d, total, reserve, self.known_scale, bounds=bounds)
 
-    def inputs(self, n_averaged: int, n_features: int) -> ReleaseInputs:
-        """Inputs of the mechanism, where no record misses a value."""
-        return self.divide(n_averaged, n_features)[0]
+    def inputs(self, n_averaged: int, n_features: int, *, shares: bool = True) -> ReleaseInputs:
+        """Inputs of the mechanism, where no record misses a value.
+
+        `shares` says whether it shares its Gaussian part with the search for means.
+        """
+        inputs = self.divide(n_averaged, n_features)[0]
+        return inputs if shares else self.apart(inputs)
+
+    def apart(self, inputs: ReleaseInputs) -> ReleaseInputs:
+        """The same for a mechanism that cannot share: all that the search may take is set aside."""
+        if not self.private_centre:
+            return inputs
+        before = inputs.spent[:-1]
+        total = calibrate_gaussian(inputs.epsilon, inputs.delta, before)
+        stage = Preparation(inputs.n_records, inputs.n_features, total, total, self.known_scale)
+        # See docs/proofs/preparation.md, step 7.
+        return replace(inputs, spent=(*before, Gaussian(stage.most)))
 
     def cautions(
         self, inputs: ReleaseInputs, stages: tuple[Stage, ...], expected: Forecast | None
@@ -163,28 +185,27 @@ class Request:
         feature_scale: FloatArray,
         *,
         sparse: bool = False,
-        comparison: Comparison | None = None,
     ) -> Plan:
         """The whole fit; one that this computer cannot hold is refused."""
         n, d = inputs.n_records, inputs.n_features
         if self.private_centre:
             last = stages[-1]
             assert isinstance(last, Preparation)
-            pooled = _pooled(chosen)
-            last = replace(last, pool=pooled.pool, tilts=pooled.tilts)
+            if isinstance(chosen, PooledPlan):
+                last = replace(last, pool=chosen.pool, tilts=chosen.tilts)
+            else:
+                inputs, last = self.apart(inputs), replace(last, reserve=last.most)
             stages = (*stages[:-1], last)
         check_memory(chosen.mechanism.name, n, d, sparse=sparse)
         # A mechanism without a delta spends none, whatever was allowed.
         spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
         cautions = self.cautions(spends, stages, chosen.forecast)
-        return Plan(self, inputs, stages, chosen, feature_scale, cautions, comparison)
+        return Plan(self, inputs, stages, chosen, feature_scale, cautions)
 
     def _scale_share(self, n_averaged: int, n_features: int, rho: float) -> float:
         if isinstance(self.scale_share, str):
-            check_choice("scale_share", self.scale_share, ("auto",))
             return min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_averaged)
-        cure = 'it is the share of the budget that estimating scales spends; "auto" chooses it.'
-        return check_real("scale_share", self.scale_share, above=0, at_most=0.9, cure=cure)
+        return float(self.scale_share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +226,6 @@ class Plan:
         Public scales; ones where a stage finds them.
     cautions : tuple of Caution
         What people should know before anything is charged.
-    comparison : Comparison, optional
-        Predicted errors of the mechanisms among which this one was chosen.
     """
 
     request: Request
@@ -215,7 +234,6 @@ class Plan:
     chosen: MechanismPlan[Any]
     feature_scale: FloatArray
     cautions: tuple[Caution, ...] = ()
-    comparison: Comparison | None = None
 
     def certify(self, *, private: bool) -> Guarantee:
         """Let the accountant bound all events, or raise; before any record is read."""
@@ -234,8 +252,8 @@ class Plan:
         for stage in self.stages:
             prepared = stage.run(prepared, entropy)
         chosen = self.chosen
-        if self.request.private_centre:
-            chosen = _pooled(chosen).after(prepared)
+        if self.request.private_centre and isinstance(chosen, PooledPlan):
+            chosen = chosen.after(prepared)
         release = chosen.release(prepared.records, prepared.feature_scale, entropy)
         release = _for_complete(release, prepared.share)
         making = replace(
@@ -251,21 +269,13 @@ class Plan:
 
     def _parts(self, release: Release, prepared: Prepared) -> tuple[Part, ...]:
         """The parts of a release, the first ones by what the stages released."""
-        names = [stage.released for stage in self.stages if not isinstance(stage, Preparation)]
-        names += [name for name, _ in prepared.taken]
+        shared = self.request.private_centre and isinstance(self.chosen, PooledPlan)
+        stages = self.stages[:-1] if shared else self.stages
+        names = [stage.released for stage in stages]
+        names += [name for name, _ in prepared.taken if shared]
         parts = release.making.parts
         named = [Part(name, part.events) for name, part in zip(names, parts, strict=False)]
         return (*named, *parts[len(named) :])
-
-
-def _pooled(chosen: MechanismPlan[Any]) -> PooledPlan[Any]:
-    if not isinstance(chosen, PooledPlan):
-        raise ParameterError(
-            f"centre must be 'pairs' for the {chosen.mechanism.name} mechanism, got 'private': its "
-            "values have no Gaussian part that the search for means could share. Use another "
-            "mechanism, or leave centre at 'pairs'."
-        )
-    return chosen
 
 
 def _for_complete(release: Release, share: float) -> Release:

@@ -16,7 +16,7 @@ from hushcov.planning.memory import process_memory, total_memory
 from hushcov.predicting import Forecast
 from hushcov.records import default_block_rows
 
-# In the order of tables: the room in `hushcov.mechanisms`, and the mechanism in it.
+# The room in `hushcov.mechanisms`, and the mechanism in it, in the order of tables: first the default.
 _LISTED = (
     "adaptive:ADAPTIVE",
     "screened:SCREENED",
@@ -36,6 +36,11 @@ def mechanisms() -> dict[str, Mechanism]:
     places = (place.split(":") for place in _LISTED)
     found = (getattr(import_module(f"hushcov.mechanisms.{room}"), name) for room, name in places)
     return {each.name: each for each in found}
+
+
+def default_mechanism() -> Mechanism:
+    """The one to run where nobody asks for another."""
+    return next(iter(mechanisms().values()))
 
 
 @cache

@@ -84,10 +84,10 @@ def outlook(subject: Subject) -> Outlook | None:
     if subject.theorem:
         return None
     try:
-        inputs = _inputs(subject)
         mechanism = subject.release.name
         if mechanism not in predicted():
-            mechanism = compare(inputs(1.0), refine=False).best.mechanism
+            mechanism = compare(_inputs(subject)(1.0), refine=False).best.mechanism
+        inputs = _inputs(subject, shares=predicted()[mechanism].pooled)
         here = forecast(inputs(1.0), mechanism)
         rough = predicted()[mechanism].slow
         at = [inputs(multiple) for multiple in MULTIPLES]
@@ -97,7 +97,7 @@ def outlook(subject: Subject) -> Outlook | None:
     return Outlook(subject, mechanism, here, rows)
 
 
-def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
+def _inputs(subject: Subject, *, shares: bool = True) -> Callable[[float], ReleaseInputs]:
     """The public inputs of the release, as a function of the multiple of its records."""
     guarantee = subject.release.guarantee
     here = ReleaseInputs(
@@ -113,7 +113,9 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
         sought = Request(
             here.row_sparsity, here.epsilon, here.delta, known_scale=known, centre="private"
         )
-        return lambda multiple: sought.inputs(_multiple(here, multiple), here.n_features)
+        return lambda multiple: sought.inputs(
+            _multiple(here, multiple), here.n_features, shares=shares
+        )
     scaled = subject.release.making.scales == "released"
     # The share for scales falls with the number of records, unless it was given.
     falls = scaled and _usual_inputs(here, here.n_records).spent == here.spent[-1:]
@@ -132,5 +134,5 @@ def _multiple(here: ReleaseInputs, multiple: float) -> int:
 
 def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
     """What a fit of so many records would plan with, if nothing but its budget was given."""
-    request = Request(here.row_sparsity, here.epsilon, here.delta)
+    request = Request(here.row_sparsity, here.epsilon, here.delta, centre="pairs")
     return request.inputs(n_records, here.n_features)

@@ -59,6 +59,7 @@ _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _TILT_EVIDENCE = 4.0
 _FINER = 2  # bounds that are tried, for each bin
+_ABOVE = 1 + 2.0**-40  # makes up for roundings
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
 SQUARES = "scales of the features, refined"
@@ -73,9 +74,10 @@ TILT_UNIT = 2**10
 class Preparation(Stage):
     """The stage: the size, and what is set aside for it of the Gaussian part of the budget.
 
-    `pool` is the mu of that part, `reserve` what of it the plan sets aside; more may be taken
-    if the columns need it, and what is not taken goes to the values. Public scales are used as
-    they are where `known_scale` says so. `tilts` asks how often features lie above their centre.
+    `pool` is the mu of that part, `reserve` what of it the plan sets aside. Where the mechanism
+    shares its part, more may be taken if the columns need it, and what is not taken goes to the
+    values. Where it does not, `most` must be set aside. Public scales are used as they are where
+    `known_scale` says so. `tilts` asks how often features lie above their centre.
     `bounds` are public bounds of the features; records are to be within them.
     """
 
@@ -103,6 +105,16 @@ class Preparation(Stage):
     def event(self) -> Gaussian:
         """What is set aside; with the values it is one Gaussian, however it is divided."""
         return Gaussian(self.reserve)  # proof: step 1
+
+    @property
+    def most(self) -> float:
+        """The mu that all steps together never exceed, where no tilts are asked for."""
+        from hushcov.stages.location import LocationParameters
+
+        looks = LocationParameters(self.n_records, self.n_features, self.pool).largest_mu
+        share = centre_share(self.n_records, self.n_features, self.pool)
+        share += _NORMS + _TAILS + _SQUARES
+        return math.hypot(looks, math.sqrt(share) * self.pool) * _ABOVE  # proof: step 7
 
     @property
     def possible(self) -> bool:

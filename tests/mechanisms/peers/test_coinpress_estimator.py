@@ -54,12 +54,11 @@ def test_bad_parameters_are_refused(changes, words):
 
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
 def test_attributes_and_the_guarantee():
-    est = clone(CoinPressCovariance(**BUDGET, n_steps=2)).fit(X)
+    pairs = {**BUDGET, "centre": "pairs"}
+    est = clone(CoinPressCovariance(**pairs, n_steps=2)).fit(X)
     assert est.n_records_ == 200  # pairs
     assert est.parameters_.eigenvalue_bounds == (0.1, 4.0)
-    assert (
-        CoinPressCovariance(**BUDGET, row_sparsity=2).fit(X).parameters_.eigenvalue_bounds[1] == 2
-    )
+    assert CoinPressCovariance(**pairs, row_sparsity=2).fit(X).parameters_.eigenvalue_bounds[1] == 2
     assert est.covariance_.shape == est.precision_.shape == (4, 4)
     assert np.linalg.eigvalsh(est.covariance_)[0] > -1e-6
     guarantee = est.release_.guarantee

@@ -17,6 +17,7 @@ from hushcov.mechanisms.gaussian.mechanism import (
 )
 from hushcov.mechanisms.gaussian.prediction import predict_gaussian
 from hushcov.mechanisms.room import (
+    SCALES,
     Facts,
     Mechanism,
     PooledPlan,
@@ -38,12 +39,13 @@ from hushcov.stages.preparation import WIDEST
 class PlannedGaussian(PooledPlan[GaussianParameters]):
     """The Gaussian mechanism, with entries below `level` set to zero.
 
-    `given` is that level where it was a number of one's own.
+    `given` is that level where it was a number of one's own, and so is `row_norm`.
     """
 
     mechanism: GaussianNoise
     level: float = 0.0
     given: float | None = None
+    row_norm: float | None = None
 
     def certify(self, *, private: bool) -> Guarantee:
         """See `certify_gaussian`."""
@@ -59,10 +61,13 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
         return pool_of(self.parameters.inputs, self.parameters.mu)
 
     def after(self, prepared: Prepared) -> PlannedGaussian:
-        """See `PooledPlan.after`; bound and threshold follow what was released."""
-        inputs = shared(self.parameters.inputs, prepared)
-        if prepared.norm is None:
-            parameters = gaussian_parameters(inputs)
+        """See `PooledPlan.after`; bound and threshold follow what was released.
+
+        A bound of one's own is kept, and so is the clipping of coordinates.
+        """
+        inputs, clipping = shared(self.parameters.inputs, prepared), self.parameters.clipping
+        if prepared.norm is None or clipping != "row" or self.row_norm is not None:
+            parameters = gaussian_parameters(inputs, clipping=clipping, row_norm=self.row_norm)
         else:
             parameters = gaussian_parameters(inputs, radius=WIDEST, row_norm=prepared.norm.norm)
         level = self.mechanism.level(parameters, self.given)
@@ -80,7 +85,7 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
         noise_sd, n = self.parameters.noise_sd, self.parameters.inputs.n_records
         return min(1.0, self.level + NINE_OF_TEN * detection_deviation(noise_sd, n))
 
-    def facts(self) -> Facts:
+    def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
         parameters, inputs = self.parameters, self.parameters.inputs
         pairs = f"all {inputs.n_features * (inputs.n_features - 1) // 2:,} pairs are released"
@@ -90,7 +95,7 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
             clipped = f"records, in units of the scales, are scaled down to norm {bound}"
         kept = f"entries below a correlation of {number(self.level, 2)} are set to zero"
         return [
-            ("budget", budget_words(inputs, {}, "the values")),
+            ("budget", budget_words(inputs, before, {}, "the values")),
             ("values", f"{clipped}; {pairs}"),
             ("noise", noise_level(parameters.noise_sd, inputs.n_records)),
             (
@@ -125,7 +130,8 @@ class GaussianNoise(Mechanism):
         There is a forecast where rows are clipped at the bound taken from public inputs.
         """
         parameters = gaussian_parameters(inputs, clipping=clipping, row_norm=row_norm)
-        return self.thresholded(parameters, level, usual=clipping == "row" and row_norm is None)
+        planned = self.thresholded(parameters, level, usual=clipping == "row" and row_norm is None)
+        return replace(planned, row_norm=row_norm)
 
     def thresholded(
         self, parameters: GaussianParameters, level: float | None, *, usual: bool

@@ -15,6 +15,7 @@ from hushcov.mechanisms.multiscale.mechanism import NAME, certify, grid_for, rel
 from hushcov.mechanisms.multiscale.planner import plan_multiscale, rough_multiscale
 from hushcov.mechanisms.multiscale.schedule import level_table
 from hushcov.mechanisms.room import (
+    SCALES,
     Facts,
     Mechanism,
     MechanismPlan,
@@ -47,14 +48,14 @@ class PlannedMultiscale(MechanismPlan[CalibratedParameters]):
         release = release_multiscale(moments, self.parameters, entropy)
         return replace(release, feature_scale=feature_scale)
 
-    def facts(self) -> Facts:
+    def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
         parameters, schedule = self.parameters, self.parameters.schedule
         radius, keep = number(parameters.clip_radius, 3), number(parameters.design.keep_above)
         tests, kept = sum(level.candidates for level in schedule.levels), schedule.total_quota
         best = "all of them kept" if kept == tests else f"of which the {count(kept)} best are kept"
         return [
-            ("budget", budget_words(parameters.inputs, {}, "the values")),
+            ("budget", budget_words(parameters.inputs, before, {}, "the values")),
             ("values", f"values of a record, in units of the scales, are clipped to +-{radius}"),
             ("tests", f"{count(tests)} tests of entries against random thresholds, {best}"),
             ("noise", f"{number(schedule.gate_noise, 3)} times the threshold of a kept test"),

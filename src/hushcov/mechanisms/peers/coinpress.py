@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from hushcov.accounting import Event, Gaussian, Guarantee, calibrate_gaussian
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, noise_sigmas, squared_sensitivity, symmetric_noise
-from hushcov.mechanisms.room import CONSTANTS, Mechanism, MechanismPlan
+from hushcov.mechanisms.room import CONSTANTS, Mechanism, PooledPlan, pool_of, shared
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, TransformedRecords, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
+from hushcov.stages import Prepared
 
 NAME = "coinpress"
 SMALLEST_EIGENVALUE = 0.1  # of a correlation matrix, where nothing is declared
@@ -407,7 +408,7 @@ def _rounded(matrix: FloatArray, parameters: CoinPressParameters) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class PlannedCoinPress(MechanismPlan[CoinPressParameters]):
+class PlannedCoinPress(PooledPlan[CoinPressParameters]):
     """Steps with their noise."""
 
     def certify(self, *, private: bool) -> Guarantee:
@@ -418,12 +419,29 @@ class PlannedCoinPress(MechanismPlan[CoinPressParameters]):
         """See `release_coinpress`."""
         return release_coinpress(records, feature_scale, self.parameters, entropy)
 
+    @property
+    def pool(self) -> float:
+        """The mu of all steps, and of what the plan set aside before them."""
+        return pool_of(self.parameters.inputs, *self.parameters.mus)
+
+    def after(self, prepared: Prepared) -> PlannedCoinPress:
+        """See `PooledPlan.after`. The bound on norms is that of records made even by a matrix."""
+        planned = self.parameters
+        parameters = coinpress_parameters(
+            shared(planned.inputs, prepared),
+            n_steps=planned.n_steps,
+            eigenvalue_bounds=planned.eigenvalue_bounds,
+            constants=planned.constants,
+        )
+        return replace(self, parameters=parameters)
+
 
 class CoinPress(Mechanism):
     """A few noisy steps, each on records rescaled by what the last one found."""
 
     name = NAME
     title = "CoinPress"
+    pooled = True
     estimator = ("CoinPressCovariance", {})
 
     def plan(

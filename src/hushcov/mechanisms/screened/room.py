@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from hushcov._arrays import FloatArray
@@ -12,11 +11,13 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.mechanisms.room import (
     DENSE_BYTES,
+    SCALES,
     Facts,
     Mechanism,
     PooledPlan,
     budget_words,
     certified_words,
+    left_of,
     pool_of,
     shared,
 )
@@ -63,13 +64,12 @@ class PlannedScreened(PooledPlan[ScreenedParameters]):
 
     def after(self, prepared: Prepared) -> PlannedScreened:
         """See `PooledPlan.after`; the bound follows the typical norm, the scores the tilts."""
-        left = self.pool**2 - sum(event.mu**2 for _, event in prepared.taken)
         norm, parameters = prepared.norm, self.parameters
         typical = 1.0 if norm is None else min(_MOST_OFF, max(1 / _MOST_OFF, norm.typical))
         parameters = replace(
             parameters,
             inputs=shared(parameters.inputs, prepared),
-            mu=math.sqrt(left) * WITHIN,
+            mu=left_of(self, prepared) * WITHIN,
             norm_bound=max(1, int(parameters.norm_bound * typical)),
         )
         if prepared.tilt is not None:
@@ -87,13 +87,13 @@ class PlannedScreened(PooledPlan[ScreenedParameters]):
         deviation = detection_deviation(release.noise_sd[0], self.parameters.inputs.n_records)
         return self.parameters.design.keep_above * deviation
 
-    def facts(self) -> Facts:
+    def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
         parameters, inputs = self.parameters, self.parameters.inputs
         screen_share = parameters.design.screen_share if parameters.levels else 0.0
         factor = number(parameters.design.norm_factor)
         found = [
-            ("budget", budget_words(inputs, {"the screen": screen_share}, "the values")),
+            ("budget", budget_words(inputs, before, {"the screen": screen_share}, "the values")),
             ("screen", self._screen()),
             ("values", f"records are scaled down to at most {factor} times the typical norm"),
         ]

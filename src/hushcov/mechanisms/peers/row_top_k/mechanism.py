@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -22,7 +22,7 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs, spent_rho
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, squared_sensitivity
+from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, WITHIN, squared_sensitivity
 from hushcov.mechanisms.room import UP
 from hushcov.noise import (
     LARGEST_SCORE,
@@ -102,6 +102,14 @@ class RowTopKParameters:
     def unit(self) -> float:
         """The public value of one released integer, in units of the squared scale."""
         return (self.radius / self.half_width) ** 2 / self.inputs.n_records
+
+    def with_values(self, inputs: ReleaseInputs, mu: float) -> RowTopKParameters:
+        """The same picks, and values that cost `mu`; on a coarser grid if noise needs it."""
+        half_width = min(self.half_width, _half_width(inputs, mu))
+        rate = self.rate
+        if rate is not None and half_width < self.half_width:
+            rate *= (self.half_width / half_width) ** 2 * WITHIN
+        return replace(self, inputs=inputs, half_width=half_width, rate=rate, mu=mu)
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hushcov._arrays import FloatArray
@@ -10,6 +10,7 @@ from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.mechanisms.peers.row_top_k.mechanism import (
     NAME,
     RowTopKParameters,
@@ -23,14 +24,23 @@ from hushcov.mechanisms.peers.row_top_k.printed import (
     printed_parameters,
     release_printed,
 )
-from hushcov.mechanisms.room import CONSTANTS, Mechanism, MechanismPlan
+from hushcov.mechanisms.room import (
+    CONSTANTS,
+    Mechanism,
+    MechanismPlan,
+    PooledPlan,
+    left_of,
+    pool_of,
+    shared,
+)
 from hushcov.noise import Entropy
 from hushcov.records import Records
 from hushcov.release import Release
+from hushcov.stages import Prepared
 
 
 @dataclass(frozen=True)
-class PlannedRowTopK(MechanismPlan[RowTopKParameters]):
+class PlannedRowTopK(PooledPlan[RowTopKParameters]):
     """Selection and values with noise that is proved to be private."""
 
     def certify(self, *, private: bool) -> Guarantee:
@@ -40,6 +50,17 @@ class PlannedRowTopK(MechanismPlan[RowTopKParameters]):
     def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
         """See `release_row_top_k`."""
         return release_row_top_k(records, feature_scale, self.parameters, entropy)
+
+    @property
+    def pool(self) -> float:
+        """The mu of the values and of what the plan set aside before them."""
+        return pool_of(self.parameters.inputs, self.parameters.mu)
+
+    def after(self, prepared: Prepared) -> PlannedRowTopK:
+        """See `PooledPlan.after`; the rows select as planned."""
+        inputs = shared(self.parameters.inputs, prepared)
+        mu = left_of(self, prepared) * WITHIN
+        return replace(self, parameters=self.parameters.with_values(inputs, mu))
 
 
 @dataclass(frozen=True)
@@ -60,6 +81,7 @@ class RowTopK(Mechanism):
 
     name = NAME
     title = "row top-k (Kumar et al.)"
+    pooled = True
     estimator = ("RowTopKCovariance", {})
 
     def plan(

@@ -21,10 +21,11 @@ from hushcov.mechanisms.peers.separate.parameters import (
     separate_parameters,
     squared_edges,
 )
-from hushcov.mechanisms.room import Mechanism, MechanismPlan
+from hushcov.mechanisms.room import Mechanism, PooledPlan, pool_of, shared
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.records import FeatureGrid, Progress, Records, norm_histogram, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
+from hushcov.stages import Prepared
 
 _TRUSTED = (
     "assumed, not checked: the eigenvalue solver errs by less than 15 * n_features * 2**-53 times "
@@ -32,6 +33,7 @@ _TRUSTED = (
 )
 
 NAME = "separate"
+_ROOM_TO_CHOOSE = 2.0  # times the released bound on norms, below which "adaptive" finds its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +174,13 @@ def _released(
 
 
 @dataclass(frozen=True)
-class PlannedSeparate(MechanismPlan[SeparateParameters]):
-    """Eigenvalues, directions and the choice between methods with their noise."""
+class PlannedSeparate(PooledPlan[SeparateParameters]):
+    """Eigenvalues, directions and the choice between methods with their noise.
+
+    `row_norm` is the bound on norms where it is one's own.
+    """
+
+    row_norm: float | None = None
 
     def certify(self, *, private: bool) -> Guarantee:
         """See `certify_separate`."""
@@ -183,12 +190,30 @@ class PlannedSeparate(MechanismPlan[SeparateParameters]):
         """See `release_separate`."""
         return release_separate(records, feature_scale, self.parameters, entropy)
 
+    @property
+    def pool(self) -> float:
+        """The mu of counts and matrix, and of what the plan set aside before them."""
+        return pool_of(self.parameters.inputs, *self.parameters.mus)
+
+    def after(self, prepared: Prepared) -> PlannedSeparate:
+        """See `PooledPlan.after`; the bound follows the released norms, unless it is one's own."""
+        planned, row_norm = self.parameters, self.row_norm
+        if row_norm is None and prepared.norm is not None:
+            room = _ROOM_TO_CHOOSE if planned.method == "adaptive" else 1.0
+            row_norm = room * prepared.norm.norm
+        inputs = shared(planned.inputs, prepared)
+        parameters = separate_parameters(
+            inputs, method=planned.method, constants=planned.constants, row_norm=row_norm
+        )
+        return replace(self, parameters=parameters)
+
 
 class Separate(Mechanism):
     """Eigenvectors and eigenvalues apart, or the matrix as a whole, whichever is better."""
 
     name = NAME
     title = "AdaptiveCov (Dong et al.)"
+    pooled = True
     estimator = ("SeparateCovariance", {})
 
     def plan(
@@ -201,9 +226,10 @@ class Separate(Mechanism):
         row_norm: float | None = None,
     ) -> PlannedSeparate:
         """See `Mechanism.plan` and `separate_parameters`."""
-        return PlannedSeparate(
-            self, separate_parameters(inputs, method=method, constants=constants, row_norm=row_norm)
+        parameters = separate_parameters(
+            inputs, method=method, constants=constants, row_norm=row_norm
         )
+        return PlannedSeparate(self, parameters, row_norm=row_norm)
 
 
 SEPARATE = Separate()

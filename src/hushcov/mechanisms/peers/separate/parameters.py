@@ -97,10 +97,14 @@ class SeparateParameters:
     @property
     def events(self) -> tuple[Event, ...]:
         """What is charged: events spent before, the counts if there are any, and the matrix."""
-        counts: tuple[Event, ...] = ()
-        if self.histogram_sigma is not None:
-            counts = (Gaussian(histogram_mu(self.histogram_sigma)),)
-        return (*self.inputs.spent, *counts, Gaussian(self.release_mu))  # proof: step 6
+        return (*self.inputs.spent, *map(Gaussian, self.mus))  # proof: step 6
+
+    @property
+    def mus(self) -> tuple[float, ...]:
+        """Of the counts if there are any, and of the matrix."""
+        if self.histogram_sigma is None:
+            return (self.release_mu,)
+        return (histogram_mu(self.histogram_sigma), self.release_mu)
 
     @property
     def part_names(self) -> tuple[str, ...]:
