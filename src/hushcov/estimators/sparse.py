@@ -178,8 +178,9 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
         self._structure()
         found, scale = factors_of(self.release_), self.feature_scale_
         if found is None:
-            none = np.zeros((len(scale), 0))
+            none = np.zeros((self.release_.n_features, 0))
             return Factors(none, np.zeros(0), sparse.csr_array(self.covariance_))
+        assert scale is not None
         loadings = scale[:, None] * found.loadings
         remainder = found.remainder * np.multiply.outer(scale, scale)
         return Factors(loadings, found.values, sparse.csr_array(remainder))

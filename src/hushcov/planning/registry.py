@@ -16,7 +16,8 @@ from hushcov.planning.memory import process_memory, total_memory
 from hushcov.predicting import Forecast
 from hushcov.records import default_block_rows
 
-# The room in `hushcov.mechanisms`, and the mechanism in it, in the order of tables: first the default.
+# The room in `hushcov.mechanisms`, and the mechanism in it, in the order of tables; first the
+# default.
 _LISTED = (
     "adaptive:ADAPTIVE",
     "screened:SCREENED",

@@ -19,6 +19,7 @@ from hushcov.mechanisms.adaptive.parameters import (
 from hushcov.mechanisms.gaussian import GAUSSIAN, GAUSSIAN_THRESHOLD
 from hushcov.mechanisms.room import (
     DENSE_BYTES,
+    SCALES,
     Facts,
     Mechanism,
     PooledPlan,
@@ -81,11 +82,14 @@ class PlannedAdaptive(PooledPlan[AdaptiveParameters]):
         """What the structure that was found asks for."""
         return release.making.threshold
 
-    def facts(self) -> Facts:
+    def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
         shares = {"a look at the whole matrix": PROBE, "selections, at most": MOST_LADDER}
         return [
-            ("budget", budget_words(self.parameters.inputs, shares, "the values, at least")),
+            (
+                "budget",
+                budget_words(self.parameters.inputs, before, shares, "the values, at least"),
+            ),
             (
                 "search",
                 "few pairs, few factors or neither: decided by what is released on the way, and "
