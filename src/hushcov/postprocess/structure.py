@@ -3,7 +3,7 @@
 A candidate keeps the strongest eigenvalues, and of the rest the entries beyond a threshold. Each
 has two errors: the noise of what it keeps, and the signal that it leaves out, which shows in the
 energy, in the largest eigenvalue and in the mean of what was left out. The one with the smallest
-sum is taken; `docs/adaptive.md` has the reasons and what was measured.
+error is taken; `docs/adaptive.md` has the reasons and what was measured.
 
 Privacy
 -------
@@ -20,7 +20,6 @@ from scipy import special
 from scipy.sparse.linalg import eigsh
 
 from hushcov._arrays import BoolArray, FloatArray
-from hushcov.postprocess.thresholds import detection_deviation
 
 _THRESHOLDS = (2.0, 2.5, 3.0, 3.5, 4.0, math.inf)  # in deviations of an entry
 _MOST_FACTORS = 8
@@ -46,8 +45,8 @@ class Candidate:
 
     @property
     def error(self) -> float:
-        """About the norm of the error."""
-        return self.noise + self.hidden
+        """About the norm of the error: both parts have directions of their own."""
+        return math.hypot(self.noise, self.hidden)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ def split(matrix: FloatArray, rank: int, threshold: float, deviation: float) -> 
 
 def best_candidate(matrix: FloatArray, noise_sd: float, n_records: int) -> Candidate:
     """The candidate with the smallest error, about; the matrix is in units of the scales."""
-    deviation = detection_deviation(noise_sd, n_records)
+    deviation = entry_deviation(matrix, noise_sd, n_records)
     most = min(_MOST_FACTORS, len(matrix) // 8)
     loadings, values = _strongest(matrix, most, deviation)
     clear = int(np.count_nonzero(values > _CLEAR * _edge(len(matrix), deviation)))
@@ -93,8 +92,14 @@ def best_candidate(matrix: FloatArray, noise_sd: float, n_records: int) -> Candi
         factors = (loadings[:, :rank] * values[:rank]) @ loadings[:, :rank].T
         made = Split(loadings[:, :rank], values[:rank], matrix - factors)
         for times in ((0.0,) if rank == 0 else ()) + _THRESHOLDS:
-            found.append(_candidate(made, times, noise_sd, n_records))
+            found.append(_candidate(made, times, noise_sd, deviation, n_records))
     return min(found, key=lambda each: each.error)
+
+
+def entry_deviation(matrix: FloatArray, noise_sd: float, n_records: int) -> float:
+    """Standard deviation of an entry that is zero in truth: noise, and sampling."""
+    variance = max(0.0, float(np.diag(matrix).mean()))
+    return math.hypot(noise_sd, variance / math.sqrt(n_records))
 
 
 def signal_norm(rest: FloatArray, at: BoolArray, deviation: float, coherence: float = 1.0) -> float:
@@ -150,8 +155,9 @@ def largest(matrix: FloatArray) -> float:
     return size
 
 
-def _candidate(made: Split, times: float, noise_sd: float, n_records: int) -> Candidate:
-    deviation = detection_deviation(noise_sd, n_records)
+def _candidate(
+    made: Split, times: float, noise_sd: float, deviation: float, n_records: int
+) -> Candidate:
     rest, d, rank = made.remainder, len(made.remainder), len(made.values)
     # None of the others is as large as twice the largest.
     level = times * deviation if math.isfinite(times) else 2 * float(np.abs(rest).max())

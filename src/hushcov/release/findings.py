@@ -13,7 +13,7 @@ from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov.postprocess import (
     Matrix,
     Split,
-    detection_deviation,
+    entry_deviation,
     guarded,
     hard_threshold,
     is_noise,
@@ -208,8 +208,8 @@ def factors_of(release: Release) -> Split | None:
         return None
     assert release.noise_sd is not None
     assert n is not None
-    deviation = detection_deviation(release.noise_sd[0], n)
     matrix = np.asarray(_in_scales(release))
+    deviation = entry_deviation(matrix, release.noise_sd[0], n)
     return split(matrix, structure.rank, release.making.threshold, deviation)
 
 

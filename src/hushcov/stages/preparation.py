@@ -52,8 +52,11 @@ _TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
 _TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 # Scales are refined by mean squares of values within a few scales, where these are not too noisy.
 _SQUARES, _MOST_SQUARE_NOISE, _SQUARE_DOUBT = 0.02, 0.3, 2.0
-_SQUARE_RADIUS, _SQUARE_WIDTH, _SQUARE_NORM = 8.0, 2**10 - 1, 1.5
-_LEAST_FACTOR, _MOST_FACTOR = 0.25, 2.0  # by which a scale may be moved
+_SQUARE_RADIUS, _SQUARE_WIDTH = 8.0, 2**10 - 1
+_SQUARE_NORMS, _SQUARE_NOISE = (1.5, 8.0), 0.1  # bounds over typical norms; the noise aimed at
+# Mean squares below and above which a scale is moved, factors by which it may be, and how much too
+# large it is left: those of heavy-tailed columns rather are, which makes long records shorter.
+_LOW_SQUARE, _HIGH_SQUARE, _LEAST_FACTOR, _MOST_FACTOR, _TOO_LARGE = 0.3, 2.5, 0.25, 2.0, 1.5
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
@@ -212,8 +215,7 @@ class Preparation(Stage):
             return scale, []
         squares, noise = release_squares(records, scale, mu, entropy)
         squares, noise = squares / share, noise / share
-        moved = np.sqrt(np.maximum(squares, _SQUARE_DOUBT * noise))
-        return scale * np.clip(moved, _LEAST_FACTOR, _MOST_FACTOR), [Gaussian(mu)]
+        return scale * moved_by(squares, noise), [Gaussian(mu)]
 
     def _bounded(
         self,
@@ -270,9 +272,18 @@ def release_centre(
     return sums * step * scale, sigma * step
 
 
+def moved_by(squares: FloatArray, noise: float) -> FloatArray:
+    """Factors that bring scales nearer to deviations, where they are off beyond doubt."""
+    doubt = _SQUARE_DOUBT * noise
+    deviation = np.sqrt(np.maximum(squares, doubt))
+    moved = np.where(squares + doubt < _LOW_SQUARE, _TOO_LARGE * deviation, 1.0)
+    moved = np.where(squares - doubt > _HIGH_SQUARE, deviation, moved)
+    return np.clip(moved, _LEAST_FACTOR, _MOST_FACTOR)
+
+
 def square_noise(n_records: float, n_found: int, mu: float) -> float:
     """About the noise of mean squares, in squared scales."""
-    return 2 * _SQUARE_NORM * math.sqrt(2 * n_found) / (n_records * mu)
+    return 2 * _SQUARE_NORMS[0] * math.sqrt(2 * n_found) / (n_records * mu)
 
 
 def release_squares(
@@ -289,7 +300,9 @@ def release_squares(
     n, d = records.n_records, int(np.count_nonzero(scale))
     grid = FeatureGrid(scale, _SQUARE_RADIUS, _SQUARE_WIDTH)
     unit = round(1 / grid.step**2)
-    bound = max(1, math.floor(_SQUARE_NORM * math.sqrt(2 * d) * unit))
+    factor = _SQUARE_NOISE * _SQUARE_NORMS[0] / square_noise(n, d, mu)
+    factor = min(_SQUARE_NORMS[1], max(_SQUARE_NORMS[0], factor))
+    bound = max(1, math.floor(factor * math.sqrt(2 * d) * unit))
     nowhere = np.empty(0, dtype=np.int64)
     products = ProductMap(
         grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
