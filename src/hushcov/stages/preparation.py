@@ -61,6 +61,7 @@ _LOW_SQUARE, _HIGH_SQUARE, _LEAST_FACTOR, _MOST_FACTOR, _TOO_LARGE = 0.3, 2.5, 0
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _TILT_EVIDENCE = 4.0
+_TAIL_BINS, _SLOWEST_FALL = 8, 0.65  # bins that go on beyond the last sure one, and how they fall
 _FINER = 2  # bounds that are tried, for each bin
 _ABOVE = 1 + 2.0**-40  # makes up for roundings
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
@@ -430,6 +431,21 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
     shrunk = float(mass[middle > best].sum())
     lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
-    there = slice(0, last + 1)
-    histogram = tuple(middle[there].tolist()), tuple(mass[there].tolist())
+    histogram = _with_tail(middle, mass, last)
     return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram)
+
+
+def _with_tail(
+    middle: FloatArray, mass: FloatArray, last: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The histogram of norms, going on beyond its last sure bin as it fell before.
+
+    Noise hides bins of few records, and those have the longest.
+    """
+    end = min(len(middle), last + 1 + _TAIL_BINS)
+    mass = mass[:end].copy()
+    if last > 0 and mass[last - 1] > 0:
+        ratio = min(_SLOWEST_FALL, mass[last] / mass[last - 1])
+        mass[last + 1 :] = mass[last] * ratio ** np.arange(1, end - last)
+        mass /= mass.sum()
+    return tuple(middle[:end].tolist()), tuple(mass.tolist())
