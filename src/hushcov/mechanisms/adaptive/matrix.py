@@ -55,8 +55,8 @@ class WholeMatrix:
         )  # proof: step 4
         self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.cut)
         # Looks at another bound count as they are: their bias differs by less than their noise.
-        self._precision = np.zeros(2) if before is None else before._precision
-        self.looks = 0 if before is None else before.looks
+        self._precision: FloatArray = np.zeros(2) if before is None else before._precision
+        self.looks: int = 0 if before is None else before.looks
         self.mean: FloatArray = np.zeros((d, d)) if before is None else before.mean
 
     def look(self, mu: float, clock: Clock, entropy: Entropy) -> None:
