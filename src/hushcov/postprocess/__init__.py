@@ -1,7 +1,7 @@
 """What can be done with a release without touching records: nothing here costs privacy."""
 
 from hushcov._arrays import Matrix
-from hushcov.postprocess.guard import Guarded, guarded, noise_norm
+from hushcov.postprocess.guard import Guarded, guarded, lost_features, noise_norm
 from hushcov.postprocess.matrices import (
     is_noise,
     is_sparse,
@@ -56,6 +56,7 @@ __all__ = [
     "is_sparse",
     "largest",
     "lost_beyond",
+    "lost_features",
     "multiply_outer",
     "noise_norm",
     "normal_interval",

@@ -54,9 +54,9 @@ _TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 _SQUARES, _MOST_SQUARE_NOISE, _SQUARE_DOUBT = 0.02, 0.3, 2.0
 _SQUARE_RADIUS, _SQUARE_WIDTH = 8.0, 2**10 - 1
 _SQUARE_NORMS, _SQUARE_NOISE = (1.5, 8.0), 0.1  # bounds over typical norms; the noise aimed at
-# Mean squares below and above which a scale is moved, factors by which it may be, and how much too
-# large it is left: those of heavy-tailed columns rather are, which makes long records shorter.
-_LOW_SQUARE, _HIGH_SQUARE, _LEAST_FACTOR, _MOST_FACTOR, _TOO_LARGE = 0.3, 2.5, 0.25, 2.0, 1.5
+# The mean square below which a scale is moved, the factor by which it may be, and how much too large
+# it is left: those of heavy-tailed columns rather are, which makes long records shorter.
+_LOW_SQUARE, _LEAST_FACTOR, _TOO_LARGE = 0.3, 0.5, 1.5
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
@@ -274,12 +274,10 @@ def release_centre(
 
 
 def moved_by(squares: FloatArray, noise: float) -> FloatArray:
-    """Factors that bring scales nearer to deviations, where they are off beyond doubt."""
+    """Factors that bring scales nearer to deviations, where they are too large beyond doubt."""
     doubt = _SQUARE_DOUBT * noise
-    deviation = np.sqrt(np.maximum(squares, doubt))
-    moved = np.where(squares + doubt < _LOW_SQUARE, _TOO_LARGE * deviation, 1.0)
-    moved = np.where(squares - doubt > _HIGH_SQUARE, deviation, moved)
-    return np.clip(moved, _LEAST_FACTOR, _MOST_FACTOR)
+    moved = _TOO_LARGE * np.sqrt(np.maximum(squares, doubt))
+    return np.where(squares + doubt < _LOW_SQUARE, np.clip(moved, _LEAST_FACTOR, 1.0), 1.0)
 
 
 def square_noise(n_records: float, n_found: int, mu: float) -> float:
