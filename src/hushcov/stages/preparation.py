@@ -54,8 +54,8 @@ _TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 _SQUARES, _MOST_SQUARE_NOISE, _SQUARE_DOUBT = 0.02, 0.3, 2.0
 _SQUARE_RADIUS, _SQUARE_WIDTH = 8.0, 2**10 - 1
 _SQUARE_NORMS, _SQUARE_NOISE = (1.5, 8.0), 0.1  # bounds over typical norms; the noise aimed at
-# The mean square below which a scale is moved, the factor by which it may be, and how much too large
-# it is left: those of heavy-tailed columns rather are, which makes long records shorter.
+# The mean square below which a scale is moved, the factor by which it may be, and how much too
+# large it is left: those of heavy-tailed columns rather are, which makes long records shorter.
 _LOW_SQUARE, _LEAST_FACTOR, _TOO_LARGE = 0.3, 0.5, 1.5
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
