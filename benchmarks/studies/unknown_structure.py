@@ -50,9 +50,7 @@ def contenders(d: int) -> dict[str, Any]:
         "separate": SeparateCovariance(**common),
     }
     told = {f"k={k}": k for k in SPARSITIES if k <= d}
-    return found | {
-        name: ScreenedCovariance(row_sparsity=k, **common) for name, k in told.items()
-    }
+    return found | {name: ScreenedCovariance(row_sparsity=k, **common) for name, k in told.items()}
 
 
 def relative_error(estimate: Matrix, truth: Matrix, unit: Matrix) -> float:
@@ -121,9 +119,7 @@ def _said(estimator: Any, error: float) -> Row:
     }
 
 
-def family_draws(
-    name: str, d: int, n: int, repetitions: int
-) -> Iterator[tuple[Matrix, Matrix]]:
+def family_draws(name: str, d: int, n: int, repetitions: int) -> Iterator[tuple[Matrix, Matrix]]:
     """Records of a family with scales over two decades and offsets."""
     correlation = structured_covariance(name, d, random_state=7)
     scale = np.geomspace(1, 100, d)
