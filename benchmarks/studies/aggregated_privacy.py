@@ -138,19 +138,18 @@ def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
 def one_level_table() -> None:
     """Sums of one level of tests against their transcript."""
     print("tests, noise r: epsilon of the transcript, of the sum; r at equal epsilon; n over n")
+    target = gaussian_epsilon(MU, DELTA)
     for tests in (10, 100, 1_000, 10_000):
         for noise in (0.3, 0.1, 0.03):
+            made = one_level(tests, noise)
             # One record moves the statistic by `move`; thresholds are in [1, 2], and the mean of
             # their 1 / T^2 is 1/2.
             move = MU * noise / math.sqrt(tests / 2)
-            target = gaussian_epsilon(MU, DELTA)
-            ours = worst(one_level(tests, noise), move)
+            ours = worst(made, move)
             less = bisected(
                 lambda r, t=tests, m=move: worst(one_level(t, r), m) <= target, noise / 300, noise
             )
-            fewer = bisected(
-                lambda x, s=one_level(tests, noise), m=move: worst(s, m / x) <= target, 0.01, 1.0
-            )
+            fewer = bisected(lambda x, s=made, m=move: worst(s, m / x) <= target, 0.01, 1.0)
             print(
                 f"{tests:7d} {noise:5g}: {target:.3f} {ours:.3f}; {less / noise:.3f}; {fewer:.3f}",
                 flush=True,
@@ -210,8 +209,8 @@ def theorem_table(n_features: int) -> None:
     move = parameters.entry_sensitivity
     fewer = bisected(lambda x: epsilon(move / x) <= target, 1e-3, 1.0)
     print(
-        f"theorem, d = {n_features}: n = {n:.3g}, r = {noise:.4g}, {schedule.total_quota:,} tests on "
-        f"{levels} levels; epsilon at delta {DELTA:g}: by the bound on thresholds "
+        f"theorem, d = {n_features}: n = {n:.3g}, r = {noise:.4g}, {schedule.total_quota:,} tests "
+        f"on {levels} levels; epsilon at delta {DELTA:g}: by the bound on thresholds "
         f"{gaussian_epsilon(bound, DELTA):.4f}, of the transcript {target:.4f}, of sums by level "
         f"{epsilon(move):.5f}; n at equal epsilon {fewer:.4f}"
     )

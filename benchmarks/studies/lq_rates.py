@@ -1,4 +1,4 @@
-"""Rates of the adaptive release over l_q balls: slopes over n and d, for `docs/approximately-sparse.md`.
+"""Rates of the adaptive release over l_q balls: `docs/approximately-sparse.md`.
 
     python benchmarks/studies/lq_rates.py
 
@@ -96,6 +96,7 @@ class EmulatedScreen(SignScreen):
     """Scores that were drawn with the moments."""
 
     def scores(self, records: Any, feature_scale: Any, progress: Any) -> Any:
+        """See `Screen.scores`."""
         return records.scores.copy()
 
 
@@ -113,6 +114,7 @@ class EmulatedMatrix:
         return self._bound**2 / (self._records.n_records * mu)
 
     def look(self, mu: float, clock: Clock, entropy: Entropy) -> None:
+        """See `WholeMatrix.look`."""
         clock.gaussian(mu)
         self.looks += 1
         sigma = self._sigma(mu)
@@ -123,9 +125,11 @@ class EmulatedMatrix:
 
     @property
     def noise_sd(self) -> tuple[float, float]:
+        """See `WholeMatrix.noise_sd`."""
         return (self._precision**-0.5, self._precision**-0.5)
 
     def noise_after(self, mu: float) -> float:
+        """See `WholeMatrix.noise_after`."""
         return float((self._precision + self._sigma(mu) ** -2) ** -0.5)
 
 

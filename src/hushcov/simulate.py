@@ -146,12 +146,13 @@ def _distance(d: int) -> FloatArray:
 def _mixed_blocks(d: int, _: np.random.Generator) -> FloatArray:
     sizes = (2, 3, 5, 8, 13, 21, 34)
     group = np.repeat(np.arange(d), [sizes[i % len(sizes)] for i in range(d)])[:d]
-    return 0.5 * (np.equal.outer(group, group) + np.eye(d))
+    return np.asarray(0.5 * (np.equal.outer(group, group) + np.eye(d)))
 
 
 def _with_unit_diagonal(off: FloatArray) -> FloatArray:
     """Ones on the diagonal, and off it what is left positive definite by them."""
-    return np.eye(len(off)) + off * min(1.0, 0.95 / max(1e-9, -np.linalg.eigvalsh(off)[0]))
+    shrunk = min(1.0, 0.95 / max(1e-9, -float(np.linalg.eigvalsh(off)[0])))
+    return np.asarray(np.eye(len(off)) + shrunk * off)
 
 
 def _decay(d: int, _: np.random.Generator) -> FloatArray:
@@ -173,12 +174,12 @@ def _lq(d: int, generator: np.random.Generator) -> FloatArray:
 
 def _factor_blocks(d: int, generator: np.random.Generator) -> FloatArray:
     loading = generator.uniform(0.3, 0.8, d) * generator.choice([-1, 1], d)
-    return np.multiply.outer(loading, loading) + 0.6 * _block(d, 5, generator)
+    return np.asarray(np.multiply.outer(loading, loading) + 0.6 * _block(d, 5, generator))
 
 
 def _three_factors(d: int, generator: np.random.Generator) -> FloatArray:
     loadings = generator.standard_normal((d, 3)) * np.array([0.6, 0.4, 0.25])
-    return loadings @ loadings.T + 0.5 * np.eye(d)
+    return np.asarray(loadings @ loadings.T + 0.5 * np.eye(d))
 
 
 def _weak_factor(d: int, generator: np.random.Generator) -> FloatArray:
