@@ -72,7 +72,7 @@ def test_families_are_correlation_matrices(name, d):
 
 
 def test_families_are_what_they_are_called():
-    """Sparse ones have few nonzeros, factors a large eigenvalue, and dense ones many small pairs."""
+    """Sparse ones have few nonzeros, factors a large eigenvalue, dense ones many small pairs."""
     found = {name: structured_covariance(name, 120) for name in FAMILIES}
     nonzeros = {name: np.count_nonzero(each, axis=1).max() for name, each in found.items()}
     assert nonzeros["identity"] == 1
