@@ -159,7 +159,7 @@ _AUTO = Contender(
 # Mechanisms in the order of the registry take these, and after the last the first again.
 _LOOKS = (
     *(Look(SKY, "*", (0, (4, 2)), 1.6), Look(VERMILION, "s"), Look(ORANGE, "^"), Look(PURPLE, "D")),
-    *(Look(GREEN, "v"), Look("#882255", "<"), Look("#999933", "P"), Look("#332288", "X")),
+    *(Look(GREEN, "v"), Look("#CC6677", "H"), Look("#999933", "P"), Look("#332288", "X")),
     *(Look("#117733", "h"), Look("#661100", "p"), Look("#44AA99", "d")),
 )
 # Mechanisms that are measured with other options than their usual ones, and under which names.
@@ -172,7 +172,7 @@ _VARIANTS = {
             Look("#882255", "<"),
         ),
         Contender(
-            "adaptive",
+            "separate-adaptive",
             "AdaptiveCov (Dong et al.)",
             _private("SeparateCovariance", method="adaptive"),
             Look("#AA4499", ">", "dashed"),
@@ -218,8 +218,16 @@ def _contenders() -> Iterator[Contender]:
     yield from _WITHOUT_PRIVACY
 
 
+def _by_name(contenders: Iterator[Contender]) -> dict[str, Contender]:
+    found: dict[str, Contender] = {}
+    for each in contenders:
+        assert each.name not in found, f"two contenders are called {each.name}"
+        found[each.name] = each
+    return found
+
+
 #: Every contender by name, in the order of tables and legends.
-CONTENDERS: dict[str, Contender] = {contender.name: contender for contender in _contenders()}
+CONTENDERS = _by_name(_contenders())
 
 
 def check_contenders(names: Sequence[str]) -> tuple[str, ...]:
