@@ -190,6 +190,7 @@ class Release:
     def name(self) -> str:
         """The mechanism as `plan` and `fit` name it, which tell thresholded values from others."""
         after = self.selected is None and self.making.threshold > 0
+        after = after and self.making.structure is None  # that says it better
         return self.mechanism + "-threshold" * after
 
     @property
