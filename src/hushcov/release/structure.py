@@ -80,12 +80,25 @@ def structure_words(release: Release) -> list[tuple[str, str]]:
 
 def kind_words(found: Structure) -> str:
     """What the covariance was found to be, and why."""
+    return f"{short_kind(found)}. Why: {found.why}"
+
+
+def short_kind(found: Structure) -> str:
+    """What the covariance was found to be."""
     meaning = {
         "sparse": "few pairs of features go together",
         "factors": f"{counted(found.rank, 'factor')} that many features follow",
         "dense": "many pairs of features go together",
     }[found.kind]
-    return f"{found.kind}: {meaning}. Why: {found.why}"
+    return f"{found.kind}: {meaning}"
+
+
+def short_error(found: Structure) -> str:
+    """The error and its interval."""
+    return (
+        f"{number(found.error, 2)}, between {number(found.least, 2)} and {number(found.most, 2)} "
+        "of the norm of the covariance"
+    )
 
 
 def error_words(release: Release) -> str:
@@ -93,21 +106,23 @@ def error_words(release: Release) -> str:
     found = release.making.structure
     if found is None:
         return ""
-    sentences = [
-        f"{number(found.error, 2)}, between {number(found.least, 2)} and {number(found.most, 2)} "
-        "of the norm of the covariance (noise, sampling and what may have been missed; the zero "
-        "matrix has 1)"
-    ]
+    counts = "noise, sampling and what may have been missed; the zero matrix has 1"
+    sentences = [f"{short_error(found)} ({counts})"]
     if release.making.unresolved:
         sentences.append("Features that were not found do not count")
     verdict = error_verdict(found)
     return ". ".join([*sentences, verdict] if verdict else sentences)
 
 
+def as_zeros(found: Structure) -> bool:
+    """Whether the zero matrix would do as well."""
+    return found.error >= _AS_ZEROS
+
+
 def error_verdict(found: Structure) -> str:
     """That zeros would do as well, where they would; and what was done about it."""
     words = ""
-    if found.error >= _AS_ZEROS:
+    if as_zeros(found):
         words = (
             "The zero matrix, which needs no data, would do as well: do not rely on this estimate"
         )
@@ -146,5 +161,5 @@ def structure_dict(release: Release) -> dict[str, object] | None:
         "error_estimate": found.error,
         "error_interval": [found.least, found.most],
         "multiplied_by": found.kept,
-        "as_bad_as_zeros": found.error >= _AS_ZEROS,
+        "as_bad_as_zeros": as_zeros(found),
     }

@@ -29,7 +29,14 @@ from hushcov.accounting import (
 from hushcov.exceptions import HushcovError
 from hushcov.release import Part, Release, named_parts
 from hushcov.release.findings import LEVEL, NOISE, find, preparation_words
-from hushcov.release.structure import error_words, kind_words, released_factors
+from hushcov.release.structure import (
+    as_zeros,
+    error_words,
+    kind_words,
+    released_factors,
+    short_error,
+    short_kind,
+)
 from hushcov.report.charts import budget_chart, estimate_chart
 from hushcov.report.graph import graph
 from hushcov.report.outlook import outlook
@@ -170,6 +177,9 @@ def structure(subject: Subject) -> dict[str, Any] | None:
     return {
         "kind": found.kind,
         "words": printable(kind_words(found)),
+        "short": printable(short_kind(found)),
+        "short_error": short_error(found),
+        "as_zeros": as_zeros(found),
         "factors": factors,
         "error_words": error_words(subject.release),
         "chart": estimate_chart(found.error, found.least, found.most),
