@@ -1,6 +1,9 @@
 """What can be done with a release without touching records: nothing here costs privacy."""
 
+from typing import TYPE_CHECKING
+
 from hushcov._arrays import Matrix
+from hushcov._lazy import lazy
 from hushcov.postprocess.guard import Guarded, guarded, noise_norm
 from hushcov.postprocess.matrices import (
     is_noise,
@@ -13,15 +16,6 @@ from hushcov.postprocess.matrices import (
     symmetric_sparse,
     upper_pairs,
     values_at,
-)
-from hushcov.postprocess.structure import (
-    Candidate,
-    Split,
-    best_candidate,
-    coherent_norm,
-    largest,
-    signal_norm,
-    split,
 )
 from hushcov.postprocess.tails import lost_beyond
 from hushcov.postprocess.thresholds import (
@@ -37,6 +31,17 @@ from hushcov.postprocess.thresholds import (
     thresholded_interval,
     universal_threshold,
 )
+
+if TYPE_CHECKING:
+    from hushcov.postprocess.structure import (
+        Candidate,
+        Split,
+        best_candidate,
+        coherent_norm,
+        largest,
+        signal_norm,
+        split,
+    )
 
 __all__ = [
     "RULES",
@@ -73,3 +78,8 @@ __all__ = [
     "upper_pairs",
     "values_at",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    structure="Candidate Split best_candidate coherent_norm largest signal_norm split",
+)
