@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         best_candidate,
         coherent_norm,
         largest,
+        leading_direction,
         signal_norm,
         split,
     )
@@ -58,6 +59,7 @@ __all__ = [
     "is_noise",
     "is_sparse",
     "largest",
+    "leading_direction",
     "lost_beyond",
     "multiply_outer",
     "noise_norm",
@@ -81,5 +83,6 @@ __all__ = [
 
 __getattr__ = lazy(
     __name__,
-    structure="Candidate Split best_candidate coherent_norm largest signal_norm split",
+    structure="Candidate Split best_candidate coherent_norm largest leading_direction signal_norm "
+    "split",
 )
