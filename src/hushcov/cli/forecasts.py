@@ -35,6 +35,7 @@ MOST_RECORDS = 10**12  # where the search for the smallest number of records end
 MOST_FEATURES = 10**9
 _DEFAULT_RUNGS = 8
 _LAST_RUNG = 24
+_WIDEST_TITLE = 9  # longer words are broken
 _FINDS = "finds\nfrom"
 
 
@@ -189,6 +190,16 @@ def _columns(table: Table, *titles: str) -> None:
         table.add_column(title, justify="right", no_wrap=True, vertical="bottom")
 
 
+def _title(mechanism: str) -> str:
+    """A name over several lines, so that its column is narrow."""
+    parts = mechanism.split("-")
+    halves = (
+        (part[: len(part) // 2], part[len(part) // 2 :]) if len(part) > _WIDEST_TITLE else (part,)
+        for part in parts
+    )
+    return "-\n".join(piece for pieces in halves for piece in pieces)
+
+
 def mechanism_table(row: Row) -> Table:
     """Errors at one number of records: a line for each mechanism, smallest error first."""
     table = plain_table()
@@ -206,7 +217,7 @@ def records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
     """Typical errors of all mechanisms, and the best one's on each model; a line for each n."""
     table = plain_table(gap=0)  # all columns fit in a terminal of 80
     _columns(table, "records")
-    _columns(table, *(name.replace("-", "-\n") for name in mechanisms))
+    _columns(table, *map(_title, mechanisms))
     _columns(table, *(f"best:\n{model}" for model in COMPARED_MODELS), _FINDS)
     for row in rows:
         found = [row.find(name) for name in mechanisms]

@@ -1,6 +1,9 @@
 """What can be done with a release without touching records: nothing here costs privacy."""
 
+from typing import TYPE_CHECKING
+
 from hushcov._arrays import Matrix
+from hushcov._lazy import lazy
 from hushcov.postprocess.guard import Guarded, guarded, noise_norm
 from hushcov.postprocess.matrices import (
     is_noise,
@@ -13,15 +16,6 @@ from hushcov.postprocess.matrices import (
     symmetric_sparse,
     upper_pairs,
     values_at,
-)
-from hushcov.postprocess.structure import (
-    Candidate,
-    Split,
-    best_candidate,
-    coherent_norm,
-    largest,
-    signal_norm,
-    split,
 )
 from hushcov.postprocess.tails import lost_beyond
 from hushcov.postprocess.thresholds import (
@@ -38,6 +32,18 @@ from hushcov.postprocess.thresholds import (
     universal_threshold,
 )
 
+if TYPE_CHECKING:
+    from hushcov.postprocess.structure import (
+        Candidate,
+        Split,
+        best_candidate,
+        coherent_norm,
+        largest,
+        leading_direction,
+        signal_norm,
+        split,
+    )
+
 __all__ = [
     "RULES",
     "Candidate",
@@ -53,6 +59,7 @@ __all__ = [
     "is_noise",
     "is_sparse",
     "largest",
+    "leading_direction",
     "lost_beyond",
     "multiply_outer",
     "noise_norm",
@@ -73,3 +80,9 @@ __all__ = [
     "upper_pairs",
     "values_at",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    structure="Candidate Split best_candidate coherent_norm largest leading_direction signal_norm "
+    "split",
+)

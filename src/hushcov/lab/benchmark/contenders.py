@@ -172,7 +172,7 @@ _VARIANTS = {
             Look("#882255", "<"),
         ),
         Contender(
-            "adaptive",
+            "separate-adaptive",
             "AdaptiveCov (Dong et al.)",
             _private("SeparateCovariance", method="adaptive"),
             Look("#AA4499", ">", "dashed"),
@@ -218,8 +218,16 @@ def _contenders() -> Iterator[Contender]:
     yield from _WITHOUT_PRIVACY
 
 
+def _by_name(contenders: Iterator[Contender]) -> dict[str, Contender]:
+    found: dict[str, Contender] = {}
+    for each in contenders:
+        assert each.name not in found, f"two contenders are called {each.name}"
+        found[each.name] = each
+    return found
+
+
 #: Every contender by name, in the order of tables and legends.
-CONTENDERS: dict[str, Contender] = {contender.name: contender for contender in _contenders()}
+CONTENDERS = _by_name(_contenders())
 
 
 def check_contenders(names: Sequence[str]) -> tuple[str, ...]:
