@@ -18,8 +18,8 @@ from hushcov.planning import Caution, Families, LikeForecast, default_mechanism,
 from hushcov.planning.families import families, forecast_families, guesses, smallest_for
 from hushcov.planning.like import Earlier, earlier_release
 from hushcov.release import Release
+from hushcov.report.outlook import MULTIPLES
 
-_MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)  # of the records of an earlier release
 Guesses = dict[int, dict[int, float]]
 
 
@@ -217,7 +217,7 @@ def plan_like(
     earlier = earlier_release(Release.read(folder))
     each = 2 if earlier.release.making.paired else 1  # rows averaged as one difference
     own = each * earlier.n_records
-    asked = sorted(set(records)) or [max(each, round(own * times)) for times in _MULTIPLES]
+    asked = sorted(set(records)) or [max(each, round(own * times)) for times in MULTIPLES]
     found = []
     with steps(len(asked)) as step:
         for n in asked:

@@ -33,7 +33,6 @@ from hushcov.release.findings import estimate
 
 _DRAWS, _SEED = 5, 11
 _FEW_DRAWS, _LARGE = 2, 300  # norms of errors of many features hardly vary
-_KEEP = 3.0  # deviations that a selected pair must exceed, as in a fit
 _LARGEST_DENSE = 2000  # features up to which whole matrices are drawn
 _OFTEN = 1.3  # by which errors of fits differ from each other, about
 _HOW = (
@@ -123,8 +122,12 @@ class Earlier:
         if norm == 0:
             return np.ones(1)
         few = self.release.selected is not None or truth.shape[0] > _LARGEST_DENSE
-        drawn = _of_pairs(truth, noise, n) if few else _of_whole(np.asarray(truth), noise, n)
-        return np.minimum(drawn / norm, 1.0)
+        if few:
+            # A threshold is so many deviations, the same as it was.
+            usual = detection_deviation(self.noise_sd, self.n_records)
+            limit = self.release.making.threshold / usual * detection_deviation(noise, n)
+            return np.minimum(_of_pairs(truth, noise, n, limit) / norm, 1.0)
+        return np.minimum(_of_whole(np.asarray(truth), noise, n) / norm, 1.0)
 
 
 def earlier_release(release: Release) -> Earlier:
@@ -202,14 +205,14 @@ def _entries(truth: Matrix) -> tuple[IndexArray, IndexArray, FloatArray]:
     )
 
 
-def _of_pairs(truth: Matrix, noise: float, n: int) -> FloatArray:
+def _of_pairs(truth: Matrix, noise: float, n: int, limit: float) -> FloatArray:
     """Errors where the pairs of the truth are released: noise, and those that are lost in it."""
     rows, columns, values = _entries(truth)
     generator, variance = np.random.default_rng(_SEED), truth.diagonal()
     sampling = np.sqrt((np.maximum(variance[rows] * variance[columns], 0) + values**2) / n)
     shape = (_DRAWS, len(values))
     fresh = values + np.hypot(noise, sampling) * generator.standard_normal(shape)
-    kept = (rows == columns) | (np.abs(fresh) > _KEEP * detection_deviation(noise, n))
+    kept = (rows == columns) | (np.abs(fresh) > limit)
     errors = np.where(kept, fresh, 0.0) - values
     draws = np.repeat(np.arange(_DRAWS), len(values))
     places = np.tile(rows, _DRAWS), np.tile(columns, _DRAWS)
