@@ -303,7 +303,7 @@ def test_structure_and_error_stand_before_the_results():
     assert page.text.count("0.04, between 0.02 and 0.07 of the norm of the covariance") == 2
     assert "strongest (0." in page.text
     assert "would do as well" not in page.text
-    assert "is estimated above, from released numbers" in page.text
+    assert "How far off this very release may be is estimated" in page.text
 
 
 def test_an_error_near_1_is_called_what_it_is():
