@@ -114,3 +114,11 @@ def test_few_records_of_many_features_still_find_a_factor():
     assert many.predicted_error[FACTOR] < 0.6
     assert not many.hopeless
     assert ADAPTIVE.forecast(replace(REQUEST, row_sparsity=5).inputs(200, 50)).hopeless
+
+
+def test_factors_are_no_comfort_where_not_even_scales_are_found():
+    request = replace(REQUEST, row_sparsity=5)
+    inputs, stages = request.divide(300, 50)
+    (caution,) = request.cautions(inputs, stages, _with(1.2, 0.4))
+    assert caution.error is HopelessError
+    assert "means and scales" in caution.sentence

@@ -129,3 +129,10 @@ def test_data_are_json_ready_and_complete():
 def test_beside_factors_a_threshold_keeps_no_pair_from_the_estimate():
     assert find(release()).rule == KEPT
     assert find(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03))).rule == BEYOND
+
+
+def test_a_sparse_release_without_pairs_says_so_and_one_feature_has_none():
+    alone = release(integers=np.diag(np.full(20, 10**6)))
+    assert dict(structure_words(alone))["structure"].startswith("sparse: no pair stands out")
+    one = release(integers=np.full((1, 1), 10**6), feature_scale=np.ones(1), column_names=("age",))
+    assert dict(structure_words(one))["structure"] == "a variance: one feature has no pairs"

@@ -87,7 +87,9 @@ def families_error(found: Families) -> str:
     few = {each.row_sparsity - 1: e for each, e in found.errors.items() if each.row_sparsity}
     ends = sorted({number(error, 2) for error in (min(few.values()), max(few.values()))}, key=float)
     partners = " to ".join(str(each) for each in sorted({min(few), max(few)}))
-    words = [f"{' to '.join(ends)} where features have {partners} partners each"]
+    words = [" to ".join(ends)]
+    if max(few):
+        words = [f"{words[0]} where features have {partners} partners each"]
     others = {FACTOR: "with one strong factor", DENSE: "where all pairs are related a little"}
     words += [
         f"{number(error, 2)} {others[each.name]}"

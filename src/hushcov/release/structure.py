@@ -14,6 +14,7 @@ from hushcov._words import counted, number
 from hushcov.postprocess import Split
 from hushcov.release.document import Release, Structure
 from hushcov.release.findings import factors_of
+from hushcov.release.pairs import scan
 
 #: Labels of what is said.
 STRUCTURE, ERROR = "structure", "error estimate"
@@ -70,7 +71,7 @@ def structure_words(release: Release) -> list[tuple[str, str]]:
     if found is None:
         return []
     names = release.column_names or tuple(map(str, range(release.n_features)))
-    lines = [(STRUCTURE, kind_words(found))]
+    lines = [(STRUCTURE, kind_words(release, found))]
     for place, each in enumerate(released_factors(release), start=1):
         share = f"{number(100 * each.share, 2)} % of the variance"
         words = f"{share}; most correlated with it: {each.named(names)}"
@@ -78,19 +79,32 @@ def structure_words(release: Release) -> list[tuple[str, str]]:
     return [*lines, (ERROR, error_words(release))]
 
 
-def kind_words(found: Structure) -> str:
+def kind_words(release: Release, found: Structure) -> str:
     """What the covariance was found to be, and why."""
-    return f"{short_kind(found)}. Why: {found.why}"
+    if release.n_features == 1:
+        return short_kind(release, found)
+    return f"{short_kind(release, found)}. Why: {found.why}"
 
 
-def short_kind(found: Structure) -> str:
+def short_kind(release: Release, found: Structure) -> str:
     """What the covariance was found to be."""
-    meaning = {
-        "sparse": "few pairs of features go together",
-        "factors": f"{counted(found.rank, 'factor')} that many features follow",
-        "dense": "many pairs of features go together",
-    }[found.kind]
+    if release.n_features == 1:
+        return "a variance: one feature has no pairs"
+    if found.kind == "sparse":
+        kept = _keeps_pairs(release)
+        meaning = "few pairs of features go together" if kept else "no pair stands out of the noise"
+    elif found.kind == "factors":
+        meaning = f"{counted(found.rank, 'factor')} that many features follow"
+    else:
+        meaning = "many pairs of features go together"
     return f"{found.kind}: {meaning}"
+
+
+def _keeps_pairs(release: Release) -> bool:
+    """Whether a pair passes the threshold."""
+    limit = release.making.threshold / release.unit
+    ones = np.ones(release.n_features)
+    return scan(release.integers, ones, most=1, above=limit).total > 0
 
 
 def short_error(found: Structure) -> str:

@@ -176,8 +176,8 @@ def structure(subject: Subject) -> dict[str, Any] | None:
     ]
     return {
         "kind": found.kind,
-        "words": printable(kind_words(found)),
-        "short": printable(short_kind(found)),
+        "words": printable(kind_words(subject.release, found)),
+        "short": printable(short_kind(subject.release, found)),
         "short_error": short_error(found),
         "as_zeros": as_zeros(found),
         "factors": factors,
