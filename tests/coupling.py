@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hushcov.mechanisms.adaptive import ladder, matrix, pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.multiscale import mechanism as multiscale
 from hushcov.mechanisms.peers import coinpress, eigen_sampling
@@ -26,6 +27,7 @@ from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
 from hushcov.mechanisms.peers.row_top_k import printed
 from hushcov.mechanisms.peers.separate import mechanism as separate
 from hushcov.mechanisms.screened import mechanism as screened
+from hushcov.mechanisms.screened import values
 from hushcov.stages import complete, preparation, scales
 from hushcov.stages.location import state
 
@@ -36,6 +38,10 @@ ADDED = (
     (separate, "symmetric_noise"),
     (separate, "rounded_normal"),
     (screened, "rounded_normal"),
+    (values, "rounded_normal"),
+    (matrix, "symmetric_noise"),
+    (ladder, "rounded_normal"),
+    (pairs, "rounded_normal"),
     (row_top_k, "rounded_normal"),
     (scales, "rounded_normal"),
     (state, "rounded_normal"),
@@ -43,6 +49,7 @@ ADDED = (
 )
 DRAWN = (
     (screened, "gumbel_top"),
+    (ladder, "gumbel_top"),
     (row_top_k, "gumbel_top"),
     (printed, "pick_noisy_largest"),
     (printed, "averaged_values"),

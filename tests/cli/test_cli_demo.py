@@ -55,7 +55,7 @@ def test_as_a_newcomer_runs_it(program, tmp_path):
         "at most 5 nonzeros, and nothing else: no mean, no scale, no position",
         "2. The plan: all of this is known before any record is read",
         "(1, 1e-6)-differential privacy",
-        "3. The release, by screened, against the truth",
+        "3. The release, by adaptive, against the truth",
         "marked as not private",
         "4. The strongest pairs, with intervals that count privacy noise",
         "5. The paper's theorem, at its own constants",
@@ -64,7 +64,7 @@ def test_as_a_newcomer_runs_it(program, tmp_path):
         "6. Files",
     ):
         assert part in text
-    predicted, measured, found, missed, false = _measured(answer.stdout, "screened")
+    predicted, measured, found, missed, false = _measured(answer.stdout, "adaptive")
     assert predicted < 0.05
     # Means far from zero take more looks than are planned for.
     assert 0.4 < measured / predicted < 3

@@ -49,8 +49,10 @@ def test_many_features_are_written_as_a_sparse_matrix(run, data, tmp_path, many)
     assert again.exit_code == 6
 
 
-def test_only_the_screened_release_is_run_with_many_features(run, refused, data, many):
-    assert json.loads(run("fit", data, *PUBLIC, "--json").stdout)["mechanism"] == "screened"
+def test_only_releases_of_pairs_are_run_with_many_features(run, refused, data, many):
+    assert json.loads(run("fit", data, *PUBLIC, "--json").stdout)["mechanism"] == "adaptive"
+    chosen = ("--mechanism", "screened", "-o", "a", "--json")
+    assert json.loads(run("fit", data, *PUBLIC, *chosen).stdout)["mechanism"] == "screened"
     message = refused(2, "fit", data, *PUBLIC, "--mechanism", "gaussian", "-o", "b")
     assert "sparse output" in message
 

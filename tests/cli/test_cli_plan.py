@@ -37,14 +37,15 @@ from hushcov.planning import (
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
 PUBLIC = (*PUBLIC, "--centre", "pairs")  # so that rows and averages can be told apart
 # How many averages make the stand-in's typical error equal to 1.
-ONE = {"screened": 1_000, "gaussian-threshold": 3_000, "gaussian": 10_000, "multiscale": 20_000}
+ONE = {"adaptive": 1_000, "screened": 2_000, "gaussian-threshold": 3_000}
+ONE |= {"gaussian": 10_000, "multiscale": 20_000}
 MODELS = {"block": 0.5, "banded": 1.0, "random": 2.0, "diagonal": 4.0}  # over the typical error
 ROUGHLY = 2  # the rough figures over the searched ones
 
 
 def _forecast(inputs, mechanism: str, *, rough: bool = False) -> Forecast:
     error = ONE[mechanism] / inputs.n_records * (ROUGHLY if rough else 1)
-    limit = min(1.0, error) if "threshold" in mechanism or mechanism == "screened" else None
+    limit = min(1.0, error) if mechanism not in ("gaussian", "multiscale") else None
     return Forecast(mechanism, {m: f * error for m, f in MODELS.items()}, limit, rough)
 
 
@@ -105,9 +106,9 @@ def _rows(text: str, first: str) -> list[list[str]]:
 def test_one_column_a_mechanism_and_one_row_a_number_of_records(planned):
     text = planned("--records", "2e5", "--records", 20_000, "--records", "2e5")
     assert _rows(text, "20,000") == [
-        ["20,000", "*0.1", "0.3", "1", "~4", "0.05", "0.1", "0.2", "0.1"]
+        ["20,000", "*0.1", "0.2", "0.3", "1", "~4", "0.05", "0.1", "0.2", "0.1"]
     ]
-    assert _rows(text, "200,000")[0][:5] == ["200,000", "*0.01", "0.03", "0.1", "~0.4"]
+    assert _rows(text, "200,000")[0][:6] == ["200,000", "*0.01", "0.02", "0.03", "0.1", "~0.4"]
     words = " ".join(text.split())
     assert "10 features, row sparsity 2, epsilon 1," in words
     assert "'hushcov plan --refine'" in words
@@ -117,11 +118,11 @@ def test_one_column_a_mechanism_and_one_row_a_number_of_records(planned):
 
 def test_a_row_for_each_mechanism_at_one_number_of_records_and_the_design_of_the_best(planned):
     text = planned("--records", 20_000)
-    assert _rows(text, "screened") == [["screened", "*0.1", "0.05", "0.1", "0.2", "0.1"]]
+    assert _rows(text, "adaptive") == [["adaptive", "*0.1", "0.05", "0.1", "0.2", "0.1"]]
     assert _rows(text, "multiscale") == [["multiscale", "~4", "2", "4", "8", "-"]]
     assert _rows(text, "gaussian") == [["gaussian", "1", "0.5", "1", "2", "-"]]
     assert "20,000 records" in text
-    assert "design of screened," in text
+    assert "design of adaptive," in text
     assert text.count("The design of") == 1
 
 
@@ -183,9 +184,9 @@ def test_mechanisms_can_be_chosen(planned):
 def test_a_rough_figure_is_never_the_best(planned, monkeypatch):
     monkeypatch.setitem(ONE, "multiscale", 10)
     text = planned("--records", 20_000, "--records", 40_000)
-    assert _rows(text, "20,000")[0][1:5] == ["*0.1", "0.3", "1", "~0.002"]
+    assert _rows(text, "20,000")[0][1:6] == ["*0.1", "0.2", "0.3", "1", "~0.002"]
     text = planned("--records", 20_000, "--records", 40_000, "--refine")
-    assert _rows(text, "20,000")[0][1:5] == ["0.1", "0.3", "1", "*0.001"]
+    assert _rows(text, "20,000")[0][1:6] == ["0.1", "0.2", "0.3", "1", "*0.001"]
 
 
 def test_hopeless_is_said(planned):
@@ -250,12 +251,12 @@ def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypat
     monkeypatch.setitem(smallest_n.__globals__, "forecast", remembered)
     known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "centre": "pairs"}
     estimator = PrivateSparseCovariance(**known)
-    assert Planner(estimator.request(10), 10).smallest("screened", "banded", 0.01) >= 200_000
+    assert Planner(estimator.request(10), 10).smallest("adaptive", "banded", 0.01) >= 200_000
     assert len(seen) > 5
     assert all(inputs == estimator.public_inputs(n, 10) for n, inputs in seen.items())
     assert len({inputs.spent for inputs in seen.values()}) > 5
     fixed = replace(estimator.public_inputs(100, 10), spent=())
-    assert smallest_n(fixed, "screened", "banded", 0.01) == pytest.approx(1e5, rel=0.03)
+    assert smallest_n(fixed, "adaptive", "banded", 0.01) == pytest.approx(1e5, rel=0.03)
 
 
 def test_a_target_out_of_reach_is_said(planned, monkeypatch):
@@ -280,14 +281,14 @@ def test_json_has_everything(planned):
     assert found["mechanisms"] == list(predicted())
     (each,) = found["plans"]
     assert list(each) == ["n_records", "n_averaged", "best", "forecasts", "refusals", "warnings"]
-    assert (each["n_records"], each["n_averaged"], each["best"]) == (20_000, 10_000, "screened")
+    assert (each["n_records"], each["n_averaged"], each["best"]) == (20_000, 10_000, "adaptive")
     assert [forecast["mechanism"] for forecast in each["forecasts"]] == list(predicted())
-    screened = each["forecasts"][0]
-    assert screened["predicted_error"] == {m: pytest.approx(0.1 * f) for m, f in MODELS.items()}
-    assert screened["typical_error"] == pytest.approx(0.1)
-    assert screened["detection_limit"] == pytest.approx(0.1)
-    assert [forecast["rough"] for forecast in each["forecasts"]] == [False] * 3 + [True]
-    assert found["designs"] == {"screened": {"name": "screened"}}
+    first = each["forecasts"][0]
+    assert first["predicted_error"] == {m: pytest.approx(0.1 * f) for m, f in MODELS.items()}
+    assert first["typical_error"] == pytest.approx(0.1)
+    assert first["detection_limit"] == pytest.approx(0.1)
+    assert [forecast["rough"] for forecast in each["forecasts"]] == [False] * 4 + [True]
+    assert found["designs"] == {"adaptive": {"name": "adaptive"}}
     assert list(found["smallest_records"]) == list(predicted())
     assert list(found["smallest_records"]["gaussian"]) == list(COMPARED_MODELS)
 
@@ -305,20 +306,20 @@ def test_a_mechanism_that_refuses_does_not_hide_the_others(planned, monkeypatch)
     def refuse(*_, **__):
         raise CapacityError("one of them refuses")
 
-    monkeypatch.setattr(forecasts, "forecast", _refusing("screened"))
+    monkeypatch.setattr(forecasts, "forecast", _refusing("adaptive"))
     monkeypatch.setattr(forecasts, "compare", refuse)
     text = planned("--records", 20_000, "--records", 40_000)
-    assert _rows(text, "20,000")[0][:3] == ["20,000", "-", "*0.3"]
-    reason = "screened: epsilon = 1 needs more noise: use a larger budget."
+    assert _rows(text, "20,000")[0][:3] == ["20,000", "-", "*0.2"]
+    reason = "adaptive: epsilon = 1 needs more noise: use a larger budget."
     assert " ".join(text.split()).count(reason) == 1
     one = planned("--records", 20_000)
-    assert _rows(one, "screened")[0] == ["screened", "-", "-", "-", "-", "-"]
+    assert _rows(one, "adaptive")[0] == ["adaptive", "-", "-", "-", "-", "-"]
     assert reason in " ".join(one.split())
     everything = json.loads(planned("--records", 20_000, "--json", "--target-error", 0.1))
     (found,) = everything["plans"]
-    assert list(found["refusals"]) == ["screened"]
-    assert found["best"] == "gaussian-threshold"
-    assert list(everything["smallest_records"]) == ["gaussian-threshold", "gaussian", "multiscale"]
+    assert list(found["refusals"]) == ["adaptive"]
+    assert found["best"] == "screened"
+    assert list(everything["smallest_records"]) == list(predicted())[1:]
 
 
 def test_if_nothing_can_be_planned_the_reason_is_the_answer(refused, monkeypatch):
@@ -382,7 +383,7 @@ def test_bad_input_is_refused_before_any_plan(refused, planned, option, value, s
     assert planned.asked == []
 
 
-@pytest.mark.parametrize("option", ["--features", "--row-sparsity", "--epsilon", "--delta"])
+@pytest.mark.parametrize("option", ["--features", "--epsilon", "--delta"])
 def test_required(refused, option):
     options = dict(zip(PUBLIC[::2], PUBLIC[1::2], strict=True))
     del options[option]
@@ -454,7 +455,7 @@ def test_the_real_plan_of_one_size(run):
         assert same["predicted_error"] == each.predicted_error
         assert same["rough"] == each.rough
     text = run("plan", *size, "--records", 4_001).stdout
-    assert f"design of {comparison.best.mechanism}," in text
+    assert "design of adaptive," in text  # what a fit runs
 
 
 @pytest.fixture

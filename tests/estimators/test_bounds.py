@@ -134,7 +134,8 @@ def test_wrong_bounds_are_refused_before_anything_is_read(cls):
 
 
 def test_sums_of_sites_take_no_bounds():
-    estimator = make(GaussianCovariance, feature_scale=1.0, bounds={0: (0, 1)})
+    known = {"feature_scale": 1.0, "centre": "pairs"}
+    estimator = make(GaussianCovariance, **known, bounds={0: (0, 1)})
     with pytest.raises(ParameterError, match="bounds must be None for partial_fit"):
         estimator.partial_fit(table(), total_records=N)
 

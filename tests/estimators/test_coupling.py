@@ -122,6 +122,11 @@ CASES = {
             ("gaps, scales known", {"feature_scale": 1.0}, RECORDS_WITH_GAPS),
         )
     },
+    "PrivateSparseCovariance, pairs selected": (
+        fitted(lambda: make(PrivateSparseCovariance, sparse_output=True)),
+        RECORDS,
+        OTHER,
+    ),
     "row top-k, printed": (
         fitted(lambda: make(RowTopKCovariance, constants="paper")),
         RECORDS,

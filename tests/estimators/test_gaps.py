@@ -111,7 +111,7 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     assert spent == (scale is None)
     assert plain.events[:spent] == inputs.spent
     assert guarantee.events[: spent + 1] == (event, *inputs.spent)
-    ((run, _),) = runs
+    (run,) = runs
     assert run.parameters.inputs.spent == (event, *inputs.spent)
     assert guarantee.events == run.parameters.events
     assert event not in plain.events

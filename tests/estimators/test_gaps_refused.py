@@ -100,7 +100,7 @@ def norm_bound(records, entropy):
     chosen = dataclasses.replace(parameters(ScreenedCovariance), norm_mu=0.1)
     grid = FeatureGrid(ONES, mechanism.RADIUS, chosen.half_width)
     pair = np.array([0]), np.array([1])
-    products = mechanism.product_map(grid, *pair, chosen, chosen.norm_bound)
+    products = mechanism.product_map(grid, *pair, chosen.norm_bound)
     return release_norm_bound(records, products, chosen, entropy)
 
 

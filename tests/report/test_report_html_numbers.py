@@ -16,7 +16,8 @@ from hushcov.planning import forecast
 from hushcov.postprocess import released_correlations, symmetric_sparse
 from hushcov.release import Making, named_parts
 from hushcov.release import findings as findings_module
-from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, find, scan
+from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, find
+from hushcov.release.pairs import scan
 from hushcov.report import outlook as outlook_module
 from hushcov.report import sections
 from hushcov.report.graph import layout

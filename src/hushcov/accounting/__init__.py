@@ -3,7 +3,9 @@
 The ledger of a dataset's budget is `hushcov.accounting.ledger`.
 """
 
-from hushcov.accounting.clock import Clock, clock_rate, clocked
+from typing import TYPE_CHECKING
+
+from hushcov._lazy import lazy
 from hushcov.accounting.composition import (
     Bound,
     all_bounds,
@@ -28,6 +30,9 @@ from hushcov.accounting.events import (
     event_to_dict,
 )
 from hushcov.accounting.guarantee import NOT_CERTIFIED, Guarantee
+
+if TYPE_CHECKING:
+    from hushcov.accounting.clock import Clock, clock_rate, clocked
 
 __all__ = [
     "NOT_CERTIFIED",
@@ -56,3 +61,5 @@ __all__ = [
     "gaussian_epsilon",
     "smallest_sigma",
 ]
+
+__getattr__ = lazy(__name__, clock="Clock clock_rate clocked")

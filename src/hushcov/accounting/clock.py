@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting.composition import calibrate, calibrate_gaussian
-from hushcov.accounting.curves import CLOCK_ROUNDING, log_exit_moment
+from hushcov.accounting.composition import MOST_NOISE, calibrate, calibrate_gaussian
+from hushcov.accounting.curves import CLOCK_ROUNDING, WIDEST_ANGLE, log_exit_moment
 from hushcov.accounting.events import Clocked, Event
 from hushcov.exceptions import PrivacyConditionError
 
 _LATE = 1 / 16  # share of delta for a clock that runs late
-_WIDEST_ANGLE = 1.5  # below pi/2, where the moment of a step is infinite
-_MOST_NOISE = 1e6  # over what the whole budget needs
 
 
 @dataclass
@@ -62,7 +60,7 @@ class Clock:
     def step_time(self, eta: float) -> float:
         """What one bounded-range step takes; infinite where its moment may be."""
         angle = eta * math.sqrt(self.rate / 2)
-        if angle > _WIDEST_ANGLE:
+        if angle > WIDEST_ANGLE:
             return math.inf
         # proof: step 29
         return float(log_exit_moment(np.array([angle]))[0]) / self.rate
@@ -101,7 +99,7 @@ def clocked(epsilon: float, delta: float, spent: tuple[Event, ...] = ()) -> Cloc
     def family(noise: float) -> tuple[Event, ...]:
         return (*spent, Clocked(alone / noise, late))
 
-    return Clocked(alone / calibrate(family, epsilon, delta, (1.0, _MOST_NOISE)), late)
+    return Clocked(alone / calibrate(family, epsilon, delta, (1.0, MOST_NOISE)), late)
 
 
 def clock_rate(event: Clocked, n_steps: int, share: float) -> float:

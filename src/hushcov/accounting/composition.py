@@ -30,7 +30,8 @@ _BRACKETS, _NEAR_PRECISION = ((0.9, 1.02), (0.1, 10.0)), 1e-6
 _ROUNDS = 100
 _PRECISION = 1e-12
 _SMALLEST = 1e-150
-_MOST_NOISE = 1e6  # over what the whole budget needs, for a budget that is nearly spent
+#: Noise that is tried, over what the whole budget needs: for a budget that is nearly spent.
+MOST_NOISE = 1e6
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,7 @@ def _calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...]) 
     def family(noise: float) -> tuple[Event, ...]:
         return (*spent, Gaussian(alone / noise))
 
-    return alone / calibrate(family, epsilon, delta, (1.0, _MOST_NOISE))
+    return alone / calibrate(family, epsilon, delta, (1.0, MOST_NOISE))
 
 
 def calibrate_zcdp(epsilon: float, delta: float) -> float:

@@ -51,7 +51,9 @@ _SINHC_COEFFICIENTS = tuple(1 / math.factorial(2 * k + 3) for k in reversed(rang
 _LATES = tuple(4.0**-power for power in range(1, 512))
 _SMALLEST_SHARE = 1e-3
 # Chernoff rates, as the angle of the widest step; below pi/2, where its moment is infinite.
-_ANGLES = np.geomspace(1e-6, 1.5, 512)
+#: Of a step whose moment is used: below pi/2, where it is infinite.
+WIDEST_ANGLE = 1.5
+_ANGLES = np.geomspace(1e-6, WIDEST_ANGLE, 512)
 # proof: step 20
 # Relative, of mu. All terms of the time are positive, so that no cancellation enlarges errors.
 CLOCK_ROUNDING = 1e-12

@@ -18,6 +18,7 @@ from hushcov.accounting.curves import (
     CLOCK_ROUNDING,
     ROUNDING,
     SMALLEST_MU,
+    WIDEST_ANGLE,
     gaussian_epsilon,
     log_exit_moment,
     renyi_epsilon,
@@ -38,7 +39,6 @@ RENYI = 24 / 64  # account that adds up Renyi divergences
 # Rates of the clock's exponential moments. Fixed here, because a rate chosen afterwards is not
 # covered; one that is off by a factor of 2 costs a quarter of a small term.
 _RATES = 4.0 ** np.arange(-3, 21)
-_WIDEST_ANGLE = 1.5  # below pi/2, where the moment of a step is infinite
 # Renyi orders, of which the budget picks one before anything is charged.
 _ORDERS = 1 + np.geomspace(1e-3, 1e8, 16_384)
 _HALVINGS = 50
@@ -105,7 +105,7 @@ def _root_of_time(steps: tuple[tuple[float, int], ...], delta: float) -> float:
     moments = np.zeros(len(_RATES))
     for eta, count in steps:
         angles = eta * np.sqrt(_RATES / 2)
-        usable = angles <= _WIDEST_ANGLE
+        usable = angles <= WIDEST_ANGLE
         moments += np.where(usable, count * log_exit_moment(np.where(usable, angles, 1.0)), np.inf)
     times = (moments + math.log(len(_RATES)) - math.log(LATE * delta)) / _RATES
     return math.sqrt(float(np.min(times)))

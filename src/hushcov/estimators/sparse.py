@@ -53,8 +53,8 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
         It is advice: more pairs are found if there are more, fewer if there are fewer.
     mechanism : str, default="auto"
         The name of any mechanism (`hushcov.planning.mechanisms()`), at its usual options. "auto"
-        takes the one with the smallest predicted error. One without a delta (eigen-sampling) takes
-        records in pairs, whatever `centre` says.
+        runs the adaptive one. One without a delta (eigen-sampling) takes records in pairs, whatever
+        `centre` says.
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
         no `precision_`. "auto": above 10,000 features. Nothing but pairs is looked for then.
@@ -148,7 +148,7 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
         return "pairs" if pure else self.centre
 
     def _keep(self, plan: Plan) -> None:
-        self._plan = plan
+        self._compared = plan.inputs, plan.request.apart(plan.inputs)
         self.mechanism_ = plan.chosen.mechanism.name
         expected = plan.chosen.forecast
         self.detection_limit_ = None if expected is None else expected.detection_limit
@@ -157,8 +157,8 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
     def plan_(self) -> Comparison:
         """Predicted errors of all mechanisms for the size of the last fit, best first."""
         check_is_fitted(self, "mechanism_")
-        inputs = self._plan.inputs
-        return compare(inputs, apart=self._plan.request.apart(inputs))
+        inputs, apart = self._compared
+        return compare(inputs, apart=apart)
 
     @property
     def structure_(self) -> str:

@@ -1,6 +1,9 @@
 """What can be done with a release without touching records: nothing here costs privacy."""
 
+from typing import TYPE_CHECKING
+
 from hushcov._arrays import Matrix
+from hushcov._lazy import lazy
 from hushcov.postprocess.guard import Guarded, guarded, lost_features, noise_norm
 from hushcov.postprocess.matrices import (
     is_noise,
@@ -13,16 +16,6 @@ from hushcov.postprocess.matrices import (
     symmetric_sparse,
     upper_pairs,
     values_at,
-)
-from hushcov.postprocess.structure import (
-    Candidate,
-    Split,
-    best_candidate,
-    coherent_norm,
-    entry_deviation,
-    largest,
-    signal_norm,
-    split,
 )
 from hushcov.postprocess.tails import lost_beyond
 from hushcov.postprocess.thresholds import (
@@ -38,6 +31,19 @@ from hushcov.postprocess.thresholds import (
     thresholded_interval,
     universal_threshold,
 )
+
+if TYPE_CHECKING:
+    from hushcov.postprocess.structure import (
+        Candidate,
+        Split,
+        best_candidate,
+        coherent_norm,
+        entry_deviation,
+        largest,
+        leading_direction,
+        signal_norm,
+        split,
+    )
 
 __all__ = [
     "RULES",
@@ -55,6 +61,7 @@ __all__ = [
     "is_noise",
     "is_sparse",
     "largest",
+    "leading_direction",
     "lost_beyond",
     "lost_features",
     "multiply_outer",
@@ -76,3 +83,9 @@ __all__ = [
     "upper_pairs",
     "values_at",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    structure="Candidate Split best_candidate coherent_norm entry_deviation largest "
+    "leading_direction signal_norm split",
+)

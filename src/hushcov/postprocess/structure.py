@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 from scipy.sparse.linalg import eigsh
 
-from hushcov._arrays import BoolArray, FloatArray
+from hushcov._arrays import BoolArray, FloatArray, Matrix
 
 _THRESHOLDS = (2.0, 2.5, 3.0, 3.5, 4.0, math.inf)  # in deviations of an entry
 _MOST_FACTORS = 8
@@ -155,6 +155,15 @@ def largest(matrix: FloatArray) -> float:
         x /= length
         size = float(np.linalg.norm(matrix @ x))
     return size
+
+
+def leading_direction(matrix: Matrix) -> FloatArray:
+    """The eigenvector of the largest eigenvalue by its size, about; of a symmetric matrix."""
+    x: FloatArray = np.random.default_rng(3).standard_normal(matrix.shape[0])
+    for _ in range(2 * _POWERS):
+        x = np.asarray(matrix @ x)
+        x /= float(np.linalg.norm(x)) or 1.0
+    return x
 
 
 def _candidate(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.postprocess import (
     Matrix,
-    Split,
-    entry_deviation,
     guarded,
     hard_threshold,
     is_noise,
@@ -22,8 +20,6 @@ from hushcov.postprocess import (
     multiply_outer,
     normal_interval,
     project_psd,
-    row_blocks,
-    split,
     symmetric_sparse,
     thresholded_interval,
     universal_threshold,
@@ -32,6 +28,10 @@ from hushcov.postprocess import (
 )
 from hushcov.release.coverage import coverage
 from hushcov.release.document import Release
+from hushcov.release.pairs import Pairs, Scan, ordered, pairs_at, scan
+
+if TYPE_CHECKING:
+    from hushcov.postprocess import Split
 
 LEVEL = 0.95
 MOST_PAIRS = 600_000  # in the heat map
@@ -48,44 +48,6 @@ UNCOVERED = "not covered"
 NOISE = "a correlation beyond 1, or none because a variance is not positive"
 #: How pairs came to count as found.
 KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Pairs of two features, row before column, each with a value."""
-
-    rows: IntArray
-    columns: IntArray
-    values: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def at(self, chosen: IndexArray | BoolArray | slice) -> Pairs:
-        """Some of the pairs."""
-        return Pairs(self.rows[chosen], self.columns[chosen], self.values[chosen])
-
-    def strongest_first(self) -> Pairs:
-        """All pairs by the size of their values; equal ones stay in order."""
-        return self.at(np.argsort(-np.abs(self.values), kind="stable"))
-
-    @property
-    def places(self) -> list[tuple[int, int]]:
-        """Row and column of each pair."""
-        return list(zip(self.rows.tolist(), self.columns.tolist(), strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Scan:
-    """The strongest pairs of a matrix, row by row.
-
-    `total` counts those that were looked for, and no pair that was left out is larger than
-    `cutoff`, which is None if none was.
-    """
-
-    pairs: Pairs
-    total: int
-    cutoff: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +191,8 @@ def factors_of(release: Release) -> Split | None:
         return None
     assert release.noise_sd is not None
     assert n is not None
+    from hushcov.postprocess import entry_deviation, split
+
     matrix = np.asarray(_in_scales(release))
     deviation = entry_deviation(matrix, release.noise_sd[0], n)
     return split(matrix, structure.rank, release.making.threshold, deviation)
@@ -381,7 +345,9 @@ def find(release: Release) -> Findings:
 def _rule(release: Release) -> tuple[str, float]:
     """How pairs count as found, and what they must exceed in units of the scales."""
     making = release.making
-    if making.threshold > 0:
+    # Beside factors a threshold is for what they leave, and no pair of the estimate is zero.
+    factors = making.structure is not None and making.structure.rank > 0
+    if making.threshold > 0 and not factors:
         return KEPT, making.threshold
     if release.selected is not None:
         return SELECTED, 0.0
@@ -425,69 +391,6 @@ def _found(
     # Constants have no covariance, and a projection may move a pair to zero.
     there = np.isfinite(found.values) & (found.values != 0)
     return found.at(there).strongest_first(), total - int(np.count_nonzero(~there))
-
-
-def scan(matrix: Matrix, factors: FloatArray, *, most: int, above: float = 0.0) -> Scan:
-    """The `most` strongest entries above the diagonal, of those whose size is more than `above`.
-
-    Entries are multiplied by the factors of their two features. What is not a finite number then
-    is left out. Of a dense matrix only some rows are looked at at a time.
-    """
-    if is_sparse(matrix):
-        rows, columns, values = upper_pairs(matrix)
-        values = values * (factors[rows] * factors[columns])
-        found = Pairs(rows, columns, values)
-        found = found.at(np.isfinite(values) & (np.abs(values) > above))
-        kept = _largest(found, most)
-        return Scan(kept, len(found), _cutoff(found, kept))
-    return _scan_dense(matrix, factors, most, above)
-
-
-def _scan_dense(matrix: FloatArray, factors: FloatArray, most: int, above: float) -> Scan:
-    nowhere = np.empty(0, dtype=np.int64)
-    held, total, left_out = Pairs(nowhere, nowhere, np.empty(0)), 0, 0.0
-    for block in row_blocks(len(factors)):
-        values = matrix[block] * np.multiply.outer(factors[block], factors)
-        sizes = np.triu(np.abs(values), block.start + 1)
-        sizes[~np.isfinite(sizes)] = 0.0
-        total += int(np.count_nonzero(sizes > above))
-        rows, columns = np.nonzero(sizes > max(above, left_out))
-        fresh = Pairs(rows + block.start, columns, values[rows, columns])
-        together = Pairs(
-            np.concatenate([held.rows, fresh.rows]),
-            np.concatenate([held.columns, fresh.columns]),
-            np.concatenate([held.values, fresh.values]),
-        )
-        held = _largest(together, most)
-        left_out = max(left_out, _cutoff(together, held) or 0.0)
-    return Scan(held, total, left_out or None)
-
-
-def _largest(pairs: Pairs, most: int) -> Pairs:
-    """At most so many pairs, in their order."""
-    if len(pairs) <= most:
-        return pairs
-    kept = np.argpartition(np.abs(pairs.values), len(pairs) - most)[len(pairs) - most :]
-    return pairs.at(np.sort(kept))
-
-
-def _cutoff(pairs: Pairs, kept: Pairs) -> float | None:
-    """The size that no pair left out exceeds."""
-    return None if len(kept) == len(pairs) else float(np.abs(kept.values).min(initial=np.inf))
-
-
-def ordered(selected: IntArray) -> tuple[IntArray, IntArray]:
-    """Rows and columns of pairs, the smaller one first, in the order of rows."""
-    rows, columns = selected.min(axis=0), selected.max(axis=0)
-    order = np.lexsort((columns, rows))
-    return rows[order], columns[order]
-
-
-def pairs_at(matrix: Matrix, places: tuple[IntArray, IntArray], factors: FloatArray) -> Pairs:
-    """The entries at these places, times the factors of their features."""
-    rows, columns = places
-    values = values_at(matrix, rows, columns) * (factors[rows] * factors[columns])
-    return Pairs(rows, columns, np.asarray(values, dtype=np.float64))
 
 
 def preparation_words(release: Release) -> list[tuple[str, str]]:

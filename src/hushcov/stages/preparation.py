@@ -60,6 +60,8 @@ _LOW_SQUARE, _LEAST_FACTOR, _TOO_LARGE = 0.3, 0.5, 1.5
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
+# Bins that are looked at together, until surely no more than a share of the records is above.
+_WINDOWS, _MOST_ABOVE, _SURE = (1, 2, 4, 8), 0.2, 2.0
 _TILT_EVIDENCE = 4.0
 _TAIL_BINS, _SLOWEST_FALL = 8, 0.65  # bins that go on beyond the last sure one, and how they fall
 _FINER = 2  # bounds that are tried, for each bin
@@ -404,6 +406,26 @@ def _squared_edges(n_found: int) -> FloatArray:
     return np.asarray(n_found * np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE))
 
 
+def _last_bin(counts: IntArray, sigma: int) -> int | None:
+    """The last bin that noise did not make; few records are looked for in several bins together.
+
+    One bin beyond noise is not enough where most records are in none: they may be above it.
+    """
+    last = None
+    for width in _WINDOWS:
+        sums = np.convolve(counts, np.ones(width, dtype=np.int64), "valid")
+        seen = np.flatnonzero(sums > _TOP_EVIDENCE * math.sqrt(width) * sigma)
+        if len(seen):
+            last = int(seen[-1]) + width - 1
+            while counts[last] <= _BIN_EVIDENCE * sigma and last > seen[-1]:
+                last -= 1
+            above = counts[last + 1 :]
+            doubt = _SURE * math.sqrt(len(above)) * sigma
+            if above.sum() + doubt < _MOST_ABOVE * counts.sum():
+                break
+    return last
+
+
 def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: float) -> NormBound:
     """The bound at which noise and what it cuts off, in the trace, are least together.
 
@@ -413,10 +435,9 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     # proof: step 4
     edges = _squared_edges(n_found)
     middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
-    seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
-    if not len(seen):
+    last = _last_bin(counts, sigma)
+    if last is None:
         return NormBound(math.sqrt(n_found), 0.0, 1.0)
-    last = int(seen[-1])
     mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0).astype(np.float64)
     mass[last + 1 :] = 0.0
     mass /= mass.sum()

@@ -102,9 +102,7 @@ def test_the_worst_pair_of_the_screened_values_nearly_attains_their_sensitivity(
     parameters, pair = attack.target.parameters, attack.pair
     assert parameters.events == (Gaussian(parameters.mu),)
     grid = FeatureGrid(np.ones(2), RADIUS, parameters.half_width)
-    products = screened.product_map(
-        grid, np.array([0]), np.array([1]), parameters, parameters.norm_bound
-    )
+    products = screened.product_map(grid, np.array([0]), np.array([1]), parameters.norm_bound)
     sums = [products.sum(ArrayRecords(rows)) for rows in (pair.first, pair.second)]
     sigma = sum_sigma(parameters.norm_bound, parameters.mu)
     distance = math.sqrt(np.sum((sums[0] - sums[1]) ** 2)) / sigma

@@ -45,14 +45,14 @@ def test_ranking_leaves_out_what_chooses_and_what_is_not_private():
 def test_winners():
     results = finished()
     for size in results.sizes(2):
-        assert (size.predicted, size.measured, size.agrees) == ("screened", "screened", True)
+        assert (size.predicted, size.measured, size.agrees) == ("adaptive", "adaptive", True)
     point = TINY.grid(2)[0]
-    worse = changed(results, Fit(point, 0, "screened", 0.9, 1.0, 1.0, 0.1))
-    assert worse.measured_winner(point) == "gaussian-threshold"
+    worse = changed(results, Fit(point, 0, "adaptive", 0.9, 1.0, 1.0, 0.1))
+    assert worse.measured_winner(point) == "screened"
     assert not worse.sizes(2)[0].agrees
-    best = made_up_error(point, "gaussian-threshold")
-    near = changed(results, Fit(point, 0, "screened", 1.09 * best, 1.0, 1.0, 0.1))
-    assert (near.sizes(2)[0].measured, near.sizes(2)[0].agrees) == ("gaussian-threshold", True)
+    best = made_up_error(point, "screened")
+    near = changed(results, Fit(point, 0, "adaptive", 1.09 * best, 1.0, 1.0, 0.1))
+    assert (near.sizes(2)[0].measured, near.sizes(2)[0].agrees) == ("screened", True)
 
 
 def test_nothing_beats_the_zero_matrix():
@@ -71,8 +71,8 @@ def test_nothing_beats_the_zero_matrix():
 
 
 def test_a_predicted_mechanism_that_was_not_measured_does_not_agree():
-    size = finished(("gaussian", "zero")).sizes(2)[0]
-    assert (size.predicted, size.measured, size.agrees) == ("screened", "gaussian", False)
+    size = finished(("screened", "zero")).sizes(2)[0]
+    assert (size.predicted, size.measured, size.agrees) == ("adaptive", "screened", False)
     assert {size.measured for size in finished(("zero",)).sizes(2)} == {"zero"}
 
 

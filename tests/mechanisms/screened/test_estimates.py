@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.mechanisms.screened import mechanism
+from hushcov.mechanisms.screened import values
 from hushcov.simulate import gaussian_records, sparse_covariance
 from mechanisms.screened.settings import parameters_of, released
 
@@ -58,7 +58,7 @@ def test_gaussian_records_are_estimated_without_bias(model, norm_factor, norm, b
 @pytest.mark.parametrize("norm_factor", [0.6, 1.0, 2.0])
 def test_dividing_by_the_mean_shrinkage_restores_the_values(monkeypatch, norm_factor):
     """Without noise, and with so much of it announced that nothing else corrects the estimate."""
-    monkeypatch.setattr(mechanism, "rounded_normal", lambda _, sigma, size: np.zeros(size, int))
+    monkeypatch.setattr(values, "rounded_normal", lambda _, sigma, size: np.zeros(size, int))
     n, d = 20_000, 100
     truth = correlated("block", d, 5)
     X = gaussian_records(truth, n, random_state=8)

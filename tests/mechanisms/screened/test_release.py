@@ -12,7 +12,7 @@ from scipy import stats
 
 from hushcov.accounting import BoundedRange, Gaussian
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.screened import mechanism, release_screened
+from hushcov.mechanisms.screened import mechanism, release_screened, values
 from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, sum_sigma
 from hushcov.noise import TAKEN, Entropy
 from hushcov.records import ArrayRecords, FeatureGrid, PairDifferences, ProductMap, Records
@@ -26,8 +26,9 @@ class Draws:
     def __init__(self, monkeypatch):
         self.selections, self.sigmas, self.maps = [], [], []
         monkeypatch.setattr(mechanism, "gumbel_top", self.gumbel_top)
-        monkeypatch.setattr(mechanism, "rounded_normal", self.rounded_normal)
-        monkeypatch.setattr(mechanism, "ProductMap", self.product_map)
+        for module in (mechanism, values):
+            monkeypatch.setattr(module, "rounded_normal", self.rounded_normal)
+        monkeypatch.setattr(values, "ProductMap", self.product_map)
 
     def gumbel_top(self, generator, scores, rate, count):
         left = np.flatnonzero(scores != TAKEN)
@@ -117,7 +118,7 @@ def residuals(X, parameters, seeds):
     n, d = X.shape
     rows, columns = np.triu_indices(d, 1)
     grid = FeatureGrid(np.ones(d), 8.0, parameters.half_width)
-    products = mechanism.product_map(grid, rows, columns, parameters, parameters.norm_bound)
+    products = mechanism.product_map(grid, rows, columns, parameters.norm_bound)
     exact = products.sum(ArrayRecords(X))[:-1]
     found = []
     for seed in seeds:

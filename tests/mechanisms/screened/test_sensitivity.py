@@ -76,7 +76,7 @@ def test_sums(tables, factor, bound, keep):
     pairs = list(itertools.combinations(range(d), 2))[:keep]
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
-    products = mechanism.product_map(grid, rows, columns, parameters, bound)
+    products = mechanism.product_map(grid, rows, columns, bound)
     moved = products.sum(first) - products.sum(second)
     assert sum(int(number) ** 2 for number in moved) <= squared_sum_sensitivity(bound)
     counts = products.norm_histogram(first) - products.norm_histogram(second)
@@ -94,7 +94,7 @@ def test_records_at_the_corners(d, factor):
     corners.append(np.where(np.arange(d) % 2, 8.0, -8.0))
     corners.append(np.where(np.arange(d) % 2, 0.0, 1e308))
     for bound in (parameters.norm_bound - 1, parameters.norm_bound, parameters.norm_bound + 1):
-        products = mechanism.product_map(grid, rows, columns, parameters, bound)
+        products = mechanism.product_map(grid, rows, columns, bound)
         sums = [products.sum(ArrayRecords(corner[None, :])) for corner in corners]
         for first, second in itertools.combinations(sums, 2):
             moved = sum(int(number) ** 2 for number in first - second)

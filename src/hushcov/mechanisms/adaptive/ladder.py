@@ -131,12 +131,12 @@ class Ladder:
         mu = math.sqrt(TEST * self._unit)
         clock.gaussian(mu)  # proof: step 3
         sigma = smallest_sigma((sensitivity * size) ** 2, mu)  # proof: step 3
-        total = int(self._scores[best].sum(dtype=np.int64))
-        total += int(rounded_normal(entropy.generator, sigma, 1)[0])
+        total = self._scores[best].sum(dtype=np.int64, keepdims=True)
+        total = total + rounded_normal(entropy.generator, sigma, 1)
         self._scores[best] = TAKEN
         self._selected = np.concatenate([self._selected, best])
         self._spent += before - clock.left
-        self._note(size, total / size / resolution)
+        self._note(size, int(total[0]) / size / resolution)
         return True
 
     def _ended(self, weakest: float) -> bool:

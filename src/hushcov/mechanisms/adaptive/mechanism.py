@@ -33,6 +33,7 @@ from hushcov.postprocess import (
     detection_deviation,
     entry_deviation,
     largest,
+    leading_direction,
     signal_norm,
     symmetric_sparse,
 )
@@ -185,18 +186,10 @@ def _hidden(run: _Run, taken: BoolArray, whole: WholeMatrix) -> float:
     rest = np.where(left, whole.mean, 0.0)
     found = signal_norm(rest, left, entry_deviation(whole.mean, noise, run.n))
     part = np.where(left, 0.0, whole.mean)
-    directions = [np.ones(run.d), np.linalg.eigh(part)[1][:, -1] if run.d <= 500 else _top(part)]
+    strongest = np.linalg.eigh(part)[1][:, -1] if run.d <= 500 else leading_direction(part)
+    directions = [np.ones(run.d), strongest]
     others = (coherent_norm(rest, each, noise, whole.mean, run.n) for each in directions)
     return max(found, *others)
-
-
-def _top(matrix: FloatArray) -> FloatArray:
-    """The direction of the largest eigenvalue, about."""
-    x = np.random.default_rng(3).standard_normal(len(matrix))
-    for _ in range(50):
-        x = matrix @ x
-        x /= float(np.linalg.norm(x)) or 1.0
-    return x
 
 
 def _with_diagonal(mask: BoolArray) -> BoolArray:
@@ -340,7 +333,7 @@ def _of_pairs(
     row = 1 + 2 * np.count_nonzero(kept) / run.d
     missed = ladder.finds() if ladder.rungs else 0.0
     noise = 2 * math.sqrt(row) * deviation
-    norm = _sparse_norm(values, threshold, run.d)
+    norm = _sparse_norm(values, threshold)
     why = (
         f"{len(values.rows):,} pairs were found to a correlation of about {number(missed, 2)}, and "
         "the whole matrix shows nothing beside them"
@@ -358,17 +351,11 @@ def _of_pairs(
     )
 
 
-def _sparse_norm(values: PairValues, threshold: float, d: int) -> float:
+def _sparse_norm(values: PairValues, threshold: float) -> float:
     kept = np.abs(values.pairs) > threshold
     places = values.rows[kept], values.columns[kept]
     matrix = symmetric_sparse(places, values.pairs[kept], values.diagonal)
-    x = np.random.default_rng(4).standard_normal(d)
-    size = 0.0
-    for _ in range(50):
-        x = matrix @ x
-        size = float(np.linalg.norm(x))
-        x /= size or 1.0
-    return size
+    return float(np.linalg.norm(matrix @ leading_direction(matrix)))
 
 
 def _document(
