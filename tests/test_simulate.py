@@ -7,10 +7,12 @@ import pytest
 
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.simulate import (
+    FAMILIES,
     MODELS,
     SimulatedMoments,
     gaussian_records,
     sparse_covariance,
+    structured_covariance,
     wishart_moments,
 )
 from statistics_helpers import FALSE_ALARM, disagreements, normal_p_value
@@ -55,6 +57,42 @@ def test_random_models_follow_their_seed():
 def test_bad_models_are_refused(arguments, name):
     with pytest.raises(ParameterError, match=f"^{name} must be"):
         sparse_covariance(*arguments)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("d", [1, 2, 7, 60])
+def test_families_are_correlation_matrices(name, d):
+    found = structured_covariance(name, d, random_state=3)
+    assert found.shape == (d, d)
+    np.testing.assert_allclose(found, found.T, atol=1e-15)
+    np.testing.assert_allclose(np.diag(found), 1)
+    assert np.linalg.eigvalsh(found)[0] > 0
+    gaussian_records(found, 3)  # what they are for
+    np.testing.assert_array_equal(found, structured_covariance(name, d, random_state=3))
+
+
+def test_families_are_what_they_are_called():
+    """Sparse ones have few nonzeros, factors a large eigenvalue, dense ones many small pairs."""
+    found = {name: structured_covariance(name, 120) for name in FAMILIES}
+    nonzeros = {name: np.count_nonzero(each, axis=1).max() for name, each in found.items()}
+    assert nonzeros["identity"] == 1
+    assert max(nonzeros[name] for name in ("block", "banded", "random")) == 5
+    assert nonzeros["random-20"] <= 20
+    assert nonzeros["mixed-blocks"] == 34
+    norms = {name: np.linalg.eigvalsh(each)[-1] for name, each in found.items()}
+    assert min(norms["factor-blocks"], norms["three-factors"]) > 20
+    assert 2 < norms["weak-factor"] < 8
+    assert norms["equicorrelated"] == pytest.approx(0.95 + 0.05 * 120)
+    assert norms["wishart"] < 4
+    sizes = np.sort(np.abs(found["lq"][0]))[::-1][1:]
+    assert sizes[0] > 4 * sizes[10] > 0
+    assert nonzeros["one-hot"] == 120
+
+
+@pytest.mark.parametrize(("name", "d"), [("circle", 5), ("block", 0)])
+def test_unknown_families_are_refused(name, d):
+    with pytest.raises(ParameterError, match=r"must be"):
+        structured_covariance(name, d)
 
 
 def test_gaussian_records_have_the_covariance():

@@ -110,6 +110,136 @@ MODELS: dict[str, Callable[[int, int, np.random.Generator], FloatArray]] = {
 }
 
 
+def structured_covariance(
+    name: str, n_features: int, *, random_state: int | None = 0
+) -> FloatArray:
+    """A correlation matrix of some structure, sparse or not, that nobody tells the estimator.
+
+    Parameters
+    ----------
+    name : str
+        Which of `FAMILIES`. Sparse: `"block"`, `"banded"`, `"random"` (as in `sparse_covariance`,
+        five nonzeros a row), `"random-20"`, `"mixed-blocks"` (of 2 to 34 columns) and `"identity"`.
+        Nearly sparse: `"ar-0.5"`, `"ar-0.8"`, `"decay"` (along a line, with power 1.5), `"lq"`
+        (at random places, with power 1.2). Factors: `"factor-blocks"`, `"three-factors"`,
+        `"weak-factor"`, `"hubs"`. Dense: `"equicorrelated"`, `"wishart"`, `"one-hot"` (columns
+        that say which answer of a question was given).
+    n_features : int
+        Number of columns d.
+    random_state : int, optional
+        Seed of what is random in it.
+    """
+    check_choice("name", name, tuple(FAMILIES))
+    d = check_integer("n_features", n_features, at_least=1, cure="give the number of columns.")
+    return _correlation(FAMILIES[name](d, np.random.default_rng(random_state)))
+
+
+def _correlation(covariance: FloatArray) -> FloatArray:
+    deviation = np.sqrt(np.diag(covariance))
+    return np.asarray(covariance / np.multiply.outer(deviation, deviation))
+
+
+def _distance(d: int) -> FloatArray:
+    return np.abs(np.subtract.outer(np.arange(d), np.arange(d))).astype(np.float64)
+
+
+def _mixed_blocks(d: int, _: np.random.Generator) -> FloatArray:
+    sizes = (2, 3, 5, 8, 13, 21, 34)
+    group = np.repeat(np.arange(d), [sizes[i % len(sizes)] for i in range(d)])[:d]
+    return np.asarray(0.5 * (np.equal.outer(group, group) + np.eye(d)))
+
+
+def _with_unit_diagonal(off: FloatArray) -> FloatArray:
+    """Ones on the diagonal, and off it what is left positive definite by them."""
+    shrunk = min(1.0, 0.95 / max(1e-9, -float(np.linalg.eigvalsh(off)[0])))
+    return np.asarray(np.eye(len(off)) + shrunk * off)
+
+
+def _decay(d: int, _: np.random.Generator) -> FloatArray:
+    distance = _distance(d) + np.eye(d)
+    return _with_unit_diagonal(0.5 * distance**-1.5 * (1 - np.eye(d)))
+
+
+def _lq(d: int, generator: np.random.Generator) -> FloatArray:
+    """Sizes k^-1.2 in every row, each at a random place."""
+    off = np.zeros((d, d))
+    for k in range(1, min(d, 60)):
+        order = generator.permutation(d)
+        left, right = order[: d // 2], order[d // 2 : 2 * (d // 2)]
+        value = 0.5 * k**-1.2 * generator.choice([-1.0, 1.0], d // 2)
+        off[left, right] += value
+        off[right, left] += value
+    return _with_unit_diagonal(off)
+
+
+def _factor_blocks(d: int, generator: np.random.Generator) -> FloatArray:
+    loading = generator.uniform(0.3, 0.8, d) * generator.choice([-1, 1], d)
+    return np.asarray(np.multiply.outer(loading, loading) + 0.6 * _block(d, 5, generator))
+
+
+def _three_factors(d: int, generator: np.random.Generator) -> FloatArray:
+    loadings = generator.standard_normal((d, 3)) * np.array([0.6, 0.4, 0.25])
+    return np.asarray(loadings @ loadings.T + 0.5 * np.eye(d))
+
+
+def _weak_factor(d: int, generator: np.random.Generator) -> FloatArray:
+    loading = 0.15 * generator.standard_normal(d)
+    return np.multiply.outer(loading, loading) + np.eye(d)
+
+
+def _hubs(d: int, generator: np.random.Generator) -> FloatArray:
+    """One column of fifty is related to thirty others."""
+    hubs = generator.choice(d, max(1, d // 50), replace=False)
+    loadings = np.zeros((d, len(hubs)))
+    for column, hub in enumerate(hubs):
+        loadings[generator.choice(d, min(d // 2, 30), replace=False), column] = 0.4
+        loadings[hub, column] = 1.0
+    return loadings @ loadings.T + 0.7 * np.eye(d)
+
+
+def _wishart(d: int, generator: np.random.Generator) -> FloatArray:
+    drawn = generator.standard_normal((2 * d, d))
+    return drawn.T @ drawn
+
+
+def _one_hot(d: int, generator: np.random.Generator) -> FloatArray:
+    """Answers to questions with 2 to 11 choices, which three traits make more or less likely."""
+    people = max(4000, 4 * d)
+    traits = generator.standard_normal((people, 3))
+    answers: list[FloatArray] = []
+    while sum(each.shape[1] for each in answers) < d:
+        choices = int(generator.integers(2, 12))
+        taste = traits @ (0.7 * generator.standard_normal((3, choices)))
+        taste += generator.gumbel(size=taste.shape) + generator.standard_normal(choices)
+        answers.append(np.eye(choices)[taste.argmax(axis=1)])
+    columns = np.hstack(answers)[:, :d]
+    # The columns of a question add up to 1: a little noise keeps the matrix positive definite.
+    columns = columns + 1e-3 * generator.standard_normal(columns.shape)
+    return np.cov(columns, rowvar=False).reshape(d, d)
+
+
+#: Structures that `structured_covariance` knows, by name.
+FAMILIES: dict[str, Callable[[int, np.random.Generator], FloatArray]] = {
+    "block": lambda d, rng: _block(d, 5, rng),
+    "banded": lambda d, rng: _banded(d, 5, rng),
+    "random": lambda d, rng: _random(d, min(5, d), rng),
+    "random-20": lambda d, rng: _random(d, max(1, min(20, d // 2)), rng),
+    "mixed-blocks": _mixed_blocks,
+    "identity": lambda d, _: np.eye(d),
+    "ar-0.5": lambda d, _: 0.5 ** _distance(d),
+    "ar-0.8": lambda d, _: 0.8 ** _distance(d),
+    "decay": _decay,
+    "lq": _lq,
+    "factor-blocks": _factor_blocks,
+    "three-factors": _three_factors,
+    "weak-factor": _weak_factor,
+    "hubs": _hubs,
+    "equicorrelated": lambda d, _: np.full((d, d), 0.05) + 0.95 * np.eye(d),
+    "wishart": _wishart,
+    "one-hot": _one_hot,
+}
+
+
 def gaussian_records(
     covariance: FloatArray, n_records: int, *, random_state: int | None = 0
 ) -> FloatArray:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from hushcov._arrays import Matrix
 from hushcov._lazy import lazy
-from hushcov.postprocess.guard import Guarded, guarded, noise_norm
+from hushcov.postprocess.guard import Guarded, guarded, lost_features, noise_norm
 from hushcov.postprocess.matrices import (
     is_noise,
     is_sparse,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Split,
         best_candidate,
         coherent_norm,
+        entry_deviation,
         largest,
         leading_direction,
         signal_norm,
@@ -54,6 +55,7 @@ __all__ = [
     "best_candidate",
     "coherent_norm",
     "detection_deviation",
+    "entry_deviation",
     "guarded",
     "hard_threshold",
     "is_noise",
@@ -61,6 +63,7 @@ __all__ = [
     "largest",
     "leading_direction",
     "lost_beyond",
+    "lost_features",
     "multiply_outer",
     "noise_norm",
     "normal_interval",
@@ -83,6 +86,6 @@ __all__ = [
 
 __getattr__ = lazy(
     __name__,
-    structure="Candidate Split best_candidate coherent_norm largest leading_direction signal_norm "
-    "split",
+    structure="Candidate Split best_candidate coherent_norm entry_deviation largest "
+    "leading_direction signal_norm split",
 )

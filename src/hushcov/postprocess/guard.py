@@ -78,8 +78,8 @@ def guarded(
     off = check_real("noise_sd", noise_sd, above=0, or_zero=True, cure=cure)
     on = check_real("diagonal_noise_sd", diagonal_noise_sd, above=0, or_zero=True, cure=cure)
     variance = matrix.diagonal()
+    left_out = lost_features(variance, on)
     level = _level(_FALSELY_KEPT, len(matrix)) * on
-    left_out = variance <= level
     answer = np.zeros_like(matrix)
     if left_out.all():
         return Guarded(answer, left_out, changed=False)
@@ -98,6 +98,11 @@ def guarded(
             estimate = _capped(estimate, unit)
     answer[block] = estimate
     return Guarded(answer, left_out, changed)
+
+
+def lost_features(variance: FloatArray, noise_sd: float) -> BoolArray:
+    """Features whose variance, with noise of this deviation, cannot be told from zero."""
+    return np.asarray(variance <= _level(_FALSELY_KEPT, len(variance)) * noise_sd)
 
 
 def noise_norm(factors: FloatArray, noise_sd: float, diagonal_noise_sd: float) -> float:

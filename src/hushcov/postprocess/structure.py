@@ -3,7 +3,7 @@
 A candidate keeps the strongest eigenvalues, and of the rest the entries beyond a threshold. Each
 has two errors: the noise of what it keeps, and the signal that it leaves out, which shows in the
 energy, in the largest eigenvalue and in the mean of what was left out. The one with the smallest
-sum is taken; `docs/adaptive.md` has the reasons and what was measured.
+error is taken; `docs/adaptive.md` has the reasons and what was measured.
 
 Privacy
 -------
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import special
 from scipy.sparse.linalg import eigsh
 
 from hushcov._arrays import BoolArray, FloatArray, Matrix
-from hushcov.postprocess.thresholds import detection_deviation
 
 _THRESHOLDS = (2.0, 2.5, 3.0, 3.5, 4.0, math.inf)  # in deviations of an entry
 _MOST_FACTORS = 8
@@ -29,6 +29,7 @@ _BEYOND_EDGE = 1.5  # what the largest eigenvalue of noise fluctuates by, times 
 _SURE = 2.5  # deviations that a mean must exceed
 _DENSE = 50  # up to here all eigenvalues are as quick as a few
 _POWERS = 24
+_ROUNDS = 20  # in which factors and what they have of the diagonal settle
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Candidate:
 
     @property
     def error(self) -> float:
-        """About the norm of the error."""
-        return self.noise + self.hidden
+        """About the norm of the error: both parts have directions of their own."""
+        return math.hypot(self.noise, self.hidden)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +85,22 @@ def split(matrix: FloatArray, rank: int, threshold: float, deviation: float) -> 
 
 def best_candidate(matrix: FloatArray, noise_sd: float, n_records: int) -> Candidate:
     """The candidate with the smallest error, about; the matrix is in units of the scales."""
-    deviation = detection_deviation(noise_sd, n_records)
+    deviation = entry_deviation(matrix, noise_sd, n_records)
     most = min(_MOST_FACTORS, len(matrix) // 8)
-    loadings, values = _strongest(matrix, most, deviation)
+    values = _strongest(matrix, most, deviation)[1]
     clear = int(np.count_nonzero(values > _CLEAR * _edge(len(matrix), deviation)))
     found = []
     for rank in sorted({0, *(rank for rank in (1, 2, 3, 5, clear) if rank <= clear)}):
-        factors = (loadings[:, :rank] * values[:rank]) @ loadings[:, :rank].T
-        made = Split(loadings[:, :rank], values[:rank], matrix - factors)
+        made = split(matrix, rank, 0.0, deviation)
         for times in ((0.0,) if rank == 0 else ()) + _THRESHOLDS:
-            found.append(_candidate(made, times, noise_sd, n_records))
+            found.append(_candidate(made, times, noise_sd, deviation, n_records))
     return min(found, key=lambda each: each.error)
+
+
+def entry_deviation(matrix: FloatArray, noise_sd: float, n_records: int) -> float:
+    """Standard deviation of an entry that is zero in truth: noise, and sampling."""
+    variance = max(0.0, float(np.diag(matrix).mean()))
+    return math.hypot(noise_sd, variance / math.sqrt(n_records))
 
 
 def signal_norm(rest: FloatArray, at: BoolArray, deviation: float, coherence: float = 1.0) -> float:
@@ -130,10 +136,11 @@ def coherent_norm(
     return max(0.0, abs(float(unit @ rest @ unit)) - doubt)
 
 
-def noise_on(at: BoolArray, deviation: float) -> float:
-    """The norm of noise on some entries, by one draw with a fixed seed."""
-    drawn = np.triu(np.random.default_rng(0).standard_normal(at.shape) * at)
-    return deviation * largest(drawn + np.triu(drawn, 1).T)
+@lru_cache(maxsize=1)
+def _drawn(n_features: int) -> FloatArray:
+    """Symmetric noise of deviation 1, by a fixed seed."""
+    drawn = np.triu(np.random.default_rng(0).standard_normal((n_features, n_features)))
+    return np.asarray(drawn + np.triu(drawn, 1).T)
 
 
 def largest(matrix: FloatArray) -> float:
@@ -159,8 +166,9 @@ def leading_direction(matrix: Matrix) -> FloatArray:
     return x
 
 
-def _candidate(made: Split, times: float, noise_sd: float, n_records: int) -> Candidate:
-    deviation = detection_deviation(noise_sd, n_records)
+def _candidate(
+    made: Split, times: float, noise_sd: float, deviation: float, n_records: int
+) -> Candidate:
     rest, d, rank = made.remainder, len(made.remainder), len(made.values)
     # None of the others is as large as twice the largest.
     level = times * deviation if math.isfinite(times) else 2 * float(np.abs(rest).max())
@@ -175,27 +183,38 @@ def _candidate(made: Split, times: float, noise_sd: float, n_records: int) -> Ca
         hidden = signal_norm(left, ~kept, deviation * math.sqrt(_inside(times)), coherence)
         if rank == 0:
             hidden = max(hidden, coherent_norm(left, np.ones(d), noise_sd, estimate, n_records))
-    noise = noise_on(kept, deviation)
+    noise = deviation * largest(_drawn(d) * kept)
     if rank:
         noise = max(noise, deviation * (math.sqrt(d) + 2 * math.sqrt(rank)))
     return Candidate(rank, level, noise, hidden)
 
 
 def _strongest(matrix: FloatArray, rank: int, deviation: float) -> tuple[FloatArray, FloatArray]:
-    """Eigenvectors and positive values off the diagonal, less what noise adds; largest first."""
+    """Eigenvectors and values of factors, less what noise adds; the largest first.
+
+    Features have variances of their own beside the factors, so that the diagonal says nothing of
+    them: it is replaced by what the factors have of it, again and again.
+    """
     d = len(matrix)
     if rank == 0:
         return np.zeros((d, 0)), np.zeros(0)
+    own = np.maximum(np.diag(matrix), 0.0)
     off = matrix - np.diag(np.diag(matrix))
     if d > _DENSE:
         start = np.random.default_rng(2).standard_normal(d)
-        values, vectors = eigsh(off, k=rank, which="LA", v0=start, tol=1e-6)
+        values, vectors = eigsh(off, k=rank, which="LA", v0=start, tol=1e-3)
     else:
         values, vectors = np.linalg.eigh(off)
     order = np.argsort(-values, kind="stable")[:rank]
-    values, edge = np.maximum(values[order], 0.0), _edge(d, deviation)
-    less = (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
-    return vectors[:, order], less
+    values, vectors = np.maximum(values[order], 0.0), vectors[:, order]
+    for _ in range(_ROUNDS):
+        shared = np.minimum(vectors**2 @ values, own)
+        vectors = np.linalg.qr(off @ vectors + shared[:, None] * vectors)[0]
+        inner = vectors.T @ (off @ vectors + shared[:, None] * vectors)
+        values, turned = np.linalg.eigh((inner + inner.T) / 2)
+        values, vectors = np.maximum(values[::-1], 0.0), vectors @ turned[:, ::-1]
+    edge = _edge(d, deviation)
+    return vectors, (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
 
 
 def _kept(rest: FloatArray, threshold: float) -> BoolArray:

@@ -12,11 +12,11 @@ from scipy import sparse
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.postprocess import (
     Matrix,
-    detection_deviation,
     guarded,
     hard_threshold,
     is_noise,
     is_sparse,
+    lost_features,
     multiply_outer,
     normal_interval,
     project_psd,
@@ -122,10 +122,10 @@ def ratio(values: FloatArray, by: FloatArray) -> FloatArray:
 
 def estimate(release: Release) -> Matrix:
     """The covariance made of a release: thresholded and projected as its document says."""
-    covariance: Matrix = _guarded(release) if guards(release) else _kept(release)
-    structure = release.making.structure
-    if structure is not None:
-        covariance *= structure.kept
+    if release.making.structure is not None:
+        covariance = _structured(release)
+    else:
+        covariance = _guarded(release) if guards(release) else _kept(release)
     if release.making.projected:
         covariance = project_psd(covariance)
     if release.feature_scale is not None:
@@ -164,6 +164,26 @@ def _kept(release: Release) -> Matrix:
     return hard_threshold(matrix, threshold) if threshold > 0 or is_sparse(matrix) else matrix
 
 
+def _structured(release: Release) -> Matrix:
+    """The matrix in units of the scales by the structure found, kept from being worse than zero.
+
+    Features whose variance cannot be told from zero are left out. Where the structure may be no
+    better than zeros, the guard decides.
+    """
+    structure, noise_sd = release.making.structure, release.noise_sd
+    assert structure is not None
+    assert noise_sd is not None
+    matrix = _kept(release)
+    lost = lost_features(matrix.diagonal(), noise_sd[1])
+    if release.selected is None and structure.most >= 1 and release.feature_scale is not None:
+        matrix = _guarded(replace(release, making=replace(release.making, structure=None)))
+    elif lost.any():
+        there = np.where(lost, 0.0, 1.0)
+        multiply_outer(matrix, there)
+    matrix *= structure.kept
+    return matrix
+
+
 def factors_of(release: Release) -> Split | None:
     """Factors and a remainder, in units of the scales, where the release has factors."""
     structure, n = release.making.structure, release.making.n_complete
@@ -171,10 +191,10 @@ def factors_of(release: Release) -> Split | None:
         return None
     assert release.noise_sd is not None
     assert n is not None
-    from hushcov.postprocess import split
+    from hushcov.postprocess import entry_deviation, split
 
-    deviation = detection_deviation(release.noise_sd[0], n)
     matrix = np.asarray(_in_scales(release))
+    deviation = entry_deviation(matrix, release.noise_sd[0], n)
     return split(matrix, structure.rank, release.making.threshold, deviation)
 
 

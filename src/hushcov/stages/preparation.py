@@ -52,14 +52,18 @@ _TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
 _TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 # Scales are refined by mean squares of values within a few scales, where these are not too noisy.
 _SQUARES, _MOST_SQUARE_NOISE, _SQUARE_DOUBT = 0.02, 0.3, 2.0
-_SQUARE_RADIUS, _SQUARE_WIDTH, _SQUARE_NORM = 8.0, 2**10 - 1, 1.5
-_LEAST_FACTOR, _MOST_FACTOR = 0.25, 2.0  # by which a scale may be moved
+_SQUARE_RADIUS, _SQUARE_WIDTH = 8.0, 2**10 - 1
+_SQUARE_NORMS, _SQUARE_NOISE = (1.5, 8.0), 0.1  # bounds over typical norms; the noise aimed at
+# The mean square below which a scale is moved, the factor by which it may be, and how much too
+# large it is left: those of heavy-tailed columns rather are, which makes long records shorter.
+_LOW_SQUARE, _LEAST_FACTOR, _TOO_LARGE = 0.3, 0.5, 1.5
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 # Bins that are looked at together, until surely no more than a share of the records is above.
 _WINDOWS, _MOST_ABOVE, _SURE = (1, 2, 4, 8), 0.2, 2.0
 _TILT_EVIDENCE = 4.0
+_TAIL_BINS, _SLOWEST_FALL = 8, 0.65  # bins that go on beyond the last sure one, and how they fall
 _FINER = 2  # bounds that are tried, for each bin
 _ABOVE = 1 + 2.0**-40  # makes up for roundings
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
@@ -214,8 +218,7 @@ class Preparation(Stage):
             return scale, []
         squares, noise = release_squares(records, scale, mu, entropy)
         squares, noise = squares / share, noise / share
-        moved = np.sqrt(np.maximum(squares, _SQUARE_DOUBT * noise))
-        return scale * np.clip(moved, _LEAST_FACTOR, _MOST_FACTOR), [Gaussian(mu)]
+        return scale * moved_by(squares, noise), [Gaussian(mu)]
 
     def _bounded(
         self,
@@ -272,9 +275,16 @@ def release_centre(
     return sums * step * scale, sigma * step
 
 
+def moved_by(squares: FloatArray, noise: float) -> FloatArray:
+    """Factors that bring scales nearer to deviations, where they are too large beyond doubt."""
+    doubt = _SQUARE_DOUBT * noise
+    moved = _TOO_LARGE * np.sqrt(np.maximum(squares, doubt))
+    return np.where(squares + doubt < _LOW_SQUARE, np.clip(moved, _LEAST_FACTOR, 1.0), 1.0)
+
+
 def square_noise(n_records: float, n_found: int, mu: float) -> float:
     """About the noise of mean squares, in squared scales."""
-    return 2 * _SQUARE_NORM * math.sqrt(2 * n_found) / (n_records * mu)
+    return 2 * _SQUARE_NORMS[0] * math.sqrt(2 * n_found) / (n_records * mu)
 
 
 def release_squares(
@@ -291,7 +301,9 @@ def release_squares(
     n, d = records.n_records, int(np.count_nonzero(scale))
     grid = FeatureGrid(scale, _SQUARE_RADIUS, _SQUARE_WIDTH)
     unit = round(1 / grid.step**2)
-    bound = max(1, math.floor(_SQUARE_NORM * math.sqrt(2 * d) * unit))
+    factor = _SQUARE_NOISE * _SQUARE_NORMS[0] / square_noise(n, d, mu)
+    factor = min(_SQUARE_NORMS[1], max(_SQUARE_NORMS[0], factor))
+    bound = max(1, math.floor(factor * math.sqrt(2 * d) * unit))
     nowhere = np.empty(0, dtype=np.int64)
     products = ProductMap(
         grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
@@ -438,6 +450,21 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
     shrunk = float(mass[middle > best].sum())
     lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
-    there = slice(0, last + 1)
-    histogram = tuple(middle[there].tolist()), tuple(mass[there].tolist())
+    histogram = _with_tail(middle, mass, last)
     return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram)
+
+
+def _with_tail(
+    middle: FloatArray, mass: FloatArray, last: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The histogram of norms, going on beyond its last sure bin as it fell before.
+
+    Noise hides bins of few records, and those have the longest.
+    """
+    end = min(len(middle), last + 1 + _TAIL_BINS)
+    mass = mass[:end].copy()
+    if last > 0 and mass[last - 1] > 0:
+        ratio = min(_SLOWEST_FALL, mass[last] / mass[last - 1])
+        mass[last + 1 :] = mass[last] * ratio ** np.arange(1, end - last)
+        mass /= mass.sum()
+    return tuple(middle[:end].tolist()), tuple(mass.tolist())

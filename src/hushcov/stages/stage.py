@@ -45,6 +45,12 @@ class NormBound:
         )
         return min(0.5, sum(beyond) / total) if total > 0 else 0.0
 
+    @property
+    def variance(self) -> float:
+        """The variance of the squared norms."""
+        squares, shares = np.array(self.squares), np.array(self.shares)
+        return float(squares**2 @ shares - (squares @ shares) ** 2) if len(squares) else 0.0
+
     def moved(self, noise: float, counted: float) -> NormBound:
         """The bound at which `noise` times its square and what it cuts off are least together.
 
@@ -56,7 +62,7 @@ class NormBound:
         finest = np.arange(_FINER * (len(squares) - 1) + 1) / _FINER
         bounds = np.exp(np.interp(finest, np.arange(len(squares)), np.log(squares)))
         lost = np.maximum(squares - bounds[:, None], 0.0) @ shares
-        best = float(bounds[np.argmin(noise * bounds + counted * lost)])
+        best = float(bounds[np.argmin(np.hypot(noise * bounds, counted * lost))])
         beyond = float(shares[squares > best].sum())
         moved = replace(self, norm=math.sqrt(best), shrunk=beyond)
         return replace(moved, lost=(moved.cut, self.lost[1]))

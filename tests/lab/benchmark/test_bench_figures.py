@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hushcov.lab.benchmark import figures
 from hushcov.lab.benchmark.cells import Cost, Fit
 from hushcov.lab.benchmark.contenders import CONTENDERS
+from hushcov.lab.benchmark.families import families_figure, over_best
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
 from hushcov.lab.benchmark.results import Results, predicted_rates
 from hushcov.lab.drawing import short
@@ -130,6 +133,19 @@ def test_few_contenders_draw(tmp_path):
     assert names == ["error.png", "error-block.png", "rates.png", "crossover.png", "cost.png"]
     assert set(names) <= set(FIGURES)
     assert all(path.stat().st_size > 0 for path in written)
+
+
+def test_families_are_drawn_where_there_are_any(tmp_path):
+    preset = replace(TINY, families=("ar-0.5", "equicorrelated"))
+    results = finished(preset=preset)
+    names = [path.name for path in write_figures(tmp_path, results)]
+    assert "families.png" in names
+    figure = families_figure(results)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [*preset.families]
+    # Errors rise with the place in the registry, so the first is the best and the others are not.
+    private = [each.name for each in results.contenders if each.private and not each.chooses]
+    assert all(value < 1 for value in over_best(results, private[0]).values())
+    assert all(value > 1 for value in over_best(results, private[1]).values())
 
 
 def test_short_numbers():

@@ -9,6 +9,7 @@ import pytest
 
 from hushcov.lab.benchmark.cells import AXES, PRESETS, Ladder
 from hushcov.lab.benchmark.work import Benchmark, measure, measure_cost, missing_work, predict
+from hushcov.simulate import MODELS
 
 from .settings import CHEAP, TINY, finished
 
@@ -46,6 +47,17 @@ def test_quick_is_small_and_full_is_not():
     assert {point.epsilon for point in full} >= {0.1, 4.0}
     # Drawing records takes twice their memory, in each of 14 workers.
     assert all(p.n_records * p.n_features < 2.5 * _GIBIBYTE for p in full)
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+def test_families_are_measured_at_the_base(preset):
+    assert len(preset.families) >= 9
+    assert not set(preset.families) & set(MODELS)
+    points = [preset.family(name) for name in preset.families]
+    assert {(p.n_records, p.n_features) for p in points} == {
+        (preset.base.n_records, preset.base.n_features)
+    }
+    assert {preset.measured()[point] for point in points} == {preset.grid_seeds}
 
 
 def test_grid_leaves_out_what_is_too_large():

@@ -15,12 +15,16 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from hushcov.simulate import FAMILIES, MODELS
+
 DELTA = 1e-6
 #: Axes of the sweeps, by the field of a point that varies.
 AXES = ("n_records", "n_features", "row_sparsity", "epsilon")
 CELLS = "cells.jsonl"
 JOURNAL_FORMAT = 1
 _CURE = "choose another folder with --output, or move this one away."
+#: Families whose structure is not in the sparsity that contenders are told.
+UNTOLD = tuple(name for name in FAMILIES if name not in MODELS)
 _WORDS = ("model", "contender")
 _COUNTS = ("n_records", "n_features", "row_sparsity", "seed")
 
@@ -72,7 +76,8 @@ class Preset:
 
     The sweeps vary one field of `base` at a time, on every model of `models`. The grid of sizes is
     for the model of `base` alone, at each of `grid_sparsities`; `map_features` and `map_records`
-    are the sizes of the predicted map.
+    are the sizes of the predicted map. `families` are structures that nobody is told, measured at
+    the size of `base`.
     """
 
     name: str
@@ -90,6 +95,11 @@ class Preset:
     grid_entries: int  # records times features, at most: the size of the data in memory
     map_features: Ladder
     map_records: Ladder
+    families: tuple[str, ...] = ()
+
+    def family(self, name: str) -> Point:
+        """The point at which a family is measured; its sparsity is what contenders are told."""
+        return replace(self.base, model=name)
 
     def sweep(self, axis: str, model: str) -> list[Point]:
         """Points along one axis, through the base point."""
@@ -118,6 +128,7 @@ class Preset:
     def measured(self) -> dict[Point, int]:
         """Every point that is measured, with its number of seeds; those of most work first."""
         seeds = dict.fromkeys(self._grids(), self.grid_seeds)
+        seeds |= dict.fromkeys(map(self.family, self.families), self.grid_seeds)
         seeds |= dict.fromkeys(self._sweeps(), self.seeds)
         return dict(sorted(seeds.items(), key=lambda item: (-item[0].work, item[0])))
 
@@ -153,6 +164,7 @@ PRESETS = {
         grid_entries=20_000_000,
         map_features=Ladder(25, 400, 5),
         map_records=Ladder(300, 100_000, 6),
+        families=UNTOLD,
     ),
     "full": Preset(
         name="full",
@@ -170,6 +182,7 @@ PRESETS = {
         grid_entries=300_000_000,
         map_features=Ladder(25, 2_000, 14),
         map_records=Ladder(1_000, 1_000_000, 19),
+        families=UNTOLD,
     ),
 }
 

@@ -159,7 +159,7 @@ _AUTO = Contender(
 # Mechanisms in the order of the registry take these, and after the last the first again.
 _LOOKS = (
     *(Look(SKY, "*", (0, (4, 2)), 1.6), Look(VERMILION, "s"), Look(ORANGE, "^"), Look(PURPLE, "D")),
-    *(Look(GREEN, "v"), Look("#882255", "<"), Look("#999933", "P"), Look("#332288", "X")),
+    *(Look(GREEN, "v"), Look("#CC6677", "H"), Look("#999933", "P"), Look("#332288", "X")),
     *(Look("#117733", "h"), Look("#661100", "p"), Look("#44AA99", "d")),
 )
 # Mechanisms that are measured with other options than their usual ones, and under which names.

@@ -13,6 +13,7 @@ import numpy as np
 
 from hushcov.lab.benchmark.cells import AXES, DELTA, Cost, Point
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Look
+from hushcov.lab.benchmark.families import TOP, families_figure
 from hushcov.lab.benchmark.results import (
     EPSILON,
     EXPONENTS,
@@ -37,17 +38,17 @@ if TYPE_CHECKING:
 
 
 _ERROR, _RATES, _CROSSOVER, _COST = "error.png", "rates.png", "crossover.png", "cost.png"
+_FAMILIES = "families.png"
 _OTHER_MODELS = {model: f"error-{model}.png" for model in MODELS}
 
 #: Every file that `write_figures` may write.
-FIGURES = (_ERROR, *_OTHER_MODELS.values(), _RATES, _CROSSOVER, _COST)
+FIGURES = (_ERROR, *_OTHER_MODELS.values(), _FAMILIES, _RATES, _CROSSOVER, _COST)
 _LABELS = {
     "n_records": "number of records n",
     "n_features": "number of features d",
     "row_sparsity": "nonzeros of a row k",
     "epsilon": "privacy budget epsilon",
 }
-_TOP = 4.0  # errors above that of the zero matrix are all the same
 _TITLES = {"multiscale": "multiscale threshold tests", "kumar": "Kumar et al."}
 _LINES = {"multiscale": Look(PURPLE, "D"), "kumar": Look(GREEN, "v")}
 _SYMBOLS = {"row_sparsity": "k", "n_features": "d"}
@@ -63,6 +64,8 @@ def write_figures(folder: Path, results: Results) -> list[Path]:
     first, *others = results.benchmark.preset.models
     figures: dict[str, Callable[[], Figure]] = {_ERROR: partial(error_figure, results, first)}
     figures |= {_OTHER_MODELS[model]: partial(error_figure, results, model) for model in others}
+    if results.benchmark.preset.families:
+        figures[_FAMILIES] = partial(families_figure, results)
     figures |= {
         _RATES: partial(rates_figure, results.rates),
         _CROSSOVER: partial(crossover_figure, results),
@@ -80,7 +83,7 @@ def error_figure(results: Results, model: str) -> Figure:
         smallest = min(smallest, _error_panel(axes, results, axis, model))
     for axes in (panels[0], panels[2]):
         axes.set_ylabel("operator-norm error\n(relative to the covariance's norm)")
-    panels[0].set_ylim(smallest / 1.4, _TOP)
+    panels[0].set_ylim(smallest / 1.4, TOP)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=10)
     return finish(

@@ -30,7 +30,7 @@ from hushcov.lab.benchmark.cells import DELTA, Cell, Cost, Fit, Point, Predictio
 from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.planning import forecast, predicted
-from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.simulate import MODELS, gaussian_records, sparse_covariance, structured_covariance
 
 _PROCESS = Path("/proc/self")  # Linux tells memory here
 _FEW_RECORDS, _FEW_FEATURES, _FEW_NONZEROS = 500, 20, 2
@@ -193,7 +193,9 @@ def _fit(point: Point, seed: int, name: str, X: FloatArray, truth: FloatArray) -
 
 
 def _truth(point: Point) -> FloatArray:
-    return sparse_covariance(point.model, point.n_features, point.row_sparsity)
+    if point.model in MODELS:
+        return sparse_covariance(point.model, point.n_features, point.row_sparsity)
+    return structured_covariance(point.model, point.n_features)
 
 
 def _draw(point: Point, seed: int) -> FloatArray:

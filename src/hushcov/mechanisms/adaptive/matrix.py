@@ -40,6 +40,7 @@ class WholeMatrix:
         bound: NormBound,
         time: float,
         *,
+        before: WholeMatrix | None = None,
         widest: bool,
         progress: Progress | None = None,
     ) -> None:
@@ -53,9 +54,10 @@ class WholeMatrix:
             records, grid, self._bound, progress=progress
         )  # proof: step 4
         self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.cut)
-        self._precision = np.zeros(2)
-        self.looks = 0
-        self.mean: FloatArray = np.zeros((d, d))
+        # Looks at another bound count as they are: their bias differs by less than their noise.
+        self._precision: FloatArray = np.zeros(2) if before is None else before._precision
+        self.looks: int = 0 if before is None else before.looks
+        self.mean: FloatArray = np.zeros((d, d)) if before is None else before.mean
 
     def look(self, mu: float, clock: Clock, entropy: Entropy) -> None:
         """Release the matrix once more.

@@ -31,6 +31,7 @@ from hushcov.postprocess import (
     best_candidate,
     coherent_norm,
     detection_deviation,
+    entry_deviation,
     largest,
     leading_direction,
     signal_norm,
@@ -120,7 +121,7 @@ def release_adaptive(
         return _of_whole(run, whole, guarantee)
     hidden = 0.0 if whole is None else _hidden(run, ladder.mask, whole)
     noise = _pair_noise(run, ladder)
-    if whole is not None and hidden + noise > _LEAN * _whole_noise(run, whole):
+    if whole is not None and math.hypot(hidden, noise) > _LEAN * _whole_noise(run, whole):
         return _of_whole(run, whole, guarantee)
     norm_of = (
         1.0 if whole is None else largest(np.where(_with_diagonal(ladder.mask), whole.mean, 0))
@@ -171,7 +172,7 @@ def _climb(run: _Run, ladder: Ladder, whole: WholeMatrix | None) -> bool:
     while ladder.climb(run.clock, run.entropy, _pair_noise(run, ladder)):
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
         if whole is not None and enough and ladder.next_share > _DEAR:
-            deviation = detection_deviation(whole.noise_sd[0], run.n)
+            deviation = entry_deviation(whole.mean, whole.noise_sd[0], run.n)
             strong = np.abs(whole.mean) > _CLEANED * deviation
             if _hidden(run, ladder.mask | strong, whole) > _whole_noise(run, whole):
                 return True
@@ -183,7 +184,7 @@ def _hidden(run: _Run, taken: BoolArray, whole: WholeMatrix) -> float:
     noise = whole.noise_sd[0]
     left = ~_with_diagonal(taken)
     rest = np.where(left, whole.mean, 0.0)
-    found = signal_norm(rest, left, detection_deviation(noise, run.n))
+    found = signal_norm(rest, left, entry_deviation(whole.mean, noise, run.n))
     part = np.where(left, 0.0, whole.mean)
     strongest = np.linalg.eigh(part)[1][:, -1] if run.d <= 500 else leading_direction(part)
     directions = [np.ones(run.d), strongest]
@@ -198,7 +199,7 @@ def _with_diagonal(mask: BoolArray) -> BoolArray:
 def _whole_noise(run: _Run, whole: WholeMatrix) -> float:
     """The norm of the noise if the whole matrix got all that is left."""
     noise = whole.noise_after(run.clock.mu_left)
-    return 2 * math.sqrt(run.d) * detection_deviation(noise, run.n)
+    return 2 * math.sqrt(run.d) * entry_deviation(whole.mean, noise, run.n)
 
 
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
@@ -208,14 +209,15 @@ def _pair_noise(run: _Run, ladder: Ladder) -> float:
     return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.n)
 
 
-def _whole(run: _Run, norm: NormBound) -> WholeMatrix:
-    """Exact sums of records with this bound on their norms."""
+def _whole(run: _Run, norm: NormBound, before: WholeMatrix | None = None) -> WholeMatrix:
+    """Exact sums of records with this bound on their norms; `before` has looks at another bound."""
     return WholeMatrix(
         run.records,
         run.scale,
         run.parameters.inputs,
         norm,
         run.clock.left,
+        before=before,
         widest=run.parameters.norm is not None,
         progress=run.progress,
     )
@@ -232,22 +234,31 @@ def _last_look(run: _Run, whole: WholeMatrix) -> WholeMatrix:
         whole.look(math.sqrt(share * run.clock.left), run.clock, run.entropy)
     norm, mu = run.norm, run.clock.mu_left
     found = best_candidate(whole.mean, whole.noise_sd[0], run.n)
-    cleaned = found.noise / (2 * math.sqrt(run.d) * detection_deviation(whole.noise_sd[0], run.n))
+    cleaned = found.noise / (
+        2 * math.sqrt(run.d) * entry_deviation(whole.mean, whole.noise_sd[0], run.n)
+    )
     noise = 2 * math.sqrt(run.d) / (run.n * mu) * min(1.0, max(_CLEANEST, cleaned))
-    norm = norm.moved(noise, _concentration(whole))
+    norm = norm.moved(noise, _counted(whole, norm))
     if _FARTHER * run.norm.norm < norm.norm:
         run.norm = norm
-        whole = _whole(run, norm)
+        whole = _whole(run, norm, whole)
     whole.look(mu, run.clock, run.entropy)
     return whole
 
 
-def _concentration(whole: WholeMatrix) -> float:
-    """The square of the largest eigenvalue over the sum of all squares, from a noisy matrix."""
+def _counted(whole: WholeMatrix, norm: NormBound) -> float:
+    """Which share of what a bound cuts off is missing in the direction of the largest eigenvalue.
+
+    For normal records the squared norm has the variance 2 F^2, F^2 being the sum of all squared
+    eigenvalues, and directions have parts of it in proportion to the squares of theirs. What varies
+    beyond that comes from heavy tails, which all directions have in proportion to their variance.
+    """
     d, noise = len(whole.mean), whole.noise_sd[0]
-    top = max(0.0, largest(whole.mean) - 2 * noise * math.sqrt(d))
-    energy = float(np.sum(whole.mean**2)) - (noise * d) ** 2
-    return min(1.0, top**2 / max(energy, top**2, 1e-300)) or 1 / d
+    trace = float(np.trace(whole.mean))
+    top = max(largest(whole.mean) - 2 * noise * math.sqrt(d), trace / d)
+    energy = max(float(np.sum(whole.mean**2)) - (noise * d) ** 2, top**2, trace**2 / d)
+    normal = min(1.0, 2 * energy / max(norm.variance, 1e-300))
+    return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
 
 
 def _of_whole(run: _Run, whole: WholeMatrix, guarantee: Guarantee) -> Release:
@@ -295,7 +306,7 @@ def _structure(
         kind,
         rank,
         why,
-        min(1.0, (both + hidden) / whole),
+        min(1.0, math.hypot(both, hidden) / whole),
         min(1.0, _LEAST * noise / whole),
         min(1 + _HARMLESS, (_SURELY * both + _MISSED * hidden) / whole),
         kept,
