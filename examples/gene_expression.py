@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows, truth, module = simulate(options.records)
 
     # The one look at the records. Everything after it is post-processing, and free.
-    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=10).fit(rows)
+    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6).fit(rows)
     released = released_correlations(est.covariance_)
     print("One release:", str(est.release_.guarantee).splitlines()[0])
 

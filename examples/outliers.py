@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
     patients = generator.multivariate_normal(NORMAL, truth, options.records)
 
     # The one look at the patients. Everything after it is free.
-    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=GROUP).fit(patients)
+    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6).fit(patients)
     print("One release:", str(est.release_.guarantee).splitlines()[0])
     if np.linalg.eigvalsh(est.covariance_)[0] <= 0:
         raise SystemExit("Noise left a direction without variance: too few records for distances.")

@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows, later = simulate(truth, options.records, seed=3), simulate(truth, 50_000, seed=4)
 
     # The one look at the records, whose mean is zero. Everything after it is free.
-    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=5, assume_centered=True)
+    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, assume_centered=True)
     released = est.fit(rows).covariance_
     print("One release:", str(est.release_.guarantee).splitlines()[0])
 

@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
     answers, trait = simulate(options.records)
 
     # The one look at the answers. Their scale is public: a quarter of the range from 1 to 5.
-    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=6, feature_scale=1.0)
+    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, feature_scale=1.0)
     released = est.fit(answers).covariance_
     print("One release:", str(est.release_.guarantee).splitlines()[0])
 

@@ -25,6 +25,9 @@ from hushcov.simulate import random_matchings, sparse_covariance
 
 REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
 COMPARED_MODELS = ("block", "banded", "random")
+#: What else is predicted of a mechanism that finds out what a covariance is like: one factor that
+#: explains a third of the variance, and pairs that are all related a little.
+FACTOR, DENSE = "factor", "dense"
 #: Normal quantile of 0.9: what is found nine times out of ten passes its threshold by as much.
 NINE_OF_TEN = 1.2815515655446004
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
@@ -38,8 +41,10 @@ class Forecast:
     """What to expect of one mechanism.
 
     `predicted_error` is per reference model and relative to the operator norm of the covariance,
-    so that 1 is the error of the zero matrix. `rough` says that the mechanism's own search was
-    not run, because a quick prediction was far behind; it would improve the figures somewhat.
+    so that 1 is the error of the zero matrix; of mechanisms that look for factors also for one
+    strong factor and for a dense covariance (`FACTOR`, `DENSE`). `rough` says that the
+    mechanism's own search was not run, because a quick prediction was far behind; it would improve
+    the figures somewhat.
     """
 
     mechanism: str
@@ -56,7 +61,17 @@ class Forecast:
     @property
     def hopeless(self) -> bool:
         """Whether releasing nothing, the zero matrix, is expected to do as well."""
+        return self.drowns and not self.finds_factors
+
+    @property
+    def drowns(self) -> bool:
+        """The same where features have few partners."""
         return self.typical_error >= _HOPELESS
+
+    @property
+    def finds_factors(self) -> bool:
+        """Whether one strong factor would be found."""
+        return self.predicted_error.get(FACTOR, 1.0) < _HOPELESS
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: `reference` makes each one once

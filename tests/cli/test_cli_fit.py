@@ -150,7 +150,8 @@ def test_mechanisms_can_be_chosen(run, data, mechanism):
     (chosen,) = [each for each in _plan().forecasts if each.mechanism == mechanism]
     assert found["predicted_error"] == chosen.predicted_error
     assert found["detection_limit"] == chosen.detection_limit
-    assert f"mechanism {mechanism}," in _words(result.stderr)
+    mark = ":" if mechanism == "adaptive" else ","
+    assert f"mechanism {mechanism}{mark}" in _words(result.stderr)
     if mechanism == "gaussian":
         assert 3 <= found["found_pairs"] < 15
         assert "of 15 pairs stand out" in _words(result.stderr)
@@ -212,7 +213,8 @@ def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
 @pytest.mark.parametrize(("shape", "sparsity"), [((501, 1), 1), ((801, 8), 1), ((4_000, 3), 3)])
 def test_small_sizes(run, shape, sparsity):
     np.save("small.npy", np.random.default_rng(0).normal(size=shape))
-    options = ("--row-sparsity", sparsity, "--centre", "pairs")
+    # To the default 1 is advice; the screened release is told that there is no pair.
+    options = ("--row-sparsity", sparsity, "--centre", "pairs", "--mechanism", "screened")
     result = run("fit", "small.npy", *BUDGET, *options, "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
@@ -230,8 +232,10 @@ def test_json_is_alone_on_standard_output(run, data):
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "centre", "output"),
         "signed",
-        *("mechanism", "predicted_error", "typical_error", "detection_limit", "hopeless"),
-        *("warnings", "predicted_memory_bytes", "forecasts", "unit", "found_pairs"),
+        *("mechanism", "predicted_error", "typical_error", "families"),
+        *("detection_limit", "hopeless"),
+        *("warnings", "predicted_memory_bytes", "forecasts", "unit", "structure"),
+        "found_pairs",
         *("largest_pairs", "noise_sd", "guarantee", "parameters", "complete_records"),
         "peak_memory_bytes",
     ]
@@ -430,7 +434,7 @@ def test_a_folder_is_not_a_file(run):
 
 def test_required(refused, data):
     assert "Missing argument 'DATA'" in refused(2, "fit")
-    assert "Missing option '--row-sparsity'" in refused(2, "fit", data)
+    assert "Missing option '--epsilon'" in refused(2, "fit", data)
 
 
 def test_no_data_value_is_ever_shown(run, data):

@@ -383,7 +383,7 @@ def test_bad_input_is_refused_before_any_plan(refused, planned, option, value, s
     assert planned.asked == []
 
 
-@pytest.mark.parametrize("option", ["--features", "--row-sparsity", "--epsilon", "--delta"])
+@pytest.mark.parametrize("option", ["--features", "--epsilon", "--delta"])
 def test_required(refused, option):
     options = dict(zip(PUBLIC[::2], PUBLIC[1::2], strict=True))
     del options[option]
@@ -455,7 +455,7 @@ def test_the_real_plan_of_one_size(run):
         assert same["predicted_error"] == each.predicted_error
         assert same["rough"] == each.rough
     text = run("plan", *size, "--records", 4_001).stdout
-    assert f"design of {comparison.best.mechanism}," in text
+    assert "design of adaptive," in text  # what a fit runs
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import matplotlib
@@ -17,7 +18,7 @@ from report_releases import MECHANISMS, SCALES, fitted, made, quick_forecast
 from hushcov import RowTopKCovariance
 from hushcov.accounting import Gaussian
 from hushcov.exceptions import MissingPackageError, ParameterError
-from hushcov.release import Making, Part, Release
+from hushcov.release import Making, Part, Release, Structure
 from hushcov.release.document import UNNAMED
 from hushcov.report import outlook, pages, report_page, write_report
 from hushcov.simulate import gaussian_records
@@ -273,3 +274,51 @@ def test_scales_are_those_of_the_fixture():
     """The estimators of the fixtures see features of very different scales."""
     scale = fitted("screened").release_.feature_scale
     assert np.all(np.abs(np.log2(scale / SCALES)) < 1)
+
+
+def _found(**changes) -> Release:
+    """A release of one factor among 16 features, which says so."""
+    loading = np.linspace(0.9, 0.3, 16)
+    matrix = np.rint(1e6 * np.multiply.outer(loading, loading)).astype(np.int64)
+    np.fill_diagonal(matrix, 10**6)
+    structure = Structure("factors", 1, "one eigenvalue stands out", 0.04, 0.02, 0.07)
+    making = Making(
+        n_rows=10_000,
+        n_averaged=10_000,
+        paired=False,
+        threshold=0.01,
+        structure=replace(structure, **changes),
+    )
+    names = ("strongest", *HOSTILE, *(f"item {i}" for i in range(9)))
+    parts = {"unit": 1e-6, "noise_sd": (1e-4, 1e-4), "feature_scale": np.ones(16)}
+    return made(matrix, mechanism="adaptive", making=making, column_names=names, **parts)
+
+
+def test_structure_and_error_stand_before_the_results():
+    page = Page(report_page(_found()))
+    ids = [attrs["id"] for tag, attrs in page.elements if tag == "section"]
+    assert ids == [*SECTIONS[:3], "structure", *SECTIONS[3:]]
+    assert page.text.count("factors: 1 factor that many features follow") == 1
+    assert "Factors: 1 factor that many features follow. Why: one eigenvalue" in page.text
+    assert page.text.count("0.04, between 0.02 and 0.07 of the norm of the covariance") == 2
+    assert "strongest (0." in page.text
+    assert "would do as well" not in page.text
+    assert "How far off this very release may be is estimated" in page.text
+
+
+def test_an_error_near_1_is_called_what_it_is():
+    page = Page(report_page(_found(error=0.97, most=1.05, kept=0.3)))
+    assert page.text.count("would do as well") == 2
+    assert "multiplied by 0.3" in page.text
+
+
+def test_hostile_names_of_factors_are_text():
+    text = report_page(_found())
+    assert "<img src=x" not in text
+    assert "<svg onload" not in text
+
+
+def test_without_a_structure_nothing_is_said_of_it():
+    page = Page(report_page(fitted("gaussian").release_))
+    assert [a["id"] for tag, a in page.elements if tag == "section"] == list(SECTIONS)
+    assert "Error estimate" not in page.text

@@ -14,17 +14,8 @@ from scipy import sparse
 from hushcov._words import memory, number
 from hushcov.accounting import Guarantee
 from hushcov.cli.files import PASSPHRASE, opened, read_signing_key, refuse_taken, reserved
-from hushcov.cli.fitting import (
-    PRIVATE,
-    THEOREM,
-    Job,
-    Source,
-    check_options,
-    prepare,
-    quoted,
-    stated_charge,
-    usual_centre,
-)
+from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centre
+from hushcov.cli.fitting import Job, Source, prepare, quoted, stated_charge
 from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
     console,
@@ -102,8 +93,9 @@ COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
     type=click.Choice(("auto", *mechanisms(), THEOREM)),
     default="auto",
     show_default=True,
-    help="What to run; auto takes the smallest predicted error. 'theorem' is the paper's mechanism "
-    "at the constants of its proof, which refuse fewer than 1e9 records or more.",
+    help="What to run; auto finds out whether few pairs, few factors or neither matter. 'theorem' "
+    "is the paper's mechanism at the constants of its proof, which refuse fewer than 1e9 records "
+    "or more.",
 )
 @click.option(
     "--psd", is_flag=True, help="Make the estimate positive semidefinite, which fills in zeros."
@@ -213,11 +205,10 @@ def command(
 
     \b
     Examples:
-      hushcov fit patients.npy --epsilon 1 --delta 1e-6 --row-sparsity 5
+      hushcov fit patients.npy --epsilon 1 --delta 1e-6
       hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
-        --epsilon 1 --delta 1e-6 --row-sparsity 2 -o release/
-      hushcov fit survey.csv --codebook codebook.csv --centre private \\
-        --epsilon 1 --delta 1e-6 --row-sparsity 5
+        --epsilon 1 --delta 1e-6 -o release/
+      hushcov fit survey.csv --codebook codebook.csv --epsilon 1 --delta 1e-6
     """
     asked = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
     check_options(mechanism, public | asked | {"codebook": codebook})

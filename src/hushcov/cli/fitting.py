@@ -17,6 +17,7 @@ from hushcov._words import counted, memory, noise_level, number
 from hushcov.accounting import Guarantee, calibrate_zcdp
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import holds_release
+from hushcov.cli.fit_options import PAIRS, PRIVATE, THEOREM
 from hushcov.cli.forecasts import forecast_dict
 from hushcov.cli.output import busy
 from hushcov.cli.words import (
@@ -24,9 +25,11 @@ from hushcov.cli.words import (
     accuracy_verdict,
     complete_facts,
     detection,
+    families_error,
     found_pairs,
     privacy_promise,
     privacy_verdict,
+    structure_facts,
     typical_error,
 )
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
@@ -35,7 +38,6 @@ from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import (
     AccuracyWarning,
     DataError,
-    ParameterError,
     PrivacyConditionError,
     PrivacyWarning,
 )
@@ -44,48 +46,20 @@ from hushcov.mechanisms.multiscale import TheoremParameters, certify
 from hushcov.planning import (
     Caution,
     Comparison,
+    Families,
     Plan,
     compare,
+    default_mechanism,
     fit_memory,
+    forecast_families,
     large_delta,
-    mechanisms,
 )
-from hushcov.planning.plan import CENTRES
 from hushcov.postprocess import Matrix
 from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
 from hushcov.release import Release, SigningKey
+from hushcov.release.structure import structure_dict
 
-THEOREM = "theorem"
-PRIVATE, PAIRS = CENTRES
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
-# Options that the other mechanisms, or the theorem, have no use for; and why.
-_SMALLEST = "only the theorem has a target; the others make the error as small as they can."
-_THEOREM_ONLY = {
-    "scale": "it bounds all directions for the theorem; scales of features are --feature-scale.",
-    "target_error": _SMALLEST,
-    "failure_probability": _SMALLEST,
-}
-_NOT_THEOREM = {
-    "feature_scale": "the theorem has one bound for all directions, --scale.",
-    "psd": "the theorem is about the estimate as it is.",
-    "drop_nulls": "the theorem is about complete records.",
-    "centre": "the theorem is about records of mean zero, or differences of two.",
-    "codebook": "the theorem is about records of mean zero and one scale; code them before.",
-    "force": "the theorem has no prediction that could be hopeless.",
-}
-_NOT_PURE = {
-    "drop_nulls": "its guarantee has no delta, which the count of complete records needs.",
-    "centre": "its guarantee has no delta, which finding means needs.",
-}
-# Options without which there is nothing to run; and why.
-_THEOREM_NEEDS = {
-    "scale": "it is a public bound on the standard deviation in every direction, never inferred "
-    "from the data."
-}
-_PURE_NEEDS = {
-    "feature_scale": "its guarantee has no delta, which estimating scales needs. Give standard "
-    "deviations that are public."
-}
 
 
 @dataclass(frozen=True)
@@ -194,7 +168,7 @@ class Job(ABC):
         release, selected = self.release, self.release.selected
         dropped = 0 if selected is None else selected.shape[1] - self.found.number
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
-        lines = complete_facts(release) + self.found.lines(note)
+        lines = structure_facts(release) + complete_facts(release) + self.found.lines(note)
         if release.noise_sd is not None and (selected is None or selected.size):
             sd = float(release.noise_sd[0])
             lines.append(("noise", noise_level(sd, self.source.n_averaged)))
@@ -206,6 +180,7 @@ class Job(ABC):
         return self.expected() | {
             "unit": release.unit,
             "warnings": list(release.warnings),
+            "structure": structure_dict(release),
             "found_pairs": self.found.number,
             "largest_pairs": [pair.to_dict() for pair in self.found.strongest],
             "noise_sd": None if sd is None else [float(value) for value in sd],
@@ -274,8 +249,20 @@ class PlannedJob(Job):
         scales += f", bounds of {counted(known, 'feature')}" if known else ""
         return (
             f"the size of the data, epsilon {number(inputs.epsilon)}, delta "
-            f"{number(inputs.delta)}, row sparsity {inputs.row_sparsity}{scales}{mean}"
+            f"{number(inputs.delta)}{self._sparsity()}{scales}{mean}"
         )
+
+    def _sparsity(self) -> str:
+        """The sparsity as it was given, or that it was assumed by a mechanism that needs one."""
+        given, k = self.estimator.row_sparsity, self.plan.inputs.row_sparsity
+        if given is None:
+            return "" if self.adaptive else f", row sparsity {k} (assumed; give --row-sparsity)"
+        return f", row sparsity {k}" + " (as advice)" * self.adaptive
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the structure is found out."""
+        return self.plan.chosen.mechanism is default_mechanism()
 
     def _unknown(self) -> str:
         parts = ["the mean, which drops out of differences"] if self.source.paired else []
@@ -286,21 +273,29 @@ class PlannedJob(Job):
         return "; ".join(parts) or "nothing else that is needed"
 
     def _mechanism(self) -> str:
+        if self.adaptive:
+            name = self.plan.chosen.mechanism.name
+            return f"{name}: finds out whether few pairs, few factors or neither matter"
         chosen, error = self.plan.chosen, ""
         if chosen.forecast is not None:
             error = f"predicted error {number(chosen.forecast.typical_error, 2)}, "
-        reason = "whatever the structure" if self.estimator.mechanism == "auto" else "as you chose"
         listed = "others" if error else "predicted errors of others"
         others = ", ".join(
             f"{each.mechanism} {number(each.typical_error, 2)}" + " (rough)" * each.rough
             for each in self.comparison.forecasts
             if each.mechanism != chosen.mechanism.name
         )
-        return f"{chosen.mechanism.name}, {error}{reason}; {listed}: {others}"
+        return f"{chosen.mechanism.name}, {error}as you chose; {listed}: {others}"
 
     def _expected(self) -> list[tuple[str, str]]:
         mechanism, forecast = self.plan.chosen.mechanism, self.plan.chosen.forecast
-        if forecast is not None:
+        if self.adaptive:
+            found = self.families
+            lines = [
+                ("expected error", families_error(found)),
+                ("will find", detection(found.usual)),
+            ]
+        elif forecast is not None:
             lines = [
                 ("expected error", typical_error(forecast)),
                 ("will find", detection(forecast)),
@@ -328,6 +323,12 @@ class PlannedJob(Job):
         inputs = self.plan.inputs
         return compare(inputs, refine=False, apart=self.plan.request.apart(inputs))
 
+    @cached_property
+    def families(self) -> Families:
+        """Predicted errors of the default by family of structure."""
+        inputs = self.plan.inputs
+        return forecast_families(self.plan.request, inputs.n_records, inputs.n_features)
+
     def certify(self) -> Guarantee:
         """What `fit` will charge: it is private at any number of records."""
         return self.plan.certify(private=True)
@@ -342,6 +343,7 @@ class PlannedJob(Job):
             "mechanism": self.plan.chosen.mechanism.name,
             "predicted_error": None if each is None else dict(each.predicted_error),
             "typical_error": None if each is None else each.typical_error,
+            "families": self.families.to_dict() if self.adaptive else None,
             "detection_limit": None if each is None else each.detection_limit,
             "hopeless": None if each is None else each.hopeless,
             "warnings": [caution.sentence for caution in self.cautions],
@@ -407,31 +409,6 @@ class TheoremJob(Job):
         """Return what is known before any record is read, as plain, JSON-ready data."""
         sentences = [caution.sentence for caution in self.cautions]
         return {"mechanism": THEOREM, "warnings": sentences}
-
-
-def usual_centre(mechanism: str) -> str:
-    """What becomes of means that are not known where nothing is asked for."""
-    pure = mechanism in mechanisms() and mechanisms()[mechanism].pure
-    return PAIRS if pure or mechanism == THEOREM else PRIVATE
-
-
-def check_options(mechanism: str, public: dict[str, Any]) -> None:
-    """Refuse options that would not change anything, and mechanisms that need one more."""
-    pure = mechanism in mechanisms() and mechanisms()[mechanism].pure
-    theorem = mechanism == THEOREM
-    useless = _NOT_THEOREM if theorem else _THEOREM_ONLY | (_NOT_PURE if pure else {})
-    for name, reason in useless.items():
-        if public[name] is not None and public[name] is not False:
-            raise ParameterError(f"{name} must be left out with --mechanism {mechanism}: {reason}")
-    for name, reason in (_THEOREM_NEEDS if theorem else _PURE_NEEDS if pure else {}).items():
-        if public[name] is None:
-            option = f"--{name.replace('_', '-')}"
-            raise ParameterError(f"{option} is required with --mechanism {mechanism}: {reason}")
-    if (public["ledger"] is None) != (public["dataset"] is None):
-        raise ParameterError(
-            "--ledger and --dataset must be given together, got one of them: a release is charged "
-            "to a dataset of a ledger. Give both, or neither."
-        )
 
 
 def prepare(source: Source, mechanism: str, **public: Any) -> Job:

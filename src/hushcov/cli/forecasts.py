@@ -21,6 +21,7 @@ from hushcov.planning import (
     Forecast,
     Request,
     compare,
+    default_mechanism,
     fit_memory,
     forecast,
     predicted,
@@ -143,9 +144,10 @@ class Planner:
         return self._heeded(replace(row, forecasts=tuple(in_order)))
 
     def _heeded(self, row: Row) -> Row:
-        """With what a fit by the best mechanism would warn of, or refuse."""
+        """With what a fit would warn of, or refuse."""
         inputs, stages = self.request.divide(row.inputs.n_records, self.n_features)
-        return replace(row, cautions=self.request.cautions(inputs, stages, row.best))
+        run = row.find(default_mechanism().name) or row.best
+        return replace(row, cautions=self.request.cautions(inputs, stages, run))
 
     def smallest(self, mechanism: str, model: str, target_error: float) -> int | None:
         """The fewest records that reach a target error on a model; None beyond 1e12."""
@@ -204,7 +206,7 @@ def mechanism_table(row: Row) -> Table:
     table.add_column("mechanism", no_wrap=True, vertical="bottom")
     _columns(table, "typical", *COMPARED_MODELS, _FINDS)
     for each in sorted(row.forecasts, key=lambda each: each.typical_error):
-        models = (_error(each.predicted_error[model]) for model in COMPARED_MODELS)
+        models = (error_cell(each.predicted_error[model]) for model in COMPARED_MODELS)
         table.add_row(each.mechanism, _typical(row, each), *models, _limit(each))
     for name in row.refusals:
         table.add_row(name, "-", *("-" for _ in COMPARED_MODELS), "-")
@@ -222,7 +224,7 @@ def records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
         typical = (Text("-") if each is None else _typical(row, each) for each in found)
         best = row.best
         models = (
-            "-" if best is None else _error(best.predicted_error[model])
+            "-" if best is None else error_cell(best.predicted_error[model])
             for model in COMPARED_MODELS
         )
         table.add_row(count(row.n_records), *typical, *models, _limit(best))
@@ -238,7 +240,7 @@ def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
         mark = "~" if rough and predicted()[name].slow else ""
         values = (found[model] for model in COMPARED_MODELS)
         most = f"not by {number(MOST_RECORDS)}"
-        table.add_row(name, *(most if n is None else mark + _rounded(n) for n in values))
+        table.add_row(name, *(most if n is None else mark + rounded(n) for n in values))
     return table
 
 
@@ -260,28 +262,29 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
         yield f"- {reason}"
 
 
-def warnings(rows: Sequence[Row]) -> Iterator[str]:
+def warned(rows: Sequence[tuple[int, tuple[Caution, ...]]]) -> Iterator[str]:
     """What to heed: in full for one number of records, or in short with the numbers it is for."""
     if len(rows) == 1:
-        for caution in rows[0].cautions:
+        for caution in rows[0][1]:
             yield caution.sentence
         return
     found: dict[str, list[str]] = {}
-    for row in rows:
-        for caution in row.cautions:
+    for n_records, cautions in rows:
+        for caution in cautions:
             refused = ", which 'hushcov fit' refuses" if caution.error is not None else ""
-            found.setdefault(caution.title + refused, []).append(count(row.n_records))
+            found.setdefault(caution.title + refused, []).append(count(n_records))
     for title, sizes in found.items():
         yield f"{title}: with {', '.join(sizes)} records."
 
 
-def _error(value: float) -> str:
+def error_cell(value: float) -> str:
+    """An error in a table."""
     return number(value, 2)
 
 
 def _typical(row: Row, each: Forecast) -> Text:
     best = row.best is not None and each.mechanism == row.best.mechanism
-    text = "*" * best + "~" * each.rough + _error(each.typical_error)
+    text = "*" * best + "~" * each.rough + error_cell(each.typical_error)
     return Text(text, style="red" if each.hopeless else "bold green" if best else "")
 
 
@@ -295,6 +298,6 @@ def _limit(each: Forecast | None) -> str:
     return number(each.detection_limit, 2) if _finds(each) else "none"
 
 
-def _rounded(n: int) -> str:
+def rounded(n: int) -> str:
     """Three digits: more than the search is good for."""
     return count(int(float(f"{n:.3g}")))

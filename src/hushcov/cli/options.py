@@ -118,6 +118,13 @@ _ROW_SPARSITY = click.option(
     metavar="K",
     help="Most nonzero entries in a row of the covariance, the diagonal included.",
 )
+_ADVICE = click.option(
+    "--row-sparsity",
+    type=INTEGER,
+    metavar="K",
+    help="About how many entries of a row of the covariance are not zero, the diagonal included, "
+    "if that is known. The default takes it as advice; mechanisms chosen by --mechanism follow it.",
+)
 _TARGET_ERROR = click.option(
     "--target-error",
     type=NUMBER,
@@ -139,6 +146,19 @@ _DELTA = click.option(
     required=True,
     metavar="DELTA",
     help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
+)
+_PLANNED_EPSILON = click.option(
+    "--epsilon",
+    type=NUMBER,
+    metavar="EPSILON",
+    help="Privacy budget; above 0 and at most 10.  [required without --like]",
+)
+_PLANNED_DELTA = click.option(
+    "--delta",
+    type=NUMBER,
+    metavar="DELTA",
+    help="Privacy budget; above 0 and at most 0.1, well below 1 / records.  [required without "
+    "--like]",
 )
 _FAILURE_PROBABILITY = click.option(
     "--failure-probability",
@@ -179,8 +199,13 @@ def theorem_inputs(function: Function) -> Function:
 
 
 def public_inputs(function: Function) -> Function:
-    """Add what every estimator must be told, and whether the mean is known."""
-    return _with(function, _ROW_SPARSITY, _EPSILON, _DELTA, _KNOWN_MEAN, _CENTRE)
+    """Add what every estimator must be told, and what may be known of the records."""
+    return _with(function, _EPSILON, _DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE)
+
+
+def planned_inputs(function: Function) -> Function:
+    """Add the same for a plan, which may take its budget from an earlier release."""
+    return _with(function, _PLANNED_EPSILON, _PLANNED_DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE)
 
 
 def _with(function: Function, *options: Callable[[Function], Function]) -> Function:

@@ -20,9 +20,9 @@ from hushcov.cli.forecasts import (
     records_table,
     remarks,
     smallest_table,
-    warnings,
+    warned,
 )
-from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, public_inputs
+from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, planned_inputs
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -34,10 +34,19 @@ from hushcov.cli.output import (
     text_table,
     warning,
 )
+from hushcov.cli.plan_families import (
+    FamilyPlan,
+    LikePlan,
+    plan_families,
+    plan_like,
+    print_families,
+    print_like,
+)
 from hushcov.cli.plan_page import check_page, knowledge, write_page
 from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.planning import COMPARED_MODELS, Request, predicted
+from hushcov.planning import COMPARED_MODELS, Request, default_mechanism, predicted
+from hushcov.planning.families import USUAL_SPARSITY
 from hushcov.planning.plan import CENTRES
 from hushcov.records import Bounds, check_bounds, read_codebook
 from hushcov.report import write_plan_figure
@@ -49,9 +58,17 @@ from hushcov.report import write_plan_figure
     "n_features",
     type=INTEGER,
     metavar="D",
-    help="Number of features; those of the codebook where there is one.  [required without it]",
+    help="Number of features; those of the codebook where there is one.  [required without it and "
+    "without --like]",
 )
-@public_inputs
+@planned_inputs
+@click.option(
+    "--like",
+    type=click.Path(path_type=Path),
+    metavar="RELEASE",
+    help="Predict from an earlier release instead: its structure is public. Budget and records are "
+    "its own where they are left out.",
+)
 @CODEBOOK
 @click.option(
     "--known-scale",
@@ -73,7 +90,8 @@ from hushcov.report import write_plan_figure
     "mechanisms",
     type=click.Choice(tuple(predicted())),
     multiple=True,
-    help="What would be run; may be repeated.  [default: all]",
+    help="What would be run; may be repeated. With these options, a figure or a page, row sparsity "
+    "5 is assumed where none is given.  [default: all]",
 )
 @click.option(
     "--refine",
@@ -103,6 +121,8 @@ from hushcov.report import write_plan_figure
 )
 def command(
     n_features: int | None,
+    row_sparsity: int | None,
+    like: Path | None,
     codebook: Path | None,
     n_records: tuple[int, ...],
     mechanisms: tuple[str, ...],
@@ -116,18 +136,33 @@ def command(
     html: Path | None,
     **public: Any,
 ) -> None:
-    """Predict the error of every mechanism. No data is needed, and no budget is spent.
+    """Predict the error of a fit. No data is needed, and no budget is spent.
 
-    Errors are for covariances like those of three reference models: blocks, bands and random
-    pairs. 'hushcov fit' runs the mechanism with the smallest one.
+    Without --row-sparsity: the error of the default, for each kind of covariance that there may
+    be. With it: that of every mechanism, for covariances like those of three reference models,
+    blocks, bands and random pairs. With --like: that of another table like that of a release.
 
     \b
     Examples:
+      hushcov plan --features 1000 --epsilon 1 --delta 1e-6
+      hushcov plan --records 50000 --features 200 --epsilon 1 --delta 1e-6
+      hushcov plan --like release/ --records 100000 --epsilon 0.5
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
     """
+    if like is not None:
+        given = (n_features, row_sparsity, codebook, target_error, figure, html)
+        _check_like(*given, *mechanisms, centre, known_mean or known_scale or refine or None)
+        _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
+        return
+    for name in ("epsilon", "delta"):
+        if public[name] is None:
+            raise click.UsageError(f"Missing option '--{name}'.")
     n_features, bounds = _known(n_features, codebook)
+    compared = bool(mechanisms or refine or figure or html or row_sparsity)
+    usual = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY
     public |= {"known_mean": known_mean, "known_scale": known_scale}
+    public |= {"row_sparsity": usual if row_sparsity is None else row_sparsity}
     request = Request(**public, centre=centre or CENTRES[0], bounds=bounds)
     planner = Planner(
         request,
@@ -137,6 +172,9 @@ def command(
     )
     records = sorted(set(n_records or planner.default_records()))
     _check(planner, records, target_error, figure, html)
+    if not compared:
+        _families(plan_families(planner, records, target_error), as_json)
+        return
     rows = _plan(planner, records)
     designs = _designs(rows, mechanisms)
     possible = [name for name in planner.mechanisms if any(row.find(name) for row in rows)]
@@ -167,6 +205,29 @@ def command(
     for path in (figure, html):
         if path is not None:
             paragraph(out, f"\nwritten: {path}")
+
+
+def _check_like(*others: object) -> None:
+    """Refuse what means nothing beside an earlier release."""
+    if any(each is not None for each in others):
+        raise click.UsageError(
+            "--like goes with --records, --epsilon, --delta and --json alone: what else is known "
+            "is in the release."
+        )
+
+
+def _like(plan: LikePlan, as_json: bool) -> None:
+    if as_json:
+        echo_json(plan.to_dict())
+    else:
+        print_like(console(), plan)
+
+
+def _families(plan: FamilyPlan, as_json: bool) -> None:
+    if as_json:
+        echo_json(_public(plan.planner) | {"row_sparsity": None} | plan.to_dict())
+    else:
+        print_families(console(), plan)
 
 
 def _known(n_features: int | None, codebook: Path | None) -> tuple[int, Bounds | None]:
@@ -221,12 +282,13 @@ def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
 
 
 def _designs(rows: Sequence[Row], mechanisms: Sequence[str]) -> dict[str, MechanismPlan[Any]]:
-    """For one number of records the design of the best mechanism, or of those asked for."""
+    """For one number of records the design of what a fit runs, or of those asked for."""
     if len(rows) > 1:
         return {}
     (row,) = rows
     asked = [each.mechanism for each in row.forecasts if each.mechanism in mechanisms]
-    best = [row.best.mechanism] if row.best is not None else []
+    run = row.find(default_mechanism().name) or row.best  # what a fit runs
+    best = [] if run is None else [run.mechanism]
     return {name: predicted()[name].plan(row.given(name)) for name in asked or best}
 
 
@@ -277,7 +339,7 @@ def _print(
     show(out, mechanism_table(rows[0]) if one else records_table(rows, planner.mechanisms))
     for remark in remarks(rows):
         paragraph(out, remark)
-    for sentence in warnings(rows):
+    for sentence in warned([(row.n_records, row.cautions) for row in rows]):
         warning(out, sentence)
     for name, design in designs.items():
         heading(out, f"The design of {name}, from public inputs alone")

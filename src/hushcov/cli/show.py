@@ -9,9 +9,17 @@ import click
 from hushcov._words import counted, number
 from hushcov.cli.options import JSON, Command
 from hushcov.cli.output import clean, console, echo_json, facts, heading, paragraph, warning
-from hushcov.cli.words import Found, complete_facts, found_pairs, privacy_promise, show_pairs
+from hushcov.cli.words import (
+    Found,
+    complete_facts,
+    found_pairs,
+    privacy_promise,
+    show_pairs,
+    structure_facts,
+)
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease, read_release
+from hushcov.release.structure import structure_dict
 
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
@@ -104,6 +112,7 @@ def _content(release: Release, found: Found) -> list[tuple[str, str]]:
         ("records", release.making.words or "the release does not say how many"),
         ("public inputs", _public(release)),
         ("size", f"{counted(d, 'feature')}: {d:,} x {d:,} integers and a unit"),
+        *structure_facts(release),
         *found.lines(),
         *complete_facts(release),
     ]
@@ -146,6 +155,7 @@ def _as_json(folder: Path, stored: StoredRelease, found: Found) -> dict[str, obj
         **stored.description,
         "name": stored.release.name,
         "released_pairs": _released_pairs(stored.release),
+        "structure": structure_dict(stored.release),
         "found_pairs": found.number,
         "largest_pairs": [pair.to_dict() for pair in found.strongest],
         "not_part_of_it": list(stored.unlisted),

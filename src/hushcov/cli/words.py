@@ -14,8 +14,9 @@ from hushcov._arrays import FloatArray
 from hushcov._words import counted, exact, number
 from hushcov.cli.output import clean, heading, paragraph, short_name, show, text_table
 from hushcov.mechanisms.multiscale import TheoremParameters
-from hushcov.planning import COMPARED_MODELS, Forecast, mechanisms
+from hushcov.planning import COMPARED_MODELS, Families, Forecast, mechanisms
 from hushcov.postprocess import is_noise
+from hushcov.predicting import DENSE, FACTOR
 from hushcov.release import Release
 from hushcov.release.findings import (
     BEYOND,
@@ -27,6 +28,7 @@ from hushcov.release.findings import (
     find,
     preparation_words,
 )
+from hushcov.release.structure import structure_words
 from hushcov.stages.complete import complete_words
 
 LEVEL_WORDS = f"{number(100 * LEVEL)} %"
@@ -78,6 +80,23 @@ def accuracy_target(parameters: TheoremParameters) -> str:
     if inputs.scale == 1:
         return target
     return f"{target} (target_error {number(inputs.target_error)} times scale^2)"
+
+
+def families_error(found: Families) -> str:
+    """Return the predicted errors by what the covariance may be like."""
+    few = {each.row_sparsity - 1: e for each, e in found.errors.items() if each.row_sparsity}
+    ends = sorted({number(error, 2) for error in (min(few.values()), max(few.values()))}, key=float)
+    partners = " to ".join(str(each) for each in sorted({min(few), max(few)}))
+    words = [" to ".join(ends)]
+    if max(few):
+        words = [f"{words[0]} where features have {partners} partners each"]
+    others = {FACTOR: "with one strong factor", DENSE: "where all pairs are related a little"}
+    words += [
+        f"{number(error, 2)} {others[each.name]}"
+        for each, error in found.errors.items()
+        if each.name in others
+    ]
+    return f"about {', '.join(words)}; the zero matrix has 1"
 
 
 def typical_error(forecast: Forecast) -> str:
@@ -249,6 +268,12 @@ def show_pairs(out: Console, release: Release, found: Found) -> None:
         heading(out, "Largest correlations" + ", features counted from 0" * (names is None))
         show(out, pair_table(pairs, names=names))
         paragraph(out, pair_remarks(pairs, projected=release.making.projected))
+
+
+def structure_facts(release: Release) -> list[tuple[str, str]]:
+    """What the covariance was found to be and how far off it may be, where that was looked for."""
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        return [(label, clean(sentence)) for label, sentence in structure_words(release)]
 
 
 def complete_facts(release: Release) -> list[tuple[str, str]]:

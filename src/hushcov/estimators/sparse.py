@@ -53,8 +53,8 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
         It is advice: more pairs are found if there are more, fewer if there are fewer.
     mechanism : str, default="auto"
         The name of any mechanism (`hushcov.planning.mechanisms()`), at its usual options. "auto"
-        takes the one with the smallest predicted error. One without a delta (eigen-sampling) takes
-        records in pairs, whatever `centre` says.
+        runs the adaptive one. One without a delta (eigen-sampling) takes records in pairs, whatever
+        `centre` says.
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
         no `precision_`. "auto": above 10,000 features. Nothing but pairs is looked for then.

@@ -1,5 +1,8 @@
 """What to run and what to expect of it, before any data is touched."""
 
+from typing import TYPE_CHECKING
+
+from hushcov._lazy import lazy
 from hushcov.planning.cautions import Caution, hopeless_because, large_delta
 from hushcov.planning.comparison import Comparison, compare, smallest_n
 from hushcov.planning.memory import total_memory
@@ -14,12 +17,19 @@ from hushcov.planning.registry import (
 )
 from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
+if TYPE_CHECKING:
+    from hushcov.planning.families import Families, Family, forecast_families
+    from hushcov.planning.like import LikeForecast, forecast_like
+
 __all__ = [
     "COMPARED_MODELS",
     "REFERENCE_MODELS",
     "Caution",
     "Comparison",
+    "Families",
+    "Family",
     "Forecast",
+    "LikeForecast",
     "Plan",
     "Request",
     "check_memory",
@@ -27,6 +37,8 @@ __all__ = [
     "default_mechanism",
     "fit_memory",
     "forecast",
+    "forecast_families",
+    "forecast_like",
     "hopeless_because",
     "large_delta",
     "mechanisms",
@@ -34,3 +46,7 @@ __all__ = [
     "smallest_n",
     "total_memory",
 ]
+
+__getattr__ = lazy(
+    __name__, families="Families Family forecast_families", like="LikeForecast forecast_like"
+)

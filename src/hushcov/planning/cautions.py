@@ -52,9 +52,17 @@ class Caution:
 
 
 def hopeless(inputs: ReleaseInputs, forecast: Forecast, counted: str) -> Caution | None:
-    """That the zero matrix is expected to do as well."""
-    if not forecast.hopeless:
+    """That the zero matrix is expected to do as well, or does unless there is a strong factor."""
+    if not forecast.drowns:
         return None
+    if forecast.finds_factors:
+        return Caution(
+            "Hopeless unless there is a strong factor",
+            f"{inputs.n_records:,} {counted} of {inputs.n_features:,} features are too few at this "
+            "budget to find pairs: only factors that move many features together would be found. "
+            "Without any the estimate is no better than the zero matrix.",
+            AccuracyWarning,
+        )
     return hopeless_because(
         f"{inputs.n_records:,} {counted} of {inputs.n_features:,} features are too few at "
         f"this budget: the predicted error of {forecast.mechanism} is "

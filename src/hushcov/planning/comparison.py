@@ -80,12 +80,17 @@ def smallest_n(
     Where other inputs depend on the number of records, as the share of the budget for scales
     does, `inputs` is a function of it.
     """
-    low, high = _SMALLEST_N, _LARGEST_N
 
     def error(n_records: int) -> float:
         at = inputs(n_records) if callable(inputs) else replace(inputs, n_records=n_records)
         return forecast(at, mechanism, rough=rough).predicted_error[model]
 
+    return smallest_error(error, target)
+
+
+def smallest_error(error: Callable[[int], float], target: float) -> int | None:
+    """The fewest records, to within 2 %, whose error is at most a target; None beyond 1e12."""
+    low, high = _SMALLEST_N, _LARGEST_N
     if error(high) > target:
         return None
     while high > 1.02 * low and high > low + 1:  # between neighbours nothing is left

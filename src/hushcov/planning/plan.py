@@ -13,6 +13,7 @@ from typing import Any
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real
 from hushcov.accounting import Gaussian, Guarantee, calibrate_gaussian, calibrate_zcdp
+from hushcov.exceptions import HopelessError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import SCALES, MechanismPlan, PooledPlan
 from hushcov.noise import Entropy
@@ -174,7 +175,11 @@ class Request:
                 found.append(noisy_scales(stage, self.counted))
             if isinstance(stage, Preparation) and not stage.possible:
                 found.append(nothing_found(inputs))
-        found.append(None if expected is None else hopeless(inputs, expected, self.counted))
+        little = None if expected is None else hopeless(inputs, expected, self.counted)
+        lost = any(each is not None and each.error is HopelessError for each in found)
+        # That factors would be found is no comfort where not even scales would be.
+        if little is not None and not (lost and little.error is None):
+            found.append(little)
         return tuple(caution for caution in found if caution is not None)
 
     def plan(

@@ -345,7 +345,9 @@ def find(release: Release) -> Findings:
 def _rule(release: Release) -> tuple[str, float]:
     """How pairs count as found, and what they must exceed in units of the scales."""
     making = release.making
-    if making.threshold > 0:
+    # Beside factors a threshold is for what they leave, and no pair of the estimate is zero.
+    factors = making.structure is not None and making.structure.rank > 0
+    if making.threshold > 0 and not factors:
         return KEPT, making.threshold
     if release.selected is not None:
         return SELECTED, 0.0

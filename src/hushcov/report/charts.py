@@ -133,6 +133,28 @@ def spectrum_chart(values: FloatArray, reach: float | None) -> Markup:
     return chart(_SIZE, label, draw)
 
 
+def estimate_chart(error: float, least: float, most: float) -> Markup:
+    """An error with its interval, on a line from no error to that of the zero matrix."""
+    size = (420.0, 104.0)
+    ends = max(0.0, least), min(1.0, most)
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, size, (16, 26, 46, 34), "estimated error of this release")
+        axes.set(xlim=(-0.01, 1.05), ylim=(0, 1), yticks=[])
+        axes.set_xlabel("share of the covariance's norm", color=ink("muted"))
+        axes.spines[["left", "right", "top"]].set_visible(False)
+        axes.xaxis.set_major_formatter(_tick)
+        axes.axvline(1.0, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
+        # The name of the line, on the side where nothing is drawn.
+        _beside(axes, "the zero matrix", (1.0, 0.78), (-5, 0), ha="right")
+        axes.plot(ends, [0.4, 0.4], color=ink("link"), marker="|", markersize=12, linewidth=3)
+        (dot,) = axes.plot(min(error, 1.0), 0.4, "o", markersize=10, color=ink("link"))
+        dot.set(markeredgewidth=0, gid="error-estimate", zorder=3)
+
+    words = f"{number(error, 2)}, between {number(least, 2)} and {number(most, 2)}"
+    return chart(size, f"Estimated error: {words}", draw, titles={"error-estimate": words})
+
+
 def error_chart(
     records: Sequence[int], errors: Sequence[float], here: int, *, counted: str, label: str
 ) -> Markup:

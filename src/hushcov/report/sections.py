@@ -29,7 +29,15 @@ from hushcov.accounting import (
 from hushcov.exceptions import HushcovError
 from hushcov.release import Part, Release, named_parts
 from hushcov.release.findings import LEVEL, NOISE, find, preparation_words
-from hushcov.report.charts import budget_chart
+from hushcov.release.structure import (
+    as_zeros,
+    error_words,
+    kind_words,
+    released_factors,
+    short_error,
+    short_kind,
+)
+from hushcov.report.charts import budget_chart, estimate_chart
 from hushcov.report.graph import graph
 from hushcov.report.outlook import outlook
 from hushcov.report.pages import count, number, page, percent, short
@@ -88,6 +96,7 @@ def report_page(release: Release) -> str:
             promise=promise(subject),
             assumed=assumed(subject),
             budget=budget(subject),
+            structure=structure(subject),
             ordered=together is not None,
             negative_variances=int(np.count_nonzero(findings.matrix.diagonal() < 0)),
             shown_noise=int(np.count_nonzero(findings.noise(findings.shown.pairs))),
@@ -151,6 +160,30 @@ def _shown(value: int | float) -> str:
     if isinstance(value, int):
         return count(value) if abs(value) < 10**300 else "out of range"
     return number(value, 4)
+
+
+# ---- what the covariance was found to be ----
+
+
+def structure(subject: Subject) -> dict[str, Any] | None:
+    """Kind, reason, factors and error estimate; None where no structure was looked for."""
+    found = subject.release.making.structure
+    if found is None:
+        return None
+    factors = [
+        [f"{place}", percent(each.share), each.named(subject.names)]
+        for place, each in enumerate(released_factors(subject.release), start=1)
+    ]
+    return {
+        "kind": found.kind,
+        "words": printable(kind_words(subject.release, found)),
+        "short": printable(short_kind(subject.release, found)),
+        "short_error": short_error(found),
+        "as_zeros": as_zeros(found),
+        "factors": factors,
+        "error_words": error_words(subject.release),
+        "chart": estimate_chart(found.error, found.least, found.most),
+    }
 
 
 # ---- where the budget went ----

@@ -16,7 +16,7 @@ from hushcov.mechanisms.adaptive.parameters import (
     AdaptiveParameters,
     adaptive_parameters,
 )
-from hushcov.mechanisms.gaussian import GAUSSIAN, GAUSSIAN_THRESHOLD
+from hushcov.mechanisms.adaptive.prediction import predict_adaptive
 from hushcov.mechanisms.room import (
     DENSE_BYTES,
     SCALES,
@@ -30,12 +30,10 @@ from hushcov.mechanisms.room import (
 )
 from hushcov.mechanisms.screened import SCREENED
 from hushcov.noise import Entropy
-from hushcov.predicting import Forecast
+from hushcov.predicting import FACTOR, Forecast
 from hushcov.records import Records
 from hushcov.release import Release
 from hushcov.stages import Prepared
-
-_BESIDE_BEST = 1.15  # measured: its error over that of the best mechanism, in hindsight
 
 
 @dataclass(frozen=True)
@@ -111,17 +109,16 @@ class Adaptive(Mechanism):
     estimator = ("PrivateSparseCovariance", {"mechanism": NAME})
 
     def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> PlannedAdaptive:
-        """See `Mechanism.plan`."""
-        return PlannedAdaptive(self, adaptive_parameters(inputs), self.forecast(inputs), sparse)
+        """See `Mechanism.plan`; where the output is sparse, no factor is looked for."""
+        expected = self.forecast(inputs)
+        if sparse:
+            errors = {name: e for name, e in expected.predicted_error.items() if name != FACTOR}
+            expected = replace(expected, predicted_error=errors)
+        return PlannedAdaptive(self, adaptive_parameters(inputs), expected, sparse)
 
     def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
-        """About what the best mechanism for each structure would have, in hindsight."""
-        others = [room.forecast(inputs) for room in (SCREENED, GAUSSIAN_THRESHOLD, GAUSSIAN)]
-        errors = {
-            model: _BESIDE_BEST * min(each.predicted_error[model] for each in others)
-            for model in others[0].predicted_error
-        }
-        return Forecast(self.name, errors, others[0].detection_limit)
+        """See `predict_adaptive`; it takes a fraction of a second."""
+        return predict_adaptive(inputs)
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """Those of the screen; for the whole matrix its sums, its mean and what is left of it."""

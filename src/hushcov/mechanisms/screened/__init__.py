@@ -21,7 +21,11 @@ from hushcov.mechanisms.screened.parameters import (
     screened_parameters,
     widest_norm,
 )
-from hushcov.mechanisms.screened.planner import ScreenedPlan, plan_screened
+from hushcov.mechanisms.screened.planner import (
+    ScreenedPlan,
+    plan_screened,
+    predicted_errors,
+)
 from hushcov.mechanisms.screened.room import SCREENED, PlannedScreened
 from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns, Screen
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
@@ -47,6 +51,7 @@ __all__ = [
     "pair_of",
     "plan_screened",
     "possible_pairs",
+    "predicted_errors",
     "product_half_width",
     "product_map",
     "release_screened",

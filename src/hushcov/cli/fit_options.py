@@ -1,0 +1,66 @@
+"""Which options of `hushcov fit` go together; nothing is read or planned here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hushcov.exceptions import ParameterError
+from hushcov.planning import mechanisms
+from hushcov.planning.plan import CENTRES
+
+THEOREM = "theorem"
+PRIVATE, PAIRS = CENTRES
+# Options that the other mechanisms, or the theorem, have no use for; and why.
+_SMALLEST = "only the theorem has a target; the others make the error as small as they can."
+_THEOREM_ONLY = {
+    "scale": "it bounds all directions for the theorem; scales of features are --feature-scale.",
+    "target_error": _SMALLEST,
+    "failure_probability": _SMALLEST,
+}
+_NOT_THEOREM = {
+    "feature_scale": "the theorem has one bound for all directions, --scale.",
+    "psd": "the theorem is about the estimate as it is.",
+    "drop_nulls": "the theorem is about complete records.",
+    "centre": "the theorem is about records of mean zero, or differences of two.",
+    "codebook": "the theorem is about records of mean zero and one scale; code them before.",
+    "force": "the theorem has no prediction that could be hopeless.",
+}
+_NOT_PURE = {
+    "drop_nulls": "its guarantee has no delta, which the count of complete records needs.",
+    "centre": "its guarantee has no delta, which finding means needs.",
+}
+# Options without which there is nothing to run; and why.
+_THEOREM_NEEDS = {
+    "row_sparsity": "it bounds the nonzeros of a row, the diagonal included, in the theorem.",
+    "scale": "it is a public bound on the standard deviation in every direction, never inferred "
+    "from the data.",
+}
+_PURE_NEEDS = {
+    "feature_scale": "its guarantee has no delta, which estimating scales needs. Give standard "
+    "deviations that are public."
+}
+
+
+def usual_centre(mechanism: str) -> str:
+    """What becomes of means that are not known where nothing is asked for."""
+    pure = mechanism in mechanisms() and mechanisms()[mechanism].pure
+    return PAIRS if pure or mechanism == THEOREM else PRIVATE
+
+
+def check_options(mechanism: str, public: dict[str, Any]) -> None:
+    """Refuse options that would not change anything, and mechanisms that need one more."""
+    pure = mechanism in mechanisms() and mechanisms()[mechanism].pure
+    theorem = mechanism == THEOREM
+    useless = _NOT_THEOREM if theorem else _THEOREM_ONLY | (_NOT_PURE if pure else {})
+    for name, reason in useless.items():
+        if public[name] is not None and public[name] is not False:
+            raise ParameterError(f"{name} must be left out with --mechanism {mechanism}: {reason}")
+    for name, reason in (_THEOREM_NEEDS if theorem else _PURE_NEEDS if pure else {}).items():
+        if public[name] is None:
+            option = f"--{name.replace('_', '-')}"
+            raise ParameterError(f"{option} is required with --mechanism {mechanism}: {reason}")
+    if (public["ledger"] is None) != (public["dataset"] is None):
+        raise ParameterError(
+            "--ledger and --dataset must be given together, got one of them: a release is charged "
+            "to a dataset of a ledger. Give both, or neither."
+        )

@@ -1,0 +1,179 @@
+"""What a release says of its structure and of its error, in words and as plain data.
+
+The command line and the report say it with these functions, so that they say the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hushcov._words import counted, number
+from hushcov.postprocess import Split
+from hushcov.release.document import Release, Structure
+from hushcov.release.findings import factors_of
+from hushcov.release.pairs import scan
+
+#: Labels of what is said.
+STRUCTURE, ERROR = "structure", "error estimate"
+_MOST_NAMED = 5  # features of a factor in a sentence
+_LISTED = 20  # and in data
+_AS_ZEROS = 0.9  # an error at which the zero matrix, whose error is 1, does as well
+_NOT_BELOW = 1.0
+
+
+@dataclass(frozen=True)
+class FactorWords:
+    """A factor: its share of the variance, and the features that follow it most.
+
+    `strongest` has features, counted from 0, with their correlation to the factor, which noise
+    may put at 1; the first one is positive. `share` is that of the summed variances of features
+    brought to equal scales.
+    """
+
+    share: float
+    strongest: tuple[tuple[int, float], ...]
+
+    def named(self, names: tuple[str, ...]) -> str:
+        """The features by name, with their correlations."""
+        listed = [f"{names[i]} ({number(value, 2)})" for i, value in self.strongest]
+        return ", ".join(listed[:_MOST_NAMED])
+
+
+def released_factors(release: Release) -> tuple[FactorWords, ...]:
+    """The factors of a release, the strongest first; none where it has none."""
+    found = factors_of(release)
+    if found is None:
+        return ()
+    variance = np.diag(found.matrix)
+    total = float(np.maximum(variance, 0.0).sum())
+    deviation = np.sqrt(np.maximum(variance, 0.0))
+    return tuple(_factor(found, each, deviation, total) for each in range(len(found.values)))
+
+
+def _factor(found: Split, which: int, deviation: Any, total: float) -> FactorWords:
+    value, loading = float(found.values[which]), found.loadings[:, which]
+    follows = np.sqrt(value) * loading
+    correlation = np.divide(
+        follows, deviation, out=np.zeros_like(follows), where=deviation > 0
+    ).clip(-1, 1)
+    order = np.argsort(-np.abs(correlation), kind="stable")[:_LISTED]
+    sign = 1.0 if correlation[order[0]] >= 0 else -1.0
+    strongest = tuple((int(i), sign * float(correlation[i])) for i in order if correlation[i] != 0)
+    return FactorWords(min(1.0, value / total) if total > 0 else 0.0, strongest)
+
+
+def structure_words(release: Release) -> list[tuple[str, str]]:
+    """Structure, factors and error in labelled sentences; nothing where none was looked for."""
+    found = release.making.structure
+    if found is None:
+        return []
+    names = release.column_names or tuple(map(str, range(release.n_features)))
+    lines = [(STRUCTURE, kind_words(release, found))]
+    for place, each in enumerate(released_factors(release), start=1):
+        share = f"{number(100 * each.share, 2)} % of the variance"
+        words = f"{share}; most correlated with it: {each.named(names)}"
+        lines.append((f"factor {place}", words))
+    return [*lines, (ERROR, error_words(release))]
+
+
+def kind_words(release: Release, found: Structure) -> str:
+    """What the covariance was found to be, and why."""
+    if release.n_features == 1:
+        return short_kind(release, found)
+    return f"{short_kind(release, found)}. Why: {found.why}"
+
+
+def short_kind(release: Release, found: Structure) -> str:
+    """What the covariance was found to be."""
+    if release.n_features == 1:
+        return "a variance: one feature has no pairs"
+    if found.kind == "sparse":
+        kept = _keeps_pairs(release)
+        meaning = "few pairs of features go together" if kept else "no pair stands out of the noise"
+    elif found.kind == "factors":
+        meaning = f"{counted(found.rank, 'factor')} that many features follow"
+    else:
+        meaning = "many pairs of features go together"
+    return f"{found.kind}: {meaning}"
+
+
+def _keeps_pairs(release: Release) -> bool:
+    """Whether a pair passes the threshold."""
+    limit = release.making.threshold / release.unit
+    ones = np.ones(release.n_features)
+    return scan(release.integers, ones, most=1, above=limit).total > 0
+
+
+def short_error(found: Structure) -> str:
+    """The error and its interval."""
+    return (
+        f"{number(found.error, 2)}, between {number(found.least, 2)} and {number(found.most, 2)} "
+        "of the norm of the covariance"
+    )
+
+
+def error_words(release: Release) -> str:
+    """How far off the estimate is, about, and what that means; nothing where it is not known."""
+    found = release.making.structure
+    if found is None:
+        return ""
+    counts = "noise, sampling and what may have been missed; the zero matrix has 1"
+    sentences = [f"{short_error(found)} ({counts})"]
+    if release.making.unresolved:
+        sentences.append("Features that were not found do not count")
+    verdict = error_verdict(found)
+    return ". ".join([*sentences, verdict] if verdict else sentences)
+
+
+def as_zeros(found: Structure) -> bool:
+    """Whether the zero matrix would do as well."""
+    return found.error >= _AS_ZEROS
+
+
+def error_verdict(found: Structure) -> str:
+    """That zeros would do as well, where they would; and what was done about it."""
+    words = ""
+    if as_zeros(found):
+        words = (
+            "The zero matrix, which needs no data, would do as well: do not rely on this estimate"
+        )
+    elif found.most >= _NOT_BELOW:
+        words = "It may be no better than the zero matrix"
+    if found.kept < 1:
+        less = (
+            f"The estimate was multiplied by {number(found.kept, 2)}, so that it is hardly worse "
+            "than zeros"
+        )
+        words = f"{words}. {less}" if words else less
+    return words
+
+
+def structure_dict(release: Release) -> dict[str, object] | None:
+    """The same as plain, JSON-ready data."""
+    found = release.making.structure
+    if found is None:
+        return None
+    names = release.column_names
+    factors = [
+        {
+            "share_of_variance": each.share,
+            "features": [
+                {"feature": i, "name": None if names is None else names[i], "correlation": value}
+                for i, value in each.strongest
+            ],
+        }
+        for each in released_factors(release)
+    ]
+    return {
+        "kind": found.kind,
+        "why": found.why,
+        "n_factors": found.rank,
+        "factors": factors,
+        "error_estimate": found.error,
+        "error_interval": [found.least, found.most],
+        "multiplied_by": found.kept,
+        "as_bad_as_zeros": as_zeros(found),
+    }

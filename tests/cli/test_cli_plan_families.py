@@ -1,0 +1,184 @@
+"""`hushcov plan` without a sparsity, and from an earlier release."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hushcov import PrivateSparseCovariance
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+BUDGET = ("--epsilon", 1, "--delta", 1e-6)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def release(run):
+    np.save("x.npy", gaussian_records(sparse_covariance("block", 12, 3), 8_000))
+    result = run("fit", "x.npy", *BUDGET, "-o", "earlier")
+    assert result.exit_code == 0, result.stderr
+    return "earlier"
+
+
+def test_one_number_of_records_has_families_guesses_and_the_design(run):
+    result = run("plan", "--features", 12, "--records", 8_000, *BUDGET)
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = _words(result.stdout)
+    for part in (
+        "whatever the structure: 8,000 records of 12 features, epsilon 1, delta 1e-6",
+        "k = 3 2 partners of each feature",
+        "k = 10 9 partners of each feature",
+        "factor one factor, a third of the variance",
+        "dense all pairs related, a little",
+        "true k told 3 told 5 told 10 not told",
+        "--row-sparsity is advice",
+        "nine times out of ten",
+        "The design, from public inputs alone budget",
+    ):
+        assert part in text
+    assert "k = 20" not in text
+
+
+def test_many_numbers_of_records_have_one_row_each(run):
+    text = run("plan", "--features", 6, *BUDGET, "--records", 2_000, "--records", 40_000).stdout
+    rows = [line.split() for line in text.splitlines() if line.split()[:1] == ["2,000"]]
+    assert len(rows) == 1
+    assert len(rows[0]) == 5  # k = 3 and 5, factor, dense
+    assert "What a guess" not in text
+    assert "The design" not in text
+
+
+def test_json_has_everything(run):
+    found = json.loads(run("plan", "--features", 6, "--records", 8_000, *BUDGET, "--json").stdout)
+    assert (found["row_sparsity"], found["mechanism"]) == (None, "adaptive")
+    (plan,) = found["plans"]
+    assert [each["family"] for each in plan["families"]] == ["k = 3", "k = 5", "factor", "dense"]
+    assert all(0 < each["predicted_error"] < 1 for each in plan["families"])
+    assert {(each["row_sparsity"], each["told"]) for each in found["guesses"]} == {
+        (3, 3),
+        (3, 5),
+        (5, 3),
+        (5, 5),
+    }
+    assert found["smallest_records"] is None
+
+
+def test_few_records_are_warned_of(run):
+    text = _words(run("plan", "--features", 30, "--records", 60, *BUDGET).stdout)
+    assert "WARNING" in text
+    assert "too few" in text
+
+
+def test_a_sparsity_or_a_mechanism_compares_mechanisms_as_before(run):
+    options = ("plan", "--features", 6, "--records", 8_000, *BUDGET)
+    text = run(*options, "--mechanism", "gaussian").stdout
+    assert "row sparsity 5" in text
+    assert "whatever the structure" not in text
+    assert "row sparsity 2" in run(*options, "--row-sparsity", 2, "--mechanism", "gaussian").stdout
+
+
+def test_the_budget_is_required_without_a_release(run):
+    result = run("plan", "--features", 12, "--epsilon", 1)
+    assert result.exit_code == 2
+    assert "Missing option '--delta'" in result.stderr
+
+
+def test_like_a_release(run, release):
+    result = run("plan", "--like", release)
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = _words(result.stdout)
+    assert "a table like that of earlier/" in text
+    assert "budget epsilon 1, delta 1e-6" in text
+    assert "structure sparse:" in text
+    for n in ("2,000", "4,000", "8,000", "16,000", "32,000", "80,000"):
+        assert f" {n} " in text
+    assert "its estimate is taken for the truth" in text
+
+
+def test_like_a_release_with_other_records_and_another_budget(run, release):
+    options = ("plan", "--like", release, "--records", 30_000, "--json")
+    found = json.loads(run(*options, "--epsilon", 0.5).stdout)
+    (plan,) = found["plans"]
+    assert (plan["n_records"], plan["epsilon"], plan["delta"]) == (30_000, 0.5, 1e-6)
+    assert plan["least"] <= plan["predicted_error"] <= plan["most"]
+    (more,) = json.loads(run(*options, "--epsilon", 2).stdout)["plans"]
+    assert more["noise_sd"] < plan["noise_sd"]
+    assert found["structure"] == "sparse"
+
+
+@pytest.mark.parametrize(
+    "extra", [("--features", 3), ("--row-sparsity", 3), ("--known-mean",), ("--refine",)]
+)
+def test_what_the_release_says_is_not_said_again(run, release, extra):
+    result = run("plan", "--like", release, *extra)
+    assert result.exit_code == 2
+    assert "--like goes with" in result.stderr
+
+
+def test_a_folder_without_a_release_is_refused(run):
+    assert run("plan", "--like", "nowhere").exit_code != 0
+
+
+def test_what_fit_found_is_said_by_fit_and_show_alike(run):
+    """Whatever it found: the noise is secret, so that the kind may differ."""
+    np.save("x.npy", gaussian_records(sparse_covariance("block", 12, 3), 8_000))
+    result = run("fit", "x.npy", *BUDGET, "-o", "out", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    structure = found["structure"]
+    assert structure["kind"] in ("sparse", "factors", "dense")
+    assert structure["error_interval"][0] <= structure["error_estimate"]
+    assert [each["family"] for each in found["families"]][-2:] == ["factor", "dense"]
+    said = _words(result.stderr)
+    assert "row sparsity" not in said
+    assert "adaptive: finds out whether few pairs, few factors or neither matter" in said
+    assert "where features have 2 to 9 partners each" in said
+    assert json.loads(run("show", "out", "--json").stdout)["structure"] == structure
+    shown = _words(run("show", "out").stdout)
+    for text in (said, shown):
+        assert f"structure {structure['kind']}: " in text
+        assert structure["why"] in text
+        assert "of the norm of the covariance" in text
+
+
+def test_factors_are_shown_and_terminals_are_safe(run):
+    generator = np.random.default_rng(0)
+    rows = generator.standard_normal((8_000, 24)) + 0.7 * generator.standard_normal((8_000, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, random_state=0).fit(rows)
+    structure = replace(est.release_.making.structure, kind="factors", rank=1, why="it \x1b[31m")
+    making = replace(est.release_.making, structure=structure)
+    names = ("\x1b[2Jfirst", *(f"item{i}" for i in range(23)))
+    replace(est.release_, making=making, column_names=names).write("out")
+    result = run("show", "out")
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+    text = _words(result.stdout)
+    assert "structure factors: 1 factor that many features follow. Why: it" in text
+    assert "% of the variance; most correlated with it: " in text
+    (factor,) = json.loads(run("show", "out", "--json").stdout)["structure"]["factors"]
+    assert 0.2 < factor["share_of_variance"] < 0.5
+
+
+def test_a_sparsity_is_advice_and_mechanisms_that_need_one_say_what_they_assume(run):
+    np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000))
+    options = ("fit", "x.npy", *BUDGET, "--dry-run")
+    assert "row sparsity 2 (as advice)" in _words(run(*options, "--row-sparsity", 2).stdout)
+    text = _words(run(*options, "--mechanism", "screened").stdout)
+    assert "row sparsity 5 (assumed; give --row-sparsity)" in text
+
+
+def test_the_theorem_needs_a_sparsity(run):
+    np.save("x.npy", np.zeros((10, 3)))
+    options = ("fit", "x.npy", *BUDGET, "--mechanism", "theorem", "--scale", 1)
+    result = run(*options)
+    assert result.exit_code != 0
+    assert "--row-sparsity is required" in result.stderr

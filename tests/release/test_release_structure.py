@@ -1,0 +1,138 @@
+"""What a release says of its structure, its factors and its error, in words and as data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hushcov.accounting import Gaussian, Guarantee
+from hushcov.release import Making, Release, Structure
+from hushcov.release.findings import BEYOND, KEPT, find
+from hushcov.release.structure import released_factors, structure_dict, structure_words
+
+NAMES = tuple(f"item {i}" for i in range(20))
+LOADING = np.linspace(0.2, 0.9, 20) * np.where(np.arange(20) == 3, -1, 1)
+SPARSE = Structure("sparse", 0, "the rest looks like noise", 0.04, 0.02, 0.07)
+
+
+def release(structure: Structure | None = SPARSE, **changes) -> Release:
+    """One factor among 20 features, with hardly any noise."""
+    matrix = np.multiply.outer(LOADING, LOADING)
+    np.fill_diagonal(matrix, 1.0)
+    unit = 1e-6
+    guarantee = Guarantee(
+        epsilon=1.0,
+        delta=1e-6,
+        transcript_epsilon=1.0,
+        transcript_delta=1e-6,
+        numerical_delta=0.0,
+        events=(Gaussian(0.1),),
+        method="gaussian",
+        preconditions=(),
+        private=True,
+    )
+    making = Making(n_rows=10_000, n_averaged=10_000, threshold=0.01, structure=structure)
+    made = Release(
+        mechanism="adaptive",
+        integers=np.rint(matrix / unit).astype(np.int64),
+        unit=unit,
+        guarantee=guarantee,
+        parameters={},
+        feature_scale=np.full(20, 3.0),
+        noise_sd=(1e-4, 1e-4),
+        column_names=NAMES,
+        making=making,
+    )
+    return replace(made, **changes)
+
+
+def test_kind_reason_and_error_are_said():
+    lines = dict(structure_words(release()))
+    assert list(lines) == ["structure", "error estimate"]
+    assert lines["structure"].startswith("sparse: few pairs of features go together")
+    assert lines["structure"].endswith("the rest looks like noise")
+    assert "0.04, between 0.02 and 0.07 of the norm of the covariance" in lines["error estimate"]
+    assert "do as well" not in lines["error estimate"]
+
+
+def test_nothing_is_said_where_nothing_was_looked_for():
+    assert structure_words(release(None)) == []
+    assert structure_dict(release(None)) is None
+    assert released_factors(release()) == ()
+
+
+def test_factors_have_their_share_and_their_strongest_features():
+    found = release(Structure("factors", 1, "one eigenvalue stands out", 0.02, 0.01, 0.03))
+    (factor,) = released_factors(found)
+    # The diagonal is no part of what is taken for the factor, which makes it a little weaker.
+    assert factor.share == pytest.approx(np.sum(LOADING**2) / 20, rel=0.1)
+    assert [i for i, _ in factor.strongest[:3]] == [19, 18, 17]
+    assert factor.strongest[0][1] == pytest.approx(0.9, rel=0.1)
+    values = dict(factor.strongest)
+    assert values[3] < 0 < values[2]
+    words = dict(structure_words(found))
+    assert words["structure"].startswith("factors: 1 factor that many features follow")
+    assert "% of the variance; most correlated with it: item 19 (0." in words["factor 1"]
+    assert words["factor 1"].count("item") == 5
+
+
+def test_the_strongest_feature_of_a_factor_is_positive_whatever_the_eigenvector():
+    kind = Structure("factors", 1, "one", 0.02, 0.01, 0.03)
+    mirrored = release(kind).integers * np.multiply.outer(
+        np.where(np.arange(20) < 19, -1, 1), np.where(np.arange(20) < 19, -1, 1)
+    )
+    (factor,) = released_factors(release(kind, integers=mirrored))
+    assert factor.strongest[0][0] == 19
+    assert factor.strongest[0][1] > 0 > factor.strongest[1][1]
+
+
+def test_without_names_features_are_counted_from_0():
+    found = release(Structure("factors", 1, "one", 0.02, 0.01, 0.03), column_names=None)
+    assert "most correlated with it: 19 (0." in dict(structure_words(found))["factor 1"]
+    assert structure_dict(found)["factors"][0]["features"][0]["name"] is None
+
+
+@pytest.mark.parametrize(
+    ("error", "most", "kept", "said", "not_said"),
+    [
+        (0.95, 1.05, 1.0, "zero matrix, which needs no data, would do as well", "multiplied"),
+        (0.5, 1.02, 1.0, "may be no better than the zero matrix", "do as well"),
+        (0.95, 1.05, 0.25, "multiplied by 0.25", "may be"),
+        (0.3, 0.6, 1.0, "the zero matrix has 1", "zero matrix, which"),
+    ],
+)
+def test_an_error_near_1_is_called_what_it_is(error, most, kept, said, not_said):
+    found = release(Structure("dense", 0, "many", error, 0.1, most, kept))
+    words = dict(structure_words(found))["error estimate"]
+    assert said in words
+    assert not_said not in words
+    assert structure_dict(found)["as_bad_as_zeros"] == (error == 0.95)
+
+
+def test_features_that_were_not_found_do_not_count_and_that_is_said():
+    found = release()
+    found = replace(found, making=replace(found.making, unresolved=(2,)))
+    assert "not found do not count" in dict(structure_words(found))["error estimate"]
+
+
+def test_data_are_json_ready_and_complete():
+    found = structure_dict(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03)))
+    assert json.loads(json.dumps(found)) == found
+    assert (found["kind"], found["n_factors"], found["error_estimate"]) == ("factors", 1, 0.02)
+    assert found["error_interval"] == [0.01, 0.03]
+    assert found["factors"][0]["features"][0]["name"] == "item 19"
+
+
+def test_beside_factors_a_threshold_keeps_no_pair_from_the_estimate():
+    assert find(release()).rule == KEPT
+    assert find(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03))).rule == BEYOND
+
+
+def test_a_sparse_release_without_pairs_says_so_and_one_feature_has_none():
+    alone = release(integers=np.diag(np.full(20, 10**6)))
+    assert dict(structure_words(alone))["structure"].startswith("sparse: no pair stands out")
+    one = release(integers=np.full((1, 1), 10**6), feature_scale=np.ones(1), column_names=("age",))
+    assert dict(structure_words(one))["structure"] == "a variance: one feature has no pairs"
