@@ -189,7 +189,8 @@ class Release:
     @property
     def name(self) -> str:
         """The mechanism as `plan` and `fit` name it, which tell thresholded values from others."""
-        after = self.selected is None and self.making.threshold > 0
+        chosen = self.making.structure is None  # where it was not found by the mechanism itself
+        after = chosen and self.selected is None and self.making.threshold > 0
         return self.mechanism + "-threshold" * after
 
     @property
