@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov.postprocess.thresholds import detection_deviation
@@ -180,13 +180,22 @@ def _strongest(matrix: FloatArray, rank: int, deviation: float) -> tuple[FloatAr
     off = matrix - np.diag(np.diag(matrix))
     if d > _DENSE:
         start = np.random.default_rng(2).standard_normal(d)
-        values, vectors = eigsh(off, k=rank, which="LA", v0=start, tol=1e-6)
+        values, vectors = _some(off, rank, start)
     else:
         values, vectors = np.linalg.eigh(off)
     order = np.argsort(-values, kind="stable")[:rank]
     values, edge = np.maximum(values[order], 0.0), _edge(d, deviation)
     less = (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
     return vectors[:, order], less
+
+
+def _some(matrix: FloatArray, rank: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The largest eigenvalues; all of them where a search for some does not end, as for zeros."""
+    try:
+        values, vectors = eigsh(matrix, k=rank, which="LA", v0=start, tol=1e-6)
+    except ArpackError:
+        values, vectors = np.linalg.eigh(matrix)
+    return values, vectors
 
 
 def _kept(rest: FloatArray, threshold: float) -> BoolArray:

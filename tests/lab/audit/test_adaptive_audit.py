@@ -1,4 +1,4 @@
-"""Attacks on the adaptive release: mistakes in each of its parts, and in what decides, are found."""
+"""Attacks on the adaptive release: mistakes in its parts, and in what decides, are found."""
 
 from __future__ import annotations
 
