@@ -193,8 +193,9 @@ def test_plans_are_made_at_any_delta():
 
 
 def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
-    est = make(ScreenedCovariance, on_hopeless="warn", ledger=ledger, dataset="people")
-    before = est.fit_plan(50, D)
+    charged = {"ledger": ledger, "dataset": "people"}
+    est = make(ScreenedCovariance, on_hopeless="warn", centre="pairs", **charged)
+    before = est.fit_plan(25, D)
     assert [type(each) for each in before.cautions] == [Caution, Caution]
     assert not [name for name in vars(est) if name.endswith("_")]
     with pytest.warns(AccuracyWarning):

@@ -23,10 +23,12 @@ from hushcov import (
     mechanisms,
     stages,
 )
+from hushcov.accounting import Clock
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, UncertifiedWarning
+from hushcov.mechanisms.adaptive.pairs import release_pairs
 from hushcov.mechanisms.multiscale import grid_for
 from hushcov.mechanisms.peers.coinpress import transformed_gram
-from hushcov.mechanisms.screened import mechanism
+from hushcov.mechanisms.screened import mechanism, release_values
 from hushcov.mechanisms.screened.mechanism import release_norm_bound, select_pairs
 from hushcov.noise import entropy_source
 from hushcov.records import (
@@ -37,6 +39,7 @@ from hushcov.records import (
     bounded_sums,
     cell_counts,
     clipped_gram,
+    fourth_sums,
     log2_histogram,
     norm_histogram,
     open_records,
@@ -44,12 +47,20 @@ from hushcov.records import (
     row_bounded_gram,
     second_moments,
     sign_gram,
+    sign_gram_and_sums,
     sign_sums,
     signed_octaves,
+    signs_and_norms,
 )
 from hushcov.stages.complete import complete_parameters
 from hushcov.stages.location import LocationParameters, find_location
-from hushcov.stages.preparation import release_centre, release_norms, release_tilts
+from hushcov.stages.preparation import (
+    release_centre,
+    release_norms,
+    release_squares,
+    release_tails,
+    release_tilts,
+)
 from hushcov.stages.scales import release_scales, scale_parameters
 
 N, D = 4_000, 3
@@ -104,6 +115,20 @@ def norm_bound(records, entropy):
     return release_norm_bound(records, products, chosen, entropy)
 
 
+def values_of_pairs(records, entropy):
+    chosen = parameters(ScreenedCovariance)
+    grid = FeatureGrid(ONES, mechanism.RADIUS, chosen.half_width)
+    products = mechanism.product_map(grid, np.array([0]), np.array([1]), chosen.norm_bound)
+    return release_values(records, products, 0.1, entropy)
+
+
+def pairs_of_a_ladder(records, entropy):
+    chosen = parameters(PrivateSparseCovariance)
+    clock = Clock(chosen.event, chosen.rate)
+    places = np.array([0]), np.array([1])
+    return release_pairs(records, ONES, chosen.inputs, places, 1.0, 1.0, clock, entropy)
+
+
 def step_of_coinpress(records, _):
     return transformed_gram(records, ONES, parameters(CoinPressCovariance))(np.eye(D))
 
@@ -116,6 +141,9 @@ def moments(records, _):
 FUNCTIONS = {
     "release_gaussian": runs(GaussianCovariance),
     "release_screened": runs(ScreenedCovariance),
+    "release_adaptive": runs(PrivateSparseCovariance),
+    "release_values": values_of_pairs,
+    "release_pairs": pairs_of_a_ladder,
     "release_coinpress": runs(CoinPressCovariance),
     "release_separate": runs(SeparateCovariance),
     "release_row_top_k": runs(RowTopKCovariance),
@@ -131,17 +159,22 @@ FUNCTIONS = {
     "row_bounded_gram": lambda records, _: row_bounded_gram(records, GRID, 20),
     "clipped_gram": lambda records, _: clipped_gram(records, GRID),
     "sign_gram": lambda records, _: sign_gram(records),
+    "sign_gram_and_sums": lambda records, _: sign_gram_and_sums(records),
     "log2_histogram": lambda records, _: log2_histogram(records),
     "signed_octaves": lambda records, _: signed_octaves(records, ONES, 0 * ONES, np.arange(D)),
     "cell_counts": lambda records, _: cell_counts(records, np.arange(D), ONES, ONES, 0 * ONES, 3),
     "bounded_sums": lambda records, _: bounded_sums(records, GRID, 20),
     "norm_histogram": lambda records, _: norm_histogram(records, GRID, (1,)),
     "sign_sums": lambda records, _: sign_sums(records),
+    "signs_and_norms": lambda records, _: signs_and_norms(records, GRID, (1,)),
+    "fourth_sums": lambda records, _: fourth_sums(records, GRID, 10, 2**20),
     "find_location": lambda records, entropy: find_location(
         records, LocationParameters(N, D, 0.2), entropy
     ),
     "release_centre": lambda records, entropy: release_centre(records, ONES, 0.1, entropy),
     "release_norms": lambda records, entropy: release_norms(records, ONES, 0.1, entropy),
+    "release_squares": lambda records, entropy: release_squares(records, ONES, 0.1, entropy),
+    "release_tails": lambda records, entropy: release_tails(records, ONES, 1.0, 0.1, entropy),
     "release_tilts": lambda records, entropy: release_tilts(records, 0.1, entropy),
 }
 

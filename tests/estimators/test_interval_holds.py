@@ -69,7 +69,7 @@ def test_one_heavy_column_among_normal_ones_is_named():
     X[:, 5] = np.exp(1.3 * np.random.default_rng(2).standard_normal(len(X)))
     estimator = fitted(GaussianCovariance, X)
     kurtosis = coverage(estimator.release_).kurtosis
-    assert kurtosis[5] > 2 * np.delete(kurtosis, 5).max()
+    assert kurtosis[5] > 1.5 * np.delete(kurtosis, 5).max()
     assert not estimator.interval_holds_[5]
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from estimators.settings import RECORDS, D, fit, make
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
-from hushcov.accounting import BoundedRange, Gaussian, TotalVariation
+from hushcov.accounting import BoundedRange, Clocked, Gaussian, TotalVariation
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.records import PairDifferences
 
@@ -60,6 +60,9 @@ def renyi_epsilon(events, delta):
                 accountant.compose(dp_event.GaussianDpEvent(1 / mu))
             case BoundedRange(eta, count):
                 accountant.compose(dp_event.ZCDpEvent(count * eta**2 / 8))
+            case Clocked(mu, late):
+                accountant.compose(dp_event.GaussianDpEvent(1 / mu))
+                delta -= late
     return accountant.get_epsilon(delta)
 
 
@@ -93,7 +96,7 @@ def test_an_independent_accountant_agrees(fitted):
 def test_gaussians_alone_meet_the_exact_curve(fitted):
     events = fitted.release_.guarantee.events
     if not all(isinstance(event, Gaussian) for event in events):
-        assert any(isinstance(event, BoundedRange) for event in events)
+        assert any(isinstance(event, BoundedRange | Clocked) for event in events)
         return
     mu, epsilon = math.sqrt(sum(event.mu**2 for event in events)), fitted.epsilon
     # Balle and Wang (arXiv 1805.06530), Theorem 8.

@@ -276,7 +276,6 @@ ITS_OWN = {
         "threshold": [-1, math.nan, 101, "universal", True, False, [3.0]],
     },
     PrivateSparseCovariance: {
-        "row_sparsity": [None],
         "mechanism": ["best", None, ["auto"]],
     },
 }

@@ -88,6 +88,15 @@ def test_one_module_makes_the_generators_of_private_releases():
     assert not [name for name in made if not name.startswith(SEEDED)]
 
 
+def test_what_is_made_of_a_release_draws_from_fixed_seeds():
+    """The same numbers for everybody: nothing of the records, and no noise of a release."""
+    tree = ast.parse((SOURCE / "postprocess/structure.py").read_text())
+    drawn = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    drawn = [node for node in drawn if ast.unparse(node.func) == "np.random.default_rng"]
+    assert len(drawn) == len(list(generators_made(tree))) > 0  # there is no other source
+    assert all(isinstance(node.args[0], ast.Constant) for node in drawn)
+
+
 @pytest.mark.parametrize(
     "code",
     [

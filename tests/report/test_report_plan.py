@@ -21,10 +21,10 @@ def _forecast(mechanism: str, worst: float, *, rough: bool = False) -> Forecast:
 
 @pytest.fixture
 def forecasts():
-    """Screened has error 5e3 / n, the others ten times as much; in no order."""
+    """Adaptive has error 5e3 / n, the others ten times as much; in no order."""
     return {
         n: [
-            _forecast(name, 5e3 / n * (1 if name == "screened" else 10), rough=name == "multiscale")
+            _forecast(name, 5e3 / n * (1 if name == "adaptive" else 10), rough=name == "multiscale")
             for name in reversed(predicted())
         ]
         for n in reversed(RECORDS)
@@ -41,12 +41,12 @@ def test_one_panel_a_model_and_one_line_a_mechanism(forecasts):
     for axes in panels:
         lines = _lines(axes)
         assert [line.get_label() for line in lines] == [
-            *list(predicted())[:3],
+            *list(predicted())[:-1],
             "multiscale (rough)",
         ]
-        assert len({to_hex(line.get_color()) for line in lines}) == 4
-        assert len({line.get_marker() for line in lines}) == 4
-        assert [line.get_linestyle() for line in lines] == ["-"] * 3 + [":"]
+        assert len({to_hex(line.get_color()) for line in lines}) == 5
+        assert len({line.get_marker() for line in lines}) == 5
+        assert [line.get_linestyle() for line in lines] == ["-"] * 4 + [":"]
         assert all(list(line.get_xdata()) == list(RECORDS) for line in lines)
         part = WORST[axes.get_title()]
         assert list(lines[0].get_ydata()) == [part * 5e3 / n for n in RECORDS]
@@ -62,7 +62,7 @@ def test_axes_title_and_legend(forecasts):
     assert label == "predicted operator-norm error\n(relative to the covariance's norm)"
     assert figure.get_suptitle().endswith("against the number of records: 10 features")
     texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert texts == [*list(predicted())[:3], "multiscale (rough)"]
+    assert texts == [*list(predicted())[:-1], "multiscale (rough)"]
 
 
 def test_the_zero_matrix_and_the_target_are_always_in_view(forecasts):
@@ -88,10 +88,10 @@ def test_the_zero_matrix_and_the_target_are_always_in_view(forecasts):
 
 def test_caption_says_from_where_on_each_is_good_enough(forecasts):
     text = describe_plan(forecasts)
-    assert "beats the zero matrix on all three models: screened from 10,000 records on" in text
+    assert "beats the zero matrix on all three models: adaptive from 10,000 records on" in text
     assert "gaussian from 100,000 records on" in text
     text = describe_plan(forecasts, target_error=0.01)
-    assert "reaches the shaded target on all three models: screened from 1,000,000 records" in text
+    assert "reaches the shaded target on all three models: adaptive from 1,000,000 records" in text
     assert "gaussian at no number shown" in text
     assert text.endswith("Open markers are rough: the mechanism's own search was not run.")
     caption = plan_figure(forecasts, target_error=0.01).get_supxlabel()
@@ -114,7 +114,7 @@ def test_an_error_equal_to_that_of_the_zero_matrix_does_not_beat_it():
 def test_a_mechanism_that_is_missing_somewhere(forecasts):
     forecasts[1_000] = forecasts[1_000][:1]
     lines = plan_figure(forecasts).axes[0].lines
-    assert sorted(len(line.get_xdata()) for line in lines) == [2, 3, 3, 3, 4]
+    assert sorted(len(line.get_xdata()) for line in lines) == [2, 3, 3, 3, 3, 4]
 
 
 def test_png(forecasts, tmp_path):

@@ -130,7 +130,7 @@ def test_fourth_powers_are_exact_below_the_bound():
 def test_shares_fall_with_the_number_of_records():
     shares = [preparation_for(n, 1000, MU) for n in (10**4, 10**5, 10**6)]
     assert shares == sorted(shares, reverse=True)
-    assert shares[0] <= 0.351
+    assert shares[0] <= 0.371
     assert centre_share(10**9, 10, MU) == 0.005
 
 

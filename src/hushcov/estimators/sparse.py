@@ -174,16 +174,19 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
 
     @property
     def factors_(self) -> Factors:
-        """Loadings and variances of the factors, and the remainder, in the unit of the data."""
-        self._structure()
+        """Loadings and variances of the factors, and the remainder, in the unit of the data.
+
+        Together they are `covariance_`, before it was made positive semi-definite.
+        """
+        kept = self._structure().kept
         found, scale = factors_of(self.release_), self.feature_scale_
         if found is None:
             none = np.zeros((self.release_.n_features, 0))
             return Factors(none, np.zeros(0), sparse.csr_array(self.covariance_))
         assert scale is not None
         loadings = scale[:, None] * found.loadings
-        remainder = found.remainder * np.multiply.outer(scale, scale)
-        return Factors(loadings, found.values, sparse.csr_array(remainder))
+        remainder = kept * found.remainder * np.multiply.outer(scale, scale)
+        return Factors(loadings, kept * found.values, sparse.csr_array(remainder))
 
     @property
     def components_(self) -> FloatArray:

@@ -290,4 +290,5 @@ def _for_complete(release: Release, share: float) -> Release:
     noise_sd = release.noise_sd
     if noise_sd is not None:
         noise_sd = (noise_sd[0] / share, noise_sd[1] / share)
-    return replace(release, unit=release.unit / share, noise_sd=noise_sd)
+    making = replace(release.making, threshold=release.making.threshold / share)
+    return replace(release, unit=release.unit / share, noise_sd=noise_sd, making=making)

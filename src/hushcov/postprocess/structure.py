@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 from scipy import special
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from hushcov._arrays import BoolArray, FloatArray, Matrix
 
@@ -202,7 +202,7 @@ def _strongest(matrix: FloatArray, rank: int, deviation: float) -> tuple[FloatAr
     off = matrix - np.diag(np.diag(matrix))
     if d > _DENSE:
         start = np.random.default_rng(2).standard_normal(d)
-        values, vectors = eigsh(off, k=rank, which="LA", v0=start, tol=1e-3)
+        values, vectors = _some(off, rank, start)
     else:
         values, vectors = np.linalg.eigh(off)
     order = np.argsort(-values, kind="stable")[:rank]
@@ -215,6 +215,15 @@ def _strongest(matrix: FloatArray, rank: int, deviation: float) -> tuple[FloatAr
         values, vectors = np.maximum(values[::-1], 0.0), vectors @ turned[:, ::-1]
     edge = _edge(d, deviation)
     return vectors, (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
+
+
+def _some(matrix: FloatArray, rank: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The largest eigenvalues; all of them where a search for some does not end, as for zeros."""
+    try:
+        values, vectors = eigsh(matrix, k=rank, which="LA", v0=start, tol=1e-3)
+    except ArpackError:
+        values, vectors = np.linalg.eigh(matrix)
+    return values, vectors
 
 
 def _kept(rest: FloatArray, threshold: float) -> BoolArray:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.noise import Entropy, rounded_normal
@@ -299,7 +299,8 @@ def release_squares(
     says; the noise makes that `mu` deviations.
     """
     n, d = records.n_records, int(np.count_nonzero(scale))
-    grid = FeatureGrid(scale, _SQUARE_RADIUS, _SQUARE_WIDTH)
+    width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
+    grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
     unit = round(1 / grid.step**2)
     factor = _SQUARE_NOISE * _SQUARE_NORMS[0] / square_noise(n, d, mu)
     factor = min(_SQUARE_NORMS[1], max(_SQUARE_NORMS[0], factor))

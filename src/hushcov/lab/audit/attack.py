@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Event, Gaussian
+from hushcov.accounting import Clocked, Event, Gaussian
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit.neighbours import Pair
 from hushcov.noise import Entropy
@@ -40,17 +40,22 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Promise:
-    """What is attacked: (epsilon, delta), and whether it comes from one Gaussian curve."""
+    """What is attacked: (epsilon, delta), and whether it comes from one Gaussian curve.
+
+    No test is better than that curve by more than `late`, whatever its rate of false positives.
+    """
 
     epsilon: float
     delta: float
     gaussian: bool
+    late: float = 0.0
 
 
 def promised(epsilon: float, delta: float, events: Sequence[Event]) -> Promise:
-    """What events claim: one Gaussian curve where all of them are Gaussian."""
-    gaussian = bool(events) and all(isinstance(event, Gaussian) for event in events)
-    return Promise(epsilon, delta, gaussian)
+    """What events claim: one Gaussian curve where all of them are Gaussian, or on a clock."""
+    gaussian = bool(events) and all(isinstance(event, Gaussian | Clocked) for event in events)
+    late = sum(event.late for event in events if isinstance(event, Clocked))
+    return Promise(epsilon, delta, gaussian, late)
 
 
 class Target(ABC):

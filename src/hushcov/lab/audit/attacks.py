@@ -16,7 +16,7 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.audit import eigenvectors, gaussian, neighbours, preparation, selection
+from hushcov.lab.audit import adaptive, eigenvectors, gaussian, neighbours, preparation, selection
 from hushcov.lab.audit.attack import (
     FEATURES,
     RECORDS,
@@ -41,6 +41,7 @@ _SLOWNESS = 2  # whole releases take a millisecond or more
 
 _HANDMADE = {
     **selection.HANDMADE,
+    **adaptive.HANDMADE,
     **gaussian.HANDMADE,
     **preparation.HANDMADE,
     **eigenvectors.HANDMADE,

@@ -114,6 +114,24 @@ def edge_of_selection(n_features: int, size: float, height: int, lag: int) -> Pa
     return replacement("edge of selection", before, after, np.array(others))
 
 
+def tied(n_records: int, n_features: int) -> Pair:
+    """The same where all others are (1, -1, 1, -1, ..): the scores of all pairs are tied."""
+    pair = edge_of_selection(n_features, 1.0, 1, 0)
+    others = np.tile(_alternating(n_features), (n_records - 1, 1))
+    return replacement("tied pairs", pair.first[0], pair.second[0], others)
+
+
+def raised(n_records: int, n_features: int) -> Pair:
+    """One more of (1, -1, 1, -1, ..) against zeros: the scores of all pairs move alike."""
+    same = _alternating(n_features)
+    others = np.tile(same, (n_records - 1, 1))
+    return replacement("all scores", same, np.zeros(n_features), others)
+
+
+def _alternating(n_features: int) -> FloatArray:
+    return np.where(np.arange(n_features) % 2 == 0, 1.0, -1.0)
+
+
 def changing_pairs(n_features: int) -> list[tuple[int, int]]:
     """The pairs of features whose product changes sign in `edge_of_selection`."""
     half = (n_features + 1) // 2

@@ -224,8 +224,8 @@ def measured_epsilon(
     miss_rate = rate_upper(misses, n_missed, alarm_rate / 2)
     if not promise.gaussian:
         return max(0.0, float(epsilon_lower(false_positive_rate, miss_rate, promise.delta)))
-    mu = float(mu_lower(false_positive_rate, miss_rate))
-    return gaussian_epsilon(mu, promise.delta) if mu > 0 else 0.0
+    mu = float(mu_lower(false_positive_rate, np.minimum(miss_rate + promise.late, 1.0)))
+    return gaussian_epsilon(mu, promise.delta - promise.late) if mu > 0 else 0.0
 
 
 def best_rule(

@@ -1,14 +1,20 @@
 """Adaptive release: nothing is assumed of the structure, and the budget goes where it helps."""
 
+from hushcov.mechanisms.adaptive.ladder import Ladder
+from hushcov.mechanisms.adaptive.matrix import WholeMatrix
 from hushcov.mechanisms.adaptive.mechanism import certify_adaptive, release_adaptive
+from hushcov.mechanisms.adaptive.pairs import release_pairs
 from hushcov.mechanisms.adaptive.parameters import AdaptiveParameters, adaptive_parameters
 from hushcov.mechanisms.adaptive.room import ADAPTIVE, PlannedAdaptive
 
 __all__ = [
     "ADAPTIVE",
     "AdaptiveParameters",
+    "Ladder",
     "PlannedAdaptive",
+    "WholeMatrix",
     "adaptive_parameters",
     "certify_adaptive",
     "release_adaptive",
+    "release_pairs",
 ]

@@ -91,7 +91,7 @@ class Ladder:
 
     def finds(self) -> float:
         """The weakest correlation that the next rung finds, about."""
-        edge = math.log(max(2.0, len(self._scores) / self._size)) / self._rate
+        edge = math.log(max(2.0, len(self._scores) / max(1, self._size))) / self._rate
         return _TO_CORRELATION * edge / self._n
 
     @property
@@ -124,7 +124,7 @@ class Ladder:
         before = clock.left
         room = MOST_LADDER * self._unit - self._spent
         size = min(self._size, clock.steps_left(eta, min(1.0, max(0.0, room) / before)))
-        if size < max(_FEWEST, self._d // 20):
+        if size < min(max(_FEWEST, self._d // 20), max(1, len(self._scores))):
             return False
         clock.steps(eta, size)  # proof: step 2
         best = gumbel_top(entropy.generator, self._scores, rate, size)  # proof: step 2

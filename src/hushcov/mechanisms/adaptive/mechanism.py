@@ -24,7 +24,7 @@ from hushcov.mechanisms.adaptive.parameters import (
     PROBE,
     AdaptiveParameters,
 )
-from hushcov.mechanisms.screened import SCREENS, CentredSigns
+from hushcov.mechanisms.screened import SCREENS, CentredSigns, check_exact
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import (
     Candidate,
@@ -63,6 +63,7 @@ def certify_adaptive(parameters: AdaptiveParameters, *, private: bool) -> Guaran
     Neighbours: replace one record; no precondition. Whatever the steps are, they stay on the
     clock; `docs/proofs/adaptive.md`.
     """
+    check_exact(parameters.inputs.n_records)  # scores and sums, as in the screened release
     return parameters.inputs.certify(parameters.events, private=private)  # proof: step 1
 
 

@@ -2,6 +2,7 @@
 
 from hushcov.mechanisms.screened.mechanism import (
     certify_screened,
+    check_exact,
     pair_of,
     release_screened,
     select_pairs,
@@ -47,6 +48,7 @@ __all__ = [
     "Values",
     "candidate_pairs",
     "certify_screened",
+    "check_exact",
     "level_sizes",
     "pair_of",
     "plan_screened",

@@ -34,14 +34,19 @@ def certify_screened(parameters: ScreenedParameters, *, private: bool) -> Guaran
     histogram of norms and the values are Gaussians; `docs/proofs/screened.md`.
     """
     inputs = parameters.inputs
-    if inputs.n_records > _LARGEST_N:
-        raise CapacityError(
-            f"n_records must be at most 2**33 for exact sums, got {inputs.n_records:,}: release "
-            "disjoint parts and average them."
-        )
+    check_exact(inputs.n_records)
     # proof: step 8
     # proof: step 10
     return inputs.certify(parameters.events, private=private)
+
+
+def check_exact(n_records: int) -> None:
+    """Refuse more records than scores and sums are exact for."""
+    if n_records > _LARGEST_N:
+        raise CapacityError(
+            f"n_records must be at most 2**33 for exact sums, got {n_records:,}: release "
+            "disjoint parts and average them."
+        )
 
 
 def release_screened(

@@ -1,0 +1,224 @@
+"""Attacks on the adaptive release: as a whole, and each of its parts with a clock of its own.
+
+A part takes all of the time that was certified, so that what it leaks is to be compared with the
+whole claim. Parts are the mechanism's own objects: an audit that runs them runs the release.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.accounting import Clock
+from hushcov.lab.audit import neighbours
+from hushcov.lab.audit.attack import (
+    FEATURES,
+    FITTED,
+    RECORDS,
+    Attack,
+    Draw,
+    Handmade,
+    Statistic,
+    Target,
+    along_change,
+    flat,
+    inputs_of,
+    matrix_statistics,
+    summed,
+)
+from hushcov.lab.audit.neighbours import HUGE, Pair
+from hushcov.mechanisms.adaptive import (
+    AdaptiveParameters,
+    Ladder,
+    WholeMatrix,
+    adaptive_parameters,
+    release_adaptive,
+    release_pairs,
+)
+from hushcov.mechanisms.adaptive.parameters import NAME, PROBE
+from hushcov.mechanisms.screened import SCREENS
+from hushcov.noise import Entropy
+from hushcov.records import ArrayRecords
+from hushcov.stages.stage import NormBound
+
+_SLOWNESS = 30  # a whole release looks for structures
+_MANY = 40  # features, such that rungs are few of their pairs
+_RUNGS = 16  # that an output has room for
+_FEW = 3  # records, so that the noise of a selection may become small before its ladder ends
+_RATE = 80.0  # of the clock, for so few and wide selections
+_MORE_RECORDS, _WEAK = 8000, 0.05  # whose pair has this correlation
+_AT_BOUND = 1.1  # the coordinate at which both products of a pair are about at their bound
+
+
+@dataclass(frozen=True)
+class AdaptiveTarget(Target):
+    """`release_adaptive`: the released matrix, then the deviations of its noise."""
+
+    parameters: AdaptiveParameters
+    release_by = release_adaptive
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """A whole release each time."""
+        return lambda generator: self.released(rows, Entropy(generator, private=False))
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The matrix in the unit of the records, and its noise."""
+        release = self.release(rows, entropy)
+        return flat(release.integers * release.unit, release.noise_sd)
+
+
+class PartTarget(Target):
+    """One part of a release with all of the time on its clock."""
+
+    parameters: AdaptiveParameters
+
+    @abstractmethod
+    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+        """Run the part, and return what it releases."""
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """The part itself each time, with a new clock."""
+        records = ArrayRecords(rows)
+        return lambda generator: self._run(records, Entropy(generator, private=False))
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The same."""
+        return self._run(ArrayRecords(rows), entropy)
+
+    def _run(self, records: ArrayRecords, entropy: Entropy) -> FloatArray:
+        return self.part(records, Clock(self.parameters.event, self.parameters.rate), entropy)
+
+
+@dataclass(frozen=True)
+class LooksTarget(PartTarget):
+    """`WholeMatrix`: the mean of two looks."""
+
+    parameters: AdaptiveParameters
+
+    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+        """One look for the usual share, one for the rest."""
+        inputs = self.parameters.inputs
+        bound = NormBound(np.sqrt(inputs.n_features), 0.0, 1.0)
+        scale = np.ones(inputs.n_features)
+        whole = WholeMatrix(records, scale, inputs, bound, clock.left, widest=False)
+        whole.look(np.sqrt(PROBE * clock.left), clock, entropy)
+        whole.look(clock.mu_left, clock, entropy)
+        return flat(whole.mean)
+
+
+@dataclass(frozen=True)
+class LadderTarget(PartTarget):
+    """`Ladder`: what each pair was selected by, then how many real pairs each rung had, about.
+
+    The first is 0 for a pair that was not selected, and larger for less noise.
+    """
+
+    parameters: AdaptiveParameters
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Scores are computed once."""
+        scores = self._scores(ArrayRecords(rows))
+        return lambda generator: self._climbed(scores, Entropy(generator, private=False))
+
+    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+        """Climb until there is no time left for selections."""
+        return self._climbed(self._scores(records), entropy, clock)
+
+    def _scores(self, records: ArrayRecords) -> IntArray:
+        return _SCREEN.scores(records, np.ones(records.n_features), None)
+
+    def _climbed(
+        self, scores: IntArray, entropy: Entropy, clock: Clock | None = None
+    ) -> FloatArray:
+        inputs = self.parameters.inputs
+        clock = clock or Clock(self.parameters.event, self.parameters.rate)
+        ladder = Ladder(scores.copy(), _SCREEN, inputs.n_records, inputs.n_features, first=1)
+        weights = np.zeros((inputs.n_features,) * 2)
+        while len(ladder.rungs) < _RUNGS and ladder.climb(clock, entropy, weakest=0.0):
+            rows, columns = ladder.pairs
+            new = weights[rows, columns] == 0
+            weights[rows[new], columns[new]] = 1 / ladder.rungs[-1].finds
+        real = [rung.real for rung in ladder.rungs]
+        upper = np.triu_indices(inputs.n_features, 1)
+        return flat(weights[upper], real, np.zeros(_RUNGS - len(real)))
+
+
+@dataclass(frozen=True)
+class ValuesTarget(PartTarget):
+    """`release_pairs` for one pair: its value, 0 where it was dropped, and the variances."""
+
+    parameters: AdaptiveParameters
+
+    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+        """Both looks at the pair."""
+        places: tuple[IntArray, IntArray] = np.array([0]), np.array([1])
+        inputs, scale = self.parameters.inputs, np.ones(2)
+        found = release_pairs(records, scale, inputs, places, 1.0, 1.0, clock, entropy)
+        return flat(found.pairs, np.zeros(1 - len(found.pairs)), found.diagonal)
+
+
+_SCREEN = SCREENS["sign"]
+
+
+def _parameters(pair: Pair) -> AdaptiveParameters:
+    return adaptive_parameters(inputs_of(pair, 2))
+
+
+def _whole(name: str) -> tuple[Attack, ...]:
+    n, d = RECORDS, FEATURES
+    pairs = neighbours.sign_flips(n, d, HUGE), neighbours.huge_or_zero(n, d)
+    return tuple(
+        Attack(name, AdaptiveTarget(_parameters(pair)), pair, matrix_statistics(pair), _SLOWNESS)
+        for pair in pairs
+    )
+
+
+def _looks(name: str) -> tuple[Attack, ...]:
+    n, d = RECORDS, FEATURES
+    pairs = neighbours.sign_flips(n, d, HUGE), neighbours.axes(n, d, HUGE)
+    return tuple(
+        Attack(
+            name,
+            LooksTarget(_parameters(pair)),
+            pair,
+            (along_change(pair.first[0], pair.second[0]), FITTED),
+        )
+        for pair in pairs
+    )
+
+
+def _ladder(name: str) -> tuple[Attack, ...]:
+    """Which pairs are selected where all are tied; and scores that all move the same way."""
+    tied, raised = neighbours.tied(_FEW, _MANY), neighbours.raised(_FEW, _MANY)
+    target = LadderTarget(replace(_parameters(tied), rate=_RATE))
+    weights = np.zeros((_MANY, _MANY))
+    for i, j in neighbours.changing_pairs(_MANY):
+        weights[i, j] = 1.0 if (i + j) % 2 == 0 else -1.0
+    upper = np.triu_indices(_MANY, 1)
+    favoured = Statistic("favoured pairs", weights[upper])
+    real = Statistic("real pairs", flat(np.zeros(len(upper[0])), np.ones(_RUNGS)))
+    return (
+        Attack(name, target, tied, (favoured,)),  # a fit of so many weights needs more runs
+        Attack(name, target, raised, (real, FITTED)),
+    )
+
+
+def _values(name: str) -> tuple[Attack, ...]:
+    """One pair that is real but weak, and a record at the bound on norms.
+
+    So it is not dropped, and does not show how far records were shrunk, which is noisy, too.
+    """
+    flips = neighbours.sign_flips(_MORE_RECORDS, 2, _AT_BOUND)
+    others = np.ones((_MORE_RECORDS - 1, 2))
+    others[round((1 + _WEAK) / 2 * _MORE_RECORDS) :, 1] = -1.0
+    pair = neighbours.replacement("pair among real ones", flips.first[0], flips.second[0], others)
+    target = ValuesTarget(_parameters(pair))
+    return (Attack(name, target, pair, (summed("pair value", [0], 3), FITTED)),)
+
+
+HANDMADE: Handmade = {
+    NAME: {"": _whole, "looks": _looks, "ladder": _ladder, "values": _values},
+}

@@ -1,0 +1,414 @@
+"""The clock of an adaptive release: its time, its event, and adversaries by backward induction.
+
+An adversary sees the loss that has come about so far and chooses the next step among all that the
+clock accepts, with its worst case: a Gaussian, or a bounded-range step whose two losses it places
+as it likes. What it reaches is computed exactly on a lattice of losses. It must not pass the
+delta that the event of the clock promises; against clocks that count too little it must.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hushcov.accounting import (
+    Approximate,
+    BoundedRange,
+    Clock,
+    Clocked,
+    DiscreteGaussian,
+    Gaussian,
+    Pure,
+    TotalVariation,
+    all_bounds,
+    calibrate_gaussian,
+    clock_rate,
+    clocked,
+    compose,
+    gaussian_delta,
+)
+from hushcov.accounting.events import event_from_dict, event_to_dict
+from hushcov.accounting.filter import CLOCK, PROMISED, spent_adaptively
+from hushcov.accounting.ledger import Ledger
+from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
+
+EPSILON, DELTA = 1.0, 1e-6
+EVENT = clocked(EPSILON, DELTA)
+RATE = clock_rate(EVENT, 64, 0.3)
+
+
+def new_clock(kind=Clock):
+    return kind(EVENT, RATE)
+
+
+# What there is time for.
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7, 100])
+def test_gaussians_alone_may_fill_all_of_the_time(parts):
+    clock, mu = new_clock(), EVENT.mu * (1 - 1e-9) / math.sqrt(parts)
+    for _ in range(parts):
+        clock.gaussian(mu)
+    assert clock.left < 1e-8 * EVENT.mu**2
+    with pytest.raises(PrivacyConditionError, match="no time left"):
+        clock.gaussian(mu)
+
+
+def test_the_rest_can_be_spent_to_the_last_bit():
+    clock = new_clock()
+    clock.gaussian(EVENT.mu / 2)
+    clock.gaussian(clock.mu_left)
+    assert 0 <= clock.left < 1e-14 * EVENT.mu**2
+    assert clock.taken <= EVENT.mu**2
+
+
+def test_no_more_than_the_time_is_ever_taken_whatever_the_rounding():
+    clock, mu = new_clock(), EVENT.mu / math.sqrt(10_000)
+    for _ in range(9_999):
+        clock.gaussian(mu)
+    with pytest.raises(PrivacyConditionError):
+        clock.gaussian(mu)
+    assert clock.taken <= EVENT.mu**2 * (1 - 1e-12)
+
+
+def test_the_first_bounded_range_step_takes_log_late_over_the_rate_besides():
+    clock, eta = new_clock(), 0.01
+    before, step = clock.left, clock.step_time(eta)
+    clock.steps(eta, 3)
+    start = math.log(1 / EVENT.late) / RATE
+    assert before - clock.left == pytest.approx(3 * step + start, rel=1e-9, abs=0)
+    before = clock.left
+    clock.steps(eta, 5)
+    assert before - clock.left == pytest.approx(5 * step, rel=1e-9, abs=0)
+
+
+def test_a_step_takes_its_exponential_moment_over_the_rate():
+    clock = new_clock()
+    for eta in (1e-4, 1e-3, 0.02):
+        angle = eta * math.sqrt(RATE / 2)
+        assert clock.step_time(eta) == pytest.approx(
+            -math.log(math.cos(angle)) / RATE, rel=1e-6, abs=0
+        )
+        assert clock.step_time(eta) >= eta**2 / 4 * (1 - 1e-12)  # its mean time at least
+    assert math.isinf(clock.step_time(math.pi / 2 / math.sqrt(RATE / 2)))
+
+
+def test_steps_beyond_the_time_are_refused_and_take_nothing():
+    clock, eta = new_clock(), 0.01
+    most = clock.steps_left(eta)
+    assert most > 10
+    with pytest.raises(PrivacyConditionError, match="no time left"):
+        clock.steps(eta, most + 1)
+    assert clock.taken == 0
+    assert not clock.started
+    clock.steps(eta, most)
+    assert clock.steps_left(eta) == 0
+    with pytest.raises(PrivacyConditionError):
+        clock.steps(eta, 1)
+    with pytest.raises(PrivacyConditionError):  # its moment is infinite
+        new_clock().steps(1e3, 1)
+
+
+def test_gaussians_leave_no_time_for_a_first_step_but_for_their_own():
+    """Steps cannot begin where there is less time than being late takes."""
+    clock = new_clock()
+    start = math.log(1 / EVENT.late) / RATE
+    clock.gaussian(math.sqrt(EVENT.mu**2 - 0.99 * start))
+    assert clock.steps_left(1e-9) == 0
+    with pytest.raises(PrivacyConditionError):
+        clock.steps(1e-9, 1)
+    clock.gaussian(clock.mu_left)
+
+
+def test_shares_of_what_is_left():
+    clock, eta = new_clock(), 1e-3
+    whole, half = clock.steps_left(eta), clock.steps_left(eta, 0.5)
+    start = math.log(1 / EVENT.late) / RATE
+    assert whole == pytest.approx((clock.left - start) / clock.step_time(eta), rel=1e-3, abs=0)
+    assert half == pytest.approx((clock.left / 2 - start) / clock.step_time(eta), rel=1e-3, abs=0)
+    assert clock.steps_left(eta, 0.0) == 0
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf])
+def test_a_rate_is_a_positive_number(rate):
+    with pytest.raises(ParameterError, match="rate"):
+        Clock(EVENT, rate)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda clock: clock.gaussian(0.0), "mu"),
+        (lambda clock: clock.gaussian(math.nan), "mu"),
+        (lambda clock: clock.steps(0.01, 0), "count"),
+    ],
+)
+def test_odd_steps_are_refused(call, what):
+    clock = new_clock()
+    with pytest.raises(ParameterError, match=what):
+        call(clock)
+    assert clock.taken == 0
+
+
+def test_the_rate_is_near_the_best_one():
+    """For the number of steps that it is made for; any other rate would be as private."""
+    count, share = 200, 0.4
+    rate = clock_rate(EVENT, count, share)
+    eta = 2 * math.sqrt(share * EVENT.mu**2 / count)
+
+    def time(rate):
+        clock = Clock(EVENT, rate)
+        return count * clock.step_time(eta) - math.log(EVENT.late) / rate
+
+    assert time(rate) < 1.02 * min(time(rate * factor) for factor in np.geomspace(0.2, 5, 41))
+
+
+# The event.
+
+
+def test_alone_it_costs_a_gaussian_and_being_late():
+    bound = compose((EVENT,), epsilon=EPSILON)
+    assert bound.method == "gaussian"
+    assert bound.delta == gaussian_delta(EVENT.mu, EPSILON) + EVENT.late
+    assert DELTA * (1 - 1e-6) < bound.delta <= DELTA
+    assert compose((EVENT,), delta=DELTA).epsilon <= EPSILON
+    assert EVENT.mu == pytest.approx(calibrate_gaussian(EPSILON, DELTA), rel=0.02)
+    assert EVENT.mu < calibrate_gaussian(EPSILON, DELTA)
+    with pytest.raises(PrivacyConditionError):
+        compose((EVENT,), delta=EVENT.late / 2)
+
+
+def test_no_bound_that_needs_more_than_its_curve_is_used():
+    events = (EVENT, Gaussian(0.1), BoundedRange(0.01, 50))
+    assert {bound.method for bound in all_bounds(events, delta=1e-5)} <= {"basic", "embedding"}
+    same = (Gaussian(EVENT.mu), Gaussian(0.1), BoundedRange(0.01, 50))
+    assert {"rdp"} <= {bound.method for bound in all_bounds(same, delta=1e-5, pld=False)}
+    with pytest.raises(PrivacyConditionError):  # which is on no clock
+        compose((EVENT, DiscreteGaussian(0.1)), delta=1e-5)
+
+
+def test_beside_other_events_times_and_probabilities_of_being_late_add_up():
+    both = compose((EVENT, EVENT, Gaussian(0.1)), epsilon=2.0)
+    mu = math.hypot(EVENT.mu, EVENT.mu, 0.1)
+    assert both.delta == pytest.approx(gaussian_delta(mu, 2.0) + 2 * EVENT.late, rel=1e-9, abs=0)
+    boxed = compose((EVENT, Pure(0.3), Approximate(0.2, 1e-8)), epsilon=2.0)
+    plain = gaussian_delta(EVENT.mu, 1.5) + EVENT.late + 1e-8
+    assert boxed.delta == pytest.approx(plain, rel=1e-9, abs=0)
+    embedded = compose((EVENT, BoundedRange(0.01, 500)), epsilon=2.0)
+    alike = compose((Gaussian(EVENT.mu), BoundedRange(0.01, 500)), epsilon=2.0, pld=False)
+    assert embedded.method == "embedding"
+    assert embedded.delta >= alike.delta + EVENT.late * (1 - 1e-9)
+    slack = compose((EVENT, TotalVariation(1e-9)), epsilon=1.0)
+    assert slack.delta == pytest.approx(
+        compose((EVENT,), epsilon=1.0).delta + (1 + math.e) * 1e-9, rel=1e-6, abs=0
+    )
+
+
+def test_the_longest_clock_after_what_was_spent():
+    spent = (Gaussian(0.1), BoundedRange(0.01, 20))
+    event = clocked(EPSILON, DELTA, spent)
+    assert event.mu < EVENT.mu
+    assert compose((*spent, event), delta=DELTA, pld=False).epsilon <= EPSILON
+    longer = Clocked(event.mu * (1 + 1e-6), event.late)
+    assert compose((*spent, longer), delta=DELTA, pld=False).epsilon > EPSILON
+
+
+def test_plain_data_and_back():
+    assert event_from_dict(event_to_dict(EVENT)) == EVENT
+    assert event_to_dict(EVENT) == {"type": "Clocked", "mu": EVENT.mu, "late": EVENT.late}
+    for odd in ({"mu": 0.0, "late": 0.1}, {"mu": 1.0, "late": 0.0}, {"mu": 1.0, "late": 1.0}):
+        with pytest.raises(ParameterError):
+            Clocked(**odd)
+
+
+def test_the_filter_counts_its_time_and_its_delta():
+    """Its time as that of a Gaussian, its `late` among the deltas of black boxes, no divergence."""
+    small = Clocked(0.1, 1e-9)
+    spent = spent_adaptively((small,), EPSILON, DELTA)
+    assert spent.method == "clock"
+    alike = spent_adaptively((Gaussian(0.1), Approximate(1e-9, 1e-9)), EPSILON, DELTA)
+    assert spent.epsilon == pytest.approx(alike.epsilon, rel=1e-3, abs=0)
+    assert math.isinf(spent_adaptively((small, DiscreteGaussian(1e-3)), EPSILON, DELTA).epsilon)
+    too_often = Clocked(0.01, 1.01 * PROMISED * DELTA)
+    assert math.isinf(spent_adaptively((too_often,), EPSILON, DELTA).epsilon)
+    # Steps that divergences would hold, and the clock does not: with a run on a clock none does.
+    wide = BoundedRange(0.35, 1)
+    assert spent_adaptively((Gaussian(1e-3), wide), 0.4, DELTA).method == "renyi"
+    found = spent_adaptively((Clocked(1e-3, 1e-9), wide), 0.4, DELTA)
+    assert found.method == "clock"
+
+
+def test_a_ledger_takes_runs_until_their_time_is_over(tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("patients", EPSILON, DELTA)
+    most = calibrate_gaussian(EPSILON, CLOCK * DELTA)
+    half = Clocked(most / math.sqrt(2) * (1 - 1e-6), PROMISED * DELTA / 4)
+    for number in range(2):
+        ledger.charge("patients", half, label=f"run {number}")
+    assert [receipt.charge.events for receipt in ledger.history("patients")] == [(half,)] * 2
+    with pytest.raises(BudgetError):
+        ledger.charge("patients", Clocked(0.01, 1e-12), label="one more")
+
+
+def test_a_ledger_takes_one_run_of_the_whole_budget(tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("patients", EPSILON, DELTA)
+    ledger.charge("patients", EVENT, label="all of it")
+    with pytest.raises(BudgetError):
+        ledger.charge("patients", Gaussian(1e-3), label="more")
+
+
+# Adversaries.
+
+LONG = clocked(EPSILON, 1e-3)  # a larger delta: less is lost to being late
+PLACES = 4  # lattice steps of a wide range; a narrow one has half as many
+COUNT, SHARE = 200, 0.9  # wide steps, and the share of the time that they take on average
+ETA = 2 * math.sqrt(SHARE * LONG.mu**2 / COUNT)
+PARTS = 3  # Gaussians that fill the time
+
+
+class HalfCounted(Clock):
+    """Counts half of what bounded-range steps take."""
+
+    def step_time(self, eta):
+        return super().step_time(eta) / 2
+
+
+class GaussiansHalfCounted(Clock):
+    """Counts half of what Gaussians take."""
+
+    def gaussian(self, mu):
+        super().gaussian(mu / math.sqrt(2))
+
+
+class Apart(Clock):
+    """Lets bounded-range steps and Gaussians take all of the time each."""
+
+    def gaussian(self, mu):
+        self.mine = getattr(self, "mine", 0.0) + mu**2
+        if self.mine > self.event.mu**2:
+            raise PrivacyConditionError("no time left")
+
+
+class NeverLate(Clock):
+    """Counts nothing for being late."""
+
+    _start = 0.0
+
+
+class Lattice:
+    """Losses from which an adversary chooses, and what each choice leads to."""
+
+    def __init__(self, mu):
+        self.width = ETA / PLACES
+        low, high = math.ceil(3 / self.width), math.ceil(2 / self.width)
+        self.losses = EPSILON + self.width * np.arange(-low, high + 1)
+        self.stopped = np.maximum(-np.expm1(EPSILON - self.losses), 0.0)
+        far = math.ceil(7 * mu / self.width)
+        steps = self.width * np.arange(-far, far + 1)
+        density = np.exp(-((steps - mu**2 / 2) ** 2) / (2 * mu**2))
+        self.kernel = density / density.sum()
+
+    def two_points(self, value, places):
+        """The best step with losses u and u - eta, and a mean of 1 of exp(-loss)."""
+        options = []
+        for up in range(1, places):
+            down = places - up
+            gain, drop = math.exp(-up * self.width), math.exp(down * self.width)
+            chance = (drop - 1) / (drop - gain)
+            options.append(chance * moved(value, up) + (1 - chance) * moved(value, -down))
+        return np.max(options, axis=0)
+
+    def gaussian(self, value):
+        far = len(self.kernel) // 2
+        padded = np.concatenate([np.full(far, value[0]), value, np.full(far, value[-1])])
+        return np.convolve(padded, self.kernel[::-1], mode="valid")
+
+
+def moved(value, places):
+    """The value at losses that are so many places higher; constant beyond the ends."""
+    if places > 0:
+        return np.concatenate([value[places:], np.full(places, value[-1])])
+    return np.concatenate([np.full(-places, value[0]), value[:places]])
+
+
+def accepted(kind, past, mu):
+    """Whether the clock has time for so many wide steps, narrow steps and Gaussians."""
+    clock = kind(LONG, clock_rate(LONG, COUNT, SHARE))
+    try:
+        for _ in range(past[2]):
+            clock.gaussian(mu)
+        for eta, count in zip((ETA, ETA / 2), past, strict=False):
+            if count:
+                clock.steps(eta, count)
+    except PrivacyConditionError:
+        return False
+    return True
+
+
+def reached(kind, most):
+    """The largest delta of an adversary who chooses each step by the loss so far.
+
+    `most` limits the steps of each kind: wide ones, narrow ones and Gaussians.
+    """
+    mu = LONG.mu * (1 - 1e-6) / math.sqrt(PARTS)
+    lattice, values = Lattice(mu), {}
+    kinds = (
+        lambda value: lattice.two_points(value, PLACES),
+        lambda value: lattice.two_points(value, PLACES // 2),
+        lattice.gaussian,
+    )
+    # The longest pasts first: what a step leads to is known then.
+    for past in sorted(np.ndindex(*(number + 1 for number in most)), key=sum, reverse=True):
+        if not accepted(kind, past, mu):
+            continue
+        best = lattice.stopped
+        for place, step in enumerate(kinds):
+            then = tuple(number + (place == other) for other, number in enumerate(past))
+            if then in values:
+                best = np.maximum(best, step(values[then]))
+        values[past] = best
+    return float(np.interp(0.0, lattice.losses, values[0, 0, 0]))
+
+
+PROMISE = gaussian_delta(LONG.mu, EPSILON) + LONG.late
+
+
+def test_the_lattice_has_the_gaussian_curve():
+    """Gaussians alone, which no order and no choice makes better or worse."""
+    found = reached(Clock, (0, 0, 2 * PARTS))
+    assert found == pytest.approx(gaussian_delta(LONG.mu, EPSILON), rel=0.002)
+
+
+@pytest.mark.parametrize(
+    ("most", "least"),
+    [((400, 4, 0), 0.2), ((300, 2, PARTS), 0.9)],
+    ids=["steps alone", "steps and Gaussians"],
+)
+def test_no_adversary_passes_the_promise(most, least):
+    """Steps alone reach a fifth: much is set aside for clocks that are late, and not spent."""
+    assert least * PROMISE < reached(Clock, most) <= PROMISE
+
+
+@pytest.mark.parametrize(
+    ("kind", "most", "least"),
+    [
+        (HalfCounted, (400, 2, 0), 4),
+        (HalfCounted, (250, 0, PARTS), 2),
+        (GaussiansHalfCounted, (0, 0, 2 * PARTS), 10),
+        (Apart, (200, 0, PARTS), 5),
+    ],
+)
+def test_an_adversary_passes_the_promise_of_a_clock_that_counts_too_little(kind, most, least):
+    assert reached(kind, most) > least * PROMISE
+
+
+def test_what_is_set_aside_for_being_late_is_not_reached():
+    """Nor would it be without it: losses of two points have lighter tails than their random time.
+
+    It is there because of what can be proved; twice as much would be reached by steps alone.
+    """
+    with_it, without = reached(Clock, (400, 0, 0)), reached(NeverLate, (400, 0, 0))
+    assert 1.5 * with_it < without < PROMISE

@@ -1,0 +1,110 @@
+"""Attacks on the adaptive release: mistakes in its parts, and in what decides, are found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hushcov.accounting import Clock, Clocked, Gaussian, gaussian_delta
+from hushcov.lab.audit import attacks_on, run_attack
+from hushcov.lab.audit.attack import promised
+from hushcov.mechanisms.adaptive import Ladder, matrix, pairs
+from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.records import FeatureGrid, norm_histogram
+from hushcov.stages.preparation import HALF_WIDTH, WIDEST, choose_norm, squared_norms
+from statistics_helpers import FALSE_ALARM, short_and_long
+
+
+def attacked(mechanism, pair, runs):
+    """A claim that is kept survives, but for one time in a million."""
+    attack = next(each for each in attacks_on(mechanism) if each.name == pair)
+    return run_attack(replace(attack, slowness=1), runs, FALSE_ALARM, seed=4)
+
+
+def test_the_claim_is_a_gaussian_curve_and_being_late():
+    promise = promised(4.0, 1e-5, (Gaussian(0.3), Clocked(0.8, 1e-7), Clocked(0.1, 1e-8)))
+    assert promise.gaussian
+    assert promise.late == 1e-7 + 1e-8
+    assert promised(4.0, 1e-5, (Gaussian(0.3),)).late == 0
+    for attack in attacks_on("adaptive-looks"):
+        event = attack.target.parameters.event
+        assert gaussian_delta(event.mu, 4.0) + event.late <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "pair", "runs", "least"),
+    [
+        ("adaptive-looks", "sign flips", 500, 0.1),
+        pytest.param("adaptive-looks", "axes", 10_000, 0.7, marks=pytest.mark.slow),
+        pytest.param(
+            "adaptive-values", "pair among real ones", 10_000, 0.6, marks=pytest.mark.slow
+        ),
+        pytest.param("adaptive-ladder", "tied pairs", 10_000, 0.1, marks=pytest.mark.slow),
+        pytest.param("adaptive-ladder", "all scores", 2_000, 0.0, marks=pytest.mark.slow),
+        pytest.param("adaptive", "sign flips", 1_000, 0.1, marks=pytest.mark.slow),
+    ],
+)
+def test_claims_survive_and_a_fair_share_of_them_is_measured(mechanism, pair, runs, least):
+    result = attacked(mechanism, pair, runs)
+    assert result.survives
+    assert result.ratio >= least
+
+
+def test_noise_of_the_last_look_is_too_small(monkeypatch):
+    correct = matrix.WholeMatrix.look
+    sigmas = matrix.noise_sigmas
+
+    def look(self, mu, clock, entropy):
+        with monkeypatch.context() as patch:
+            if self.looks:
+                patch.setattr(matrix, "noise_sigmas", lambda *args: [s // 3 for s in sigmas(*args)])
+            correct(self, mu, clock, entropy)
+
+    monkeypatch.setattr(matrix.WholeMatrix, "look", look)
+    assert not attacked("adaptive-looks", "sign flips", 300).survives
+
+
+@short_and_long("times", 4, 2)
+def test_noise_of_the_second_values_is_too_small(monkeypatch, times):
+    correct, calls, runs = pairs.release_values, [], {4: 250, 2: 4000}[times]
+
+    def values(records, products, mu, entropy):
+        calls.append(mu)
+        return correct(records, products, mu * (times if len(calls) % 2 == 0 else 1), entropy)
+
+    monkeypatch.setattr(pairs, "release_values", values)
+    assert not attacked("adaptive-values", "pair among real ones", runs).survives
+
+
+def test_rungs_are_not_charged(monkeypatch):
+    """The ladder goes on until its noise is small, and every pick shows which record it was."""
+    monkeypatch.setattr(Clock, "step_time", lambda *_: 1e-9)
+    assert not attacked("adaptive-ladder", "tied pairs", 240).survives
+
+
+def test_a_rung_decides_by_its_true_scores(monkeypatch):
+    correct = Ladder._note
+
+    def note(self, size, mean):
+        best = max(int(score) for score in self._scores)
+        correct(self, size, float(best))
+
+    monkeypatch.setattr(Ladder, "_note", note)
+    assert not attacked("adaptive-ladder", "all scores", 150).survives
+
+
+@pytest.mark.slow
+def test_the_last_look_is_bounded_by_the_true_norms(monkeypatch):
+    """All others are zero, so that the largest norm is that of the replaced record, or none."""
+
+    def look(run, whole):
+        grid = FeatureGrid(run.scale, WIDEST, HALF_WIDTH)
+        counts = norm_histogram(run.records, grid, squared_norms(grid, run.d))
+        run.norm = choose_norm(100 * counts, 1, run.n, run.d, run.clock.mu_left)
+        whole = adaptive._whole(run, run.norm)
+        whole.look(run.clock.mu_left, run.clock, run.entropy)
+        return whole
+
+    monkeypatch.setattr(adaptive, "_last_look", look)
+    assert not attacked("adaptive", "huge or zero", 200).survives

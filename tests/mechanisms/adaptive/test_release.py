@@ -1,0 +1,188 @@
+"""Adaptive releases of small tables: each structure is recognised, and nothing much is lost."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from hushcov.accounting import Clocked, Gaussian, compose
+from hushcov.exceptions import CapacityError
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.adaptive import adaptive_parameters, certify_adaptive
+from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.mechanisms.adaptive.ladder import Ladder
+from hushcov.release import Release
+from hushcov.release.findings import estimate, factors_of
+from mechanisms.adaptive.settings import (
+    blocks,
+    correlations,
+    dense,
+    drawn,
+    error,
+    fit,
+    one_factor,
+    released,
+)
+
+#: Structure, size, and the mechanism that is right for it.
+CASES = {
+    "sparse": (blocks, 60, 30_000, "screened"),
+    "factors": (one_factor, 80, 20_000, "gaussian"),
+    "dense": (dense, 40, 20_000, "gaussian"),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def found(request):
+    """A kind of structure, records, their covariance, and a fit."""
+    make, d, n, _ = CASES[request.param]
+    X, truth = drawn(make(d), n)
+    return request.param, X, truth, fit(X)
+
+
+def test_the_structure_is_recognised(found):
+    kind, X, _, estimator = found
+    structure = estimator.release_.making.structure
+    assert structure.kind == kind
+    assert estimator.structure_.startswith(f"{kind}: ")
+    assert structure.rank == (1 if kind == "factors" else 0)
+    assert (estimator.release_.selected is not None) == (kind == "sparse")
+    assert estimator.release_.name == "adaptive"
+    assert X.shape[1] == estimator.release_.n_features
+
+
+def test_it_is_about_as_good_as_the_right_mechanism(found):
+    """Which it was not told; the wrong one is two to fifteen times as bad."""
+    kind, X, truth, estimator = found
+    right = CASES[kind][3]
+    known = fit(X, mechanism=right, row_sparsity=5)
+    wrong = fit(X, mechanism={"screened": "gaussian"}.get(right, "screened"), row_sparsity=5)
+    ours, best = error(estimator.covariance_, truth), error(known.covariance_, truth)
+    assert ours < 1.4 * best
+    assert error(wrong.covariance_, truth) > 2.5 * ours
+
+
+def test_the_error_is_in_its_interval(found):
+    _, _, truth, estimator = found
+    estimate = estimator.error_estimate_
+    assert estimate.least < estimate.error < estimate.most
+    assert estimate.least < error(estimator.covariance_, truth) < estimate.most
+
+
+def test_the_same_seed_gives_the_same_release_whatever_the_order_of_records(found):
+    _, X, _, estimator = found
+    assert fit(X[::-1]).release_ == estimator.release_
+    assert fit(X, seed=2).release_ != estimator.release_
+
+
+def test_the_document_holds_all_of_it(found, tmp_path):
+    _, _, _, estimator = found
+    again = Release.read(estimator.release_.write(tmp_path / "out"))
+    assert again == estimator.release_
+    assert again.making.structure == estimator.release_.making.structure
+    assert again.making.threshold == estimator.release_.making.threshold
+    ours, theirs = factors_of(estimator.release_), factors_of(again)
+    assert (ours is None) == (theirs is None)
+    if ours is not None:
+        assert np.array_equal(ours.matrix, theirs.matrix)
+
+
+def test_factors_and_remainder_are_the_covariance(found):
+    kind, _, truth, estimator = found
+    factors, covariance = estimator.factors_, estimator.covariance_
+    rank = estimator.release_.making.structure.rank
+    assert factors.loadings.shape == (len(truth), rank)
+    assert factors.variances.shape == (rank,)
+    assert sparse.issparse(factors.remainder)
+    assert np.all(factors.variances > 0)
+    scale = np.sqrt(np.diag(truth))
+    unit = np.multiply.outer(scale, scale)
+    low_rank = (factors.loadings * factors.variances) @ factors.loadings.T
+    assert np.allclose((low_rank + factors.remainder) / unit, covariance / unit, atol=1e-12)
+    components = estimator.components_
+    assert components.shape == (rank, len(truth))
+    assert np.allclose(components.T @ components / unit, low_rank / unit, atol=1e-12)
+    if kind == "factors":  # little is left beside the factor but variances
+        assert factors.remainder.count_nonzero() < 0.1 * len(truth) ** 2
+        direction = components[0] / scale
+        assert abs(direction.sum()) > 0.98 * np.linalg.norm(direction) * np.sqrt(len(truth))
+
+
+def test_factors_are_kept_as_much_as_the_covariance_is(found):
+    """Where little is sure, the estimate is moved towards zeros, its factors alike."""
+    kind, _, _, estimator = found
+    release = estimator.release_
+    doubtful = replace(release.making.structure, kept=0.25)
+    doubted = copy.copy(estimator)
+    doubted.release_ = replace(release, making=replace(release.making, structure=doubtful))
+    doubted.covariance_ = estimate(doubted.release_)
+    factors = doubted.factors_
+    low_rank = (factors.loadings * factors.variances) @ factors.loadings.T
+    assert np.allclose(low_rank + factors.remainder, doubted.covariance_, rtol=1e-9, atol=0)
+    assert np.allclose(4 * doubted.covariance_, estimator.covariance_, rtol=1e-9, atol=0)
+    assert len(factors.variances) == (kind == "factors")
+
+
+def test_what_is_charged_is_what_was_certified(found):
+    """One clock, and Gaussians of the steps before it, within the budget."""
+    _, _, _, estimator = found
+    events = estimator.release_.guarantee.events
+    assert isinstance(events[-1], Clocked)
+    assert all(isinstance(event, Gaussian) for event in events[:-1])
+    bound = compose(events, delta=1e-6)
+    assert 0.95 < bound.epsilon <= 1.0
+    planned = estimator._plan.chosen
+    assert sum(event.mu**2 for event in events) <= planned.pool**2
+
+
+def test_sparse_output_never_forms_the_whole_matrix(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("the whole matrix was formed")
+
+    monkeypatch.setattr(adaptive, "WholeMatrix", refuse)
+    monkeypatch.setattr(Ladder, "mask", property(refuse))
+    monkeypatch.setattr(sparse.csr_array, "toarray", refuse)
+    d, n = 300, 2000
+    pairs = np.repeat(np.random.default_rng(1).standard_normal((n, d // 2)), 2, axis=1)
+    rows = pairs + np.random.default_rng(2).standard_normal((n, d))
+    release = released(rows, epsilon=8.0, sparse=True)
+    assert sparse.issparse(release.integers)
+    assert release.making.structure.kind == "sparse"
+    monkeypatch.undo()
+    rows, columns = release.selected
+    assert np.mean((rows % 2 == 0) & (columns == rows + 1)) > 0.7
+
+
+def test_sparse_output_of_an_estimator():
+    X, truth = drawn(blocks(60), 30_000)
+    estimator = fit(X, sparse_output=True)
+    assert sparse.issparse(estimator.covariance_)
+    assert error(estimator.covariance_.toarray(), truth) < 0.05
+    factors = estimator.factors_
+    assert factors.loadings.shape == (60, 0)
+    assert np.array_equal(factors.remainder.toarray(), estimator.covariance_.toarray())
+    assert estimator.components_.shape == (0, 60)
+
+
+def test_advice_on_sparsity_changes_the_first_rung_alone():
+    X, truth = drawn(blocks(60), 30_000)
+    right, wrong = (error(fit(X, row_sparsity=k).covariance_, truth) for k in (5, 60))
+    assert max(right, wrong) < 0.05
+
+
+def test_more_records_than_scores_are_exact_for_are_refused():
+    inputs = ReleaseInputs(2**33 + 1, 5, 2, 1.0, 1e-6)
+    with pytest.raises(CapacityError, match="n_records"):
+        certify_adaptive(adaptive_parameters(inputs), private=True)
+
+
+def test_noise_alone_is_no_worse_than_zeros():
+    """Where nothing can be found the answer is small, and says so."""
+    X, truth = drawn(correlations(np.eye(40)), 400)
+    estimator = fit(X, epsilon=0.5, on_hopeless="warn")
+    assert error(estimator.covariance_, truth) < 1.1
+    assert estimator.error_estimate_.most > 0.9

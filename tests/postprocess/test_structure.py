@@ -1,0 +1,179 @@
+"""What a noisy matrix holds: candidates for few entries, few factors, and neither."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hushcov.postprocess import (
+    best_candidate,
+    coherent_norm,
+    detection_deviation,
+    largest,
+    signal_norm,
+    split,
+)
+from hushcov.postprocess.structure import noise_on
+
+D, N, NOISE = 60, 100_000, 0.02
+DEVIATION = detection_deviation(NOISE, N)
+
+
+def noise(seed=0, d=D, deviation=NOISE):
+    drawn = np.triu(np.random.default_rng(seed).standard_normal((d, d)))
+    return deviation * (drawn + np.triu(drawn, 1).T)
+
+
+def pairs_of_blocks(d=D, size=5, value=0.5):
+    same = np.arange(d) // size
+    return np.where(same[:, None] == same, value, 0.0) + (1 - value) * np.eye(d)
+
+
+def factor(d=D, rank=1, value=0.1, seed=3):
+    loadings = np.random.default_rng(seed).choice([-1.0, 1.0], size=(d, rank))
+    return value * loadings @ loadings.T / rank + (1 - value) * np.eye(d)
+
+
+def dense(d=D, value=0.08):
+    """Signs at random: no entry stands out, nor does a factor."""
+    return value * np.sign(noise(9, d)) * (1 - np.eye(d)) + np.eye(d)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_pairs(seed):
+    found = best_candidate(pairs_of_blocks() + noise(seed), NOISE, N)
+    assert found.rank == 0
+    assert 2 * DEVIATION <= found.threshold <= 4 * DEVIATION
+    assert found.hidden == 0
+    assert found.noise < noise_on(np.ones((D, D), bool), DEVIATION) / 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_factor(seed):
+    """Of many pairs, none of which is strong by itself."""
+    truth, matrix = factor(), factor() + noise(seed)
+    found = best_candidate(matrix, NOISE, N)
+    assert found.rank == 1
+    made = split(matrix, found.rank, found.threshold, DEVIATION)
+    assert np.linalg.norm(made.matrix - truth, 2) < 0.9 * np.linalg.norm(noise(seed), 2)
+
+
+def test_neither():
+    found = best_candidate(dense() + noise(), NOISE, N)
+    assert (found.rank, found.threshold, found.hidden) == (0, 0.0, 0.0)
+    assert found.noise == pytest.approx(2 * DEVIATION * math.sqrt(D), rel=0.15)
+
+
+def test_nothing_but_variances():
+    found = best_candidate(np.eye(D) + noise(), NOISE, N)
+    assert found.rank == 0
+    assert found.threshold > 3 * DEVIATION
+    assert found.error < 8 * DEVIATION
+
+
+@pytest.mark.parametrize("truth", [pairs_of_blocks(), factor(), dense(), np.eye(D)])
+def test_the_error_of_a_candidate_is_about_what_it_is(truth):
+    matrix = truth + noise(4)
+    found = best_candidate(matrix, NOISE, N)
+    made = split(matrix, found.rank, found.threshold, DEVIATION)
+    error = np.linalg.norm(made.matrix - truth, 2)
+    assert 0.4 * found.error < error < 2.2 * found.error
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 7, 8])
+def test_few_features(d):
+    found = best_candidate(np.eye(d) + noise(d=d), NOISE, N)
+    assert found.rank <= d // 8
+    assert math.isfinite(found.error)
+
+
+def test_zeros():
+    found = best_candidate(np.zeros((D, D)), NOISE, N)
+    assert found.rank == 0
+    assert math.isfinite(found.error)
+    assert split(np.zeros((D, D)), 2, 0.1, DEVIATION).matrix.tolist() == np.zeros((D, D)).tolist()
+
+
+@pytest.mark.parametrize("d", [30, 80])
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_a_split_without_a_threshold_is_the_matrix(d, rank):
+    """By all eigenvalues for few features, and by the largest ones alone for many."""
+    matrix = factor(d, 3) + noise(d=d)
+    made = split(matrix, rank, 0.0, DEVIATION)
+    assert made.loadings.shape == (d, rank)
+    assert np.allclose(made.matrix, matrix, atol=1e-9)
+    assert np.allclose(made.loadings.T @ made.loadings, np.eye(rank), atol=1e-6)
+    assert np.all(np.diff(made.values) <= 0)
+    assert np.all(made.values > 0)
+
+
+def test_eigenvalues_are_moved_back_by_what_noise_adds():
+    """Of a factor with an eigenvalue of 6, noise makes 6 + d s^2 / 6."""
+    truth, deviation = 6.0, 0.2
+    direction = np.ones(D) / math.sqrt(D)
+    found = []
+    for seed in range(20):
+        matrix = truth * np.outer(direction, direction) + noise(seed, deviation=deviation)
+        found.append(split(matrix, 1, 1.0, deviation).values[0])
+    raw = truth + D * deviation**2 / truth
+    # Each is off by about sqrt(2) deviations, their mean by a twentieth of the square of that.
+    assert np.mean(found) == pytest.approx(truth, abs=5.5 * deviation * math.sqrt(2 / 20))
+    assert raw - truth > 0.35
+
+
+def test_what_is_beyond_the_threshold_is_kept_with_the_diagonal():
+    matrix = pairs_of_blocks() + noise()
+    rest = split(matrix, 0, 4 * DEVIATION, DEVIATION).remainder
+    kept = rest != 0
+    assert np.array_equal(kept, (pairs_of_blocks() > 0) | (np.abs(matrix) > 4 * DEVIATION))
+    assert np.array_equal(rest[kept], matrix[kept])
+
+
+def off_diagonal(d=D):
+    return ~np.eye(d, dtype=bool)
+
+
+def test_noise_hides_no_signal():
+    for seed in range(5):
+        found = signal_norm(noise(seed), off_diagonal(), NOISE)
+        assert found < 0.5 * np.linalg.norm(noise(seed), 2)
+    assert signal_norm(noise(), np.zeros((D, D), bool), NOISE) == 0
+
+
+def test_signal_shows_in_the_energy_or_in_the_largest_eigenvalue():
+    spread = dense() - np.eye(D)
+    found = signal_norm(spread + noise(), off_diagonal(), NOISE)
+    assert found == pytest.approx(np.linalg.norm(spread, 2), rel=0.35)
+    one = factor(value=0.05) * off_diagonal()
+    found = signal_norm(one + noise(), off_diagonal(), NOISE)
+    assert found == pytest.approx(np.linalg.norm(one, 2), rel=0.35)
+
+
+def test_small_entries_of_one_sign_add_up():
+    """A tenth of a deviation each: no entry shows, nor the energy, but their mean does."""
+    value, d = NOISE / 10, 400
+    small = value * off_diagonal(d)
+    matrix = small + noise(d=d)
+    found = coherent_norm(matrix, np.ones(d), NOISE, np.eye(d), N)
+    assert 0.5 * value * d < found < 1.2 * value * d
+    assert coherent_norm(noise(d=d), np.ones(d), NOISE, np.eye(d), N) < 2 * NOISE
+    assert coherent_norm(matrix, np.zeros(d), NOISE, np.eye(d), N) == 0
+
+
+def test_the_largest_eigenvalue_by_its_size():
+    # Powers of the square converge slowly where two eigenvalues are of about the same size.
+    for matrix in (factor(), -factor(), pairs_of_blocks(), np.diag([1.0, -3.0, 2.0])):
+        assert largest(matrix) == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-3)
+    assert largest(np.zeros((3, 3))) == 0
+
+
+def test_everything_is_in_proportion():
+    """The same matrix in other units, and features in another order."""
+    matrix = factor() + pairs_of_blocks() + noise()
+    order = np.random.default_rng(1).permutation(D)
+    found = best_candidate(matrix, NOISE, N)
+    moved = best_candidate(matrix[np.ix_(order, order)], NOISE, N)
+    assert (moved.rank, moved.threshold) == (found.rank, found.threshold)
+    assert moved.error == pytest.approx(found.error, rel=0.1)
