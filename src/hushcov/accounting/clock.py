@@ -18,7 +18,7 @@ from hushcov.accounting.curves import CLOCK_ROUNDING, log_exit_moment
 from hushcov.accounting.events import Clocked, Event
 from hushcov.exceptions import PrivacyConditionError
 
-_LATE = 1 / 16  # share of delta for a clock that runs late
+_LATE = 2.0**-10  # share of delta for a clock that runs late: small, so that a ledger holds many
 _WIDEST_ANGLE = 1.5  # below pi/2, where the moment of a step is infinite
 _MOST_NOISE = 1e6  # over what the whole budget needs
 
