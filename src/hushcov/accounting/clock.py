@@ -18,7 +18,7 @@ from hushcov.accounting.curves import CLOCK_ROUNDING, WIDEST_ANGLE, log_exit_mom
 from hushcov.accounting.events import Clocked, Event
 from hushcov.exceptions import PrivacyConditionError
 
-_LATE = 1 / 16  # share of delta for a clock that runs late
+_LATE = 2.0**-10  # share of delta for a clock that runs late: small, so that a ledger holds many
 
 
 @dataclass
