@@ -57,7 +57,7 @@ USUAL: dict[str, tuple[object, ...]] = {
     "threshold": (None, "auto", "universal", "adaptive", 0.1),
     "screen": ("sign", "clipped"),
     "norm_bound": ("public", "quantile"),
-    "mechanism": ("screened", "gaussian-threshold", "gaussian"),
+    "mechanism": ("auto", "screened", "gaussian-threshold", "gaussian"),
     "constants": ("theorem", "calibrated", "sound", "paper"),
     "method": ("gauss", "separate", "adaptive"),
     "n_steps": (1, 3),
@@ -78,6 +78,7 @@ USUAL: dict[str, tuple[object, ...]] = {
     "dataset": (None, "patients"),
     "on_hopeless": ("raise", "warn"),
     "centre": ("pairs", "private"),
+    "bounds": (None, {0: (0.0, 1.0)}),
     "on_large_delta": ("raise", "warn"),
 }
 FLAGS = ("positive_semidefinite", "store_precision", "assume_centered", "drop_nulls")

@@ -18,7 +18,9 @@ from hushcov.accounting.curves import CLOCK_ROUNDING, WIDEST_ANGLE, log_exit_mom
 from hushcov.accounting.events import Clocked, Event
 from hushcov.exceptions import PrivacyConditionError
 
-_LATE = 2.0**-10  # share of delta for a clock that runs late: small, so that a ledger holds many
+# Share of delta for a clock that runs late. A ledger sets an eighth of its delta aside for them: it
+# has room for 32 releases that each promise the delta of the whole.
+_LATE = 1 / 256
 
 
 @dataclass

@@ -21,6 +21,7 @@ from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.multiscale import Schedule
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import parameters as screened_parameters
+from hushcov.mechanisms.screened import values
 from hushcov.noise import rounded_normal
 from hushcov.records import ProductMap, row_bounded_gram
 
@@ -29,6 +30,7 @@ MODULES_WITH_NOISE = (
     gaussian,
     hushcov.stages.scales,
     screened,
+    values,
     hushcov.lab.audit.gaussian,
     hushcov.lab.audit.selection,
 )

@@ -46,7 +46,7 @@ def test_error_has_four_panels_with_every_contender(results):
 
 def test_error_says_who_is_ahead_and_what_is_missing(results):
     title = figures.error_headline(results, "random")
-    assert title.startswith("Model random: screened (0.27) has the smallest error")
+    assert title.startswith("Model random: adaptive (0.27) has the smallest error")
     assert "1.5 times smaller" in title
     text = figures.describe_error(results, "random")
     assert "eigen-sampling, too many" in text
@@ -57,7 +57,7 @@ def test_error_says_who_is_ahead_and_what_is_missing(results):
 
 def test_error_titles_of_few_contenders():
     alone = figures.error_headline(finished(("gaussian", "zero")), "block")
-    assert alone == "Model block: Gaussian (0.54) has the smallest error at the base point"
+    assert alone == "Model block: Gaussian (0.67) has the smallest error at the base point"
     none = "Model block: no private estimator beats the zero matrix at the base point"
     assert figures.error_headline(finished(("zero", "empirical")), "block") == none
     assert figures.error_headline(finished(("coinpress",)), "block") == none
@@ -76,10 +76,10 @@ def test_crossover_shows_regions_and_winners(results):
         (8, 100),
     ]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == ["predicted: screened", "measured: screened"]
+    assert labels == ["predicted: adaptive", "measured: adaptive"]
     assert "holds at 3 of 3 sizes" in figures.crossover_headline(results)
     assert (
-        "screened 3. It is the predicted one at 3 of 3 sizes. Model"
+        "adaptive 3. It is the predicted one at 3 of 3 sizes. Model"
         in figures.describe_crossover(results)
     )
 
@@ -87,10 +87,10 @@ def test_crossover_shows_regions_and_winners(results):
 def test_crossover_rings_where_the_prediction_fails(results):
     point = TINY.grid(2)[0]
     changed = Results(
-        results.benchmark, [*results.cells, Fit(point, 0, "screened", 0.99, 1.0, 1.0, 0.1)]
+        results.benchmark, [*results.cells, Fit(point, 0, "adaptive", 0.99, 1.0, 1.0, 0.1)]
     )
     text = figures.describe_crossover(changed)
-    assert "screened 2, gaussian-threshold 1" in text
+    assert "adaptive 2, screened 1" in text
     assert "In white rings (1) the predicted one is over 10 % worse." in text
     assert len(figures.crossover_figure(changed).axes[0].lines) == 4
 

@@ -15,8 +15,8 @@ from hushcov.lab.benchmark.work import Benchmark, Work
     ("arguments", "code", "message"),
     [
         (("--preset", "huge"), 2, "'huge' is not one of 'quick', 'full'"),
-        (("--contenders", "laplace"), 2, "--contenders must be among auto, screened,"),
-        (("--contenders", ""), 2, "--contenders must be among auto, screened,"),
+        (("--contenders", "laplace"), 2, "--contenders must be among auto, adaptive, screened,"),
+        (("--contenders", ""), 2, "--contenders must be among auto, adaptive, screened,"),
         (("--contenders", "zero,,"), 2, "got ''"),
         (("--workers", 0), 2, "--workers must be an integer at least 1"),
         (("--workers", "many"), 2, "'many' is not a whole number"),

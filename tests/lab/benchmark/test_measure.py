@@ -14,7 +14,7 @@ from hushcov.lab.benchmark.cells import DELTA, Point
 from hushcov.lab.benchmark.contenders import CONTENDERS, Contender, Look
 from hushcov.lab.benchmark.work import measure, measure_cost, predict
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
-from hushcov.planning import forecast
+from hushcov.planning import forecast, predicted
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 POINT = Point("random", 300, 6, 2, 1.0)
@@ -130,7 +130,7 @@ def test_memory_is_unknown_where_nothing_tells(monkeypatch, tmp_path):
 def test_predictions_are_the_planners(monkeypatch):
     (found,) = predict([POINT])
     inputs = ReleaseInputs(300, 6, 2, 1.0, DELTA)
-    assert list(found.errors) == ["screened", "gaussian-threshold", "gaussian", "multiscale"]
+    assert list(found.errors) == list(predicted())
     for name, error in found.errors.items():
         expected = forecast(inputs, name, rough=name == "multiscale")
         assert error == expected.predicted_error["random"]

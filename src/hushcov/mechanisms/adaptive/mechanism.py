@@ -34,6 +34,7 @@ from hushcov.postprocess import (
     entry_deviation,
     largest,
     leading_direction,
+    noise_norm,
     signal_norm,
     symmetric_sparse,
 )
@@ -290,7 +291,18 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
         kind, why = "sparse", "what is left beside the strong pairs looks like noise"
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
-    return _structure(run, kind, found.rank, why, found.noise, found.hidden, norm)
+    return _structure(run, kind, found.rank, why, found.noise * _uneven(whole), found.hidden, norm)
+
+
+def _uneven(whole: WholeMatrix) -> float:
+    """How much larger the noise is over the norm in deviations of the features than in scales."""
+    noise, floor = whole.noise_sd, 3 * whole.noise_sd[1]
+    factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), floor))
+    factors /= factors.max()
+    in_deviations = noise_norm(factors, *noise) / largest(
+        whole.mean * np.multiply.outer(factors, factors)
+    )
+    return max(1.0, in_deviations * largest(whole.mean) / noise_norm(np.ones(len(factors)), *noise))
 
 
 def _structure(
@@ -309,7 +321,8 @@ def _structure(
     """
     sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.n)
     both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
-    most = (_SURELY * both + _MISSED * hidden) / whole + _MISSED * sum(run.norm.lost)
+    cut = max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
+    most = (_SURELY * both + _MISSED * (hidden + cut)) / whole
     if np.count_nonzero(run.scale) < run.d:
         most = math.inf  # nothing is known of features that were not found
     return Structure(
