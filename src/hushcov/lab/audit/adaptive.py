@@ -47,7 +47,9 @@ from hushcov.stages.stage import NormBound
 _SLOWNESS = 30  # a whole release looks for structures
 _MANY = 40  # features, such that rungs are few of their pairs
 _RUNGS = 16  # that an output has room for
-_FEW = 3  # records, so that the noise of a selection may become small before its ladder ends
+_TIED_RECORDS = (
+    3  # records, so that the noise of a selection may become small before its ladder ends
+)
 _RATE = 80.0  # of the clock, for so few and wide selections
 _MORE_RECORDS, _WEAK = 8000, 0.05  # whose pair has this correlation
 _AT_BOUND = 1.1  # the coordinate at which both products of a pair are about at their bound
@@ -192,7 +194,7 @@ def _looks(name: str) -> tuple[Attack, ...]:
 
 def _ladder(name: str) -> tuple[Attack, ...]:
     """Which pairs are selected where all are tied; and scores that all move the same way."""
-    tied, raised = neighbours.tied(_FEW, _MANY), neighbours.raised(_FEW, _MANY)
+    tied, raised = neighbours.tied(_TIED_RECORDS, _MANY), neighbours.raised(_TIED_RECORDS, _MANY)
     target = LadderTarget(replace(_parameters(tied), rate=_RATE))
     weights = np.zeros((_MANY, _MANY))
     for i, j in neighbours.changing_pairs(_MANY):
