@@ -86,7 +86,8 @@ def split(matrix: FloatArray, rank: int, threshold: float, deviation: float) -> 
 def best_candidate(matrix: FloatArray, noise_sd: float, n_records: int) -> Candidate:
     """The candidate with the smallest error, about; the matrix is in units of the scales."""
     deviation = entry_deviation(matrix, noise_sd, n_records)
-    most = min(_MOST_FACTORS, len(matrix) // 8)
+    # Where sampling errors are larger than noise, factors would not be known any better.
+    most = min(_MOST_FACTORS, len(matrix) // 8) if 2 * noise_sd**2 > deviation**2 else 0
     values = _strongest(matrix, most, deviation)[1]
     clear = int(np.count_nonzero(values > _CLEAR * _edge(len(matrix), deviation)))
     found = []

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 WIDEST = 64.0
 HALF_WIDTH = 2**15 - 1
 # Shares of the pool (in mu^2): of the first look at least, and of all looks together that are
-# planned for; of the centre, at least and at most; of the norms.
+# planned for; of the centre and of the norms, at least and at most; of tilts and of tails.
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
 _LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
-_NORMS, _TILTS, _TAILS = 0.01, 0.01, 0.01
+_NORMS, _NORMS_RATIO, _TILTS, _TAILS = (0.01, 0.1), 3e-4, 0.01, 0.01
 # Fourth powers, in squared variances: the largest that counts follows from the noise that it brings
 # to a mean of them, within bounds. Their unit has so many bits of the grid at variance 1.
 _TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
@@ -119,8 +119,12 @@ class Preparation(Stage):
 
         looks = LocationParameters(self.n_records, self.n_features, self.pool).largest_mu
         share = centre_share(self.n_records, self.n_features, self.pool)
-        share += _NORMS + _TAILS + _SQUARES
+        share += self._norm_share + _TAILS + _SQUARES
         return math.hypot(looks, math.sqrt(share) * self.pool) * _ABOVE  # proof: step 7
+
+    @property
+    def _norm_share(self) -> float:
+        return norm_share(self.n_records, self.n_features, self.pool)
 
     @property
     def possible(self) -> bool:
@@ -229,7 +233,7 @@ class Preparation(Stage):
         entropy: Entropy,
         counts: IntArray | None,
     ) -> tuple[NormBound, Gaussian]:
-        mu = math.sqrt(_NORMS) * self.pool
+        mu = math.sqrt(self._norm_share) * self.pool
         counts, sigma = release_norms(records, scale, mu, entropy, counts=counts)
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
         rest = left**2 - mu**2 - _TAILS * self.pool**2
@@ -241,13 +245,20 @@ class Preparation(Stage):
 def preparation_for(n_records: int, n_features: int, total: float) -> float:
     """The share of the Gaussian part `total` that is set aside, from public numbers."""
     look = min(_MOST_LOOK, max(_LOOK, 2 * n_features * (_LOOK_RATIO / (n_records * total)) ** 2))
-    return look + centre_share(n_records, n_features, total) + _NORMS + _TAILS + _SQUARES
+    others = norm_share(n_records, n_features, total) + _TAILS + _SQUARES
+    return look + centre_share(n_records, n_features, total) + others
 
 
 def centre_share(n_records: int, n_features: int, total: float) -> float:
     """The share at which the centre is off by `_CENTRE_ERROR` scales, within bounds."""
     share = 8 * n_features / (_CENTRE_ERROR * n_records * total) ** 2
     return min(_MOST_CENTRE, max(_LEAST_CENTRE, share))
+
+
+def norm_share(n_records: int, n_features: int, total: float) -> float:
+    """The share for norms: the more, the less noise there will be beside what a bound cuts off."""
+    least, most = _NORMS
+    return min(most, max(least, _NORMS_RATIO * n_records * total / (2 * n_features)))
 
 
 def _left(pool: float, taken: list[tuple[str, Gaussian]]) -> float:

@@ -34,6 +34,7 @@ from hushcov.postprocess import (
     entry_deviation,
     largest,
     leading_direction,
+    noise_norm,
     signal_norm,
     symmetric_sparse,
 )
@@ -45,12 +46,14 @@ from hushcov.stages.stage import NormBound
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder
 _NARROWED, _FULL_LADDER, _DEAR = 2, 0.1, 0.01  # when the whole matrix may be taken early
+_WEAKEST = 0.6  # a row may miss several pairs: those that alone are so far below noise matter
 _LEAN = 0.75  # a whole matrix is cleaned afterwards, and better than its noise by about this
 _KEEP = 3.0  # deviations that a selected pair must exceed
 _FARTHER = 1.05  # a bound on norms moved by more is worth another pass over the records
 _CLEANEST = 0.1  # what cleaning leaves of noise, at least
 _SAMPLING, _SURELY, _LEAST, _MISSED = 0.7, 1.6, 0.4, 2.0  # of error estimates; measured
 _PUT_BACK = 0.5  # of what a bound takes off: how far what is put back may be off
+_BARELY = 1.15  # how far the norm of noise may be from what is expected
 _HARMLESS = 0.05  # by which an estimate may be worse than zeros
 _FINE = 1024  # steps of the released integers in a deviation of their noise
 
@@ -170,7 +173,7 @@ def _ladder(run: _Run) -> Ladder:
 
 def _climb(run: _Run, ladder: Ladder, whole: WholeMatrix | None) -> bool:
     """Climb until the end, or until the whole matrix is clearly better; True where it is."""
-    while ladder.climb(run.clock, run.entropy, _pair_noise(run, ladder)):
+    while ladder.climb(run.clock, run.entropy, _WEAKEST * _pair_noise(run, ladder)):
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
         if whole is not None and enough and ladder.next_share > _DEAR:
             deviation = entry_deviation(whole.mean, whole.noise_sd[0], run.n)
@@ -288,30 +291,56 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
         kind, why = "sparse", "what is left beside the strong pairs looks like noise"
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
-    return _structure(run, kind, found.rank, why, found.noise, found.hidden, norm)
+    return _structure(run, kind, found.rank, why, found.noise * _uneven(whole), found.hidden, norm)
+
+
+def _uneven(whole: WholeMatrix) -> float:
+    """How much larger the noise is over the norm in deviations of the features than in scales."""
+    noise, floor = whole.noise_sd, 3 * whole.noise_sd[1]
+    factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), floor))
+    factors /= factors.max()
+    in_deviations = noise_norm(factors, *noise) / largest(
+        whole.mean * np.multiply.outer(factors, factors)
+    )
+    return max(1.0, in_deviations * largest(whole.mean) / noise_norm(np.ones(len(factors)), *noise))
 
 
 def _structure(
-    run: _Run, kind: str, rank: int, why: str, noise: float, hidden: float, norm: float
+    run: _Run,
+    kind: str,
+    rank: int,
+    why: str,
+    noise: float,
+    hidden: float,
+    norm: float,
+    kept: float = 1.0,
 ) -> Structure:
-    """With the error over the norm, and what keeps the estimate from being worse than zeros.
+    """With the error over the norm; the guard stands behind whole matrices, `kept` behind pairs.
 
     Sampling errors of related features add up: their norm is about 2 sqrt(norm trace / n).
     """
     sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.n)
     both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
-    sure = _SURELY * noise  # what is hidden is missing from zeros, too
-    truth = max(norm - sure, 0.0)
-    kept = 1.0 if sure <= truth else min(1.0, _HARMLESS * truth / (sure - truth))
+    cut = max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
+    most = (_SURELY * both + _MISSED * (hidden + cut)) / whole
+    if np.count_nonzero(run.scale) < run.d:
+        most = math.inf  # nothing is known of features that were not found
     return Structure(
         kind,
         rank,
         why,
         min(1.0, math.hypot(both, hidden) / whole),
         min(1.0, _LEAST * noise / whole),
-        min(1 + _HARMLESS, (_SURELY * both + _MISSED * hidden) / whole),
+        min(1 + _HARMLESS, most),
         kept,
     )
+
+
+def _kept_of(noise: float, norm: float) -> float:
+    """What an estimate is multiplied by so that noise does not make it worse than zeros."""
+    sure = _BARELY * noise  # what is hidden is missing from zeros, too
+    truth = max(norm - sure, 0.0)
+    return 1.0 if sure <= truth else min(1.0, _HARMLESS * truth / (sure - truth))
 
 
 def _of_pairs(
@@ -330,8 +359,7 @@ def _of_pairs(
     pairs = np.rint(values.pairs / unit).astype(np.int64)
     diagonal = np.rint(values.diagonal / unit).astype(np.int64)
     matrix = symmetric_sparse((values.rows, values.columns), pairs, diagonal)
-    kept = np.abs(values.pairs) > threshold
-    row = 1 + 2 * np.count_nonzero(kept) / run.d
+    row = 1 + 2 * np.count_nonzero(np.abs(values.pairs) > threshold) / run.d
     missed = ladder.finds() if ladder.rungs else 0.0
     noise = 2 * math.sqrt(row) * deviation
     norm = _sparse_norm(values, threshold)
@@ -339,7 +367,8 @@ def _of_pairs(
         f"{len(values.rows):,} pairs were found to a correlation of about {number(missed, 2)}, and "
         "the whole matrix shows nothing beside them"
     )
-    structure = _structure(run, "sparse", 0, why, noise, max(hidden, missed / 2), norm)
+    kept = _kept_of(noise, norm)
+    structure = _structure(run, "sparse", 0, why, noise, max(hidden, missed / 2), norm, kept)
     return _document(
         run,
         guarantee,
