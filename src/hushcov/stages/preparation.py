@@ -463,7 +463,7 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     shrunk = float(mass[middle > best].sum())
     lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
     histogram = _with_tail(middle, mass, last)
-    return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram)
+    return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram, last + 1)
 
 
 def _with_tail(

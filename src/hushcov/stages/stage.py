@@ -27,6 +27,7 @@ class NormBound:
     `lost` is about which share of the squared norms, summed over records, lies beyond the bound,
     and the standard deviation of that number.
     `squares` and `shares` are the histogram behind them: squared norms, and shares of the records.
+    The first `sure` of them are seen, the others guessed.
     """
 
     norm: float
@@ -35,15 +36,16 @@ class NormBound:
     lost: tuple[float, float] = (0.0, 0.0)
     squares: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
+    sure: int = 0
 
     @property
     def cut(self) -> float:
-        """About which share of the squared norms is beyond the bound, from 0 to 1/2."""
-        total = sum(a * b for a, b in zip(self.squares, self.shares, strict=True))
-        beyond = (
-            max(a - self.norm**2, 0.0) * b for a, b in zip(self.squares, self.shares, strict=True)
-        )
-        return min(0.5, sum(beyond) / total) if total > 0 else 0.0
+        """About which share of the squared norms is surely beyond the bound, from 0 to 1/2."""
+        squares = np.array(self.squares[: self.sure])
+        shares = np.array(self.shares[: self.sure])
+        total = float(squares @ shares)
+        beyond = float(np.maximum(squares - self.norm**2, 0.0) @ shares)
+        return min(0.5, beyond / total) if total > 0 else 0.0
 
     @property
     def variance(self) -> float:

@@ -360,7 +360,7 @@ def _of_pairs(
     diagonal = np.rint(values.diagonal / unit).astype(np.int64)
     matrix = symmetric_sparse((values.rows, values.columns), pairs, diagonal)
     row = 1 + 2 * np.count_nonzero(np.abs(values.pairs) > threshold) / run.d
-    missed = ladder.finds() if ladder.rungs else 0.0
+    missed = min(1.0, ladder.finds()) if ladder.rungs else 0.0
     noise = 2 * math.sqrt(row) * deviation
     norm = _sparse_norm(values, threshold)
     why = (
