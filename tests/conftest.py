@@ -9,10 +9,14 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
+from hypothesis import settings
 
 import tolerances
 from chromium import browser, open_page
 
 pytest.approx = tolerances.approx
+# No test depends on the clock: other work may share the computer.
+settings.register_profile("no clock", deadline=None)
+settings.load_profile("no clock")
 
 __all__ = ["browser", "open_page"]

@@ -191,7 +191,8 @@ def test_what_is_set_aside_where_nothing_is_shared_is_enough(n, d):
         math.sqrt(preparation.centre_share(n, found, stage.pool)) * stage.pool
         for found in range(1, d + 1)
     ]
-    shares = (preparation._NORMS, preparation._TAILS, preparation._SQUARES)
+    norms = preparation.norm_share(n, d, stage.pool)
+    shares = (norms, preparation._TAILS, preparation._SQUARES)
     others = [max(others), *(math.sqrt(share) * stage.pool for share in shares)]
     taken = sum(Fraction(mu) ** 2 for mu in (looks, *others))
     assert 0.999 * Fraction(event.mu) ** 2 < taken <= Fraction(event.mu) ** 2

@@ -38,6 +38,11 @@ def cases() -> dict[str, tuple[object, np.ndarray]]:
     scale = {"feature_scale": 2.0 ** np.arange(-2, 4.0), "assume_centered": True}
     found = {
         "default": (hushcov.PrivateSparseCovariance(row_sparsity=2, **BUDGET, **FREE), rows),
+        "default, nothing said": (hushcov.PrivateSparseCovariance(**BUDGET, **FREE), rows),
+        "default, sparse": (
+            hushcov.PrivateSparseCovariance(sparse_output=True, **BUDGET, **FREE),
+            rows,
+        ),
         "default, gaps": (
             hushcov.PrivateSparseCovariance(row_sparsity=2, drop_nulls=True, **BUDGET, **FREE),
             gaps,

@@ -11,7 +11,7 @@ from scipy import stats
 from hushcov.exceptions import ParameterError
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, CentredRecords, FeatureGrid, bounded_sums, fourth_sums
-from hushcov.stages import Prepared
+from hushcov.stages import Prepared, preparation
 from hushcov.stages.preparation import (
     WIDEST,
     Preparation,
@@ -128,9 +128,11 @@ def test_fourth_powers_are_exact_below_the_bound():
 
 
 def test_shares_fall_with_the_number_of_records():
-    shares = [preparation_for(n, 1000, MU) for n in (10**4, 10**5, 10**6)]
-    assert shares == sorted(shares, reverse=True)
-    assert shares[0] <= 0.371
+    """But for that of the norms, which rises from 0.01 to 0.1 where noise is small."""
+    shares = {n: preparation_for(n, 1000, MU) for n in (10**4, 10**5, 10**6)}
+    assert max(shares.values()) == shares[10**4] <= 0.371
+    others = [share - preparation.norm_share(n, 1000, MU) for n, share in shares.items()]
+    assert others == sorted(others, reverse=True)
     assert centre_share(10**9, 10, MU) == 0.005
 
 
@@ -161,3 +163,23 @@ def test_parameters_that_mean_nothing_are_refused(changes):
     known = {"n_records": N, "n_features": D, "pool": MU, "reserve": 0.1} | changes
     with pytest.raises(ParameterError):
         Preparation(**known)
+
+
+def share_below_the_bound(seed: int) -> float:
+    """What a bound leaves of the squares of few records of one feature, which no bin holds."""
+    X = rows(5, 4_000, 1)
+    counts, sigma = release_norms(ArrayRecords(X), np.ones(1), 0.0236, seeded(seed))
+    bound = choose_norm(counts, sigma, len(X), 1, 0.22)
+    return float(np.minimum(X**2, bound.norm**2).sum() / (X**2).sum())
+
+
+def test_one_bin_beyond_noise_is_not_taken_for_the_longest_records(monkeypatch):
+    """Bins hold 4 % of the records at most, the lowest of all a few more, and noise is 1.5 %."""
+    assert min(share_below_the_bound(seed) for seed in range(40)) > 0.5
+
+    def last_bin(counts, sigma):
+        seen = np.flatnonzero(counts > 4 * sigma)
+        return int(seen[-1]) if len(seen) else None
+
+    monkeypatch.setattr(preparation, "_last_bin", last_bin)
+    assert min(share_below_the_bound(seed) for seed in range(40)) < 0.05

@@ -434,8 +434,8 @@ def _last_bin(counts: IntArray, sigma: int) -> int | None:
             above = counts[last + 1 :]
             doubt = _SURE * math.sqrt(len(above)) * sigma
             if above.sum() + doubt < _MOST_ABOVE * counts.sum():
-                break
-    return last
+                return last
+    return None if last is None else max(last, -_LOWEST * _PER_OCTAVE)  # the bin of usual norms
 
 
 def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: float) -> NormBound:
