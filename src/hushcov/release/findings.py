@@ -38,6 +38,7 @@ MOST_PAIRS = 600_000  # in the heat map
 MOST_INTERVALS = 20_000
 _UNTHRESHOLDED = 2  # pairs for each feature taken for found where nothing says which are noise
 _MOST_NAMED = 10  # features in a sentence
+_NO_BETTER = 0.6  # an error estimate from which on zeros may be as good
 _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
 
 #: The label of features whose mean or scale could not be found.
@@ -167,19 +168,24 @@ def _kept(release: Release) -> Matrix:
 def _structured(release: Release) -> Matrix:
     """The matrix in units of the scales by the structure found, kept from being worse than zero.
 
-    Features whose variance cannot be told from zero are left out. Where the structure may be no
-    better than zeros, the guard decides.
+    Features whose variances cannot be told from zero are left out. A whole matrix that may be no
+    better than zeros is left to the guard.
     """
     structure, noise_sd = release.making.structure, release.noise_sd
     assert structure is not None
     assert noise_sd is not None
     matrix = _kept(release)
-    lost = lost_features(matrix.diagonal(), noise_sd[1])
-    if release.selected is None and structure.most >= 1 and release.feature_scale is not None:
+    if release.selected is None and structure.error >= _NO_BETTER:
         matrix = _guarded(replace(release, making=replace(release.making, structure=None)))
-    elif lost.any():
-        there = np.where(lost, 0.0, 1.0)
-        multiply_outer(matrix, there)
+    else:
+        variance = matrix.diagonal()
+        lost = lost_features(variance, noise_sd[1])
+        # Where noise drowns most variances, factors that they have in common may still stand out.
+        drowned = structure.rank > 0 and 2 * np.count_nonzero(lost & (variance != 0)) > np.sum(
+            variance != 0
+        )
+        if lost.any() and not drowned:
+            multiply_outer(matrix, np.where(lost, 0.0, 1.0))
     matrix *= structure.kept
     return matrix
 

@@ -291,7 +291,14 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
         kind, why = "sparse", "what is left beside the strong pairs looks like noise"
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
-    return _structure(run, kind, found.rank, why, found.noise * _uneven(whole), found.hidden, norm)
+    cut = _cut(run) * _counted(whole, run.norm)
+    errors = found.noise * _uneven(whole), found.hidden, cut
+    return _structure(run, kind, found.rank, why, errors, norm)
+
+
+def _cut(run: _Run) -> float:
+    """What bounding norms may have taken off the trace."""
+    return max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
 
 
 def _uneven(whole: WholeMatrix) -> float:
@@ -310,18 +317,19 @@ def _structure(
     kind: str,
     rank: int,
     why: str,
-    noise: float,
-    hidden: float,
+    errors: tuple[float, float, float],
     norm: float,
     kept: float = 1.0,
 ) -> Structure:
     """With the error over the norm; the guard stands behind whole matrices, `kept` behind pairs.
 
+    `errors` are norms: of noise, of what is hidden, and of what bounding records may have cut off.
+
     Sampling errors of related features add up: their norm is about 2 sqrt(norm trace / n).
     """
+    noise, hidden, cut = errors
     sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.n)
     both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
-    cut = max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
     most = (_SURELY * both + _MISSED * (hidden + cut)) / whole
     if np.count_nonzero(run.scale) < run.d:
         most = math.inf  # nothing is known of features that were not found
@@ -368,7 +376,9 @@ def _of_pairs(
         "the whole matrix shows nothing beside them"
     )
     kept = _kept_of(noise, norm)
-    structure = _structure(run, "sparse", 0, why, noise, max(hidden, missed / 2), norm, kept)
+    structure = _structure(
+        run, "sparse", 0, why, (noise, max(hidden, missed / 2), run.norm.cut * norm), norm, kept
+    )
     return _document(
         run,
         guarantee,
