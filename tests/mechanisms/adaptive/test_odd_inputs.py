@@ -100,10 +100,10 @@ def test_incomplete_records_are_left_out():
     X, truth = drawn(blocks(40), 20_000)
     X[RNG.random(len(X)) < 0.4, 3] = np.nan
     estimator = fit(X, drop_nulls=True)
-    assert error(plain(estimator), truth) < 0.1
+    assert error(plain(estimator), truth) < 0.13
     release = estimator.release_
-    assert release.selected is not None
-    assert release.making.threshold > 3 * release.noise_sd[0]
+    assert release.making.structure.kind == "sparse"
+    assert release.making.threshold > 1.9 * release.noise_sd[0]
 
 
 @pytest.mark.parametrize("d", [5, 20_000])
