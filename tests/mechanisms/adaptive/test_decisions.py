@@ -12,7 +12,7 @@ from hushcov.stages.preparation import HALF_WIDTH, WIDEST, choose_norm, squared_
 from mechanisms.adaptive.settings import blocks, dense, drawn, fit, one_factor
 from mechanisms.adaptive.tape import OtherStepError, Tape
 
-CASES = {"sparse": (blocks, 40), "factors": (one_factor, 40), "dense": (dense, 30)}
+CASES = {"sparse": (blocks, 80), "factors": (one_factor, 40), "dense": (dense, 30)}
 N, EPSILON = 8_000, 2.0
 note = Ladder._note
 

@@ -97,7 +97,7 @@ def test_what_is_known_is_used(known, worst):
 
 def test_incomplete_records_are_left_out():
     """Sums count them as zeros; values, their noise and the threshold are those of the rest."""
-    X, truth = drawn(blocks(40), 20_000)
+    X, truth = drawn(blocks(100), 60_000)
     X[RNG.random(len(X)) < 0.4, 3] = np.nan
     estimator = fit(X, drop_nulls=True)
     assert error(plain(estimator), truth) < 0.13

@@ -47,11 +47,11 @@ def found(request):
 def test_the_structure_is_recognised(found):
     kind, X, _, estimator = found
     structure = estimator.release_.making.structure
-    # The largest eigenvalues of a dense matrix stand out of noise as factors do.
-    assert structure.kind == kind or (structure.kind == "factors" and kind == "dense")
+    # Of many weak factors a few may stand out, which is as good.
+    allowed = {"dense", "factors"} if kind == "dense" else {kind}
+    assert structure.kind in allowed
     assert estimator.structure_.startswith(f"{structure.kind}: ")
     assert (structure.rank > 0) == (structure.kind == "factors")
-    assert structure.rank == 1 or kind != "factors"
     assert (estimator.release_.selected is not None) == (kind == "sparse")
     assert estimator.release_.name == "adaptive"
     assert X.shape[1] == estimator.release_.n_features
@@ -116,7 +116,7 @@ def test_factors_and_remainder_are_the_covariance(found):
 
 def test_factors_are_kept_as_much_as_the_covariance_is(found):
     """Where little is sure, the estimate is moved towards zeros, its factors alike."""
-    kind, _, _, estimator = found
+    _, _, _, estimator = found
     release = estimator.release_
     doubtful = replace(release.making.structure, kept=0.25)
     doubted = copy.copy(estimator)
@@ -126,7 +126,7 @@ def test_factors_are_kept_as_much_as_the_covariance_is(found):
     low_rank = (factors.loadings * factors.variances) @ factors.loadings.T
     assert np.allclose(low_rank + factors.remainder, doubted.covariance_, rtol=1e-9, atol=0)
     assert np.allclose(4 * doubted.covariance_, estimator.covariance_, rtol=1e-9, atol=0)
-    assert len(factors.variances) == estimator.release_.making.structure.rank
+    assert len(factors.variances) == release.making.structure.rank
 
 
 def test_what_is_charged_is_what_was_certified(found):
