@@ -38,6 +38,7 @@ MOST_PAIRS = 600_000  # in the heat map
 MOST_INTERVALS = 20_000
 _UNTHRESHOLDED = 2  # pairs for each feature taken for found where nothing says which are noise
 _MOST_NAMED = 10  # features in a sentence
+_FAR_BELOW = 0.3  # of the median variance
 _NO_BETTER = 0.6  # an error estimate from which on zeros may be as good
 _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
 
@@ -180,11 +181,11 @@ def _structured(release: Release) -> Matrix:
     else:
         variance = matrix.diagonal()
         lost = lost_features(variance, noise_sd[1])
-        # Where noise drowns most variances, factors that they have in common may still stand out.
-        drowned = structure.rank > 0 and 2 * np.count_nonzero(lost & (variance != 0)) > np.sum(
-            variance != 0
-        )
-        if lost.any() and not drowned:
+        if structure.rank > 0:
+            # Where noise drowns variances, factors that they have in common stand out nonetheless.
+            there = variance[variance > 0]
+            lost &= variance < _FAR_BELOW * float(np.median(there)) if len(there) else lost
+        if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
     matrix *= structure.kept
     return matrix

@@ -16,7 +16,7 @@ _BESIDE_BEST = 1.15  # measured: its error over that of the best mechanism, in h
 _FAR = 3.0  # noise of all pairs over that of few, beyond which all pairs are no rival
 _EXPLAINS = 1 / 3  # of the variance, by the one factor of a prediction
 _STANDS_OUT = 2.13  # an eigenvalue over sigma sqrt(d), from which it is told from noise
-_FACTOR_NOISE, _FACTOR_SAMPLING = 2.0, 1.5  # measured
+_FACTOR_NOISE, _FACTOR_SAMPLING = 1.5, 1.1  # measured
 _DENSE_SAMPLING = 0.7
 _DENSE_NORM = (1 + math.sqrt(0.5)) ** 2  # of the correlations of 2 d random records
 
