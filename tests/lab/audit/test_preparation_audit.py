@@ -13,6 +13,7 @@ from statistics_helpers import FALSE_ALARM
 STEPS = ("location", "centre", "norms")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "least"), [("location", 0.7), ("centre", 0.7), ("norms", 0.55)])
 def test_the_worst_pair_is_nearly_as_bad_as_claimed(step, least):
     found = [run_attack(attack, 8_000, FALSE_ALARM) for attack in attacks_on(step)]

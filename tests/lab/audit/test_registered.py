@@ -32,6 +32,7 @@ def test_every_mechanism_is_audited_by_hand_or_by_its_registration():
     assert {attack.name for attack in attacks_on("gaussian-threshold")} == set(ATTACKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pair", "least"), [("sign flips", 0.5), ("huge or zero", 0.2)])
 def test_a_fair_share_of_the_gaussian_claim_is_measured(pair, least):
     result = attacked(pair, 2500)
