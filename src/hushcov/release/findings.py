@@ -38,7 +38,7 @@ MOST_PAIRS = 600_000  # in the heat map
 MOST_INTERVALS = 20_000
 _UNTHRESHOLDED = 2  # pairs for each feature taken for found where nothing says which are noise
 _MOST_NAMED = 10  # features in a sentence
-_FAR_BELOW = 0.3  # of the median variance
+_FAR_BELOW = 0.5  # of the median variance
 _NO_BETTER = 0.6  # an error estimate from which on zeros may be as good
 _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
 
@@ -184,7 +184,8 @@ def _structured(release: Release) -> Matrix:
         if structure.rank > 0:
             # Where noise drowns variances, factors that they have in common stand out nonetheless.
             there = variance[variance > 0]
-            lost &= variance < _FAR_BELOW * float(np.median(there)) if len(there) else lost
+            surely = variance + 2 * noise_sd[1]
+            lost &= surely < _FAR_BELOW * float(np.median(there)) if len(there) else lost
         if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
     matrix *= structure.kept
