@@ -117,7 +117,7 @@ def test_arrays_with_missing_values(run):
 
 def test_hardly_any_complete_record(run):
     """It stops with a word, after the charge, and writes nothing."""
-    np.save("x.npy", np.full((4_000, 2), np.nan))
+    np.save("x.npy", np.full((40_000, 2), np.nan))  # so many that noise makes none of it
     run("ledger", "init", "ledger.db", "--dataset", "people", "--epsilon", 4, "--delta", 1e-5)
     charged = ("--ledger", "ledger.db", "--dataset", "people", "--drop-nulls")
     result = run("fit", "x.npy", *PUBLIC, *charged)

@@ -167,7 +167,7 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
     charged = {"ledger": ledger, "dataset": "visits"}
     estimator = make(GaussianCovariance, centre="pairs", **charged)
     with pytest.raises(TooFewCompleteError) as info:
-        estimator.fit(with_gaps(np.full((4_000, 2), np.nan)))
+        estimator.fit(with_gaps(np.full((40_000, 2), np.nan)))
     message = str(info.value)
     assert re.match(
         r"about \d+ of 2,000 pairs of records are complete, released with noise", message
@@ -177,7 +177,7 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
     assert len(ledger.history("visits")) == 1
     assert not hasattr(estimator, "release_")
     with pytest.raises(TooFewCompleteError, match="paid for"):
-        fit(make(GaussianCovariance), with_gaps(np.full((4_000, 2), np.nan)), hopeless=True)
+        fit(make(GaussianCovariance), with_gaps(np.full((40_000, 2), np.nan)), hopeless=True)
 
 
 def test_too_few_records_for_a_count_are_refused_before_the_charge(tmp_path):
