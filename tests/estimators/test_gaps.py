@@ -170,7 +170,7 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
         estimator.fit(with_gaps(np.full((40_000, 2), np.nan)))
     message = str(info.value)
     assert re.match(
-        r"about \d+ of 2,000 pairs of records are complete, released with noise", message
+        r"about \d+ of 20,000 pairs of records are complete, released with noise", message
     )
     budget = f"epsilon {BUDGET['epsilon']:g} and delta {BUDGET['delta']:g}"
     assert f"{budget} were charged" in info.value.__notes__[0]
