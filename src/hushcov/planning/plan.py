@@ -270,6 +270,8 @@ class Plan:
             bounds=None if self.request.bounds is None else self.request.bounds.plain(),
             **prepared.making,
         )
+        if release.making.shrunk is not None:  # at a bound that the mechanism chose later
+            making = replace(making, shrunk=release.making.shrunk)
         return replace(release, making=making, location=prepared.location)
 
     def _parts(self, release: Release, prepared: Prepared) -> tuple[Part, ...]:

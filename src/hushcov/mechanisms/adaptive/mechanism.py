@@ -367,13 +367,15 @@ def _of_pairs(
     pairs = np.rint(values.pairs / unit).astype(np.int64)
     diagonal = np.rint(values.diagonal / unit).astype(np.int64)
     matrix = symmetric_sparse((values.rows, values.columns), pairs, diagonal)
-    row = 1 + 2 * np.count_nonzero(np.abs(values.pairs) > threshold) / run.d
+    n_kept = int(np.count_nonzero(np.abs(values.pairs) > threshold))
+    row = 1 + 2 * n_kept / run.d
     missed = min(1.0, ladder.finds()) if ladder.rungs else 0.0
     noise = 2 * math.sqrt(row) * deviation
     norm = _sparse_norm(values, threshold)
+    beside = "nothing else was looked for" if sparse else "what is beside them is below noise"
     why = (
-        f"{len(values.rows):,} pairs were found to a correlation of about {number(missed, 2)}, and "
-        "the whole matrix shows nothing beside them"
+        f"{n_kept:,} pairs stand out, of those with a correlation of {number(missed, 2)} or more, "
+        f"and {beside}"
     )
     kept = _kept_of(noise, norm)
     structure = _structure(
