@@ -67,7 +67,10 @@ def lost_beyond(
             fits.append(_fit(counts, sigma, edges, (mass, middle), depth))
     chosen = min(fits, key=lambda fit: max(fit.misfit, _MOST_MISFIT))
     lost = chosen.excess(bound)
-    share = lost / (chosen.body + chosen.mass * chosen.start + chosen.excess(0.0))
+    total = chosen.body + chosen.mass * chosen.start + chosen.excess(0.0)
+    if not total > 0:  # noise alone
+        return 0.0, 0.0
+    share = lost / total
     mean = float(np.sum(chosen.weight * share))
     return mean, float(np.sqrt(np.sum(chosen.weight * (share - mean) ** 2)))
 
