@@ -68,9 +68,7 @@ def lost_beyond(
     chosen = min(fits, key=lambda fit: max(fit.misfit, _MOST_MISFIT))
     lost = chosen.excess(bound)
     total = chosen.body + chosen.mass * chosen.start + chosen.excess(0.0)
-    if not total > 0:  # noise alone
-        return 0.0, 0.0
-    share = lost / total
+    share = np.divide(lost, total, out=np.zeros_like(total), where=total > 0)  # 0 for noise alone
     mean = float(np.sum(chosen.weight * share))
     return mean, float(np.sqrt(np.sum(chosen.weight * (share - mean) ** 2)))
 
