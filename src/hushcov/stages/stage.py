@@ -53,6 +53,11 @@ class NormBound:
         squares, shares = np.array(self.squares), np.array(self.shares)
         return float(squares**2 @ shares - (squares @ shares) ** 2) if len(squares) else 0.0
 
+    def beyond(self, squared_bounds: FloatArray) -> FloatArray:
+        """The mean over records of what their squared norms have beyond each bound."""
+        over = np.maximum(np.array(self.squares) - squared_bounds[:, None], 0.0)
+        return np.asarray(over @ np.array(self.shares))
+
     def moved(self, noise: float, counted: float) -> NormBound:
         """The bound at which `noise` times its square and what it cuts off are least together.
 
@@ -63,7 +68,7 @@ class NormBound:
         squares, shares = np.array(self.squares), np.array(self.shares)
         finest = np.arange(_FINER * (len(squares) - 1) + 1) / _FINER
         bounds = np.exp(np.interp(finest, np.arange(len(squares)), np.log(squares)))
-        lost = np.maximum(squares - bounds[:, None], 0.0) @ shares
+        lost = self.beyond(bounds)
         best = float(bounds[np.argmin(np.hypot(noise * bounds, counted * lost))])
         beyond = float(shares[squares > best].sum())
         moved = replace(self, norm=math.sqrt(best), shrunk=beyond)

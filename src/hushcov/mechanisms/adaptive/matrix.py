@@ -29,7 +29,8 @@ class WholeMatrix:
 
     What the bound on norms takes off the trace is put back, to all entries alike. `mean` is the
     mean of all looks, weighted by their precision, in units of the scales; `noise_sd`
-    has the deviations of its noise off and on the diagonal.
+    has the deviations of its noise off and on the diagonal. Looks at another bound come with
+    `before`, and with how much of their precision is left beside the error of that bound.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class WholeMatrix:
         bound: NormBound,
         time: float,
         *,
-        before: WholeMatrix | None = None,
+        before: tuple[WholeMatrix, float] | None = None,
         widest: bool,
         progress: Progress | None = None,
     ) -> None:
@@ -54,10 +55,11 @@ class WholeMatrix:
             records, grid, self._bound, progress=progress
         )  # proof: step 4
         self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.cut)
-        # Looks at another bound count as they are: their bias differs by less than their noise.
-        self._precision: FloatArray = np.zeros(2) if before is None else before._precision
-        self.looks: int = 0 if before is None else before.looks
-        self.mean: FloatArray = np.zeros((d, d)) if before is None else before.mean
+        self._precision: FloatArray = np.zeros(2)
+        self.looks, self.mean = 0, np.zeros((d, d))
+        if before is not None:
+            seen, trust = before
+            self._precision, self.looks, self.mean = trust * seen._precision, seen.looks, seen.mean
 
     def look(self, mu: float, clock: Clock, entropy: Entropy) -> None:
         """Release the matrix once more.

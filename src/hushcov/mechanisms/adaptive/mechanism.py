@@ -213,7 +213,9 @@ def _pair_noise(run: _Run, ladder: Ladder) -> float:
     return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.n)
 
 
-def _whole(run: _Run, norm: NormBound, before: WholeMatrix | None = None) -> WholeMatrix:
+def _whole(
+    run: _Run, norm: NormBound, before: tuple[WholeMatrix, float] | None = None
+) -> WholeMatrix:
     """Exact sums of records with this bound on their norms; `before` has looks at another bound."""
     return WholeMatrix(
         run.records,
@@ -242,10 +244,15 @@ def _last_look(run: _Run, whole: WholeMatrix) -> WholeMatrix:
         2 * math.sqrt(run.d) * entry_deviation(whole.mean, whole.noise_sd[0], run.n)
     )
     noise = 2 * math.sqrt(run.d) / (run.n * mu) * min(1.0, max(_CLEANEST, cleaned))
-    norm = norm.moved(noise, _counted(whole, norm))
+    counted = _counted(whole, norm)
+    norm = norm.moved(noise, counted)
     if _FARTHER * run.norm.norm < norm.norm:
+        lost = norm.beyond(np.array([run.norm.norm, norm.norm]) ** 2)
         run.norm = norm
-        whole = _whole(run, norm, whole)
+        # What the lower bound had cut off is an error of the looks before, beside their noise.
+        bias = counted * float(lost[0] - lost[1])
+        trust = found.noise**2 / (found.noise**2 + bias**2)
+        whole = _whole(run, norm, (whole, trust))
     whole.look(mu, run.clock, run.entropy)
     return whole
 
