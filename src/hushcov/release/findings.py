@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ MOST_PAIRS = 600_000  # in the heat map
 MOST_INTERVALS = 20_000
 _UNTHRESHOLDED = 2  # pairs for each feature taken for found where nothing says which are noise
 _MOST_NAMED = 10  # features in a sentence
-_FAR_BELOW = 0.5  # of the median variance
+_STANDS_OUT = 4.0  # deviations of noise, of what a feature has of the factors
 _NO_BETTER = 0.6  # an error estimate from which on zeros may be as good
 _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
 
@@ -157,9 +158,8 @@ def _guarded(release: Release) -> FloatArray:
     return matrix
 
 
-def _kept(release: Release) -> Matrix:
+def _kept(release: Release, factors: Split | None = None) -> Matrix:
     """The released matrix in units of the scales, without the pairs below the threshold."""
-    factors = factors_of(release)
     if factors is not None:
         return factors.matrix
     matrix, threshold = _in_scales(release), release.making.threshold
@@ -175,17 +175,17 @@ def _structured(release: Release) -> Matrix:
     structure, noise_sd = release.making.structure, release.noise_sd
     assert structure is not None
     assert noise_sd is not None
-    matrix = _kept(release)
+    factors = factors_of(release)
+    matrix = _kept(release, factors)
     if release.selected is None and structure.error >= _NO_BETTER:
         matrix = _guarded(replace(release, making=replace(release.making, structure=None)))
     else:
         variance = matrix.diagonal()
         lost = lost_features(variance, noise_sd[1])
-        if structure.rank > 0:
-            # Where noise drowns variances, factors that they have in common stand out nonetheless.
-            there = variance[variance > 0]
-            surely = variance + 2 * noise_sd[1]
-            lost &= surely < _FAR_BELOW * float(np.median(there)) if len(there) else lost
+        if factors is not None:
+            # Where noise drowns variances, what features have of the factors stands out nonetheless.
+            rows = np.linalg.norm(factors.loadings * factors.values, axis=1)
+            lost &= rows < _STANDS_OUT * noise_sd[0] * math.sqrt(structure.rank)
         if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
     matrix *= structure.kept
@@ -238,7 +238,7 @@ def intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
 
     Those of features that were not found are infinite.
     """
-    kept = _kept(release)
+    kept = _kept(release, factors_of(release))
     rows, columns, pairs = upper_pairs(kept)
     threshold = release.making.threshold
     pair_ends, ends = _ends(release, (rows, columns, pairs), kept.diagonal(), threshold, level)
