@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING
 
 from hushcov._arrays import Matrix
 from hushcov._lazy import lazy
-from hushcov.postprocess.guard import Guarded, guarded, lost_features, noise_norm
+from hushcov.postprocess.guard import (
+    Guarded,
+    guarded,
+    lost_features,
+    noise_norm,
+    sure_level,
+)
 from hushcov.postprocess.matrices import (
     is_noise,
     is_sparse,
@@ -77,6 +83,7 @@ __all__ = [
     "soft_threshold",
     "sparse_components",
     "split",
+    "sure_level",
     "symmetric_sparse",
     "thresholded_interval",
     "universal_threshold",

@@ -102,7 +102,12 @@ def guarded(
 
 def lost_features(variance: FloatArray, noise_sd: float) -> BoolArray:
     """Features whose variance, with noise of this deviation, cannot be told from zero."""
-    return np.asarray(variance <= _level(_FALSELY_KEPT, len(variance)) * noise_sd)
+    return np.asarray(variance <= sure_level(len(variance)) * noise_sd)
+
+
+def sure_level(n_entries: int) -> float:
+    """Deviations of noise that hardly ever any of so many entries without signal exceeds."""
+    return _level(_FALSELY_KEPT, n_entries)
 
 
 def noise_norm(factors: FloatArray, noise_sd: float, diagonal_noise_sd: float) -> float:

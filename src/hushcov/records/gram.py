@@ -277,24 +277,24 @@ def clipped_gram(
     return records.map_sum(panel, progress=progress)
 
 
-def pair_scores(panel: Panel, n_features: int, largest: int) -> NDArray[Any]:
-    """Absolute sums of all pairs i < j, row by row, from panels that fit in memory.
+def pair_sums(panel: Panel, n_features: int, largest: int) -> NDArray[Any]:
+    """Sums of all pairs i < j, row by row, from panels that fit in memory.
 
-    `largest` bounds them; if it is below 2^31 they take four bytes each. Up to 11,585 features
-    there is one pass over the records, beyond about (n_features / 11,585)^2 / 2.
+    `largest` bounds their sizes; if it is below 2^31 they take four bytes each. Up to 11,585
+    features there is one pass over the records, beyond about (n_features / 11,585)^2 / 2.
     """
     d = n_features
-    scores = np.empty(d * (d - 1) // 2, dtype=np.int32 if largest < 2**31 else np.int64)
+    found = np.empty(d * (d - 1) // 2, dtype=np.int32 if largest < 2**31 else np.int64)
     start = filled = 0
     while start < d - 1:
         stop = min(d, start + max(1, PANEL_BYTES // (8 * (d - start))))
         sums = panel(start, stop)
         for i in range(stop - start):
             row = sums[i, i + 1 :]
-            np.abs(row, out=scores[filled : filled + len(row)], casting="unsafe")
+            found[filled : filled + len(row)] = row
             filled += len(row)
         start = stop
-    return scores
+    return found
 
 
 @dataclass(frozen=True, eq=False)

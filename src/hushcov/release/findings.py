@@ -21,6 +21,7 @@ from hushcov.postprocess import (
     multiply_outer,
     normal_interval,
     project_psd,
+    sure_level,
     symmetric_sparse,
     thresholded_interval,
     universal_threshold,
@@ -169,8 +170,8 @@ def _kept(release: Release, factors: Split | None = None) -> Matrix:
 def _structured(release: Release) -> Matrix:
     """The matrix in units of the scales by the structure found, kept from being worse than zero.
 
-    Features whose variances cannot be told from zero are left out. A whole matrix that may be no
-    better than zeros is left to the guard.
+    Features whose variances cannot be told from zero, and that have no strong pair, are left out.
+    A whole matrix that may be no better than zeros is left to the guard.
     """
     structure, noise_sd = release.making.structure, release.noise_sd
     assert structure is not None
@@ -180,16 +181,25 @@ def _structured(release: Release) -> Matrix:
     if release.selected is None and structure.error >= _NO_BETTER:
         matrix = _guarded(replace(release, making=replace(release.making, structure=None)))
     else:
-        variance = matrix.diagonal()
-        lost = lost_features(variance, noise_sd[1])
-        if factors is not None:
-            # Where noise drowns variances, what features have of the factors stands out nonetheless.
-            rows = np.linalg.norm(factors.loadings * factors.values, axis=1)
-            lost &= rows < _STANDS_OUT * noise_sd[0] * math.sqrt(structure.rank)
+        lost = lost_features(matrix.diagonal(), noise_sd[1])
+        lost &= ~_standing_out(matrix, factors, noise_sd[0])
         if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
     matrix *= structure.kept
     return matrix
+
+
+def _standing_out(matrix: Matrix, factors: Split | None, noise_sd: float) -> BoolArray:
+    """Features whose part of the factors, or whose strongest pair, noise did not make."""
+    n_features = matrix.shape[0]
+    rows, columns, pairs = upper_pairs(matrix)
+    strong = np.abs(pairs) > sure_level(n_features**2) * noise_sd
+    found = np.zeros(n_features, dtype=bool)
+    found[rows[strong]] = found[columns[strong]] = True
+    if factors is not None:
+        parts = np.linalg.norm(factors.loadings * factors.values, axis=1)
+        found |= parts > _STANDS_OUT * noise_sd * math.sqrt(len(factors.values))
+    return found
 
 
 def factors_of(release: Release) -> Split | None:

@@ -39,7 +39,7 @@ from hushcov.mechanisms.adaptive import (
     release_pairs,
 )
 from hushcov.mechanisms.adaptive.parameters import NAME, PROBE
-from hushcov.mechanisms.screened import SCREENS
+from hushcov.mechanisms.screened import SignScreen
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords
 from hushcov.stages.stage import NormBound
@@ -162,7 +162,7 @@ class ValuesTarget(PartTarget):
         return flat(found.pairs, np.zeros(1 - len(found.pairs)), found.diagonal)
 
 
-_SCREEN = SCREENS["sign"]
+_SCREEN = SignScreen()
 
 
 def _parameters(pair: Pair) -> AdaptiveParameters:

@@ -16,7 +16,7 @@ from hushcov._arrays import BoolArray, IntArray
 from hushcov.accounting import Clock, smallest_sigma
 from hushcov.mechanisms.adaptive.parameters import MOST_LADDER, TEST
 from hushcov.mechanisms.room import UP
-from hushcov.mechanisms.screened import Screen, pair_of
+from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen, pair_of
 from hushcov.noise import TAKEN, Entropy, gumbel_top, rounded_normal
 
 _FEWEST = 8
@@ -27,7 +27,6 @@ _LEAST_ROWS = 8  # pairs of a rung: at least one for so many features
 _REAL, _TILTED = 1.2, 0.6  # mean score of real pairs over the edge; of null pairs by selection
 _MOST_PAIRS = 1 / 3  # of all pairs: beyond that, nothing is sparse
 _FINEST = 1.5  # noise of a score over its sampling error, inverted, at which a ladder ends
-_TO_CORRELATION = math.pi / 2  # a small mean product of signs, times this, is a correlation
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Ladder:
     ----------
     scores : ndarray of int
         Sizes of scores of all pairs, row by row; used up by the selections.
-    screen : Screen
+    screen : SignScreen
         How they were scored.
     n_records, n_features : int
         The size.
@@ -55,7 +54,7 @@ class Ladder:
     """
 
     def __init__(
-        self, scores: IntArray, screen: Screen, n_records: int, n_features: int, first: int
+        self, scores: IntArray, screen: SignScreen, n_records: int, n_features: int, first: int
     ) -> None:
         self._scores, self._screen = scores, screen
         self._n, self._d = n_records, n_features
@@ -92,7 +91,7 @@ class Ladder:
     def finds(self) -> float:
         """The weakest correlation that the next rung finds, about."""
         edge = math.log(max(2.0, len(self._scores) / max(1, self._size))) / self._rate
-        return _TO_CORRELATION * edge / self._n
+        return TO_CORRELATION * edge / self._n
 
     @property
     def next_share(self) -> float:
@@ -118,7 +117,7 @@ class Ladder:
         if self._ended(weakest):
             return False
         sensitivity = self._screen.sensitivity
-        resolution = sensitivity // 2  # scores are in units of 1 / resolution
+        resolution = self._screen.resolution
         rate = self._rate / resolution
         eta = 2 * sensitivity * rate * UP
         before = clock.left
@@ -154,7 +153,7 @@ class Ladder:
         null = root * (math.sqrt(2 / math.pi) + _TILTED * self._rate * root)
         real = (mean - null) / max(_REAL * edge, 3 * root)
         real = size * min(1.0, max(0.0, real))
-        self.rungs.append(Rung(size, _TO_CORRELATION * edge / n, real))
+        self.rungs.append(Rung(size, TO_CORRELATION * edge / n, real))
         if real > _FULL * size:
             self._size = int(_GROWTH * size)
         else:

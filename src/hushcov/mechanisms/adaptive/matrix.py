@@ -29,8 +29,7 @@ class WholeMatrix:
 
     What the bound on norms takes off the trace is put back, to all entries alike. `mean` is the
     mean of all looks, weighted by their precision, in units of the scales; `noise_sd`
-    has the deviations of its noise off and on the diagonal. Looks at another bound come with
-    `before`, and with how much of their precision is left beside the error of that bound.
+    has the deviations of its noise off and on the diagonal.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class WholeMatrix:
         bound: NormBound,
         time: float,
         *,
-        before: tuple[WholeMatrix, float] | None = None,
         widest: bool,
         progress: Progress | None = None,
     ) -> None:
@@ -56,10 +54,12 @@ class WholeMatrix:
         )  # proof: step 4
         self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.cut)
         self._precision: FloatArray = np.zeros(2)
-        self.looks, self.mean = 0, np.zeros((d, d))
-        if before is not None:
-            seen, trust = before
-            self._precision, self.looks, self.mean = trust * seen._precision, seen.looks, seen.mean
+        self.mean: FloatArray = np.zeros((d, d))
+
+    def after(self, before: WholeMatrix, trust: float) -> WholeMatrix:
+        """Take looks at another bound, with what the error of that bound leaves of their weight."""
+        self._precision, self.mean = trust * before._precision, before.mean
+        return self
 
     def look(self, mu: float, clock: Clock, entropy: Entropy) -> None:
         """Release the matrix once more.
@@ -70,7 +70,6 @@ class WholeMatrix:
         deviations of its noise, whose time is taken before it is drawn.
         """
         clock.gaussian(mu)  # proof: step 4
-        self.looks += 1
         d = len(self._gram)
         sigmas = noise_sigmas(d, self._half_width, self._bound, mu)
         drawn = self._gram + symmetric_noise(entropy.generator, d, *sigmas)
@@ -87,8 +86,3 @@ class WholeMatrix:
         """Deviations of the noise of the mean off and on the diagonal."""
         off, on = 1 / np.sqrt(self._precision)
         return float(off), float(on)
-
-    def noise_after(self, mu: float) -> float:
-        """What the noise off the diagonal would be after one more look."""
-        sigma = noise_sigmas(len(self._gram), self._half_width, self._bound, mu)[0] * self._unit
-        return float(1 / math.sqrt(self._precision[0] + sigma**-2))

@@ -24,7 +24,8 @@ from hushcov.mechanisms.adaptive.parameters import (
     PROBE,
     AdaptiveParameters,
 )
-from hushcov.mechanisms.screened import SCREENS, CentredSigns, check_exact
+from hushcov.mechanisms.adaptive.probe import Probe, look_at_signs
+from hushcov.mechanisms.screened import CentredSigns, SignScreen, check_exact
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import (
     Candidate,
@@ -113,22 +114,17 @@ def release_adaptive(
     clock = Clock(parameters.event, parameters.rate)
     norm = parameters.norm or _released_norm(records, scale, parameters, clock, entropy)
     run = _Run(records, scale, parameters, entropy, clock, norm, progress)
-    whole = None
-    if not sparse:
-        time = clock.left
-        whole = _whole(run, norm)
-        if not _worth_selecting(run):
-            return _of_whole(run, whole, guarantee)
-        whole.look(math.sqrt(PROBE * time), clock, entropy)
-    ladder = _ladder(run)
-    if _climb(run, ladder, whole) and whole is not None:
-        return _of_whole(run, whole, guarantee)
-    hidden = 0.0 if whole is None else _hidden(run, ladder.mask, whole)
+    if not (sparse or _worth_selecting(run)):
+        return _of_whole(run, None, guarantee)
+    ladder, probe = _scored(run, probed=not sparse)
+    if _climb(run, ladder, probe):
+        return _of_whole(run, probe, guarantee)
+    hidden = 0.0 if probe is None else _hidden(run, ladder.mask, probe)
     noise = _pair_noise(run, ladder)
-    if whole is not None and math.hypot(hidden, noise) > _LEAN * _whole_noise(run, whole):
-        return _of_whole(run, whole, guarantee)
+    if probe is not None and math.hypot(hidden, noise) > _LEAN * _whole_noise(run):
+        return _of_whole(run, probe, guarantee)
     norm_of = (
-        1.0 if whole is None else largest(np.where(_with_diagonal(ladder.mask), whole.mean, 0))
+        1.0 if probe is None else largest(np.where(_with_diagonal(ladder.mask), probe.mean, 0))
     )
     values = release_pairs(
         records, scale, parameters.inputs, ladder.pairs, ladder.real, norm_of, clock, entropy
@@ -162,37 +158,45 @@ def _worth_selecting(run: _Run) -> bool:
     return detection_deviation(all_pairs, n) > _WORTH * detection_deviation(few, n)
 
 
-def _ladder(run: _Run) -> Ladder:
-    """Scores of all pairs, and a first rung that follows the advice on sparsity."""
-    tilt = run.parameters.tilt
-    screen = SCREENS["sign"] if tilt is None else CentredSigns(tilt)
-    scores = screen.scores(run.records, run.scale, run.progress)  # proof: step 2
-    first = run.d * max(1, run.parameters.inputs.row_sparsity - 1) // 16
-    return Ladder(scores, screen, run.n, run.d, first)
+def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
+    """A ladder on the scores of all pairs, whose first rung follows the advice on sparsity.
+
+    With `probed`, a noisy look at all of them before.
+    """
+    tilt, d = run.parameters.tilt, run.d
+    screen = SignScreen() if tilt is None else CentredSigns(tilt)
+    sums = screen.sums(run.records, run.scale, run.progress)  # proof: step 2
+    probe = None
+    if probed:
+        mu = math.sqrt(PROBE * run.clock.left)
+        size, typical = (run.n, d), run.norm.typical
+        probe = look_at_signs(sums, screen, size, typical, mu, run.clock, run.entropy)
+    first = d * max(1, run.parameters.inputs.row_sparsity - 1) // 16
+    return Ladder(np.abs(sums, out=sums), screen, run.n, d, first), probe
 
 
-def _climb(run: _Run, ladder: Ladder, whole: WholeMatrix | None) -> bool:
+def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
     """Climb until the end, or until the whole matrix is clearly better; True where it is."""
     while ladder.climb(run.clock, run.entropy, _WEAKEST * _pair_noise(run, ladder)):
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
-        if whole is not None and enough and ladder.next_share > _DEAR:
-            deviation = entry_deviation(whole.mean, whole.noise_sd[0], run.n)
-            strong = np.abs(whole.mean) > _CLEANED * deviation
-            if _hidden(run, ladder.mask | strong, whole) > _whole_noise(run, whole):
+        if probe is not None and enough and ladder.next_share > _DEAR:
+            deviation = entry_deviation(probe.mean, probe.noise_sd, run.n)
+            strong = np.abs(probe.mean) > _CLEANED * deviation
+            if _hidden(run, ladder.mask | strong, probe) > _whole_noise(run):
                 return True
     return False
 
 
-def _hidden(run: _Run, taken: BoolArray, whole: WholeMatrix) -> float:
-    """About the norm of what the whole matrix has beside the pairs taken."""
-    noise = whole.noise_sd[0]
+def _hidden(run: _Run, taken: BoolArray, probe: Probe) -> float:
+    """About the norm of what a first look has beside the pairs taken."""
+    seen, noise = probe.mean, probe.noise_sd
     left = ~_with_diagonal(taken)
-    rest = np.where(left, whole.mean, 0.0)
-    found = signal_norm(rest, left, entry_deviation(whole.mean, noise, run.n))
-    part = np.where(left, 0.0, whole.mean)
+    rest = np.where(left, seen, 0.0)
+    found = signal_norm(rest, left, entry_deviation(seen, noise, run.n))
+    part = np.where(left, 0.0, seen)
     strongest = np.linalg.eigh(part)[1][:, -1] if run.d <= 500 else leading_direction(part)
     directions = [np.ones(run.d), strongest]
-    others = (coherent_norm(rest, each, noise, whole.mean, run.n) for each in directions)
+    others = (coherent_norm(rest, each, noise, seen, run.n) for each in directions)
     return max(found, *others)
 
 
@@ -200,10 +204,10 @@ def _with_diagonal(mask: BoolArray) -> BoolArray:
     return np.asarray(mask | np.eye(len(mask), dtype=bool))
 
 
-def _whole_noise(run: _Run, whole: WholeMatrix) -> float:
+def _whole_noise(run: _Run) -> float:
     """The norm of the noise if the whole matrix got all that is left."""
-    noise = whole.noise_after(run.clock.mu_left)
-    return 2 * math.sqrt(run.d) * entry_deviation(whole.mean, noise, run.n)
+    noise = run.norm.norm**2 / (run.n * run.clock.mu_left)
+    return 2 * math.sqrt(run.d) * math.hypot(noise, run.norm.typical / math.sqrt(run.n))
 
 
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
@@ -213,68 +217,68 @@ def _pair_noise(run: _Run, ladder: Ladder) -> float:
     return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.n)
 
 
-def _whole(
-    run: _Run, norm: NormBound, before: tuple[WholeMatrix, float] | None = None
-) -> WholeMatrix:
-    """Exact sums of records with this bound on their norms; `before` has looks at another bound."""
+def _whole(run: _Run) -> WholeMatrix:
+    """Exact sums of records with the bound on their norms."""
     return WholeMatrix(
         run.records,
         run.scale,
         run.parameters.inputs,
-        norm,
+        run.norm,
         run.clock.left,
-        before=before,
         widest=run.parameters.norm is not None,
         progress=run.progress,
     )
 
 
-def _last_look(run: _Run, whole: WholeMatrix) -> WholeMatrix:
+def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     """Release the whole matrix with all that is left, at the bound that suits what was seen.
 
     What a bound cuts off comes from directions in proportion to the squares of their eigenvalues,
-    so that a strong factor loses most: the more it stands out, the higher the bound.
+    so that a strong factor loses most: the more it stands out, the higher the bound. Without a
+    probe there is a first look at the matrix itself.
     """
-    if whole.looks == 0:
-        share = FIRST_LOOK
-        whole.look(math.sqrt(share * run.clock.left), run.clock, run.entropy)
-    norm, mu = run.norm, run.clock.mu_left
-    found = best_candidate(whole.mean, whole.noise_sd[0], run.n)
-    cleaned = found.noise / (
-        2 * math.sqrt(run.d) * entry_deviation(whole.mean, whole.noise_sd[0], run.n)
-    )
-    noise = 2 * math.sqrt(run.d) / (run.n * mu) * min(1.0, max(_CLEANEST, cleaned))
-    counted = _counted(whole, norm)
-    norm = norm.moved(noise, counted)
+    whole = None
+    if probe is None:
+        whole = _whole(run)
+        whole.look(math.sqrt(FIRST_LOOK * run.clock.left), run.clock, run.entropy)
+        probe = Probe(whole.mean, whole.noise_sd[0])
+    found = best_candidate(probe.mean, probe.noise_sd, run.n)
+    all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.n)
+    cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
+    counted = _counted(probe, run.norm)
+    noise = 2 * math.sqrt(run.d) / (run.n * run.clock.mu_left) * cleaned
+    norm = run.norm.moved(noise, counted)
     if _FARTHER * run.norm.norm < norm.norm:
         lost = norm.beyond(np.array([run.norm.norm, norm.norm]) ** 2)
         run.norm = norm
-        # What the lower bound had cut off is an error of the looks before, beside their noise.
-        bias = counted * float(lost[0] - lost[1])
-        trust = found.noise**2 / (found.noise**2 + bias**2)
-        whole = _whole(run, norm, (whole, trust))
-    whole.look(mu, run.clock, run.entropy)
+        if whole is not None:
+            # What the lower bound had cut off is an error of the first look, beside its noise.
+            bias = counted * float(lost[0] - lost[1])
+            trust = found.noise**2 / (found.noise**2 + bias**2)
+            whole = _whole(run).after(whole, trust)
+    whole = whole or _whole(run)
+    whole.look(run.clock.mu_left, run.clock, run.entropy)
     return whole
 
 
-def _counted(whole: WholeMatrix, norm: NormBound) -> float:
+def _counted(seen: Probe, norm: NormBound) -> float:
     """Which share of what a bound cuts off is missing in the direction of the largest eigenvalue.
 
     For normal records the squared norm has the variance 2 F^2, F^2 being the sum of all squared
     eigenvalues, and directions have parts of it in proportion to the squares of theirs. What varies
     beyond that comes from heavy tails, which all directions have in proportion to their variance.
     """
-    d, noise = len(whole.mean), whole.noise_sd[0]
-    trace = float(np.trace(whole.mean))
-    top = max(largest(whole.mean) - 2 * noise * math.sqrt(d), trace / d)
-    energy = max(float(np.sum(whole.mean**2)) - (noise * d) ** 2, top**2, trace**2 / d)
+    mean, d, noise = seen.mean, len(seen.mean), seen.noise_sd
+    trace = float(np.trace(mean))
+    top = max(largest(mean) - 2 * noise * math.sqrt(d), trace / d)
+    energy = max(float(np.sum(mean**2)) - (noise * d) ** 2, top**2, trace**2 / d)
     normal = min(1.0, 2 * energy / max(norm.variance, 1e-300))
     return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
 
 
-def _of_whole(run: _Run, whole: WholeMatrix, guarantee: Guarantee) -> Release:
+def _of_whole(run: _Run, probe: Probe | None, guarantee: Guarantee) -> Release:
     """The document of a whole matrix, with what it was found to be."""
-    whole = _last_look(run, whole)
+    whole = _released(run, probe)
     noise_sd = whole.noise_sd
     found = best_candidate(whole.mean, noise_sd[0], run.n)
     return _document(
@@ -298,7 +302,7 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
         kind, why = "sparse", "what is left beside the strong pairs looks like noise"
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
-    cut = _cut(run) * _counted(whole, run.norm)
+    cut = _cut(run) * _counted(Probe(whole.mean, whole.noise_sd[0]), run.norm)
     errors = found.noise * _uneven(whole), found.hidden, cut
     return _structure(run, kind, found.rank, why, errors, norm)
 

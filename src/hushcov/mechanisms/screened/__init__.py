@@ -28,7 +28,13 @@ from hushcov.mechanisms.screened.planner import (
     predicted_errors,
 )
 from hushcov.mechanisms.screened.room import SCREENED, PlannedScreened
-from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns, Screen
+from hushcov.mechanisms.screened.screens import (
+    SCREENS,
+    TO_CORRELATION,
+    CentredSigns,
+    Screen,
+    SignScreen,
+)
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
 
 __all__ = [
@@ -38,6 +44,7 @@ __all__ = [
     "RADIUS",
     "SCREENED",
     "SCREENS",
+    "TO_CORRELATION",
     "CentredSigns",
     "PlannedScreened",
     "Screen",
@@ -45,6 +52,7 @@ __all__ = [
     "ScreenedDesign",
     "ScreenedParameters",
     "ScreenedPlan",
+    "SignScreen",
     "Values",
     "candidate_pairs",
     "certify_screened",

@@ -16,11 +16,13 @@ from hushcov.records import (
     Progress,
     Records,
     clipped_gram,
-    pair_scores,
+    pair_sums,
     sign_gram,
     sign_gram_and_sums,
 )
 from hushcov.stages.preparation import TILT_UNIT
+
+TO_CORRELATION = math.pi / 2  # a small mean product of signs, times this, is a correlation
 
 
 class Screen(ABC):
@@ -34,10 +36,17 @@ class Screen(ABC):
     tilts: ClassVar[bool] = False  # whether released means of signs can be taken off the signs
 
     @abstractmethod
+    def sums(
+        self, records: Records, feature_scale: FloatArray, progress: Progress | None
+    ) -> npt.NDArray[Any]:
+        """Scores with their signs, pair by pair."""
+
     def scores(
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
         """Sizes of the scores, pair by pair."""
+        sums = self.sums(records, feature_scale, progress)
+        return np.asarray(np.abs(sums, out=sums))
 
     @abstractmethod
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
@@ -53,18 +62,27 @@ class Screen(ABC):
 
 
 class SignScreen(Screen):
-    """Products of signs: a replaced record moves a sum of +1 and -1 by at most 2."""
+    """Products of signs: a replaced record moves a sum of +1 and -1 by at most 2.
+
+    Scores are in units of 1 / `resolution`, and are rounded where `rounding` is 1.
+    """
 
     name = "sign"
     sensitivity = 2  # proof: step 1
     tilts = True
+    resolution: ClassVar[int] = 1
+    rounding: ClassVar[int] = 0
 
-    def scores(
+    def variances(self, n_features: int) -> FloatArray:
+        """The variances of what is multiplied, about."""
+        return np.ones(n_features)
+
+    def sums(
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
-        """See `Screen.scores`; signs need no scales."""
+        """See `Screen.sums`; signs need no scales."""
         n, d = records.n_records, records.n_features
-        return pair_scores(lambda i, j: sign_gram(records, i, j, progress=progress), d, n)
+        return pair_sums(lambda i, j: sign_gram(records, i, j, progress=progress), d, n)
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
         """See `Screen.expected`."""
@@ -89,13 +107,19 @@ class CentredSigns(SignScreen):
 
     tilt: tuple[int, ...]
 
-    resolution: ClassVar[int] = 2**6  # of a score: rounding down moves it by less than 1
-    sensitivity: ClassVar[int] = 2 * resolution + 1  # proof: step 11
+    resolution: ClassVar[int] = 2**6
+    rounding: ClassVar[int] = 1  # rounding towards zero moves a score by less than 1
+    sensitivity: ClassVar[int] = 2 * resolution + rounding  # proof: step 11
 
-    def scores(
+    def variances(self, n_features: int) -> FloatArray:
+        """See `SignScreen.variances`: of a sign with a mean of m, less m and over 1 + |m|."""
+        size = np.abs(np.array(self.tilt)) / TILT_UNIT
+        return np.asarray((1 - size) / (1 + size))
+
+    def sums(
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
-        """See `Screen.scores`; exact integers, rounded down once."""
+        """See `Screen.sums`; exact integers, rounded towards zero once."""
         n, d = records.n_records, records.n_features
         tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
@@ -107,10 +131,12 @@ class CentredSigns(SignScreen):
             centred = TILT_UNIT**2 * products + n * np.multiply.outer(tilt[rows], tilt[columns])
             centred -= TILT_UNIT * np.multiply.outer(sums[: stop - start], tilt[columns])
             centred -= TILT_UNIT * np.multiply.outer(tilt[rows], sums)
-            scaled = self.resolution * np.abs(centred)
-            return np.asarray(scaled // np.multiply.outer(most[rows], most[columns]))
+            sizes = (
+                self.resolution * np.abs(centred) // np.multiply.outer(most[rows], most[columns])
+            )
+            return np.asarray(np.copysign(1, centred).astype(np.int64) * sizes)
 
-        return pair_scores(panel, d, n * self.resolution)
+        return pair_sums(panel, d, n * self.resolution)
 
 
 class ClippedScreen(Screen):
@@ -120,12 +146,12 @@ class ClippedScreen(Screen):
     radius, half_width = 1.5, 15
     sensitivity = 2 * half_width**2  # proof: step 1
 
-    def scores(
+    def sums(
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
-        """See `Screen.scores`."""
+        """See `Screen.sums`."""
         coarse = FeatureGrid(feature_scale, self.radius, self.half_width)
-        return pair_scores(
+        return pair_sums(
             lambda i, j: clipped_gram(records, coarse, i, j, progress=progress),
             records.n_features,
             records.n_records * self.half_width**2,

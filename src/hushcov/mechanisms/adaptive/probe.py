@@ -1,0 +1,60 @@
+"""A first look at all pairs by their signs: cheap to compute, and in need of no bound on norms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.accounting import Clock, smallest_sigma
+from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen
+from hushcov.noise import Entropy, rounded_normal
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """About the covariance in units of the scales, and the noise of an entry, off the diagonal.
+
+    Skewed features have smaller scores, as if their scales were too large.
+    """
+
+    mean: FloatArray
+    noise_sd: float
+
+
+def look_at_signs(
+    sums: IntArray,
+    screen: SignScreen,
+    size: tuple[int, int],
+    typical: float,
+    mu: float,
+    clock: Clock,
+    entropy: Entropy,
+) -> Probe:
+    """Release the sums of products of signs of all pairs, and make a covariance of them.
+
+    `size` is that of the records, `typical` about the variance of a feature, in squared scales.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. What a record adds to all pairs has a
+    distance of at most d from what another adds, and rounding a sum moves it by less than 1.
+    The noise makes that `mu` deviations, whose time is taken before it is drawn.
+    """
+    n, d = size
+    sensitivity = screen.resolution * d + screen.rounding * (math.isqrt(d * (d - 1) // 2) + 1)
+    clock.gaussian(mu)  # proof: step 7
+    sigma = smallest_sigma(sensitivity**2, mu)  # proof: step 7
+    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    variances = screen.variances(d)
+    unit = typical / float(variances.mean())
+    in_scales = TO_CORRELATION * unit / (n * screen.resolution)
+    mean = np.zeros((d, d))
+    mean[np.triu_indices(d, 1)] = noisy * in_scales
+    mean += mean.T
+    np.fill_diagonal(mean, variances * unit)
+    # Sampling errors are larger by the same factor as scores.
+    sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / n)
+    return Probe(mean, math.hypot(sigma * in_scales, sampling))
