@@ -17,7 +17,7 @@ from hushcov.records import (
     PairDifferences,
     clipped_gram,
     gram,
-    pair_scores,
+    pair_sums,
     sign_gram,
 )
 
@@ -199,8 +199,8 @@ def test_scores_from_small_panels_are_those_of_the_whole(monkeypatch, screen, d,
     monkeypatch.setattr(gram, "PANEL_BYTES", panel_bytes)
     X = np.random.default_rng(4).standard_normal((60, d))
     seen = []
-    found = pair_scores(panel_of(screen, ArrayRecords(X), seen), d, 60 * HALF_WIDTH**2)
-    whole = np.abs(GRAMS[screen][0](ArrayRecords(X)))
+    found = pair_sums(panel_of(screen, ArrayRecords(X), seen), d, 60 * HALF_WIDTH**2)
+    whole = GRAMS[screen][0](ArrayRecords(X))
     np.testing.assert_array_equal(found, whole[np.triu_indices(d, 1)])
     covered = [row for start, stop in seen for row in range(start, stop)]
     assert covered[: d - 1] == list(range(d - 1))
@@ -236,6 +236,6 @@ def test_a_panel_is_a_part_of_the_whole(screen):
 )
 def test_four_bytes_where_they_are_enough(largest, dtype):
     sums = np.array([[largest, -largest], [-largest, largest]])
-    found = pair_scores(lambda start, stop: sums, 2, largest)
+    found = pair_sums(lambda start, stop: sums, 2, largest)
     assert found.dtype == dtype
-    assert found.tolist() == [largest]
+    assert found.tolist() == [-largest]

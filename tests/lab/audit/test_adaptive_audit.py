@@ -9,7 +9,7 @@ import pytest
 from hushcov.accounting import Clock, Clocked, Gaussian, gaussian_delta
 from hushcov.lab.audit import attacks_on, run_attack
 from hushcov.lab.audit.attack import promised
-from hushcov.mechanisms.adaptive import Ladder, matrix, pairs
+from hushcov.mechanisms.adaptive import Ladder, matrix, pairs, probe
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.records import FeatureGrid, norm_histogram
 from hushcov.stages.preparation import HALF_WIDTH, WIDEST, choose_norm, squared_norms
@@ -36,6 +36,9 @@ def test_the_claim_is_a_gaussian_curve_and_being_late():
     ("mechanism", "pair", "runs", "least"),
     [
         ("adaptive-looks", "sign flips", 500, 0.1),
+        ("adaptive-signs", "sign flips", 1_000, 0.1),
+        ("adaptive-tilted-signs", "sign flips", 1_000, 0.0),
+        pytest.param("adaptive-signs", "sign flips", 10_000, 0.6, marks=pytest.mark.slow),
         pytest.param("adaptive-looks", "axes", 10_000, 0.7, marks=pytest.mark.slow),
         pytest.param(
             "adaptive-values", "pair among real ones", 10_000, 0.6, marks=pytest.mark.slow
@@ -57,12 +60,18 @@ def test_noise_of_the_last_look_is_too_small(monkeypatch):
 
     def look(self, mu, clock, entropy):
         with monkeypatch.context() as patch:
-            if self.looks:
+            if self.mean.any():
                 patch.setattr(matrix, "noise_sigmas", lambda *args: [s // 3 for s in sigmas(*args)])
             correct(self, mu, clock, entropy)
 
     monkeypatch.setattr(matrix.WholeMatrix, "look", look)
     assert not attacked("adaptive-looks", "sign flips", 300).survives
+
+
+def test_noise_of_the_look_at_signs_is_too_small(monkeypatch):
+    correct = probe.smallest_sigma
+    monkeypatch.setattr(probe, "smallest_sigma", lambda square, mu: correct(square // 9, mu))
+    assert not attacked("adaptive-signs", "sign flips", 1_000).survives
 
 
 @short_and_long("times", 4, 2)
@@ -98,13 +107,13 @@ def test_a_rung_decides_by_its_true_scores(monkeypatch):
 def test_the_last_look_is_bounded_by_the_true_norms(monkeypatch):
     """All others are zero, so that the largest norm is that of the replaced record, or none."""
 
-    def look(run, whole):
+    def look(run, probe):
         grid = FeatureGrid(run.scale, WIDEST, HALF_WIDTH)
         counts = norm_histogram(run.records, grid, squared_norms(grid, run.d))
         run.norm = choose_norm(100 * counts, 1, run.n, run.d, run.clock.mu_left)
-        whole = adaptive._whole(run, run.norm)
+        whole = adaptive._whole(run)
         whole.look(run.clock.mu_left, run.clock, run.entropy)
         return whole
 
-    monkeypatch.setattr(adaptive, "_last_look", look)
+    monkeypatch.setattr(adaptive, "_released", look)
     assert not attacked("adaptive", "huge or zero", 200).survives

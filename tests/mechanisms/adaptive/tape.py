@@ -14,6 +14,7 @@ import numpy as np
 import hushcov.mechanisms.adaptive.ladder
 import hushcov.mechanisms.adaptive.matrix
 import hushcov.mechanisms.adaptive.pairs
+import hushcov.mechanisms.adaptive.probe
 import hushcov.mechanisms.screened.values
 import hushcov.stages.complete
 import hushcov.stages.location.state
@@ -24,6 +25,7 @@ from hushcov.noise import gumbel_top, rounded_normal
 #: Modules in which noise is added to arrays, and those in which it is added to a number.
 ARRAYS = (
     hushcov.mechanisms.adaptive.pairs,
+    hushcov.mechanisms.adaptive.probe,
     hushcov.mechanisms.screened.values,
     hushcov.stages.location.state,
     hushcov.stages.preparation,

@@ -81,15 +81,15 @@ def test_incomplete_records_are_only_counted_with_noise(monkeypatch):
 def planted_note(self, size, mean):
     """A rung says how many of its pairs are real by the scores that are left, without noise."""
     best = np.sort(self._scores)[-size:]
-    return note(self, size, float(best.mean()) / (self._screen.sensitivity // 2))
+    return note(self, size, float(best.mean()) / self._screen.resolution)
 
 
-def planted_look(run, whole):
+def planted_look(run, probe):
     """The bound of the last look follows from the norms as they are."""
     edges = squared_norms(FeatureGrid(run.scale, WIDEST, HALF_WIDTH), run.d)
     counts = norm_histogram(run.records, FeatureGrid(run.scale, WIDEST, HALF_WIDTH), edges)
     run.norm = choose_norm(counts, 1, run.n, run.d, run.clock.mu_left)
-    whole = adaptive._whole(run, run.norm)
+    whole = adaptive._whole(run)
     whole.look(run.clock.mu_left, run.clock, run.entropy)
     return whole
 
@@ -98,7 +98,7 @@ def planted_look(run, whole):
     ("case", "owner", "name", "planted"),
     [
         ("sparse", Ladder, "_note", planted_note),  # sparse output: nothing but the ladder decides
-        ("dense", adaptive, "_last_look", planted_look),
+        ("dense", adaptive, "_released", planted_look),
     ],
     ids=["true scores", "true norms"],
 )

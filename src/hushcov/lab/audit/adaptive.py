@@ -35,11 +35,12 @@ from hushcov.mechanisms.adaptive import (
     Ladder,
     WholeMatrix,
     adaptive_parameters,
+    look_at_signs,
     release_adaptive,
     release_pairs,
 )
-from hushcov.mechanisms.adaptive.parameters import NAME, PROBE
-from hushcov.mechanisms.screened import SignScreen
+from hushcov.mechanisms.adaptive.parameters import FIRST_LOOK, NAME
+from hushcov.mechanisms.screened import CentredSigns, SignScreen
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords
 from hushcov.stages.stage import NormBound
@@ -52,6 +53,7 @@ _TIED_RECORDS = (
 )
 _RATE = 80.0  # of the clock, for so few and wide selections
 _MORE_RECORDS, _WEAK = 8000, 0.05  # whose pair has this correlation
+_TILT = 100  # of all features, in 1024ths
 _AT_BOUND = 1.1  # the coordinate at which both products of a pair are about at their bound
 
 
@@ -106,9 +108,24 @@ class LooksTarget(PartTarget):
         bound = NormBound(np.sqrt(inputs.n_features), 0.0, 1.0)
         scale = np.ones(inputs.n_features)
         whole = WholeMatrix(records, scale, inputs, bound, clock.left, widest=False)
-        whole.look(np.sqrt(PROBE * clock.left), clock, entropy)
+        whole.look(np.sqrt(FIRST_LOOK * clock.left), clock, entropy)
         whole.look(clock.mu_left, clock, entropy)
         return flat(whole.mean)
+
+
+@dataclass(frozen=True)
+class SignsTarget(PartTarget):
+    """`look_at_signs`: all pairs, by sums of products of signs that are centred or not."""
+
+    parameters: AdaptiveParameters
+    screen: SignScreen
+
+    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+        """One look, for all of the time."""
+        size = records.n_records, records.n_features
+        sums = self.screen.sums(records, np.ones(size[1]), None)
+        mu = clock.mu_left
+        return flat(look_at_signs(sums, self.screen, size, 1.0, mu, clock, entropy).mean)
 
 
 @dataclass(frozen=True)
@@ -192,6 +209,19 @@ def _looks(name: str) -> tuple[Attack, ...]:
     )
 
 
+def _signs(name: str, screen: SignScreen | None = None) -> tuple[Attack, ...]:
+    """Half of the signs flip: no other record is farther."""
+    pair = neighbours.sign_flips(RECORDS, FEATURES, HUGE)
+    target = SignsTarget(_parameters(pair), screen or SignScreen())
+    change = along_change(pair.first[0], pair.second[0])
+    return (Attack(name, target, pair, (change, FITTED)),)
+
+
+def _tilted(name: str) -> tuple[Attack, ...]:
+    """The same less tilts that the records do not have."""
+    return _signs(name, CentredSigns((_TILT,) * FEATURES))
+
+
 def _ladder(name: str) -> tuple[Attack, ...]:
     """Which pairs are selected where all are tied; and scores that all move the same way."""
     tied, raised = neighbours.tied(_TIED_RECORDS, _MANY), neighbours.raised(_TIED_RECORDS, _MANY)
@@ -222,5 +252,12 @@ def _values(name: str) -> tuple[Attack, ...]:
 
 
 HANDMADE: Handmade = {
-    NAME: {"": _whole, "looks": _looks, "ladder": _ladder, "values": _values},
+    NAME: {
+        "": _whole,
+        "looks": _looks,
+        "signs": _signs,
+        "tilted-signs": _tilted,
+        "ladder": _ladder,
+        "values": _values,
+    },
 }

@@ -5,6 +5,7 @@ from hushcov.mechanisms.adaptive.matrix import WholeMatrix
 from hushcov.mechanisms.adaptive.mechanism import certify_adaptive, release_adaptive
 from hushcov.mechanisms.adaptive.pairs import release_pairs
 from hushcov.mechanisms.adaptive.parameters import AdaptiveParameters, adaptive_parameters
+from hushcov.mechanisms.adaptive.probe import look_at_signs
 from hushcov.mechanisms.adaptive.room import ADAPTIVE, PlannedAdaptive
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "WholeMatrix",
     "adaptive_parameters",
     "certify_adaptive",
+    "look_at_signs",
     "release_adaptive",
     "release_pairs",
 ]

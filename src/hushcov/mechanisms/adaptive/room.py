@@ -82,7 +82,7 @@ class PlannedAdaptive(PooledPlan[AdaptiveParameters]):
 
     def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
-        shares = {"a look at the whole matrix": PROBE, "selections, at most": MOST_LADDER}
+        shares = {"a look at all pairs": PROBE, "selections, at most": MOST_LADDER}
         return [
             (
                 "budget",
