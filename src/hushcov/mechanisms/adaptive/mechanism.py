@@ -24,7 +24,7 @@ from hushcov.mechanisms.adaptive.parameters import (
     PROBE,
     AdaptiveParameters,
 )
-from hushcov.mechanisms.adaptive.probe import Probe, look_at_signs
+from hushcov.mechanisms.adaptive.probe import Probe, look_at_matrix, look_at_signs, sees
 from hushcov.mechanisms.screened import CentredSigns, SignScreen, check_exact
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import (
@@ -169,8 +169,11 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     probe = None
     if probed:
         mu = math.sqrt(PROBE * run.clock.left)
-        size, typical = (run.n, d), run.norm.typical
-        probe = look_at_signs(sums, screen, size, typical, mu, run.clock, run.entropy)
+        if sees(screen, d):
+            size, typical = (run.n, d), run.norm.typical
+            probe = look_at_signs(sums, screen, size, typical, mu, run.clock, run.entropy)
+        else:
+            probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
     first = d * max(1, run.parameters.inputs.row_sparsity - 1) // 16
     return Ladder(np.abs(sums, out=sums), screen, run.n, d, first), probe
 
@@ -237,17 +240,15 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     so that a strong factor loses most: the more it stands out, the higher the bound. Without a
     probe there is a first look at the matrix itself.
     """
-    whole = None
     if probe is None:
-        whole = _whole(run)
-        whole.look(math.sqrt(FIRST_LOOK * run.clock.left), run.clock, run.entropy)
-        probe = Probe(whole.mean, whole.noise_sd[0])
+        mu = math.sqrt(FIRST_LOOK * run.clock.left)
+        probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
     found = best_candidate(probe.mean, probe.noise_sd, run.n)
     all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.n)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
     counted = _counted(probe, run.norm)
     noise = 2 * math.sqrt(run.d) / (run.n * run.clock.mu_left) * cleaned
-    norm = run.norm.moved(noise, counted)
+    norm, whole = run.norm.moved(noise, counted), probe.whole
     if _FARTHER * run.norm.norm < norm.norm:
         lost = norm.beyond(np.array([run.norm.norm, norm.norm]) ** 2)
         run.norm = norm

@@ -1,4 +1,4 @@
-"""A first look at all pairs by their signs: cheap to compute, and in need of no bound on norms."""
+"""A first look at all pairs: by their signs, which is cheap, or by their products."""
 
 from __future__ import annotations
 
@@ -9,19 +9,34 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Clock, smallest_sigma
+from hushcov.mechanisms.adaptive.matrix import WholeMatrix
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen
 from hushcov.noise import Entropy, rounded_normal
+
+_LEAST_VARIANCE = 0.5  # of centred signs, on average
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
     """About the covariance in units of the scales, and the noise of an entry, off the diagonal.
 
-    Skewed features have smaller scores, as if their scales were too large.
+    `whole` has the sums behind it where it was a look at the matrix itself: the look is not lost.
     """
 
     mean: FloatArray
     noise_sd: float
+    whole: WholeMatrix | None = None
+
+
+def look_at_matrix(whole: WholeMatrix, mu: float, clock: Clock, entropy: Entropy) -> Probe:
+    """A look at the matrix itself; see `WholeMatrix.look`."""
+    whole.look(mu, clock, entropy)
+    return Probe(whole.mean, whole.noise_sd[0], whole)
+
+
+def sees(screen: SignScreen, n_features: int) -> bool:
+    """Whether signs show nearly as much as products: those of skewed features hardly differ."""
+    return float(screen.variances(n_features).mean()) > _LEAST_VARIANCE
 
 
 def look_at_signs(
