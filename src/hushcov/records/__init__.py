@@ -8,8 +8,9 @@
   watched.
 - `rows`: rows checked, centred and summed by compiled loops, in one reading.
 - `grids`: how coordinates are clipped and rounded to integers.
-- Exact sums of these integers: `gram`, `products`, `bounded`, `counts` (`tensor_kernels` on a
-  device), and `statistics`, which of several sites add up and have a `statistics_file`.
+- Exact sums of these integers: `gram`, `signs` (bits, by `popcount`), `products`, `bounded`,
+  `counts` (`tensor_kernels` on a device), and `statistics`, which of several sites
+  add up and have a `statistics_file`.
 
 Nothing in this layer is private by itself: mechanisms add the noise.
 """
@@ -37,8 +38,6 @@ from hushcov.records.gram import (
     record_statistics,
     row_bounded_gram,
     second_moments,
-    sign_gram,
-    sign_gram_and_sums,
 )
 from hushcov.records.grids import FeatureGrid, IntegerGrid, check_feature_scale
 from hushcov.records.knowledge import Bounds, check_bounds
@@ -50,6 +49,13 @@ from hushcov.records.protocol import (
     Records,
     default_block_rows,
     is_tensor,
+)
+from hushcov.records.signs import (
+    PACKED_BYTES,
+    PackedSigns,
+    sign_gram,
+    sign_gram_and_sums,
+    sign_scores,
 )
 from hushcov.records.sources import ArrayRecords, NpyRecords, TensorRecords, open_records
 from hushcov.records.statistics import RecordMap, Statistics
@@ -73,6 +79,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST_EXPONENT",
+    "PACKED_BYTES",
     "PANEL_BYTES",
     "SMALLEST_EXPONENT",
     "STRIP",
@@ -91,6 +98,7 @@ __all__ = [
     "FileRecords",
     "IntegerGrid",
     "NpyRecords",
+    "PackedSigns",
     "PairDifferences",
     "PartitionedRecords",
     "ProductMap",
@@ -123,6 +131,7 @@ __all__ = [
     "second_moments",
     "sign_gram",
     "sign_gram_and_sums",
+    "sign_scores",
     "sign_sums",
     "signed_octaves",
     "signs_and_norms",

@@ -29,6 +29,7 @@ from hushcov.records.protocol import (
     namespace,
 )
 from hushcov.records.rows import About, CentringSums
+from hushcov.records.sources import TensorRecords
 
 # Views cut larger values to this so that they stay finite. Every grid clips far below it.
 _LARGEST = 1e300
@@ -105,6 +106,13 @@ def _layers(records: Records) -> list[Records]:
 def source_of(records: Records) -> Records:
     """What records are made of, whatever the views around it."""
     return _layers(records)[-1]
+
+
+def hands_out_arrays(records: Records) -> bool:
+    """Whether rows come to this process, in arrays: neither to a cluster nor to a device."""
+    *views, source = _layers(records)
+    elsewhere = isinstance(source, PartitionedRecords | TensorRecords)
+    return not elsewhere and not any(isinstance(view, DeviceRecords) for view in views)
 
 
 @dataclass(frozen=True)

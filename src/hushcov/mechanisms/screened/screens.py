@@ -17,8 +17,7 @@ from hushcov.records import (
     Records,
     clipped_gram,
     pair_scores,
-    sign_gram,
-    sign_gram_and_sums,
+    sign_scores,
 )
 from hushcov.stages.preparation import TILT_UNIT
 
@@ -63,8 +62,9 @@ class SignScreen(Screen):
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
         """See `Screen.scores`; signs need no scales."""
-        n, d = records.n_records, records.n_features
-        return pair_scores(lambda i, j: sign_gram(records, i, j, progress=progress), d, n)
+        return sign_scores(
+            records, lambda products, *_: products, records.n_records, progress=progress
+        )
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
         """See `Screen.expected`."""
@@ -100,8 +100,7 @@ class CentredSigns(SignScreen):
         tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
 
-        def panel(start: int, stop: int) -> IntArray:
-            products, sums = sign_gram_and_sums(records, start, stop, progress=progress)
+        def score(products: IntArray, sums: IntArray, start: int, stop: int) -> IntArray:
             rows, columns = slice(start, stop), slice(start, d)
             # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
             centred = TILT_UNIT**2 * products + n * np.multiply.outer(tilt[rows], tilt[columns])
@@ -110,7 +109,7 @@ class CentredSigns(SignScreen):
             scaled = self.resolution * np.abs(centred)
             return np.asarray(scaled // np.multiply.outer(most[rows], most[columns]))
 
-        return pair_scores(panel, d, n * self.resolution)
+        return sign_scores(records, score, n * self.resolution, progress=progress)
 
 
 class ClippedScreen(Screen):
