@@ -32,7 +32,6 @@ from hushcov.records.counts import (
 )
 from hushcov.records.gram import (
     PANEL_BYTES,
-    STRIP,
     clipped_gram,
     pair_scores,
     record_statistics,
@@ -49,13 +48,6 @@ from hushcov.records.protocol import (
     Records,
     default_block_rows,
     is_tensor,
-)
-from hushcov.records.signs import (
-    PACKED_BYTES,
-    PackedSigns,
-    sign_gram,
-    sign_gram_and_sums,
-    sign_scores,
 )
 from hushcov.records.sources import ArrayRecords, NpyRecords, TensorRecords, open_records
 from hushcov.records.statistics import RecordMap, Statistics
@@ -76,13 +68,22 @@ if TYPE_CHECKING:
     from hushcov.records.cluster import DaskRecords
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
     from hushcov.records.files import FileRecords
+    from hushcov.records.signs import (
+        PACKED_PANEL_BYTES,
+        TILE_BYTES,
+        PackedSigns,
+        sign_gram,
+        sign_gram_and_sums,
+        sign_scores,
+        signs_kept,
+    )
 
 __all__ = [
     "LARGEST_EXPONENT",
-    "PACKED_BYTES",
+    "PACKED_PANEL_BYTES",
     "PANEL_BYTES",
     "SMALLEST_EXPONENT",
-    "STRIP",
+    "TILE_BYTES",
     "ArrayRecords",
     "BlockFunction",
     "Bounds",
@@ -135,6 +136,7 @@ __all__ = [
     "sign_sums",
     "signed_octaves",
     "signs_and_norms",
+    "signs_kept",
     "source_of",
 ]
 
@@ -143,4 +145,6 @@ __getattr__ = lazy(
     cluster="DaskRecords",
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
     files="FileRecords",
+    signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
+    "sign_gram sign_gram_and_sums sign_scores signs_kept",
 )

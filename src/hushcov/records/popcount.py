@@ -7,6 +7,7 @@ first bits differ. Elsewhere the second bits mask both.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,9 +104,9 @@ class SignTile:
 def _whole_words(n_rows: int, filled: int, number: int) -> list[tuple[int, int]]:
     """Cut rows into so many parts, after the last bits of words; the first has `filled` bits."""
     words = -(-(filled + n_rows) // 64)
-    ends = [min(n_rows, 64 * (words * k // number) - filled) for k in range(1, number + 1)]
-    ends = [end for end in ends[:-1] if 0 < end < n_rows] + [n_rows]
-    return [*zip([0, *ends[:-1]], ends, strict=True)]
+    ends = {64 * (words * k // number) - filled for k in range(1, number)}
+    cuts = [0, *sorted(end for end in ends if 0 < end < n_rows), n_rows]
+    return [*itertools.pairwise(cuts)]
 
 
 def _count_bits(context: Any, word: Any) -> Any:
@@ -139,11 +140,12 @@ def _pack(
             at = ((word // _WORDS * cells + cell) * _WORDS + word % _WORDS) * _WIDTH
             left, right = cell * _WIDTH, min(d, (cell + 1) * _WIDTH)
             p, q = positive[at : at + right - left], nonzero[at : at + right - left]
-            part, c, shift = rows[a : a + together, left:right], about[left:right], np.uint64(bit)
+            c, x0, shift = about[left:right], rows[a, left:right], np.uint64(bit)
             if together == 4:
-                finite &= _pack_four(part[0], part[1], part[2], part[3], c, shift, p, q)
+                x1, x2 = rows[a + 1, left:right], rows[a + 2, left:right]
+                finite &= _pack_four(x0, x1, x2, rows[a + 3, left:right], c, shift, p, q)
             else:
-                finite &= _pack_one(part[0], c, shift, p, q)
+                finite &= _pack_one(x0, c, shift, p, q)
         a += together
     return finite
 

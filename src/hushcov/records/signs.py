@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.records.gram import pair_scores
+from hushcov.records.gram import PANEL_BYTES, pair_scores
 from hushcov.records.popcount import CELL_ROWS, SignTile
 from hushcov.records.protocol import Progress, Records
 from hushcov.records.rows import CentringSums
 from hushcov.records.views import hands_out_arrays
 
-PACKED_BYTES = 2**31  # most bytes of signs that are kept, with two bits for each
-_PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
+PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readings
+PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
 # Signs that wait to be multiplied, so that sums are seldom read and written: of so many records,
 # and of fewer where they would take more bytes and are not kept.
-_TILE_ROWS, _TILE_BYTES = 2**15, 2**26
+_TILE_ROWS, TILE_BYTES = 2**15, 2**26
 
 #: Makes scores of a panel of products of signs, the sums of signs, and which features these are.
 Score = Callable[[IntArray, IntArray, int, int], IntArray]
@@ -53,12 +53,6 @@ class PackedSigns:
         self._n_features = records.n_features
         packing = _Packing(_whole_cells(min(_TILE_ROWS, records.n_records)), self._tiles)
         self.sums = records.map_sum(packing, progress=progress)
-
-    @staticmethod
-    def fit(records: Records) -> bool:
-        """Whether signs of these records are kept: they are read here, and bits fit in memory."""
-        small = records.n_records * records.n_features <= PACKED_BYTES * 8 // 2
-        return small and hands_out_arrays(records)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
         """As `sign_gram`, without reading a record again."""
@@ -95,7 +89,7 @@ def sign_gram_and_sums(
     Nothing here is private by itself. Replacing one record moves every entry and every sum by at
     most 2.
     """
-    rows = min(_TILE_ROWS, _TILE_BYTES * 8 // (2 * records.n_features), records.n_records)
+    rows = min(_TILE_ROWS, TILE_BYTES * 8 // (2 * records.n_features), records.n_records)
     panel = _SignPanel(_whole_cells(rows), start, records.n_features if stop is None else stop)
     found = records.map_sum(panel, progress=progress)
     return found[1:], found[0]
@@ -106,14 +100,15 @@ def sign_scores(
 ) -> NDArray[Any]:
     """Return `pair_scores` of `score(products, sums, start, stop)`, for panels of `sign_gram`.
 
-    Where `PackedSigns.fit`, records are read once. Elsewhere there is a pass for each panel.
+    Records whose signs fit into `signs_kept` bytes are read once. For others, and on a cluster or a
+    device, there is a pass for each panel of sums.
 
     Privacy
     -------
     Nothing here is private by itself; see `sign_gram`.
     """
     d = records.n_features
-    if not PackedSigns.fit(records):
+    if not (signs_kept(records.n_records, d) and hands_out_arrays(records)):
         return pair_scores(
             lambda i, j: score(*sign_gram_and_sums(records, i, j, progress=progress), i, j),
             d,
@@ -124,8 +119,17 @@ def sign_scores(
         lambda i, j: score(signs.gram(i, j), signs.sums[i:], i, j),
         d,
         largest,
-        panel_bytes=_PACKED_PANEL_BYTES,
+        panel_bytes=PACKED_PANEL_BYTES,
     )
+
+
+def signs_kept(n_records: int, n_features: int) -> int:
+    """Bytes of signs that `sign_scores` keeps, at most; 0 if none.
+
+    They are kept where there would be several readings without them, or more bytes of sums.
+    """
+    signs, sums = 2 * n_records * n_features // 8 + 1, 8 * n_features**2
+    return signs if signs <= (PACKED_BYTES if sums > PANEL_BYTES else sums) else 0
 
 
 def _whole_cells(n_rows: int) -> int:
@@ -229,4 +233,4 @@ class _Packing(_Tiles):
         return sums.sums
 
     def of_tensor(self, block: Any) -> Any:
-        raise NotImplementedError("see `PackedSigns.fit`")
+        raise NotImplementedError("see `hands_out_arrays`")

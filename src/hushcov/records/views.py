@@ -29,7 +29,6 @@ from hushcov.records.protocol import (
     namespace,
 )
 from hushcov.records.rows import About, CentringSums
-from hushcov.records.sources import TensorRecords
 
 # Views cut larger values to this so that they stay finite. Every grid clips far below it.
 _LARGEST = 1e300
@@ -110,9 +109,7 @@ def source_of(records: Records) -> Records:
 
 def hands_out_arrays(records: Records) -> bool:
     """Whether rows come to this process, in arrays: neither to a cluster nor to a device."""
-    *views, source = _layers(records)
-    elsewhere = isinstance(source, PartitionedRecords | TensorRecords)
-    return not elsewhere and not any(isinstance(view, DeviceRecords) for view in views)
+    return all(layer.in_arrays for layer in _layers(records))
 
 
 @dataclass(frozen=True)
@@ -420,6 +417,8 @@ def _complete(block: Any) -> Any:
 
 class DeviceRecords(WrappedRecords):
     """The same records, in blocks on a device: "cuda", "cuda:1", "cpu" and so on."""
+
+    in_arrays = False
 
     def __init__(self, records: Records, device: str) -> None:
         super().__init__(records)

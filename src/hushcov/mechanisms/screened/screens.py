@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov._compiled import compiled, run_parts, threads
 from hushcov.records import (
     FeatureGrid,
     Progress,
@@ -96,20 +97,38 @@ class CentredSigns(SignScreen):
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
         """See `Screen.scores`; exact integers, rounded down once."""
-        n, d = records.n_records, records.n_features
+        n = records.n_records
         tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
 
         def score(products: IntArray, sums: IntArray, start: int, stop: int) -> IntArray:
-            rows, columns = slice(start, stop), slice(start, d)
-            # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
-            centred = TILT_UNIT**2 * products + n * np.multiply.outer(tilt[rows], tilt[columns])
-            centred -= TILT_UNIT * np.multiply.outer(sums[: stop - start], tilt[columns])
-            centred -= TILT_UNIT * np.multiply.outer(tilt[rows], sums)
-            scaled = self.resolution * np.abs(centred)
-            return np.asarray(scaled // np.multiply.outer(most[rows], most[columns]))
+            step = min(threads(), len(products))
+            arrays = products, sums, tilt[start:], most[start:], n, self.resolution
+            run_parts(_centre_products, [(first, step, *arrays) for first in range(step)])
+            return products
 
         return sign_scores(records, score, n * self.resolution, progress=progress)
+
+
+@compiled
+def _centre_products(
+    first: int,
+    step: int,
+    products: IntArray,
+    sums: IntArray,
+    tilt: IntArray,
+    most: IntArray,
+    n_records: int,
+    resolution: int,
+) -> None:
+    """Make products of signs scores, in place above the diagonal: the first row, each step-th."""
+    for i in range(first, len(products), step):
+        row, own = products[i], TILT_UNIT * sums[i]
+        for j in range(i + 1, len(row)):
+            # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
+            shift = n_records * tilt[i] * tilt[j] - own * tilt[j] - TILT_UNIT * tilt[i] * sums[j]
+            size = abs(TILT_UNIT * TILT_UNIT * row[j] + shift)
+            row[j] = resolution * size // (most[i] * most[j])
 
 
 class ClippedScreen(Screen):
