@@ -75,7 +75,7 @@ STATISTICS = {
         for g in GRIDS
         for bound in (1, 7, 1500)
     },
-    "signs": sign_gram,
+    "signs": lambda r: np.triu(sign_gram(r)),
     "signs of a panel": lambda r: np.triu(sign_gram(r, 1, 2)),
     "clipped": lambda r: clipped_gram(r, FeatureGrid(np.ones(D), 1.5, 15)),
     "clipped to halves": lambda r: clipped_gram(r, FeatureGrid(np.ones(D), 4.0, 8)),

@@ -44,7 +44,7 @@ SUMS = {
     "signs": sign_sums,
     "signs and norms": lambda records: np.concatenate(signs_and_norms(records, GRID, EDGES)),
     "sign gram": lambda records: np.triu(sign_gram(records)),
-    "panel": lambda records: sign_gram(records, 1, 3),
+    "panel": lambda records: np.triu(sign_gram(records, 1, 3)),
     "sign gram and sums": lambda records: sign_gram_and_sums(records)[1],
     "products": PRODUCTS.sum,
     "norms of products": PRODUCTS.norm_histogram,

@@ -8,8 +8,9 @@
   watched.
 - `rows`: rows checked, centred and summed by compiled loops, in one reading.
 - `grids`: how coordinates are clipped and rounded to integers.
-- Exact sums of these integers: `gram`, `products`, `bounded`, `counts` (`tensor_kernels` on a
-  device), and `statistics`, which of several sites add up and have a `statistics_file`.
+- Exact sums of these integers: `gram`, `signs` (bits, by `popcount`), `products`, `bounded`,
+  `counts` (`tensor_kernels` on a device), and `statistics`, which of several sites
+  add up and have a `statistics_file`.
 
 Nothing in this layer is private by itself: mechanisms add the noise.
 """
@@ -31,14 +32,11 @@ from hushcov.records.counts import (
 )
 from hushcov.records.gram import (
     PANEL_BYTES,
-    STRIP,
     clipped_gram,
     pair_sums,
     record_statistics,
     row_bounded_gram,
     second_moments,
-    sign_gram,
-    sign_gram_and_sums,
 )
 from hushcov.records.grids import FeatureGrid, IntegerGrid, check_feature_scale
 from hushcov.records.knowledge import Bounds, check_bounds
@@ -70,12 +68,22 @@ if TYPE_CHECKING:
     from hushcov.records.cluster import DaskRecords
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
     from hushcov.records.files import FileRecords
+    from hushcov.records.signs import (
+        PACKED_PANEL_BYTES,
+        TILE_BYTES,
+        PackedSigns,
+        sign_gram,
+        sign_gram_and_sums,
+        sign_scores,
+        signs_kept,
+    )
 
 __all__ = [
     "LARGEST_EXPONENT",
+    "PACKED_PANEL_BYTES",
     "PANEL_BYTES",
     "SMALLEST_EXPONENT",
-    "STRIP",
+    "TILE_BYTES",
     "ArrayRecords",
     "BlockFunction",
     "Bounds",
@@ -91,6 +99,7 @@ __all__ = [
     "FileRecords",
     "IntegerGrid",
     "NpyRecords",
+    "PackedSigns",
     "PairDifferences",
     "PartitionedRecords",
     "ProductMap",
@@ -123,9 +132,11 @@ __all__ = [
     "second_moments",
     "sign_gram",
     "sign_gram_and_sums",
+    "sign_scores",
     "sign_sums",
     "signed_octaves",
     "signs_and_norms",
+    "signs_kept",
     "source_of",
 ]
 
@@ -134,4 +145,6 @@ __getattr__ = lazy(
     cluster="DaskRecords",
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
     files="FileRecords",
+    signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
+    "sign_gram sign_gram_and_sums sign_scores signs_kept",
 )

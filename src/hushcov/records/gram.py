@@ -1,4 +1,4 @@
-"""Exact Gram matrices in integers: of rounded coordinates, and of screens, as scores of pairs."""
+"""Exact Gram matrices in integers of rounded coordinates, and scores of pairs from panels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hushcov.exceptions import CapacityError
 from hushcov.records.bounded import BoundedRows
 from hushcov.records.grids import FeatureGrid, IntegerGrid
 from hushcov.records.protocol import Progress, Records, is_tensor
-from hushcov.records.rows import CentringSums, centre_row, row_parts
+from hushcov.records.rows import CentringSums, row_parts
 from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import is_paired
 
@@ -219,38 +219,6 @@ def _gram(integers: FloatArray) -> IntArray:
     return np.asarray((integers.T @ integers).astype(np.int64))
 
 
-def sign_gram(
-    records: Records, start: int = 0, stop: int | None = None, *, progress: Progress | None = None
-) -> IntArray:
-    """Return the sum over records of sgn(x_i) sgn(x_j), an integer matrix; sgn(0) is 0.
-
-    Its rows are features `start` to `stop` - 1, its columns features from `start` on. Entries
-    below the diagonal may be left out, as zeros.
-
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every entry by at most 2,
-    whatever the values: a product of two signs lies in [-1, 1].
-    """
-    panel = _SignPanel(start, records.n_features if stop is None else stop)
-    return records.map_sum(panel, progress=progress)
-
-
-def sign_gram_and_sums(
-    records: Records, start: int = 0, stop: int | None = None, *, progress: Progress | None = None
-) -> tuple[IntArray, IntArray]:
-    """Return `sign_gram`, and the sums of sgn(x_i) for the features from `start` on, in one pass.
-
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every entry and every sum by at
-    most 2.
-    """
-    panel = _SignPanel(start, records.n_features if stop is None else stop, sums=True)
-    found = records.map_sum(panel, progress=progress)
-    return found[1:], found[0]
-
-
 def clipped_gram(
     records: Records,
     grid: FeatureGrid,
@@ -277,17 +245,20 @@ def clipped_gram(
     return records.map_sum(panel, progress=progress)
 
 
-def pair_sums(panel: Panel, n_features: int, largest: int) -> NDArray[Any]:
+def pair_sums(
+    panel: Panel, n_features: int, largest: int, *, panel_bytes: int | None = None
+) -> NDArray[Any]:
     """Sums of all pairs i < j, row by row, from panels that fit in memory.
 
-    `largest` bounds their sizes; if it is below 2^31 they take four bytes each. Up to 11,585
-    features there is one pass over the records, beyond about (n_features / 11,585)^2 / 2.
+    `largest` bounds their sizes; if it is below 2^31 they take four bytes each. Where each panel takes a
+    pass over the records, there is one up to 11,585 features, beyond about
+    (n_features / 11,585)^2 / 2. `panel_bytes` asks for other panels than of 1 GiB.
     """
-    d = n_features
+    d, panel_bytes = n_features, PANEL_BYTES if panel_bytes is None else panel_bytes
     found = np.empty(d * (d - 1) // 2, dtype=np.int32 if largest < 2**31 else np.int64)
     start = filled = 0
     while start < d - 1:
-        stop = min(d, start + max(1, PANEL_BYTES // (8 * (d - start))))
+        stop = min(d, start + max(1, panel_bytes // (8 * (d - start))))
         sums = panel(start, stop)
         for i in range(stop - start):
             row = sums[i, i + 1 :]
@@ -295,34 +266,6 @@ def pair_sums(panel: Panel, n_features: int, largest: int) -> NDArray[Any]:
             filled += len(row)
         start = stop
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class _SignPanel(_Products):
-    """Sums of products of signs in a block; those of the signs, in a row before, if wanted."""
-
-    start: int
-    stop: int
-    sums: bool = False
-
-    kind = np.float32
-
-    def n_columns(self, n_features: int) -> int:
-        return n_features - self.start + self.sums
-
-    def add_rows(self, rows: FloatArray, total: Any) -> bool:
-        return _fill_signs(rows, *self.taken_off(rows.shape[1]), self.start, total)
-
-    def product(self, integers: Any) -> IntArray:
-        # A column of ones before the others has the sums of signs as its products.
-        return _exact_panel(integers, self.stop - self.start + self.sums, 1)[:, self.sums :]
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.records import tensor_kernels as kernels
-
-        block = block[:, self.start :]
-        gram = kernels.sign_gram(block, self.stop - self.start)
-        return kernels.joined(kernels.sign_sums(block)[None], gram) if self.sums else gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,27 +308,6 @@ def _exact_panel(integers: Float32Array, n_rows: int, largest_product: int) -> I
                 np.int64
             )
     return panel
-
-
-@compiled
-def _fill_signs(
-    block: FloatArray, centre: FloatArray, reach: FloatArray, start: int, signs: Float32Array
-) -> bool:
-    """Fill in the signs of features from `start` on, after ones if there is room for them."""
-    finite, y = True, np.empty(block.shape[1])
-    n_signs = block.shape[1] - start
-    ones = signs.shape[1] - n_signs
-    for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, y)
-        signs[a, :ones] = 1
-        _fill_row(y[start:], signs[a, ones:])
-    return finite
-
-
-@compiled
-def _fill_row(y: FloatArray, signs: Float32Array) -> None:
-    for i in range(len(y)):
-        signs[i] = np.float32(y[i] > 0.0) - np.float32(y[i] < 0.0)
 
 
 @compiled

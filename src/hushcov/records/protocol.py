@@ -10,7 +10,7 @@ import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -99,6 +99,8 @@ class Records(ABC):
     n_features: int
     #: Whether values may be missing: they are NaN, and `CompleteRecords` leaves out their records.
     gaps: bool = False
+    #: Whether blocks come to this process, as arrays of NumPy.
+    in_arrays: ClassVar[bool] = True
     #: Names of the features, where they have any.
     feature_names: tuple[str, ...] | None = None
 
@@ -204,6 +206,8 @@ class _OfComplete:
 
 class PartitionedRecords(Records):
     """Records in partitions on other machines, which sum over them and send back the sums."""
+
+    in_arrays = False
 
     @abstractmethod
     def map_sum_through(

@@ -223,6 +223,8 @@ class TensorRecords(Records):
         Most rows in a block. It changes speed and memory, never a result.
     """
 
+    in_arrays = False
+
     def __init__(self, tensor: Any, *, block_rows: int | None = None) -> None:
         torch = import_torch()
         if tensor.is_complex() or tensor.is_sparse or tensor.is_quantized:

@@ -107,6 +107,11 @@ def source_of(records: Records) -> Records:
     return _layers(records)[-1]
 
 
+def hands_out_arrays(records: Records) -> bool:
+    """Whether rows come to this process, in arrays: neither to a cluster nor to a device."""
+    return all(layer.in_arrays for layer in _layers(records))
+
+
 @dataclass(frozen=True)
 class Chain:
     """Several views, the innermost first."""
@@ -412,6 +417,8 @@ def _complete(block: Any) -> Any:
 
 class DeviceRecords(WrappedRecords):
     """The same records, in blocks on a device: "cuda", "cuda:1", "cpu" and so on."""
+
+    in_arrays = False
 
     def __init__(self, records: Records, device: str) -> None:
         super().__init__(records)

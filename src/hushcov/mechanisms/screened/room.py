@@ -33,7 +33,7 @@ from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
-from hushcov.records import PANEL_BYTES, STRIP, Records
+from hushcov.records import PACKED_PANEL_BYTES, PANEL_BYTES, TILE_BYTES, Records, signs_kept
 from hushcov.release import Release
 from hushcov.stages import Prepared
 
@@ -170,12 +170,13 @@ class Screened(Mechanism):
         return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-        """Sums of a panel and of a block, a strip of the product, signs of a block, scores."""
+        """Signs and sums of a panel, and scores."""
         d = n_features
-        panel = min(8 * d * d, PANEL_BYTES)
-        strip = min(STRIP, d) * d * (4 + 8)
+        kept = signs_kept(n_records, d)
+        panel, signs = (PACKED_PANEL_BYTES, kept) if kept else (PANEL_BYTES, TILE_BYTES)
         scores = (4 if n_records < 2**31 else 8) * d * (d - 1) // 2
-        return max(2 * panel + strip + rows * d * 4 + scores, 0 if sparse else DENSE_BYTES * d * d)
+        screen = min(8 * d * d, panel) + signs + scores
+        return max(screen, 0 if sparse else DENSE_BYTES * d * d)
 
 
 SCREENED = Screened()

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov._compiled import compiled, run_parts, threads
 from hushcov.records import (
     FeatureGrid,
     Progress,
     Records,
     clipped_gram,
     pair_sums,
-    sign_gram,
-    sign_gram_and_sums,
+    sign_scores,
 )
 from hushcov.stages.preparation import TILT_UNIT
 
@@ -81,8 +81,9 @@ class SignScreen(Screen):
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
         """See `Screen.sums`; signs need no scales."""
-        n, d = records.n_records, records.n_features
-        return pair_sums(lambda i, j: sign_gram(records, i, j, progress=progress), d, n)
+        return sign_scores(
+            records, lambda products, *_: products, records.n_records, progress=progress
+        )
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
         """See `Screen.expected`."""
@@ -120,23 +121,39 @@ class CentredSigns(SignScreen):
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
         """See `Screen.sums`; exact integers, rounded towards zero once."""
-        n, d = records.n_records, records.n_features
+        n = records.n_records
         tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
 
-        def panel(start: int, stop: int) -> IntArray:
-            products, sums = sign_gram_and_sums(records, start, stop, progress=progress)
-            rows, columns = slice(start, stop), slice(start, d)
-            # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
-            centred = TILT_UNIT**2 * products + n * np.multiply.outer(tilt[rows], tilt[columns])
-            centred -= TILT_UNIT * np.multiply.outer(sums[: stop - start], tilt[columns])
-            centred -= TILT_UNIT * np.multiply.outer(tilt[rows], sums)
-            sizes = (
-                self.resolution * np.abs(centred) // np.multiply.outer(most[rows], most[columns])
-            )
-            return np.asarray(np.copysign(1, centred).astype(np.int64) * sizes)
+        def score(products: IntArray, sums: IntArray, start: int, stop: int) -> IntArray:
+            step = min(threads(), len(products))
+            arrays = products, sums, tilt[start:], most[start:], n, self.resolution
+            run_parts(_centre_products, [(first, step, *arrays) for first in range(step)])
+            return products
 
-        return pair_sums(panel, d, n * self.resolution)
+        return sign_scores(records, score, n * self.resolution, progress=progress)
+
+
+@compiled
+def _centre_products(
+    first: int,
+    step: int,
+    products: IntArray,
+    sums: IntArray,
+    tilt: IntArray,
+    most: IntArray,
+    n_records: int,
+    resolution: int,
+) -> None:
+    """Make products of signs scores, in place above the diagonal: the first row, each step-th."""
+    for i in range(first, len(products), step):
+        row, own = products[i], TILT_UNIT * sums[i]
+        for j in range(i + 1, len(row)):
+            # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
+            shift = n_records * tilt[i] * tilt[j] - own * tilt[j] - TILT_UNIT * tilt[i] * sums[j]
+            centred = TILT_UNIT * TILT_UNIT * row[j] + shift
+            size = resolution * abs(centred) // (most[i] * most[j])
+            row[j] = size if centred >= 0 else -size
 
 
 class ClippedScreen(Screen):

@@ -1,0 +1,236 @@
+"""Exact sums of products of signs, of one reading of the records: signs are kept as bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.records.gram import PANEL_BYTES, pair_sums
+from hushcov.records.popcount import CELL_ROWS, SignTile
+from hushcov.records.protocol import Progress, Records
+from hushcov.records.rows import CentringSums
+from hushcov.records.views import hands_out_arrays
+
+PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readings
+PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
+# Signs that wait to be multiplied, so that sums are seldom read and written: of so many records,
+# and of fewer where they would take more bytes and are not kept.
+_TILE_ROWS, TILE_BYTES = 2**15, 2**26
+
+#: Makes scores of a panel of products of signs, the sums of signs, and which features these are.
+Score = Callable[[IntArray, IntArray, int, int], IntArray]
+
+
+class PackedSigns:
+    """The signs of all records, as bits: one for each, and two where there are zeros.
+
+    Parameters
+    ----------
+    records : Records
+        Read once, here. On a cluster or a device use `sign_gram`.
+    progress : callable, optional
+        Called after each block with the number of rows in it.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (n_features,)
+        Sums of sgn(x_i) over the records.
+
+    Privacy
+    -------
+    Nothing here is private by itself, and the bits are a copy of what is sensitive in memory; see
+    `sign_gram`.
+    """
+
+    def __init__(self, records: Records, *, progress: Progress | None = None) -> None:
+        assert hands_out_arrays(records), "tiles would not come back from elsewhere"
+        self._tiles: list[SignTile] = []
+        self._n_features = records.n_features
+        packing = _Packing(_whole_cells(min(_TILE_ROWS, records.n_records)), self._tiles)
+        self.sums = records.map_sum(packing, progress=progress)
+
+    def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
+        """As `sign_gram`, without reading a record again."""
+        stop = self._n_features if stop is None else stop
+        sums = np.zeros((stop - start, self._n_features - start), dtype=np.int64)
+        for tile in self._tiles:
+            tile.add_products(start, sums)
+        return sums
+
+
+def sign_gram(
+    records: Records, start: int = 0, stop: int | None = None, *, progress: Progress | None = None
+) -> IntArray:
+    """Return the sum over records of sgn(x_i) sgn(x_j), an integer matrix; sgn(0) is 0.
+
+    Its rows are features `start` to `stop` - 1, its columns features from `start` on. Entries
+    below the diagonal may be left out, as zeros.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every entry by at most 2,
+    whatever the values: a product of two signs lies in [-1, 1].
+    """
+    return sign_gram_and_sums(records, start, stop, progress=progress)[0]
+
+
+def sign_gram_and_sums(
+    records: Records, start: int = 0, stop: int | None = None, *, progress: Progress | None = None
+) -> tuple[IntArray, IntArray]:
+    """Return `sign_gram`, and the sums of sgn(x_i) for the features from `start` on, in one pass.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every entry and every sum by at
+    most 2.
+    """
+    rows = min(_TILE_ROWS, TILE_BYTES * 8 // (2 * records.n_features), records.n_records)
+    panel = _SignPanel(_whole_cells(rows), start, records.n_features if stop is None else stop)
+    found = records.map_sum(panel, progress=progress)
+    return found[1:], found[0]
+
+
+def sign_scores(
+    records: Records, score: Score, largest: int, *, progress: Progress | None = None
+) -> NDArray[Any]:
+    """Return `pair_sums` of `score(products, sums, start, stop)`, for panels of `sign_gram`.
+
+    Records whose signs fit into `signs_kept` bytes are read once. For others, and on a cluster or a
+    device, there is a pass for each panel of sums.
+
+    Privacy
+    -------
+    Nothing here is private by itself; see `sign_gram`.
+    """
+    d = records.n_features
+    if not (signs_kept(records.n_records, d) and hands_out_arrays(records)):
+        return pair_sums(
+            lambda i, j: score(*sign_gram_and_sums(records, i, j, progress=progress), i, j),
+            d,
+            largest,
+        )
+    signs = PackedSigns(records, progress=progress)
+    return pair_sums(
+        lambda i, j: score(signs.gram(i, j), signs.sums[i:], i, j),
+        d,
+        largest,
+        panel_bytes=PACKED_PANEL_BYTES,
+    )
+
+
+def signs_kept(n_records: int, n_features: int) -> int:
+    """Bytes of signs that `sign_scores` keeps, at most; 0 if none.
+
+    They are kept where there would be several readings without them, or more bytes of sums.
+    """
+    signs, sums = 2 * n_records * n_features // 8 + 1, 8 * n_features**2
+    return signs if signs <= (PACKED_BYTES if sums > PANEL_BYTES else sums) else 0
+
+
+def _whole_cells(n_rows: int) -> int:
+    return max(1, n_rows // CELL_ROWS) * CELL_ROWS
+
+
+@dataclass
+class _Packed:
+    """What is known after some blocks: a tile that is not full, sums of signs, and of products."""
+
+    tile: SignTile
+    sums: IntArray
+    products: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Tiles(CentringSums):
+    """Packs rows into tiles; `finished` says what happens to a full one."""
+
+    tile_rows: int
+
+    def begin(self, n_features: int) -> _Packed:
+        tile = SignTile.empty(self.tile_rows, n_features)
+        sums = np.zeros(self.shape(n_features), dtype=np.int64)
+        return _Packed(tile, np.zeros(n_features, dtype=np.int64), sums)
+
+    def add(self, block: FloatArray, sums: _Packed) -> bool:
+        centre, reach = self.taken_off(block.shape[1])
+        # No number is above or below NaN: where nothing is within reach, signs are zero.
+        about = np.where(reach > 0, centre, np.nan)
+        while len(block):
+            taken = min(len(block), sums.tile.room)
+            if not sums.tile.pack(block[:taken], about):
+                return False
+            if not sums.tile.room:
+                self._finish(sums)
+            block = block[taken:]
+        return True
+
+    def _finish(self, sums: _Packed) -> None:
+        sums.tile.finish(sums.sums)
+        self.finished(sums)
+
+    def total(self, sums: _Packed) -> IntArray:
+        if sums.tile.n_rows:
+            self._finish(sums)
+        return self.found(sums)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        raise NotImplementedError("rows are packed by `add`")
+
+    def finished(self, sums: _Packed) -> None:
+        """What to do with a tile that is done."""
+        raise NotImplementedError
+
+    def found(self, sums: _Packed) -> IntArray:
+        """What to return at the end."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class _SignPanel(_Tiles):
+    """Sums of signs of a block, in a row before those of their products. Picklable."""
+
+    start: int
+    stop: int
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return 1 + self.stop - self.start, n_features - self.start
+
+    def finished(self, sums: _Packed) -> None:
+        sums.tile.add_products(self.start, sums.products[1:])
+        sums.tile.clear()
+
+    def found(self, sums: _Packed) -> IntArray:
+        sums.products[0] = sums.sums[self.start :]
+        return sums.products
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels as kernels
+
+        block = block[:, self.start :]
+        gram = kernels.sign_gram(block, self.stop - self.start)
+        return kernels.joined(kernels.sign_sums(block)[None], gram)
+
+
+@dataclass(frozen=True, eq=False)
+class _Packing(_Tiles):
+    """Sums of signs; the tiles are kept, in this process."""
+
+    tiles: list[SignTile] = field(default_factory=list)
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (0,)
+
+    def finished(self, sums: _Packed) -> None:
+        self.tiles.append(sums.tile.compact())
+        sums.tile = SignTile.empty(self.tile_rows, sums.tile.n_features)
+
+    def found(self, sums: _Packed) -> IntArray:
+        return sums.sums
+
+    def of_tensor(self, block: Any) -> Any:
+        raise NotImplementedError("see `hands_out_arrays`")
