@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -313,7 +313,7 @@ def norm_histogram(
     Nothing here is private by itself. A record adds one to one count, so replacing a record moves
     the counts by at most sqrt(2) in Euclidean norm.
     """
-    return records.map_sum(_norm_counts(records, grid, squared_edges), progress=progress)
+    return records.map_sum(norm_counts_of(records, grid, squared_edges), progress=progress)
 
 
 def signs_and_norms(
@@ -330,14 +330,15 @@ def signs_and_norms(
     Nothing here is private by itself. Replacing one record moves every sum of signs by at most 2,
     and the counts by at most sqrt(2) in Euclidean norm.
     """
-    counts = replace(_norm_counts(records, grid, squared_edges), signs=True)
+    counts = norm_counts_of(records, grid, squared_edges, signs=True)
     sums = records.map_sum(counts, progress=progress)
     return sums[: grid.n_features], sums[grid.n_features :]
 
 
-def _norm_counts(
-    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...]
-) -> _NormCounts:
+def norm_counts_of(
+    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...], *, signs: bool = False
+) -> CentringSums:
+    """What `norm_histogram` sums up, after the sums of signs if asked for, for `sum_together`."""
     grid.check_features(records.n_features)
     grid.check_squared_norms()
     edges = np.array(squared_edges, dtype=np.int64)
@@ -346,7 +347,8 @@ def _norm_counts(
             f"squared_edges must be integers from 0 to below 2**53 that increase, got {len(edges)} "
             "that do not: they are public squared norms, in steps of the grid."
         )
-    return _NormCounts(grid.multipliers, float(grid.half_width), edges.astype(np.float64))
+    limits = edges.astype(np.float64)
+    return _NormCounts(grid.multipliers, float(grid.half_width), limits, signs)
 
 
 @dataclass(frozen=True, eq=False)
