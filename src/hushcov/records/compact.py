@@ -36,9 +36,9 @@ from hushcov.records.views import View, WrappedRecords, complete_rows, source_of
 
 Int16Array = NDArray[np.int16]
 
-#: Units in a scale, and the largest integer: 64 scales.
+#: Units in a scale.
 UNITS = 512
-LARGEST = -MISSING - 1
+_LARGEST = -MISSING - 1  # integer: nearly 64 scales
 # Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
 # which take four times as much if they are doubles.
 _MOST_KEPT, _MOST_IN_MEMORY = 2**28, 2**30
@@ -53,10 +53,11 @@ def copy_bytes(n_records: int, n_features: int, *, in_memory: bool = False) -> i
 class CompactRecords(WrappedRecords):
     """The records less a centre, within reach of it, as whole multiples of 1/512 of their scale.
 
-    With y = x - centre, clipped to [-reach, reach], a value becomes q times its unit,
-    scale / 512, where q is y times 512 / scale, clipped to [-32767, 32767] and rounded to an
-    integer (halves to the even one). A feature of scale 0 becomes zero. A record that misses a
-    value is zeros, and stays zeros where `CentredRecords` takes another centre off these.
+    The unit of a feature is its scale / 512, and its reach is made at most 32767 units. With
+    y = x - centre, clipped to [-reach, reach], a value becomes q units, where q is y times
+    512 / scale, rounded to an integer (halves to the even one). A feature of scale 0 becomes zero.
+    A record that misses a value is zeros, and stays zeros where `CentredRecords` takes another
+    centre off these.
 
     The integers of the first sum are kept in memory where they are few enough (`copy_bytes`), and
     read in place of the records from then on. Records on a device and on a cluster are mapped anew
@@ -94,9 +95,9 @@ class CompactRecords(WrappedRecords):
         cure = "give one for each feature, in the order of the columns."
         self._centre = check_numbers("centre", centre, d, cure=cure)
         limits = check_numbers("reach", reach, d, at_least=0, finite=False, cure=cure)
-        self._reach = np.minimum(limits, np.finfo(np.float64).max)
         self._scale = check_feature_scale(scale, d)
         self._unit = self._scale / UNITS
+        self._reach = np.minimum(limits, _LARGEST * self._unit)
         self._per_unit = np.zeros(d)
         np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
         in_memory = isinstance(source_of(records), ArrayRecords)
@@ -170,7 +171,7 @@ class CompactRecords(WrappedRecords):
         for block in records._blocks():
             check_finite(block, gaps=records.gaps, names=self.feature_names)
             rows = about.of_tensor(block).mul_(block.new_tensor(self._per_unit))
-            rows = rows.clamp_(-LARGEST, LARGEST).round_().mul_(block.new_tensor(self._unit))
+            rows = rows.round_().mul_(block.new_tensor(self._unit))
             if records.gaps:
                 rows[rows.isnan().any(1)] = float("nan")
             yield rows if self.gaps == records.gaps else complete_rows(rows)
@@ -212,8 +213,8 @@ def _fill_row(
     row: FloatArray, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, integers: Any
 ) -> None:
     for i in range(len(row)):
-        units = min(max(row[i] - centre[i], -reach[i]), reach[i]) * per_unit[i]
-        integers[i] = np.int16(np.rint(min(max(units, -LARGEST), LARGEST)))
+        y = min(max(row[i] - centre[i], -reach[i]), reach[i])
+        integers[i] = np.int16(np.rint(y * per_unit[i]))
 
 
 def sum_together(
