@@ -73,7 +73,8 @@ def bounded_sums(
     ||z|| <= norm_bound, whatever its values. So replacing one record moves the sums by at most
     2 norm_bound in Euclidean norm.
     """
-    return records.map_sum(bounded_sums_of(records, grid, norm_bound), progress=progress)
+    sums = bounded_sums_of(records, grid, norm_bound)
+    return records.map_sum(sums, progress=progress)
 
 
 def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> CentringSums:
@@ -197,12 +198,13 @@ def _sum_fourths(
     total: IntArray,
 ) -> bool:
     finite, y = True, np.empty(block.shape[1])
+    per_unit = 1.0 / unit  # exact: the unit is a power of two
     for a in range(block.shape[0]):
         finite &= centre_row(block[a], centre, reach, y)
         round_row(y, multipliers, half_width)
         for i in range(len(y)):
             square = min(y[i] * y[i], most)
-            y[i] = np.floor(square * square / unit)
+            y[i] = np.floor(square * square * per_unit)
         _shorten_row(y, bound)
         for i in range(len(y)):
             total[i] += np.int64(y[i])

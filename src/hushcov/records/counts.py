@@ -42,6 +42,7 @@ _EXPONENT_OF_ONE = 1023
 # The exponent bits of the smallest value that is not in bin 0 become 1.
 _SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
 
+_ROWS_TOGETHER = 4  # rows of which octaves are counted together
 _ONE_EACH = "give one for each of the columns, public or released."
 
 
@@ -164,18 +165,32 @@ def _count_signed_octaves(
     finite, everything = True, len(columns) == block.shape[1]
     for i in range(len(columns)):
         everything &= columns[i] == i
-    chosen, bins = np.empty(len(columns)), np.empty(len(columns), dtype=np.uint32)
+    chosen = np.empty(len(columns))
+    bins = np.empty((_ROWS_TOGETHER, len(columns)), dtype=np.uint32)
     for a in range(block.shape[0]):
+        own = bins[a % _ROWS_TOGETHER]
         finite &= finite_row(block[a])
         if everything:
-            _signed_bins(block[a], centre, nothing, chosen, bins)
+            _signed_bins(block[a], centre, nothing, chosen, own)
         else:
             for i in range(len(columns)):
                 chosen[i] = block[a, columns[i]]
-            _signed_bins(chosen, centre, nothing, chosen, bins)
+            _signed_bins(chosen, centre, nothing, chosen, own)
+        if a % _ROWS_TOGETHER == _ROWS_TOGETHER - 1:
+            _add_bins(bins, counts)
+    for b in range(block.shape[0] % _ROWS_TOGETHER):
         for i in range(len(columns)):
-            counts[i, bins[i]] += 1
+            counts[i, bins[b, i]] += 1
     return finite
+
+
+@compiled
+def _add_bins(bins: Any, counts: IntArray) -> None:
+    """Count several rows, a column at a time: its counts are in the cache for all of them."""
+    for i in range(bins.shape[1]):
+        own = counts[i]
+        for b in range(_ROWS_TOGETHER):
+            own[bins[b, i]] += 1
 
 
 @compiled
@@ -313,7 +328,8 @@ def norm_histogram(
     Nothing here is private by itself. A record adds one to one count, so replacing a record moves
     the counts by at most sqrt(2) in Euclidean norm.
     """
-    return records.map_sum(norm_counts_of(records, grid, squared_edges), progress=progress)
+    counts = norm_counts_of(records, grid, squared_edges)
+    return records.map_sum(counts, progress=progress)
 
 
 def signs_and_norms(

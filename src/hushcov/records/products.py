@@ -88,7 +88,8 @@ class ProductMap:
 
     def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
-        return records.map_sum(self.sums_of(records), progress=progress)
+        sums = self.sums_of(records)
+        return records.map_sum(sums, progress=progress)
 
     def sums_of(self, records: Records) -> CentringSums:
         """What `sum` sums up, for `sum_together`."""
