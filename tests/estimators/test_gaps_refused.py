@@ -215,7 +215,8 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
                 found.add(name)
     assert "release_gaussian" in found
     counts_them = {"release_complete_count", "count_complete"}
-    assert found - counts_them <= set(FUNCTIONS)
+    say_what_is_summed = {"bounded_sums_of", "centre_sums", "fourth_sums_of", "norm_counts_of"}
+    assert found - counts_them - say_what_is_summed <= set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("centered", [True, False])

@@ -46,15 +46,34 @@ def test_what_a_fit_allocates_is_what_was_predicted(rows, mechanism, sparse):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     blocks = memory._BLOCKS * 2048 * D * 8  # these rows are in memory: no block is made
-    predicted = fit_memory(mechanism, N, D, sparse=sparse) - memory._PROCESS - blocks
+    predicted = fit_memory(mechanism, N, D, sparse=sparse, prepared=False)
+    predicted -= memory._PROCESS + blocks
     assert peak < predicted < peak + memory._FIXED + 0.25 * peak
+
+
+def test_the_compact_copy_of_a_prepared_fit_is_predicted():
+    """Two bytes a value, of many records of few features."""
+    rows = np.random.default_rng(0).standard_normal((400_000, 40))
+    estimator = GaussianCovariance(epsilon=1.0, delta=1e-8, store_precision=False)
+    fit(estimator, rows[:2_000], hopeless=True)  # compiled code is not counted
+    tracemalloc.start()
+    fit(estimator, rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    copy = fit_memory("gaussian", *rows.shape) - fit_memory("gaussian", *rows.shape, prepared=False)
+    assert copy == 2 * rows.size
+    blocks = memory._BLOCKS * 4 * 2**20  # these rows are in memory: no block is made
+    predicted = fit_memory("gaussian", *rows.shape) - memory._PROCESS - blocks
+    assert copy < peak < predicted < peak + memory._FIXED + 0.25 * peak
 
 
 @pytest.mark.parametrize("mechanism", mechanisms())
 def test_memory_grows_with_the_square_of_features_and_not_with_records(mechanism):
     small, large = (fit_memory(mechanism, 10**6, d) for d in (50_000, 100_000))
     assert large / small == pytest.approx(4, rel=0.15)
-    assert fit_memory(mechanism, 10**9, 50_000) == fit_memory(mechanism, 100, 50_000)
+    few = fit_memory(mechanism, 100, 50_000)
+    assert few == fit_memory(mechanism, 10**9, 50_000) + 2 * 100 * 50_000  # the compact copy
+    assert fit_memory(mechanism, 10**9, 50_000, prepared=False) == few - 2 * 100 * 50_000
 
 
 def test_sparse_output_of_many_features_fits_where_dense_does_not():

@@ -11,7 +11,7 @@ from scipy import stats
 from hushcov.exceptions import ParameterError
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, CentredRecords, FeatureGrid, bounded_sums, fourth_sums
-from hushcov.stages import Prepared, preparation
+from hushcov.stages import Prepared, preparation, stage
 from hushcov.stages.preparation import (
     WIDEST,
     Preparation,
@@ -181,5 +181,5 @@ def test_one_bin_beyond_noise_is_not_taken_for_the_longest_records(monkeypatch):
         seen = np.flatnonzero(counts > 4 * sigma)
         return int(seen[-1]) if len(seen) else None
 
-    monkeypatch.setattr(preparation, "_last_bin", last_bin)
+    monkeypatch.setattr(stage, "_last_bin", last_bin)
     assert min(share_below_the_bound(seed) for seed in range(40)) < 0.05

@@ -314,8 +314,14 @@ class PlannedJob(Job):
             self.source.records.n_features,
             isinstance(source_of(self.source.records), FileRecords),
         )
-        name = self.plan.chosen.mechanism.name
-        return fit_memory(name, self.source.n_averaged, d, sparse=d > LARGEST_DENSE, files=files)
+        return fit_memory(
+            self.plan.chosen.mechanism.name,
+            self.source.n_averaged,
+            d,
+            sparse=d > LARGEST_DENSE,
+            files=files,
+            prepared=self.plan.request.private_centre,
+        )
 
     @cached_property
     def comparison(self) -> Comparison:

@@ -1,7 +1,8 @@
-"""How much memory a fit takes, from its size alone: it does not depend on the number of records.
+"""How much memory a fit takes, from its size alone: it depends on few records only.
 
 What is counted is the process with everything in it, apart from records that are held in memory:
-those read from files pass through in blocks. `docs/scale.md` sets measurements beside it.
+those read from files pass through in blocks, and a compact copy of them is kept where it is small.
+`docs/scale.md` sets measurements beside it.
 """
 
 from __future__ import annotations

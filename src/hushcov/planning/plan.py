@@ -201,7 +201,8 @@ class Request:
             else:
                 inputs, last = self.apart(inputs), replace(last, reserve=last.most)
             stages = (*stages[:-1], last)
-        check_memory(chosen.mechanism.name, n, d, sparse=sparse)
+        name = chosen.mechanism.name
+        check_memory(name, n, d, sparse=sparse, prepared=self.private_centre)
         # A mechanism without a delta spends none, whatever was allowed.
         spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
         cautions = self.cautions(spends, stages, chosen.forecast)

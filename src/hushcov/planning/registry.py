@@ -63,19 +63,32 @@ def fit_memory(
     *,
     sparse: bool = False,
     files: bool = False,
+    prepared: bool = True,
 ) -> int:
     """Bytes that a process needs to fit so many features, without records held in memory.
 
-    `files` says that they are read through pyarrow, which has buffers of its own.
+    `files` says that they are read through pyarrow, which has buffers of its own; `prepared` that
+    means are found privately, so that a compact copy of few records is kept.
     """
+    from hushcov.records.compact import copy_bytes
+
     rows = default_block_rows(n_features)
     work = mechanisms()[mechanism].work(n_records, n_features, rows, sparse)
-    return process_memory(n_features, rows, files=files) + work
+    kept = copy_bytes(n_records, n_features) if prepared else 0
+    return process_memory(n_features, rows, files=files) + work + kept
 
 
-def check_memory(mechanism: str, n_records: int, n_features: int, *, sparse: bool = False) -> None:
+def check_memory(
+    mechanism: str,
+    n_records: int,
+    n_features: int,
+    *,
+    sparse: bool = False,
+    prepared: bool = True,
+) -> None:
     """Refuse a fit that this computer cannot hold, before anything is spent on it."""
-    needed, there = fit_memory(mechanism, n_records, n_features, sparse=sparse), total_memory()
+    there = total_memory()
+    needed = fit_memory(mechanism, n_records, n_features, sparse=sparse, prepared=prepared)
     if there is None or needed <= there:
         return
     able = " or ".join(name for name, each in mechanisms().items() if each.sparse)

@@ -7,6 +7,7 @@
 - `views`: the same rows paired, centred, clipped, scaled, multiplied, without gaps, on a device, or
   watched.
 - `rows`: rows checked, centred and summed by compiled loops, in one reading.
+- `compact`: rows as integers of two bytes, of which a copy may be kept.
 - `grids`: how coordinates are clipped and rounded to integers.
 - Exact sums of these integers: `gram`, `signs` (bits, by `popcount`), `products`, `bounded`,
   `counts` (`tensor_kernels` on a device), and `statistics`, which of several sites
@@ -18,13 +19,14 @@ Nothing in this layer is private by itself: mechanisms add the noise.
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.records.bounded import bounded_sums, fourth_sums
+from hushcov.records.bounded import bounded_sums, bounded_sums_of, fourth_sums, fourth_sums_of
 from hushcov.records.counts import (
     LARGEST_EXPONENT,
     SMALLEST_EXPONENT,
     cell_counts,
     count_complete,
     log2_histogram,
+    norm_counts_of,
     norm_histogram,
     sign_sums,
     signed_octaves,
@@ -49,6 +51,7 @@ from hushcov.records.protocol import (
     default_block_rows,
     is_tensor,
 )
+from hushcov.records.rows import CentringSums
 from hushcov.records.sources import ArrayRecords, NpyRecords, TensorRecords, open_records
 from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import (
@@ -67,6 +70,7 @@ from hushcov.records.views import (
 if TYPE_CHECKING:
     from hushcov.records.cluster import DaskRecords
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
+    from hushcov.records.compact import CompactRecords, sum_together
     from hushcov.records.files import FileRecords
     from hushcov.records.signs import (
         PACKED_PANEL_BYTES,
@@ -88,10 +92,12 @@ __all__ = [
     "BlockFunction",
     "Bounds",
     "CentredRecords",
+    "CentringSums",
     "ClippedRecords",
     "Codebook",
     "CodebookColumn",
     "CodedRecords",
+    "CompactRecords",
     "CompleteRecords",
     "DaskRecords",
     "DeviceRecords",
@@ -113,6 +119,7 @@ __all__ = [
     "WatchedRecords",
     "WrappedRecords",
     "bounded_sums",
+    "bounded_sums_of",
     "cell_counts",
     "check_bounds",
     "check_feature_scale",
@@ -121,8 +128,10 @@ __all__ = [
     "default_block_rows",
     "finest_half_width",
     "fourth_sums",
+    "fourth_sums_of",
     "is_tensor",
     "log2_histogram",
+    "norm_counts_of",
     "norm_histogram",
     "open_records",
     "pair_sums",
@@ -138,12 +147,14 @@ __all__ = [
     "signs_and_norms",
     "signs_kept",
     "source_of",
+    "sum_together",
 ]
 
 __getattr__ = lazy(
     __name__,
     cluster="DaskRecords",
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
+    compact="CompactRecords sum_together",
     files="FileRecords",
     signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",

@@ -73,6 +73,12 @@ def bounded_sums(
     ||z|| <= norm_bound, whatever its values. So replacing one record moves the sums by at most
     2 norm_bound in Euclidean norm.
     """
+    sums = bounded_sums_of(records, grid, norm_bound)
+    return records.map_sum(sums, progress=progress)
+
+
+def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> CentringSums:
+    """What `bounded_sums` sums up, for `sum_together`."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)  # None would be no bound
     if records.n_records * grid.half_width > LARGEST_SUM:
@@ -80,8 +86,7 @@ def bounded_sums(
             f"half_width must keep n_records * half_width within 2**62, got {grid.half_width} for "
             f"{records.n_records} records: use a smaller one."
         )
-    block_sums = _BoundedSums(BoundedRows.on(grid, bound))
-    return records.map_sum(block_sums, progress=progress)
+    return _BoundedSums(BoundedRows.on(grid, bound))
 
 
 def fourth_sums(
@@ -104,6 +109,14 @@ def fourth_sums(
     negative, of norm at most `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart,
     and so are the sums when one record is replaced.
     """
+    sums = fourth_sums_of(records, grid, unit_bits, norm_bound)
+    return records.map_sum(sums, progress=progress)
+
+
+def fourth_sums_of(
+    records: Records, grid: FeatureGrid, unit_bits: int, norm_bound: int
+) -> CentringSums:
+    """What `fourth_sums` sums up, for `sum_together`."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)
     unit = 2 ** check_integer("unit_bits", unit_bits, at_least=0, at_most=52, cure="use 30.")
@@ -114,7 +127,7 @@ def fourth_sums(
             f"{records.n_records} records: use a smaller one."
         )
     rows = BoundedRows(grid.multipliers, grid.half_width, np.inf)
-    return records.map_sum(_FourthSums(rows, float(unit), float(bound)), progress=progress)
+    return _FourthSums(rows, float(unit), float(bound))
 
 
 def _check_norm_bound(norm_bound: object) -> int:
@@ -185,12 +198,13 @@ def _sum_fourths(
     total: IntArray,
 ) -> bool:
     finite, y = True, np.empty(block.shape[1])
+    per_unit = 1.0 / unit  # exact: the unit is a power of two
     for a in range(block.shape[0]):
         finite &= centre_row(block[a], centre, reach, y)
         round_row(y, multipliers, half_width)
         for i in range(len(y)):
             square = min(y[i] * y[i], most)
-            y[i] = np.floor(square * square / unit)
+            y[i] = np.floor(square * square * per_unit)
         _shorten_row(y, bound)
         for i in range(len(y)):
             total[i] += np.int64(y[i])

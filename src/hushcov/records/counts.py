@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ _EXPONENT_OF_ONE = 1023
 # The exponent bits of the smallest value that is not in bin 0 become 1.
 _SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
 
+_ROWS_TOGETHER = 4  # rows of which octaves are counted together
 _ONE_EACH = "give one for each of the columns, public or released."
 
 
@@ -164,18 +165,32 @@ def _count_signed_octaves(
     finite, everything = True, len(columns) == block.shape[1]
     for i in range(len(columns)):
         everything &= columns[i] == i
-    chosen, bins = np.empty(len(columns)), np.empty(len(columns), dtype=np.uint32)
+    chosen = np.empty(len(columns))
+    bins = np.empty((_ROWS_TOGETHER, len(columns)), dtype=np.uint32)
     for a in range(block.shape[0]):
+        own = bins[a % _ROWS_TOGETHER]
         finite &= finite_row(block[a])
         if everything:
-            _signed_bins(block[a], centre, nothing, chosen, bins)
+            _signed_bins(block[a], centre, nothing, chosen, own)
         else:
             for i in range(len(columns)):
                 chosen[i] = block[a, columns[i]]
-            _signed_bins(chosen, centre, nothing, chosen, bins)
+            _signed_bins(chosen, centre, nothing, chosen, own)
+        if a % _ROWS_TOGETHER == _ROWS_TOGETHER - 1:
+            _add_bins(bins, counts)
+    for b in range(block.shape[0] % _ROWS_TOGETHER):
         for i in range(len(columns)):
-            counts[i, bins[i]] += 1
+            counts[i, bins[b, i]] += 1
     return finite
+
+
+@compiled
+def _add_bins(bins: Any, counts: IntArray) -> None:
+    """Count several rows, a column at a time: its counts are in the cache for all of them."""
+    for i in range(bins.shape[1]):
+        own = counts[i]
+        for b in range(_ROWS_TOGETHER):
+            own[bins[b, i]] += 1
 
 
 @compiled
@@ -313,7 +328,8 @@ def norm_histogram(
     Nothing here is private by itself. A record adds one to one count, so replacing a record moves
     the counts by at most sqrt(2) in Euclidean norm.
     """
-    return records.map_sum(_norm_counts(records, grid, squared_edges), progress=progress)
+    counts = norm_counts_of(records, grid, squared_edges)
+    return records.map_sum(counts, progress=progress)
 
 
 def signs_and_norms(
@@ -330,14 +346,15 @@ def signs_and_norms(
     Nothing here is private by itself. Replacing one record moves every sum of signs by at most 2,
     and the counts by at most sqrt(2) in Euclidean norm.
     """
-    counts = replace(_norm_counts(records, grid, squared_edges), signs=True)
+    counts = norm_counts_of(records, grid, squared_edges, signs=True)
     sums = records.map_sum(counts, progress=progress)
     return sums[: grid.n_features], sums[grid.n_features :]
 
 
-def _norm_counts(
-    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...]
-) -> _NormCounts:
+def norm_counts_of(
+    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...], *, signs: bool = False
+) -> CentringSums:
+    """What `norm_histogram` sums up, after the sums of signs if asked for, for `sum_together`."""
     grid.check_features(records.n_features)
     grid.check_squared_norms()
     edges = np.array(squared_edges, dtype=np.int64)
@@ -346,7 +363,8 @@ def _norm_counts(
             f"squared_edges must be integers from 0 to below 2**53 that increase, got {len(edges)} "
             "that do not: they are public squared norms, in steps of the grid."
         )
-    return _NormCounts(grid.multipliers, float(grid.half_width), edges.astype(np.float64))
+    limits = edges.astype(np.float64)
+    return _NormCounts(grid.multipliers, float(grid.half_width), limits, signs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -250,8 +250,8 @@ def pair_sums(
 ) -> NDArray[Any]:
     """Sums of all pairs i < j, row by row, from panels that fit in memory.
 
-    `largest` bounds their sizes; if it is below 2^31 they take four bytes each. Where each panel takes a
-    pass over the records, there is one up to 11,585 features, beyond about
+    `largest` bounds their sizes; if it is below 2^31 they take four bytes each. Where each panel
+    takes a pass over the records, there is one up to 11,585 features, beyond about
     (n_features / 11,585)^2 / 2. `panel_bytes` asks for other panels than of 1 GiB.
     """
     d, panel_bytes = n_features, PANEL_BYTES if panel_bytes is None else panel_bytes

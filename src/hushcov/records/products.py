@@ -88,12 +88,16 @@ class ProductMap:
 
     def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
+        sums = self.sums_of(records)
+        return records.map_sum(sums, progress=progress)
+
+    def sums_of(self, records: Records) -> CentringSums:
+        """What `sum` sums up, for `sum_together`."""
         self.grid.check_features(records.n_features)
         bounds = np.array(
             [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
         )
-        sums = _Contributions((*self._kernel_arguments, bounds), self.n_products + 2)
-        return records.map_sum(sums, progress=progress)
+        return _Contributions((*self._kernel_arguments, bounds), self.n_products + 2)
 
     def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.

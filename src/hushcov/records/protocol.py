@@ -103,6 +103,8 @@ class Records(ABC):
     in_arrays: ClassVar[bool] = True
     #: Names of the features, where they have any.
     feature_names: tuple[str, ...] | None = None
+    #: Whether blocks are tensors on a device.
+    on_device: bool = False
 
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
@@ -140,7 +142,7 @@ class Records(ABC):
     def _sum_rows(self, row_sums: RowSums, progress: Progress | None) -> IntArray:
         """The same for a function that checks the rows itself and keeps its sums."""
         sums: Any = None
-        for block in self._blocks():
+        for block in self._blocks_for(row_sums):
             if is_tensor(block):
                 check_finite(block, names=self.feature_names)
                 part = row_sums(block)
@@ -153,6 +155,10 @@ class Records(ABC):
             if progress is not None:
                 progress(len(block))
         return np.asarray(sums.cpu() if is_tensor(sums) else row_sums.total(sums))
+
+    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
+        """The rows in the form in which these sums take them."""
+        return self._blocks()
 
     def with_gaps(self) -> Self:
         """Return the same records, but allow missing values: NaN, None or null in their source."""

@@ -24,16 +24,23 @@ _CARRIED = np.uint64(0x800)
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
 
 
-#: Centre and reach of every feature.
+#: Of every feature: the centre, for integers as a row above their unit; and the reach.
 Taken = tuple[FloatArray, FloatArray]
+
+#: The integer with which a compact row begins where its record misses a value; none is as small.
+MISSING = -(2**15)
 
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """What is taken off rows, and how far from it they may be; public or released, finite."""
+    """What is taken off rows, and how far from it they may be; public or released, finite.
+
+    Where there is a `unit`, rows are integers, in that of their feature: `CompactRecords`.
+    """
 
     centre: FloatArray
     reach: FloatArray
+    unit: FloatArray | None = None
 
     @classmethod
     def zero(cls, n_features: int) -> About:
@@ -41,7 +48,8 @@ class About:
         return cls(np.zeros(n_features), np.full(n_features, np.finfo(np.float64).max))
 
     def of_tensor(self, block: Any) -> Any:
-        """Rows on a device, centred."""
+        """Rows on a device, centred; those are never integers."""
+        assert self.unit is None
         reach = block.new_tensor(self.reach)
         return (block - block.new_tensor(self.centre)).clip_(-reach, reach)
 
@@ -105,9 +113,11 @@ class CentringSums(RowSums):
         return replace(self, about=about)
 
     def taken_off(self, n_features: int) -> Taken:
-        """Centre and reach of every feature."""
+        """Centre and reach of every feature, as `centre_row` takes them."""
         about = self.about or About.zero(n_features)
-        return about.centre, about.reach
+        if about.unit is None:
+            return about.centre, about.reach
+        return np.stack([about.centre, about.unit]), about.reach
 
 
 def row_parts(block: FloatArray, most: int) -> list[FloatArray]:
@@ -132,10 +142,27 @@ def square_norm(row: FloatArray) -> float:
 
 @compiled
 def centre_row(row: FloatArray, centre: FloatArray, reach: FloatArray, y: FloatArray) -> bool:
-    """Fill y with a row less its centre, within reach; False if a number is not finite."""
+    """Fill y with a row less its centre, within reach; False if a number is not finite.
+
+    Where the centre is a row above units, the row is integers in these units, which are finite.
+    """
+    if centre.ndim == 2:  # known when this is compiled
+        _centre_integers(row, centre[0], centre[1], reach, y)
+        return True
     for i in range(len(row)):
         y[i] = min(max(row[i] - centre[i], -reach[i]), reach[i])
     return finite_row(row)
+
+
+@compiled
+def _centre_integers(
+    row: Any, centre: FloatArray, unit: FloatArray, reach: FloatArray, y: FloatArray
+) -> None:
+    if row[0] == MISSING:
+        y[:] = 0.0
+        return
+    for i in range(len(row)):
+        y[i] = min(max(row[i] * unit[i] - centre[i], -reach[i]), reach[i])
 
 
 @compiled

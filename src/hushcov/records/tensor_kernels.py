@@ -137,9 +137,9 @@ def sign_sums(block: Tensor) -> Tensor:
     return (block > 0).sum(0) - (block < 0).sum(0)
 
 
-def joined(first: Tensor, second: Tensor) -> Tensor:
-    """Two parts of sums, one after the other."""
-    return torch.cat([first, second])
+def joined(*parts: Tensor) -> Tensor:
+    """Parts of sums, one after the other."""
+    return torch.cat(parts)
 
 
 def norm_bins(block: Tensor, multipliers: Any, half_width: float, edges: Any) -> Tensor:

@@ -46,10 +46,13 @@ class WrappedRecords(Records):
 
     #: How many rows of the wrapped records make one record.
     rows_each = 1
+    #: Whether records that were made zeros stay zeros where sums are centred.
+    zeros_stay = False
 
     def __init__(self, records: Records) -> None:
         self.n_records, self.n_features = records.n_records, records.n_features
         self.gaps, self.feature_names = records.gaps, records.feature_names
+        self.on_device = records.on_device
         self._records = records
 
     def map_sum(
@@ -241,7 +244,8 @@ class CentredRecords(WrappedRecords):
         """See `Records.map_sum`; rows are centred where they are summed, if that can be."""
         self._check_gaps(block_function)
         records = self._records
-        if records.gaps or records.unfilled() is not records:
+        zeros_stay = isinstance(records, WrappedRecords) and records.zeros_stay
+        if not zeros_stay and (records.gaps or records.unfilled() is not records):
             return super().map_sum(block_function, progress=progress)
         if not isinstance(block_function, CentringSums) or block_function.about is not None:
             return super().map_sum(block_function, progress=progress)
@@ -257,7 +261,7 @@ class CentredRecords(WrappedRecords):
             with np.errstate(over="ignore"):
                 rows = block - like(self._centre, block)
             xp.clip(rows, like(-reach, block), like(reach, block), out=rows)
-            yield rows if self.gaps == records.gaps else _complete(rows)
+            yield rows if self.gaps == records.gaps else complete_rows(rows)
 
     def _view(self) -> View:
         return partial(CentredRecords, centre=self._centre, reach=self._reach)
@@ -285,7 +289,7 @@ class ClippedRecords(WrappedRecords):
         for block in records._blocks():
             check_finite(block, gaps=records.gaps, names=self.feature_names)
             rows = namespace(block).clip(block, like(low, block), like(high, block))
-            yield rows if self.gaps == records.gaps else _complete(rows)
+            yield rows if self.gaps == records.gaps else complete_rows(rows)
 
     def _view(self) -> View:
         return partial(ClippedRecords, bounds=self._bounds)
@@ -395,7 +399,7 @@ class CompleteRecords(WrappedRecords):
     def _blocks(self) -> Iterator[FloatArray]:
         for block in self._records._blocks():
             check_finite(block, gaps=True, names=self.feature_names)
-            yield _complete(block)
+            yield complete_rows(block)
 
     def unfilled(self) -> Records:
         """See `Records.unfilled`."""
@@ -409,7 +413,7 @@ class CompleteRecords(WrappedRecords):
         return CompleteRecords
 
 
-def _complete(block: Any) -> Any:
+def complete_rows(block: Any) -> Any:
     """A block with zeros for every row that misses a value."""
     xp = namespace(block)
     return xp.where(xp.isnan(block).any(1)[:, None], 0.0, block)
@@ -422,6 +426,7 @@ class DeviceRecords(WrappedRecords):
 
     def __init__(self, records: Records, device: str) -> None:
         super().__init__(records)
+        self.on_device = True
         torch = import_torch()
         try:
             self._device = str(torch.device(device))

@@ -18,22 +18,22 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.postprocess import lost_beyond
 from hushcov.records import (
     Bounds,
     CentredRecords,
+    CentringSums,
     FeatureGrid,
     ProductMap,
     Records,
-    bounded_sums,
+    bounded_sums_of,
     check_bounds,
-    fourth_sums,
+    fourth_sums_of,
+    norm_counts_of,
     norm_histogram,
     sign_sums,
-    signs_and_norms,
 )
 from hushcov.release import Tails
-from hushcov.stages.stage import NormBound, Prepared, Stage
+from hushcov.stages.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
 
 if TYPE_CHECKING:
     from hushcov.stages.location import Location
@@ -57,14 +57,9 @@ _SQUARE_NORMS, _SQUARE_NOISE = (1.5, 8.0), 0.1  # bounds over typical norms; the
 # The mean square below which a scale is moved, the factor by which it may be, and how much too
 # large it is left: those of heavy-tailed columns rather are, which makes long records shorter.
 _LOW_SQUARE, _LEAST_FACTOR, _TOO_LARGE = 0.3, 0.5, 1.5
-# Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
-_LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
-_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
-# Bins that are looked at together, until surely no more than a share of the records is above.
-_WINDOWS, _MOST_ABOVE, _SURE = (1, 2, 4, 8), 0.2, 2.0
 _TILT_EVIDENCE = 4.0
-_TAIL_BINS, _SLOWEST_FALL = 8, 0.65  # bins that go on beyond the last sure one, and how they fall
-_FINER = 2  # bounds that are tried, for each bin
+# What mean squares may say that the variance of a feature is, in squared scales.
+_LEAST_TYPICAL, _MOST_TYPICAL = 2.0**-4, 2.0**4
 _ABOVE = 1 + 2.0**-40  # makes up for roundings
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
@@ -138,6 +133,7 @@ class Preparation(Stage):
 
     def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
         """Find centres, scales and norms, and hand on records that are centred and clipped."""
+        from hushcov.records import CompactRecords
         from hushcov.stages.location import LocationParameters, find_location
 
         looks = LocationParameters(self.n_records, self.n_features, self.pool)
@@ -152,36 +148,23 @@ class Preparation(Stage):
             for number, event in enumerate(found.events, 1)
         ]
         some = bool(scale.any())
+        compact = CompactRecords(prepared.records, found.centre, reach, scale)  # proof: step 9
+        records, centre = CentredRecords(compact, np.zeros_like(scale), reach), found.centre
+        bound = tilt = typical = None
         if some:
-            centre, event = self._refined(prepared, found, scale, reach, entropy)
-            taken.append((CENTRE, event))
-        else:
-            centre = found.centre
-        records = CentredRecords(prepared.records, centre, reach)
-        bound = tilt = counts = None
-        if some and not self.known_scale:
-            scale, events = self._rescaled(records, scale, prepared.share, entropy)
-            taken += [(SQUARES, event) for event in events]
-        if some and self.tilts:
-            mu = math.sqrt(_TILTS) * self.pool
-            signs, counts = signs_and_norms(records, *_norm_bins(scale))  # one pass for both
-            tilt = release_tilts(records, mu, entropy, sums=signs)
-            taken.append((TILTS, Gaussian(mu)))
-        if some:
-            left = _left(self.pool, taken)
-            bound, event = self._bounded(records, scale, prepared.share, left, entropy, counts)
-            taken.append((NORMS, event))
+            moved = self._moved(compact, found, scale, prepared.share, entropy)
+            taken += moved.taken
+            centre, scale, typical = moved.centre, moved.scale, moved.typical
+            records = CentredRecords(compact, centre - found.centre, reach)
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
         if not self.known_scale:
             making["scales"] = "released"
-        if bound is not None:
-            making["shrunk"] = bound.shrunk
-            mu = math.sqrt(_TAILS) * self.pool
-            fourth, noise = release_tails(records, scale, bound.typical, mu, entropy)
-            taken.append((TAILS, Gaussian(mu)))
-            share = prepared.share
-            making["tails"] = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
+        if some:
+            ready = replace(prepared, records=records, feature_scale=scale, taken=tuple(taken))
+            bound, tilt, tails, events = self._measured(ready, typical, entropy)
+            taken += events
+            making |= {"shrunk": bound.shrunk, "tails": tails}
         return replace(
             prepared,
             records=records,
@@ -193,36 +176,77 @@ class Preparation(Stage):
             making=making,
         )
 
-    def _refined(
+    def _moved(
         self,
-        prepared: Prepared,
+        compact: Records,
         found: Location,
         scale: FloatArray,
-        reach: FloatArray,
+        share: float,
         entropy: Entropy,
-    ) -> tuple[FloatArray, Gaussian]:
+    ) -> _Moved:
+        """Centres and scales nearer to means and deviations, from one reading of the records."""
+        from hushcov.records import sum_together
         from hushcov.stages.location.known import inside
 
-        share = centre_share(self.n_records, int(found.found.sum()), self.pool)
-        mu = math.sqrt(share) * self.pool
-        about = CentredRecords(prepared.records, found.centre, reach)
-        mean, noise = release_centre(about, scale, mu, entropy)
-        mean, noise = mean / prepared.share, noise / prepared.share  # missing ones count as zeros
+        n_found = int(found.found.sum())
+        mu = math.sqrt(centre_share(self.n_records, n_found, self.pool)) * self.pool
+        square_mu = math.sqrt(_SQUARES) * self.pool
+        n_scaled = int(np.count_nonzero(scale))
+        noise_there = square_noise(self.n_records * share, n_scaled, square_mu)
+        rescaled = not self.known_scale and noise_there <= _MOST_SQUARE_NOISE
+        wanted = [centre_sums(compact, scale)]
+        if rescaled:
+            wanted.append(_square_map(compact, scale, square_mu).sums_of(compact))
+        sums = sum_together(compact, wanted)
+        mean, noise = release_centre(compact, scale, mu, entropy, sums=sums[0])
+        mean, noise = mean / share, noise / share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
-        return inside(found.centre + mean, self.bounds), Gaussian(mu)
+        moved = _Moved(inside(found.centre + mean, self.bounds), scale, [(CENTRE, Gaussian(mu))])
+        if not rescaled:
+            return moved
+        squares, doubt = release_squares(compact, scale, square_mu, entropy, sums=sums[1])
+        squares, doubt = squares / share, doubt / share
+        # About the mean rather than the centre of the looks; its noise has a square too.
+        off = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
+        squares = squares - np.maximum(off**2 - noise**2, 0.0)
+        factor = moved_by(squares, doubt)
+        typical = float(np.median((squares / factor**2)[scale > 0]))
+        return _Moved(
+            moved.centre,
+            scale * factor,
+            [*moved.taken, (SQUARES, Gaussian(square_mu))],
+            min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical)),
+        )
 
-    def _rescaled(
-        self, records: Records, scale: FloatArray, share: float, entropy: Entropy
-    ) -> tuple[FloatArray, list[Gaussian]]:
-        """Scales nearer to standard deviations, and what that took: nothing where it would not."""
-        n_found = int(np.count_nonzero(scale))
-        mu = math.sqrt(_SQUARES) * self.pool
-        if square_noise(self.n_records * share, n_found, mu) > _MOST_SQUARE_NOISE:
-            return scale, []
-        squares, noise = release_squares(records, scale, mu, entropy)
-        squares, noise = squares / share, noise / share
-        return scale * moved_by(squares, noise), [Gaussian(mu)]
+    def _measured(
+        self, prepared: Prepared, typical: float | None, entropy: Entropy
+    ) -> tuple[NormBound, IntArray | None, Tails, list[tuple[str, Gaussian]]]:
+        """Norms, tilts if asked for, and tails of centred records.
+
+        One reading where about the variance of a feature is known; else the norms say it first.
+        """
+        from hushcov.records import sum_together
+
+        records, scale, share = prepared.records, prepared.feature_scale, prepared.share
+        mu = math.sqrt(_TAILS) * self.pool
+        taken, tilt, signs = [], None, 0
+        wanted = [norm_counts_of(records, *_norm_bins(scale), signs=self.tilts)]
+        if typical is not None:
+            wanted.append(_Fourths.of(records, scale, typical, mu).sums_of(records))
+        counts, fourths, *_ = [*sum_together(records, wanted), None]
+        if self.tilts:
+            signs = len(scale)
+            tilt_mu = math.sqrt(_TILTS) * self.pool
+            tilt = release_tilts(records, tilt_mu, entropy, sums=counts[:signs])
+            taken.append((TILTS, Gaussian(tilt_mu)))
+        left = _left(self.pool, [*prepared.taken, *taken])
+        bound, event = self._bounded(records, scale, share, left, entropy, counts[signs:])
+        taken += [(NORMS, event), (TAILS, Gaussian(mu))]
+        typical = bound.typical if typical is None else typical
+        fourth, noise = release_tails(records, scale, typical, mu, entropy, sums=fourths)
+        tails = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
+        return bound, tilt, tails, taken
 
     def _bounded(
         self,
@@ -231,15 +255,29 @@ class Preparation(Stage):
         share: float,
         left: float,
         entropy: Entropy,
-        counts: IntArray | None,
+        counts: IntArray,
     ) -> tuple[NormBound, Gaussian]:
         mu = math.sqrt(self._norm_share) * self.pool
         counts, sigma = release_norms(records, scale, mu, entropy, counts=counts)
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
         rest = left**2 - mu**2 - _TAILS * self.pool**2
         rest = math.sqrt(max(rest, 1e-6 * self.pool**2))
-        bound = choose_norm(counts, sigma, self.n_records, int(np.count_nonzero(scale)), rest)
+        n_found = int(np.count_nonzero(scale))
+        bound = choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
         return bound, Gaussian(mu)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """Centres and scales after the means and squares, what these took, and a typical variance.
+
+    The variance is that of a feature in squared scales; None where no squares were released.
+    """
+
+    centre: FloatArray
+    scale: FloatArray
+    taken: list[tuple[str, Gaussian]]
+    typical: float | None = None
 
 
 def preparation_for(n_records: int, n_features: int, total: float) -> float:
@@ -266,10 +304,23 @@ def _left(pool: float, taken: list[tuple[str, Gaussian]]) -> float:
     return math.sqrt(max(pool**2 - sum(event.mu**2 for _, event in taken), 0.0))
 
 
+def centre_sums(records: Records, scale: FloatArray) -> CentringSums:
+    """What the centre is released from."""
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    return bounded_sums_of(records, grid, centre_bound(grid, int(np.count_nonzero(scale))))
+
+
 def release_centre(
-    records: Records, scale: FloatArray, mu: float, entropy: Entropy
+    records: Records,
+    scale: FloatArray,
+    mu: float,
+    entropy: Entropy,
+    *,
+    sums: IntArray | None = None,
 ) -> tuple[FloatArray, float]:
     """Means of records, each with its norm bounded; and their noise in units of the scales.
+
+    `sums` are those of `centre_sums`, where they are known from another pass.
 
     Privacy
     -------
@@ -279,11 +330,11 @@ def release_centre(
     n, d = records.n_records, int(np.count_nonzero(scale))
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     bound = centre_bound(grid, d)
-    sums = bounded_sums(records, grid, bound)  # proof: step 2
+    sums = records.map_sum(centre_sums(records, scale)) if sums is None else sums  # proof: step 2
     sigma = smallest_sigma(4 * bound**2, mu)  # proof: step 2
-    sums += rounded_normal(entropy.generator, sigma, len(sums))
+    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     step = grid.step / n
-    return sums * step * scale, sigma * step
+    return noisy * step * scale, sigma * step
 
 
 def moved_by(squares: FloatArray, noise: float) -> FloatArray:
@@ -298,10 +349,32 @@ def square_noise(n_records: float, n_found: int, mu: float) -> float:
     return 2 * _SQUARE_NORMS[0] * math.sqrt(2 * n_found) / (n_records * mu)
 
 
+def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
+    """What squares are released from; their bound follows from the noise."""
+    d = int(np.count_nonzero(scale))
+    width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
+    grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
+    unit = round(1 / grid.step**2)
+    factor = _SQUARE_NOISE * _SQUARE_NORMS[0] / square_noise(records.n_records, d, mu)
+    factor = min(_SQUARE_NORMS[1], max(_SQUARE_NORMS[0], factor))
+    bound = max(1, math.floor(factor * math.sqrt(2 * d) * unit))
+    nowhere = np.empty(0, dtype=np.int64)
+    return ProductMap(
+        grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
+    )
+
+
 def release_squares(
-    records: Records, scale: FloatArray, mu: float, entropy: Entropy
+    records: Records,
+    scale: FloatArray,
+    mu: float,
+    entropy: Entropy,
+    *,
+    sums: IntArray | None = None,
 ) -> tuple[FloatArray, float]:
     """Mean squares of centred records in squared scales, and their noise.
+
+    `sums` are those without noise, where they are known from another pass.
 
     Privacy
     -------
@@ -309,22 +382,13 @@ def release_squares(
     two numbers of a smaller range, so that the sums move by at most what step 8 of the proof
     says; the noise makes that `mu` deviations.
     """
-    n, d = records.n_records, int(np.count_nonzero(scale))
-    width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
-    grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
-    unit = round(1 / grid.step**2)
-    factor = _SQUARE_NOISE * _SQUARE_NORMS[0] / square_noise(n, d, mu)
-    factor = min(_SQUARE_NORMS[1], max(_SQUARE_NORMS[0], factor))
-    bound = max(1, math.floor(factor * math.sqrt(2 * d) * unit))
-    nowhere = np.empty(0, dtype=np.int64)
-    products = ProductMap(
-        grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
-    )
-    sums = products.sum(records)  # proof: step 8
+    products = _square_map(records, scale, mu)
+    n, unit, bound = records.n_records, products.centre, products.norm_bound
+    sums = products.sum(records) if sums is None else sums  # proof: step 8
     sigma = smallest_sigma(4 * bound**2 + (bound // 4) ** 2 + 1, mu)  # proof: step 8
-    sums += rounded_normal(entropy.generator, sigma, len(sums))
-    kept = min(1.0, max(0.1, sums[-2] / (n * (bound // 4)))) if bound >= 4 else 1.0
-    return 1 + sums[:-2] / (n * unit * kept), sigma / (n * unit * kept)
+    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    kept = min(1.0, max(0.1, noisy[-2] / (n * (bound // 4)))) if bound >= 4 else 1.0
+    return 1 + noisy[:-2] / (n * unit * kept), sigma / (n * unit * kept)
 
 
 def release_tilts(
@@ -371,30 +435,57 @@ def release_norms(
     return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
 
 
+@dataclass(frozen=True, eq=False)
+class _Fourths:
+    """What tails are released from: fourth powers on a grid, in units of so many bits."""
+
+    grid: FeatureGrid
+    bits: int
+    bound: int
+
+    @classmethod
+    def of(cls, records: Records, scale: FloatArray, typical: float, mu: float) -> _Fourths:
+        """The bound follows from the noise that it brings, within bounds."""
+        n, d = records.n_records, int(np.count_nonzero(scale))
+        grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+        bits = _TAIL_BITS + round(2 * math.log2(typical))
+        bits = min(_MOST_BITS, max(_FEWEST_BITS, bits))
+        unit = 2.0**bits * grid.step**4
+        largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
+        exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
+        bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
+        return cls(grid, bits, bound)
+
+    def sums_of(self, records: Records) -> CentringSums:
+        """The sums without noise."""
+        return fourth_sums_of(records, self.grid, self.bits, self.bound)
+
+
 def release_tails(
-    records: Records, scale: FloatArray, typical: float, mu: float, entropy: Entropy
+    records: Records,
+    scale: FloatArray,
+    typical: float,
+    mu: float,
+    entropy: Entropy,
+    *,
+    sums: IntArray | None = None,
 ) -> tuple[FloatArray, float]:
     """Means of fourth powers of centred features, in scales, and the deviation of their noise.
 
-    `typical` is about the variance of a feature, in scales.
+    `typical` is about the variance of a feature, in scales. `sums` are those without noise, where
+    they are known from another pass.
 
     Privacy
     -------
     Neighbours: replace one record; no precondition. A record adds integers that are not negative,
     of norm at most B, so the sums move by at most sqrt(2) B; the noise makes that `mu` deviations.
     """
-    n, d = records.n_records, int(np.count_nonzero(scale))
-    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    bits = _TAIL_BITS + round(2 * math.log2(typical))
-    bits = min(_MOST_BITS, max(_FEWEST_BITS, bits))
-    unit = 2.0**bits * grid.step**4
-    largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
-    exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
-    bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
-    sums = fourth_sums(records, grid, bits, bound)  # proof: step 6
-    sigma = smallest_sigma(2 * bound**2, mu)  # proof: step 6
-    sums += rounded_normal(entropy.generator, sigma, len(sums))
-    return np.where(scale > 0, sums * (unit / n), 0.0), sigma * unit / n
+    powers = _Fourths.of(records, scale, typical, mu)
+    sums = records.map_sum(powers.sums_of(records)) if sums is None else sums  # proof: step 6
+    sigma = smallest_sigma(2 * powers.bound**2, mu)  # proof: step 6
+    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    unit = 2.0**powers.bits * powers.grid.step**4 / records.n_records
+    return np.where(scale > 0, noisy * unit, 0.0), sigma * unit
 
 
 def _norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
@@ -406,77 +497,3 @@ def _norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
 def centre_bound(grid: FeatureGrid, n_found: int) -> int:
     """The bound on the norm of a record in steps of the grid: sqrt(2) times the typical one."""
     return max(1, math.floor(math.sqrt(2 * n_found) / grid.step))
-
-
-def squared_norms(grid: FeatureGrid, n_found: int) -> tuple[int, ...]:
-    """Edges between the bins of norms, in squared steps of the grid."""
-    return tuple(int(edge) for edge in _squared_edges(n_found) / grid.step**2)
-
-
-def _squared_edges(n_found: int) -> FloatArray:
-    """Squared norms between bins, in squared scales."""
-    return np.asarray(n_found * np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE))
-
-
-def _last_bin(counts: IntArray, sigma: int) -> int | None:
-    """The last bin that noise did not make; few records are looked for in several bins together.
-
-    One bin beyond noise is not enough where most records are in none: they may be above it.
-    """
-    last = None
-    for width in _WINDOWS:
-        sums = np.convolve(counts, np.ones(width, dtype=np.int64), "valid")
-        seen = np.flatnonzero(sums > _TOP_EVIDENCE * math.sqrt(width) * sigma)
-        if len(seen):
-            last = int(seen[-1]) + width - 1
-            while counts[last] <= _BIN_EVIDENCE * sigma and last > seen[-1]:
-                last -= 1
-            above = counts[last + 1 :]
-            doubt = _SURE * math.sqrt(len(above)) * sigma
-            if above.sum() + doubt < _MOST_ABOVE * counts.sum():
-                return last
-    return None if last is None else max(last, -_LOWEST * _PER_OCTAVE)  # the bin of usual norms
-
-
-def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: float) -> NormBound:
-    """The bound at which noise and what it cuts off, in the trace, are least together.
-
-    The noise has about the norm 2 sqrt(d) C^2 / (n mu); it counts over that of a covariance
-    whose largest eigenvalue is sqrt(d) times the mean one.
-    """
-    # proof: step 4
-    edges = _squared_edges(n_found)
-    middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
-    last = _last_bin(counts, sigma)
-    if last is None:
-        return NormBound(math.sqrt(n_found), 0.0, 1.0)
-    mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0).astype(np.float64)
-    mass[last + 1 :] = 0.0
-    mass /= mass.sum()
-    trace = float(mass @ middle)
-    finest = np.arange(_FINER * min(last + 1, _BINS - 1) + 1) / (_FINER * _PER_OCTAVE)
-    squares = n_found * np.exp2(_LOWEST + finest)
-    lost = np.maximum(middle - squares[:, None], 0.0) @ mass / trace
-    noise = 2 * n_found * squares / (n_records * mu * trace)
-    best = float(squares[np.argmin(np.hypot(lost, noise))])
-    typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
-    shrunk = float(mass[middle > best].sum())
-    lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
-    histogram = _with_tail(middle, mass, last)
-    return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram, last + 1)
-
-
-def _with_tail(
-    middle: FloatArray, mass: FloatArray, last: int
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The histogram of norms, going on beyond its last sure bin as it fell before.
-
-    Noise hides bins of few records, and those have the longest.
-    """
-    end = min(len(middle), last + 1 + _TAIL_BINS)
-    mass = mass[:end].copy()
-    if last > 0 and mass[last - 1] > 0:
-        ratio = min(_SLOWEST_FALL, mass[last] / mass[last - 1])
-        mass[last + 1 :] = mass[last] * ratio ** np.arange(1, end - last)
-        mass /= mass.sum()
-    return tuple(middle[:end].tolist()), tuple(mass.tolist())

@@ -13,9 +13,17 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Event, Gaussian
 from hushcov.noise import Entropy
-from hushcov.records import Records
+from hushcov.postprocess import lost_beyond
+from hushcov.records import FeatureGrid, Records
 
 _FINER = 4  # bounds that are tried, for each bin
+# Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
+_LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
+_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
+# Bins that are looked at together, until surely no more than a share of the records is above.
+_WINDOWS, _MOST_ABOVE, _SURE = (1, 2, 4, 8), 0.2, 2.0
+_TAIL_BINS, _SLOWEST_FALL = 8, 0.65  # bins that go on beyond the last sure one, and how they fall
+_FINER_FIRST = 2  # bounds that are tried at first, for each bin
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,79 @@ class NormBound:
         beyond = float(shares[squares > best].sum())
         moved = replace(self, norm=math.sqrt(best), shrunk=beyond)
         return replace(moved, lost=(moved.cut, self.lost[1]))
+
+
+def squared_norms(grid: FeatureGrid, n_found: int) -> tuple[int, ...]:
+    """Edges between the bins of norms, in squared steps of the grid."""
+    return tuple(int(edge) for edge in _squared_edges(n_found) / grid.step**2)
+
+
+def _squared_edges(n_found: int) -> FloatArray:
+    """Squared norms between bins, in squared scales."""
+    return np.asarray(n_found * np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE))
+
+
+def _last_bin(counts: IntArray, sigma: int) -> int | None:
+    """The last bin that noise did not make; few records are looked for in several bins together.
+
+    One bin beyond noise is not enough where most records are in none: they may be above it.
+    """
+    last = None
+    for width in _WINDOWS:
+        sums = np.convolve(counts, np.ones(width, dtype=np.int64), "valid")
+        seen = np.flatnonzero(sums > _TOP_EVIDENCE * math.sqrt(width) * sigma)
+        if len(seen):
+            last = int(seen[-1]) + width - 1
+            while counts[last] <= _BIN_EVIDENCE * sigma and last > seen[-1]:
+                last -= 1
+            above = counts[last + 1 :]
+            doubt = _SURE * math.sqrt(len(above)) * sigma
+            if above.sum() + doubt < _MOST_ABOVE * counts.sum():
+                return last
+    return None if last is None else max(last, -_LOWEST * _PER_OCTAVE)  # the bin of usual norms
+
+
+def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: float) -> NormBound:
+    """The bound at which noise and what it cuts off, in the trace, are least together.
+
+    The noise has about the norm 2 sqrt(d) C^2 / (n mu); it counts over that of a covariance
+    whose largest eigenvalue is sqrt(d) times the mean one.
+    """
+    edges = _squared_edges(n_found)
+    middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
+    last = _last_bin(counts, sigma)
+    if last is None:
+        return NormBound(math.sqrt(n_found), 0.0, 1.0)
+    mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0).astype(np.float64)
+    mass[last + 1 :] = 0.0
+    mass /= mass.sum()
+    trace = float(mass @ middle)
+    finest = np.arange(_FINER_FIRST * min(last + 1, _BINS - 1) + 1) / (_FINER_FIRST * _PER_OCTAVE)
+    squares = n_found * np.exp2(_LOWEST + finest)
+    lost = np.maximum(middle - squares[:, None], 0.0) @ mass / trace
+    noise = 2 * n_found * squares / (n_records * mu * trace)
+    best = float(squares[np.argmin(np.hypot(lost, noise))])
+    typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
+    shrunk = float(mass[middle > best].sum())
+    lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
+    histogram = _with_tail(middle, mass, last)
+    return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram, last + 1)
+
+
+def _with_tail(
+    middle: FloatArray, mass: FloatArray, last: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The histogram of norms, going on beyond its last sure bin as it fell before.
+
+    Noise hides bins of few records, and those have the longest.
+    """
+    end = min(len(middle), last + 1 + _TAIL_BINS)
+    mass = mass[:end].copy()
+    if last > 0 and mass[last - 1] > 0:
+        ratio = min(_SLOWEST_FALL, mass[last] / mass[last - 1])
+        mass[last + 1 :] = mass[last] * ratio ** np.arange(1, end - last)
+        mass /= mass.sum()
+    return tuple(middle[:end].tolist()), tuple(mass.tolist())
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from hushcov.lab.audit.attack import promised
 from hushcov.mechanisms.adaptive import Ladder, matrix, pairs, probe
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.records import FeatureGrid, norm_histogram
-from hushcov.stages.preparation import HALF_WIDTH, WIDEST, choose_norm, squared_norms
+from hushcov.stages.preparation import HALF_WIDTH, WIDEST
+from hushcov.stages.stage import choose_norm, squared_norms
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 

@@ -40,9 +40,13 @@ def test_a_record_that_is_not_bounded_is_caught(monkeypatch):
             clipped = np.clip(np.rint(block * grid.multipliers), -grid.half_width, grid.half_width)
             return clipped.sum(axis=0).astype(np.int64)
 
-        return records.map_sum(steps)
+        return steps
 
-    for module in (stage, preparation):
-        monkeypatch.setattr(module, "bounded_sums", unbounded)
+    monkeypatch.setattr(stage, "bounded_sums_of", unbounded)
+    monkeypatch.setattr(
+        preparation,
+        "bounded_sums",
+        lambda records, *bounds: records.map_sum(unbounded(records, *bounds)),
+    )
     (first, *_) = attacks_on("centre")
     assert not run_attack(first, 1_000, FALSE_ALARM).survives

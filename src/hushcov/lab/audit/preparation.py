@@ -37,8 +37,8 @@ from hushcov.stages.preparation import (
     centre_bound,
     release_centre,
     release_norms,
-    squared_norms,
 )
+from hushcov.stages.stage import squared_norms
 
 
 def _mu(squared_sensitivity: int) -> float:

@@ -41,8 +41,8 @@ from hushcov.postprocess import (
 )
 from hushcov.records import Progress, Records, check_feature_scale
 from hushcov.release import Making, Release, Structure, named_parts
-from hushcov.stages.preparation import choose_norm, release_norms
-from hushcov.stages.stage import NormBound
+from hushcov.stages.preparation import release_norms
+from hushcov.stages.stage import NormBound, choose_norm
 
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder

@@ -1,0 +1,277 @@
+"""Records as small integers: two bytes a value, so that later sums read a quarter of the bytes.
+
+Whether a copy is kept changes speed and memory, never a sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov._compiled import compiled, run_parts, threads
+from hushcov.records.grids import check_feature_scale, check_numbers
+from hushcov.records.protocol import (
+    BlockFunction,
+    Progress,
+    Records,
+    check_finite,
+    default_block_rows,
+)
+from hushcov.records.rows import (
+    MISSING,
+    About,
+    CentringSums,
+    RowSums,
+    finite_row,
+    row_parts,
+)
+from hushcov.records.sources import ArrayRecords
+from hushcov.records.views import View, WrappedRecords, complete_rows, source_of
+
+Int16Array = NDArray[np.int16]
+
+#: Units in a scale.
+UNITS = 512
+_LARGEST = -MISSING - 1  # integer: nearly 64 scales
+# Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
+# which take four times as much if they are doubles.
+_MOST_KEPT, _MOST_IN_MEMORY = 2**28, 2**30
+
+
+def copy_bytes(n_records: int, n_features: int, *, in_memory: bool = False) -> int:
+    """Bytes of the copy that is kept of so many records; 0 where none is."""
+    size = 2 * n_records * n_features
+    return size if size <= (_MOST_IN_MEMORY if in_memory else _MOST_KEPT) else 0
+
+
+class CompactRecords(WrappedRecords):
+    """The records less a centre, within reach of it, as whole multiples of 1/512 of their scale.
+
+    The unit of a feature is its scale / 512, and its reach is made at most 32767 units. With
+    y = x - centre, clipped to [-reach, reach], a value becomes q units, where q is y times
+    512 / scale, rounded to an integer (halves to the even one). A feature of scale 0 becomes zero.
+    A record that misses a value is zeros, and stays zeros where `CentredRecords` takes another
+    centre off these.
+
+    The integers of the first sum are kept in memory where they are few enough (`copy_bytes`), and
+    read in place of the records from then on. Records on a device and on a cluster are mapped anew
+    for every sum.
+
+    Parameters
+    ----------
+    records : Records
+        What is made compact.
+    centre, reach : ndarray of shape (n_features,)
+        As for `CentredRecords`. Public or released.
+    scale : ndarray of shape (n_features,)
+        Public or released.
+    keep : bool, default=True
+        Whether a copy may be kept.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
+    neighbours. The copy is in the memory of this process and goes with these records; no file is
+    written.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        centre: FloatArray,
+        reach: FloatArray,
+        scale: FloatArray,
+        *,
+        keep: bool = True,
+    ) -> None:
+        super().__init__(records)
+        d = records.n_features
+        cure = "give one for each feature, in the order of the columns."
+        self._centre = check_numbers("centre", centre, d, cure=cure)
+        limits = check_numbers("reach", reach, d, at_least=0, finite=False, cure=cure)
+        self._scale = check_feature_scale(scale, d)
+        self._unit = self._scale / UNITS
+        self._reach = np.minimum(limits, _LARGEST * self._unit)
+        self._per_unit = np.zeros(d)
+        np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
+        in_memory = isinstance(source_of(records), ArrayRecords)
+        size = copy_bytes(records.n_records, d, in_memory=in_memory)
+        self._copy = _Copy(keep and size > 0 and not self.on_device)
+
+    @property
+    def zeros_stay(self) -> bool:  # type: ignore[override]
+        """See `WrappedRecords`."""
+        return not self.on_device
+
+    def map_sum(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> IntArray:
+        """See `Records.map_sum`; sums that centre rows take the integers as they are."""
+        if isinstance(block_function, CentringSums) and not self.on_device:
+            about = block_function.about or About.zero(self.n_features)
+            if about.unit is None:
+                in_units = About(about.centre, about.reach, self._unit)
+                block_function = block_function.centred(in_units)
+        return super().map_sum(block_function, progress=progress)
+
+    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
+        takes_integers = isinstance(row_sums, CentringSums) and not self.on_device
+        return self._integers() if takes_integers else self._blocks()
+
+    def _blocks(self) -> Iterator[Any]:
+        if self.on_device:
+            yield from self._tensors()
+            return
+        for integers in self._integers():
+            rows = integers * self._unit
+            rows[integers[:, 0] == MISSING] = np.nan if self.gaps else 0.0
+            yield rows
+
+    def _integers(self) -> Iterator[Int16Array]:
+        if self._copy.rows is not None:
+            step = default_block_rows(self.n_features)
+            for start in range(0, self.n_records, step):
+                yield self._copy.rows[start : start + step]
+            return
+        shape = (self.n_records, self.n_features)
+        kept = np.empty(shape, dtype=np.int16) if self._copy.wanted else None
+        filled = 0
+        records = self._records.unfilled()
+        for block in records._blocks():
+            if kept is None:
+                integers = np.empty(block.shape, dtype=np.int16)
+            else:
+                integers = kept[filled : filled + len(block)]
+            filled += len(block)
+            if not self._fill(block, integers):
+                check_finite(block, gaps=records.gaps, names=self.feature_names)
+                if not records.gaps:
+                    raise AssertionError("finite after all")
+            yield integers
+        self._copy.rows = kept
+
+    def _fill(self, block: FloatArray, integers: Int16Array) -> bool:
+        """Fill in the integers of a block, on all cores; False if a number is not finite."""
+        parts = row_parts(block, threads())
+        public = (self._centre, self._reach, self._per_unit)
+        rows = zip(parts, np.array_split(integers, len(parts)), strict=True)
+        return all(run_parts(_fill_integers, [(part, *public, own) for part, own in rows]))
+
+    def _tensors(self) -> Iterator[Any]:
+        """The same values on a device, by the same operations on doubles."""
+        records = self._records.unfilled()
+        about = About(self._centre, self._reach)
+        block: Any
+        for block in records._blocks():
+            check_finite(block, gaps=records.gaps, names=self.feature_names)
+            rows = about.of_tensor(block).mul_(block.new_tensor(self._per_unit))
+            rows = rows.round_().mul_(block.new_tensor(self._unit))
+            if records.gaps:
+                rows[rows.isnan().any(1)] = float("nan")
+            yield rows if self.gaps == records.gaps else complete_rows(rows)
+
+    def _view(self) -> View:
+        return partial(
+            CompactRecords,
+            centre=self._centre,
+            reach=self._reach,
+            scale=self._scale,
+            keep=False,
+        )
+
+
+class _Copy:
+    """Integers that are kept; several views of the same records share one."""
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted
+        self.rows: Int16Array | None = None
+
+
+@compiled
+def _fill_integers(
+    block: FloatArray, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, integers: Any
+) -> bool:
+    finite = True
+    for a in range(block.shape[0]):
+        if finite_row(block[a]):
+            _fill_row(block[a], centre, reach, per_unit, integers[a])
+        else:
+            integers[a, :] = MISSING
+            finite = False
+    return finite
+
+
+@compiled
+def _fill_row(
+    row: FloatArray, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, integers: Any
+) -> None:
+    for i in range(len(row)):
+        y = min(max(row[i] - centre[i], -reach[i]), reach[i])
+        integers[i] = np.int16(np.rint(y * per_unit[i]))
+
+
+@dataclass(frozen=True, eq=False)
+class Together(CentringSums):
+    """Several sums in one reading of the records, one after the other in a row."""
+
+    sums: tuple[CentringSums, ...]
+
+    def centred(self, about: About) -> Self:
+        """The same sums of centred rows."""
+        return replace(self, sums=tuple(each.centred(about) for each in self.sums), about=about)
+
+    def begin(self, n_features: int) -> Any:
+        """See `RowSums`."""
+        return [each.begin(n_features) for each in self.sums]
+
+    def add(self, block: FloatArray, sums: Any) -> bool:
+        """See `RowSums`."""
+        return all(each.add(block, own) for each, own in zip(self.sums, sums, strict=True))
+
+    def total(self, sums: Any) -> IntArray:
+        """See `RowSums`."""
+        own = [each.total(part).ravel() for each, part in zip(self.sums, sums, strict=True)]
+        return np.concatenate(own)
+
+    def split(self, total: IntArray, n_features: int) -> list[IntArray]:
+        """The sums, each in its shape."""
+        shapes = [each.shape(n_features) for each in self.sums]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        parts = np.split(total, ends[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        """See `RowSums`."""
+        return (sum(math.prod(each.shape(n_features)) for each in self.sums),)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        """Not called: `add` has each sum add its own rows."""
+        raise NotImplementedError
+
+    def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
+        from hushcov.records.tensor_kernels import joined
+
+        return joined(*(each.of_tensor(block).reshape(-1) for each in self.sums))
+
+
+def sum_together(
+    records: Records, sums: Sequence[CentringSums], *, progress: Progress | None = None
+) -> list[IntArray]:
+    """Return several sums over the records, which are read once for all of them.
+
+    Privacy
+    -------
+    Nothing here is private by itself; each sum is what it is alone.
+    """
+    together = Together(tuple(sums))
+    total = records.map_sum(together, progress=progress)
+    return together.split(total, records.n_features)

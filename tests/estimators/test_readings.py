@@ -1,0 +1,44 @@
+"""How often a fit reads the records: `docs/scale.md` says it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushcov import CoinPressCovariance, GaussianCovariance, ScreenedCovariance
+from hushcov.exceptions import SeededNoiseWarning
+from hushcov.records import ArrayRecords, WatchedRecords, compact
+
+BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
+KNOWN = {"assume_centered": True, "feature_scale": 1.0}
+# Of the records and, where no copy is kept, of all: one look, then twice to prepare them.
+READINGS = {
+    "gaussian": (GaussianCovariance(**BUDGET), 2, 4),
+    "gaussian, known scales": (GaussianCovariance(**BUDGET, feature_scale=1.0), 2, 5),
+    "gaussian, known": (GaussianCovariance(**BUDGET, **KNOWN), 1, 1),
+    "gaussian, pairs": (GaussianCovariance(**BUDGET, centre="pairs"), 2, 2),
+    "screened": (ScreenedCovariance(**BUDGET, row_sparsity=2), 2, 5),
+    "screened, known": (ScreenedCovariance(**BUDGET, **KNOWN, row_sparsity=2), 2, 2),
+    "coinpress": (CoinPressCovariance(**BUDGET, n_steps=2), 2, 5),
+}
+
+
+def readings(estimator, rows):
+    passes = []
+    records = WatchedRecords(ArrayRecords(rows), lambda: passes.append(1), lambda _: None)
+    with pytest.warns(SeededNoiseWarning):
+        estimator.fit(records)
+    return len(passes), estimator.release_.integers
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_readings_of_the_records_and_of_a_copy(name, monkeypatch):
+    rows = np.random.default_rng(1).standard_normal((20_000, 6))
+    rows[:, 1] += rows[:, 0]
+    estimator, with_copy, without = READINGS[name]
+    found, integers = readings(estimator, rows)
+    assert found == with_copy
+    monkeypatch.setattr(compact, "_MOST_IN_MEMORY", 0)
+    found, same = readings(estimator, rows)
+    assert found == without
+    np.testing.assert_array_equal(integers, same)
