@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from command_line import program, refused, run
+from command_line import known_keys, program, refused, run
 
-__all__ = ["program", "refused", "run"]
+__all__ = ["known_keys", "program", "refused", "run"]

@@ -9,6 +9,7 @@ import warnings
 import click
 import pytest
 
+from command_line import PATIENCE
 from hushcov import __version__
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.cli.main import COMMANDS, cli
@@ -59,7 +60,7 @@ def test_help_imports_no_command_and_nothing_heavy():
         "print('MODULES', *sys.modules)"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", code], text=True, capture_output=True, timeout=60, check=True
+        [sys.executable, "-c", code], text=True, capture_output=True, timeout=PATIENCE, check=True
     )
     loaded = set(answer.stdout.splitlines()[-1].split())
     assert "hushcov.cli.main" in loaded
@@ -181,7 +182,7 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
         f"--delta 1e-6 {' '.join(SIZE)} | true; echo ${{PIPESTATUS[0]}}"
     )
     answer = subprocess.run(
-        ["bash", "-c", command], text=True, capture_output=True, timeout=60, check=True
+        ["bash", "-c", command], text=True, capture_output=True, timeout=PATIENCE, check=True
     )
     assert answer.stderr == ""
     assert answer.stdout.strip() in {"0", "141"}

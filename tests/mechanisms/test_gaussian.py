@@ -136,7 +136,7 @@ def neighbouring_records(draw):
     return np.array(x), np.array(y)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(
     pair=neighbouring_records(),
     half_width=st.integers(1, 200),

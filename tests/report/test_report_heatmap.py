@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from command_line import PATIENCE
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.report import figures
 from hushcov.report.figures import (
@@ -119,5 +120,5 @@ def test_no_global_state_is_touched(tmp_path):
         f"figures.write_release_heatmap({str(tmp_path / 'a.png')!r}, np.eye(3))\n"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
-    answer = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    answer = subprocess.run([sys.executable, "-c", code], timeout=PATIENCE, check=False)
     assert answer.returncode == 0

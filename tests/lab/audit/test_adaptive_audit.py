@@ -9,7 +9,7 @@ import pytest
 from hushcov.accounting import Clock, Clocked, Gaussian, gaussian_delta
 from hushcov.lab.audit import attacks_on, run_attack
 from hushcov.lab.audit.attack import promised
-from hushcov.mechanisms.adaptive import Ladder, matrix, pairs, probe
+from hushcov.mechanisms.adaptive import Ladder, ladder, matrix, pairs, probe
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.records import FeatureGrid, norm_histogram
 from hushcov.stages.preparation import HALF_WIDTH, WIDEST
@@ -44,7 +44,7 @@ def test_the_claim_is_a_gaussian_curve_and_being_late():
         pytest.param(
             "adaptive-values", "pair among real ones", 10_000, 0.6, marks=pytest.mark.slow
         ),
-        pytest.param("adaptive-ladder", "tied pairs", 10_000, 0.1, marks=pytest.mark.slow),
+        pytest.param("adaptive-ladder", "tied pairs", 6_000, 0.3, marks=pytest.mark.slow),
         pytest.param("adaptive-ladder", "all scores", 2_000, 0.0, marks=pytest.mark.slow),
         pytest.param("adaptive", "sign flips", 1_000, 0.1, marks=pytest.mark.slow),
     ],
@@ -90,7 +90,18 @@ def test_noise_of_the_second_values_is_too_small(monkeypatch, times):
 def test_rungs_are_not_charged(monkeypatch):
     """The ladder goes on until its noise is small, and every pick shows which record it was."""
     monkeypatch.setattr(Clock, "step_time", lambda *_: 1e-9)
-    assert not attacked("adaptive-ladder", "tied pairs", 240).survives
+    assert not attacked("adaptive-ladder", "tied, few records", 240).survives
+
+
+@short_and_long("times", 8, 3)
+def test_noise_of_selections_is_too_small(monkeypatch, times):
+    correct, runs = ladder.gumbel_top, {8: 160, 3: 2000}[times]
+
+    def top(generator, scores, rate, count):
+        return correct(generator, scores, times * rate, count)
+
+    monkeypatch.setattr(ladder, "gumbel_top", top)
+    assert not attacked("adaptive-ladder", "tied pairs", runs).survives
 
 
 def test_a_rung_decides_by_its_true_scores(monkeypatch):

@@ -24,6 +24,7 @@ from hushcov.mechanisms.screened import parameters as screened_parameters
 from hushcov.mechanisms.screened import values
 from hushcov.noise import rounded_normal
 from hushcov.records import ProductMap, row_bounded_gram
+from statistics_helpers import short_and_long
 
 FALSE_ALARM = 1e-6
 MODULES_WITH_NOISE = (
@@ -138,20 +139,21 @@ def test_gate_noise_reused(monkeypatch):
     assert result.statistic == "fitted"
 
 
-def test_diagonal_released_twice(monkeypatch):
-    """With independent noise: whoever has both takes their mean."""
-    correct = gaussian.symmetric_noise
+@short_and_long("times", 4, 2)
+def test_diagonal_released_twice_or_more(monkeypatch, times):
+    """With independent noise: whoever has all of them takes their mean."""
+    correct, runs = gaussian.symmetric_noise, {4: 1_200, 2: 4_500}[times]
 
     def noise(generator, d, sigma, diagonal_sigma):
         released = correct(generator, d, sigma, diagonal_sigma)
-        again = rounded_normal(generator, diagonal_sigma, d)
-        np.fill_diagonal(released, (np.diag(released) + again) // 2)
+        again = rounded_normal(generator, diagonal_sigma, (times - 1) * d).reshape(-1, d)
+        np.fill_diagonal(released, (np.diag(released) + again.sum(axis=0)) // times)
         return released
 
     monkeypatch.setattr(gaussian, "symmetric_noise", noise)
     # Flips leave squares as they are and cannot see it; two axes differ in nothing else.
     assert attacked("gaussian-row", "sign flips", 1000).survives
-    assert is_caught("gaussian-row", "axes", 4500)
+    assert is_caught("gaussian-row", "axes", runs)
 
 
 def test_lower_triangle_with_noise_of_its_own(monkeypatch):

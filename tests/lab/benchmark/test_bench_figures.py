@@ -14,6 +14,7 @@ from hushcov.lab.benchmark.families import families_figure, over_best
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
 from hushcov.lab.benchmark.results import Results, predicted_rates
 from hushcov.lab.drawing import short
+from hushcov.report.style import write_png
 
 from .settings import TINY, finished, made_up_error
 
@@ -135,12 +136,14 @@ def test_few_contenders_draw(tmp_path):
     assert all(path.stat().st_size > 0 for path in written)
 
 
-def test_families_are_drawn_where_there_are_any(tmp_path):
+def test_families_are_drawn_where_there_are_any(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "write_png", lambda path, figure: path)  # others are drawn above
     preset = replace(TINY, families=("ar-0.5", "equicorrelated"))
     results = finished(preset=preset)
     names = [path.name for path in write_figures(tmp_path, results)]
     assert "families.png" in names
     figure = families_figure(results)
+    assert write_png(tmp_path / "families.png", figure).stat().st_size > 0
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [*preset.families]
     # Errors rise with the place in the registry, so the first is the best and the others are not.
     private = [each.name for each in results.contenders if each.private and not each.chooses]

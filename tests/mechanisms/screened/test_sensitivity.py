@@ -49,7 +49,7 @@ def all_pairs_of(d, factor):
     return parameters_of(10, d, d, n_levels=0, norm_factor=factor)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(tables=neighbours())
 def test_scores(tables):
     first, second, scale = tables
@@ -60,7 +60,7 @@ def test_scores(tables):
         assert np.abs(moved).max() <= sensitivity
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=50)
 @given(
     tables=neighbours(),
     factor=st.sampled_from([0.05, 1.0, 4.0, 1e3]),

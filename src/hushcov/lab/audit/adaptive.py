@@ -46,12 +46,12 @@ from hushcov.records import ArrayRecords
 from hushcov.stages.stage import NormBound
 
 _SLOWNESS = 30  # a whole release looks for structures
-_MANY = 40  # features, such that rungs are few of their pairs
 _RUNGS = 16  # that an output has room for
-_TIED_RECORDS = (
-    3  # records, so that the noise of a selection may become small before its ladder ends
-)
-_RATE = 80.0  # of the clock, for so few and wide selections
+# 128 features, whose rungs are few of their pairs. The fourth rung or so is full, and larger ones
+# follow at its noise until half of the clock is taken.
+_SIDE, _HEIGHT, _TIED_RATE = 8, 90, 500.0
+# So few records that the noise of a selection may become small before its ladder ends.
+_FEW, _MANY, _FEW_RATE = 3, 40, 80.0
 _MORE_RECORDS, _WEAK = 8000, 0.05  # whose pair has this correlation
 _TILT = 100  # of all features, in 1024ths
 _AT_BOUND = 1.1  # the coordinate at which both products of a pair are about at their bound
@@ -223,19 +223,31 @@ def _tilted(name: str) -> tuple[Attack, ...]:
 
 
 def _ladder(name: str) -> tuple[Attack, ...]:
-    """Which pairs are selected where all are tied; and scores that all move the same way."""
-    tied, raised = neighbours.tied(_TIED_RECORDS, _MANY), neighbours.raised(_TIED_RECORDS, _MANY)
-    target = LadderTarget(replace(_parameters(tied), rate=_RATE))
-    weights = np.zeros((_MANY, _MANY))
-    for i, j in neighbours.changing_pairs(_MANY):
-        weights[i, j] = 1.0 if (i + j) % 2 == 0 else -1.0
-    upper = np.triu_indices(_MANY, 1)
-    favoured = Statistic("favoured pairs", weights[upper])
-    real = Statistic("real pairs", flat(np.zeros(len(upper[0])), np.ones(_RUNGS)))
-    return (
-        Attack(name, target, tied, (favoured,)),  # a fit of so many weights needs more runs
-        Attack(name, target, raised, (real, FITTED)),
+    """Which pairs are selected where all are tied; and scores that all move the same way.
+
+    Few records show a ladder that does not end.
+    """
+    tied, few = neighbours.tied(_SIDE, _HEIGHT), neighbours.tied_few(_FEW, _MANY)
+    raised = neighbours.raised(_FEW, _MANY)
+    short = _climbing(few, _FEW_RATE)
+    n_pairs = _MANY * (_MANY - 1) // 2
+    real = Statistic("real pairs", flat(np.zeros(n_pairs), np.ones(_RUNGS)))
+    return (  # a fit of so many weights needs more runs
+        Attack(name, _climbing(tied, _TIED_RATE), tied, (_favoured(tied),)),
+        Attack(name, short, few, (_favoured(few),)),
+        Attack(name, short, raised, (real, FITTED)),
     )
+
+
+def _climbing(pair: Pair, rate: float) -> LadderTarget:
+    return LadderTarget(replace(_parameters(pair), rate=rate))
+
+
+def _favoured(pair: Pair) -> Statistic:
+    """Selected pairs whose scores the first record raises, less those that it lowers."""
+    first, second = (np.abs(np.sign(rows).T @ np.sign(rows)) for rows in (pair.first, pair.second))
+    upper = np.triu_indices(pair.n_features, 1)
+    return Statistic("favoured pairs", np.sign(first - second)[upper])
 
 
 def _values(name: str) -> tuple[Attack, ...]:

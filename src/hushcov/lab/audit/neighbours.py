@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import hadamard
 
 from hushcov._arrays import FloatArray
 from hushcov.exceptions import ParameterError
@@ -114,11 +115,26 @@ def edge_of_selection(n_features: int, size: float, height: int, lag: int) -> Pa
     return replacement("edge of selection", before, after, np.array(others))
 
 
-def tied(n_records: int, n_features: int) -> Pair:
+def tied_few(n_records: int, n_features: int) -> Pair:
     """The same where all others are (1, -1, 1, -1, ..): the scores of all pairs are tied."""
     pair = edge_of_selection(n_features, 1.0, 1, 0)
     others = np.tile(_alternating(n_features), (n_records - 1, 1))
-    return replacement("tied pairs", pair.first[0], pair.second[0], others)
+    return replacement("tied, few records", pair.first[0], pair.second[0], others)
+
+
+def tied(side: int, height: int) -> Pair:
+    """The same for features in two halves of side^2, where only pairs that change have scores.
+
+    The scores of pairs across the halves are tied at side * height, with the signs of a Hadamard
+    matrix; those within a half are 0. No records of signs have higher scores with that: theirs
+    are shifts of a bent function in one half, and rows of the matrix in the other.
+    """
+    size = side**2
+    rows, bent = hadamard(size).astype(np.float64), hadamard(side).astype(np.float64).ravel()
+    shifts = bent[np.arange(size)[:, None] ^ np.arange(size)]
+    others = np.tile(np.hstack([shifts, rows * (rows @ bent) / side]), (height, 1))
+    before, after = np.ones(2 * size), np.repeat([1.0, -1.0], size)
+    return replacement("tied pairs", before, after, others)
 
 
 def raised(n_records: int, n_features: int) -> Pair:

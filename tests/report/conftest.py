@@ -1,0 +1,7 @@
+"""Fixtures of every test of a report."""
+
+from __future__ import annotations
+
+from command_line import known_keys
+
+__all__ = ["known_keys"]
