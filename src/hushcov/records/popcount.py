@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
-from hushcov.records.rows import finite_row, row_parts
+from hushcov.records.rows import MISSING, finite_row, row_parts
 
 WordArray = npt.NDArray[np.uint64]
 Eight = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
@@ -61,16 +61,18 @@ class SignTile:
         """How many records still fit."""
         return len(self.full) * CELL_ROWS - self.n_rows
 
-    def pack(self, block: FloatArray, about: FloatArray) -> bool:
-        """Add the signs of rows less `about`, zero where it is NaN; False if a row is not finite.
+    def pack(self, block: Any, limits: Any) -> bool:
+        """Add the signs of rows: positive above the first limit, negative below the second.
 
-        On all cores: no two threads get bits of the same word.
+        On all cores: no two threads get bits of the same word. Integers are compact rows, doubles
+        are checked: False if one is not finite.
         """
+        kernel = _pack if block.dtype == np.float64 else _pack_integers
         parts = _whole_words(len(block), self.n_rows % 64, len(row_parts(block, threads())))
         planes = self.positive, self.nonzero, self.full.shape[1]
-        jobs = [(block[a:b], about, self.n_rows + a, *planes) for a, b in parts]
+        jobs = [(block[a:b], *limits, self.n_rows + a, *planes) for a, b in parts]
         self.n_rows += len(block)
-        return all(run_parts(_pack, jobs))
+        return all(run_parts(kernel, jobs))
 
     def finish(self, sums: IntArray) -> None:
         """Find the cells without zeros, and add the sums of signs."""
@@ -124,7 +126,8 @@ _popcount: Any = intrinsic(_count_bits)
 @compiled
 def _pack(
     rows: FloatArray,
-    about: FloatArray,
+    above: FloatArray,
+    below: FloatArray,
     position: int,
     positive: WordArray,
     nonzero: WordArray,
@@ -140,36 +143,93 @@ def _pack(
             at = ((word // _WORDS * cells + cell) * _WORDS + word % _WORDS) * _WIDTH
             left, right = cell * _WIDTH, min(d, (cell + 1) * _WIDTH)
             p, q = positive[at : at + right - left], nonzero[at : at + right - left]
-            c, x0, shift = about[left:right], rows[a, left:right], np.uint64(bit)
+            high, low, shift = above[left:right], below[left:right], np.uint64(bit)
+            x0 = rows[a, left:right]
             if together == 4:
-                x1, x2 = rows[a + 1, left:right], rows[a + 2, left:right]
-                finite &= _pack_four(x0, x1, x2, rows[a + 3, left:right], c, shift, p, q)
+                x1, x2, x3 = (
+                    rows[a + 1, left:right],
+                    rows[a + 2, left:right],
+                    rows[a + 3, left:right],
+                )
+                _pack_four(x0, x1, x2, x3, high, low, shift, p, q)
+                finite &= _all_finite(x0, x1, x2, x3)
             else:
-                finite &= _pack_one(x0, c, shift, p, q)
+                _pack_one(x0, high, low, shift, p, q)
+                finite &= finite_row(x0)
         a += together
     return finite
 
 
 @compiled
-def _pack_one(x: FloatArray, c: FloatArray, shift: Any, p: WordArray, q: WordArray) -> bool:
-    for j in range(len(c)):
-        p[j] |= np.uint64(x[j] > c[j]) << shift
-        q[j] |= np.uint64((x[j] > c[j]) | (x[j] < c[j])) << shift
-    return finite_row(x)
+def _pack_integers(
+    rows: Any,
+    above: Any,
+    below: Any,
+    position: int,
+    positive: WordArray,
+    nonzero: WordArray,
+    cells: int,
+) -> bool:
+    """The same for compact rows; those that miss a value leave their bits zero."""
+    n_rows, d = rows.shape
+    a = 0
+    while a < n_rows:
+        word, bit = divmod(position + a, 64)
+        together = 4 if bit % 4 == 0 and a + 4 <= n_rows else 1
+        for row in range(a, a + together):
+            if rows[row, 0] == MISSING:
+                together = 1
+        if rows[a, 0] == MISSING:
+            a += 1
+            continue
+        for cell in range(cells):
+            at = ((word // _WORDS * cells + cell) * _WORDS + word % _WORDS) * _WIDTH
+            left, right = cell * _WIDTH, min(d, (cell + 1) * _WIDTH)
+            p, q = positive[at : at + right - left], nonzero[at : at + right - left]
+            high, low, shift = above[left:right], below[left:right], np.uint64(bit)
+            x0 = rows[a, left:right]
+            if together == 4:
+                x1, x2, x3 = (
+                    rows[a + 1, left:right],
+                    rows[a + 2, left:right],
+                    rows[a + 3, left:right],
+                )
+                _pack_four(x0, x1, x2, x3, high, low, shift, p, q)
+            else:
+                _pack_one(x0, high, low, shift, p, q)
+        a += together
+    return True
+
+
+@compiled
+def _pack_one(x: Any, high: Any, low: Any, shift: Any, p: WordArray, q: WordArray) -> None:
+    for j in range(len(x)):
+        p[j] |= np.uint64(x[j] > high[j]) << shift
+        q[j] |= np.uint64((x[j] > high[j]) | (x[j] < low[j])) << shift
 
 
 @compiled
 def _pack_four(
-    x0: FloatArray,
-    x1: FloatArray,
-    x2: FloatArray,
-    x3: FloatArray,
-    c: FloatArray,
+    x0: Any,
+    x1: Any,
+    x2: Any,
+    x3: Any,
+    high: Any,
+    low: Any,
     shift: Any,
     p: WordArray,
     q: WordArray,
-) -> bool:
+) -> None:
     """Four rows at a time: bits are read and written once for them, and every number once."""
+    for j in range(len(high)):
+        a0, a1, a2, a3 = x0[j] > high[j], x1[j] > high[j], x2[j] > high[j], x3[j] > high[j]
+        b0, b1, b2, b3 = x0[j] < low[j], x1[j] < low[j], x2[j] < low[j], x3[j] < low[j]
+        p[j] |= _four_bits(a0, a1, a2, a3) << shift
+        q[j] |= _four_bits(a0 | b0, a1 | b1, a2 | b2, a3 | b3) << shift
+
+
+@compiled
+def _all_finite(x0: FloatArray, x1: FloatArray, x2: FloatArray, x3: FloatArray) -> bool:
     y0, y1, y2, y3 = (
         x0.view(np.uint64),
         x1.view(np.uint64),
@@ -177,11 +237,7 @@ def _pack_four(
         x3.view(np.uint64),
     )
     seen = _NO_BITS
-    for j in range(len(c)):
-        a0, a1, a2, a3 = x0[j] > c[j], x1[j] > c[j], x2[j] > c[j], x3[j] > c[j]
-        b0, b1, b2, b3 = x0[j] < c[j], x1[j] < c[j], x2[j] < c[j], x3[j] < c[j]
-        p[j] |= _four_bits(a0, a1, a2, a3) << shift
-        q[j] |= _four_bits(a0 | b0, a1 | b1, a2 | b2, a3 | b3) << shift
+    for j in range(len(y0)):
         seen |= _carried(y0[j]) | _carried(y1[j]) | _carried(y2[j]) | _carried(y3[j])
     return bool(seen < _SIGN_PLACE)
 

@@ -13,7 +13,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.records.gram import PANEL_BYTES, pair_sums
 from hushcov.records.popcount import CELL_ROWS, SignTile
 from hushcov.records.protocol import Progress, Records
-from hushcov.records.rows import CentringSums
+from hushcov.records.rows import MISSING, CentringSums
 from hushcov.records.views import hands_out_arrays
 
 PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readings
@@ -157,9 +157,7 @@ class _Tiles(CentringSums):
         return _Packed(tile, np.zeros(n_features, dtype=np.int64), sums)
 
     def add(self, block: FloatArray, sums: _Packed) -> bool:
-        centre, reach = self.taken_off(block.shape[1])
-        # No number is above or below NaN: where nothing is within reach, signs are zero.
-        about = np.where(reach > 0, centre, np.nan)
+        about = _limits(*self.taken_off(block.shape[1]))
         while len(block):
             taken = min(len(block), sums.tile.room)
             if not sums.tile.pack(block[:taken], about):
@@ -188,6 +186,26 @@ class _Tiles(CentringSums):
     def found(self, sums: _Packed) -> IntArray:
         """What to return at the end."""
         raise NotImplementedError
+
+
+def _limits(centre: FloatArray, reach: FloatArray) -> Any:
+    """What a positive sign is above, and under it what a negative one is below.
+
+    For compact rows these are integers, found by the product that makes numbers of them. No number
+    is above or below NaN: where nothing is within reach, signs are zero.
+    """
+    if centre.ndim == 1:
+        limits = np.stack([centre, centre])
+    else:
+        about, unit = centre
+        with np.errstate(divide="ignore", invalid="ignore"):
+            near = np.clip(np.nan_to_num(np.floor(about / unit)), MISSING, -MISSING)
+        tried = near + np.arange(-2, 4)[:, None]  # rounding moves a product by less
+        above, below = tried * unit > about, tried * unit < about
+        limits = np.stack([near + 3 - above.sum(axis=0), near - 2 + below.sum(axis=0)])
+        nowhere = np.array([[-MISSING], [MISSING]])
+        return np.where(reach > 0, np.clip(limits, MISSING, -MISSING), nowhere).astype(np.int32)
+    return np.where(reach > 0, limits, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
