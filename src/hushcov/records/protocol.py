@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov._profile import reading
 from hushcov._validation import check_integer, listed
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.records.rows import RowSums
@@ -102,6 +103,7 @@ class Records(ABC):
     #: Names of the features, where they have any.
     feature_names: tuple[str, ...] | None = None
 
+    @reading
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:
@@ -220,6 +222,7 @@ class PartitionedRecords(Records):
         also where they lie in two partitions. `view` and `block_function` must be picklable.
         """
 
+    @reading
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:
