@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import FunctionType
 from typing import Any, TypeVar, cast
-
-import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
@@ -22,10 +22,64 @@ Result = TypeVar("Result")
 _SMALLEST_CHUNK = 20_000
 
 
-def compiled(function: Function) -> Function:
-    """Compile `function` to machine code, cached on disk; floating point stays IEEE."""
-    fast: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return cast(Function, fast)
+class _Later:
+    """A function of compiled code, made when it is first called: loading numba takes a while."""
+
+    def __init__(self, function: Any, make: Callable[[Any], Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._make, self._made = function, make, None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.made()(*arguments)
+
+    def __reduce__(self) -> str:
+        return str(self._function.__qualname__)  # as for any function: by its name
+
+    def made(self) -> Any:
+        """The compiled function; those that it calls are made first."""
+        if self._made is None:
+            with _making:
+                self._made = self._make(_with_made(self._function))
+        return self._made
+
+
+_making = threading.RLock()
+
+
+def _with_made(function: Any) -> Any:
+    """The same function where globals that it names are compiled."""
+    known = function.__globals__
+    later = {n: known[n] for n in function.__code__.co_names if isinstance(known.get(n), _Later)}
+    if not later:
+        return function
+    known = known | {name: each.made() for name, each in later.items()}
+    return FunctionType(function.__code__, known, function.__name__, function.__defaults__)
+
+
+def compiled(function: Function, *, any_order: bool = False) -> Function:
+    """Compile `function` to machine code, cached on disk; floating point stays IEEE.
+
+    Sums of integers in floating point are exact in `any_order`, which is faster.
+    """
+
+    def make(function: Any) -> Any:
+        import numba
+
+        options: dict[str, Any] = {"fastmath": {"reassoc"}} if any_order else {}
+        return numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+
+    return cast(Function, _Later(function, make))
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """For use in compiled code: what `function` says of types and machine code (see numba)."""
+
+    def make(function: Any) -> Any:
+        from numba.extending import intrinsic as numba_intrinsic
+
+        return numba_intrinsic(function)
+
+    return _Later(function, make)
 
 
 def threads() -> int:

@@ -20,8 +20,6 @@ from scipy import sparse, special
 from scipy.sparse.linalg import eigsh
 
 from hushcov._arrays import FloatArray, IndexArray
-from hushcov._compiled import compiled
-from hushcov.simulate import random_matchings, sparse_covariance
 
 REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
 COMPARED_MODELS = ("block", "banded", "random")
@@ -121,6 +119,8 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
     elif model == "random" and size < n_features:
         matrix = _part_of_random(size, n_features, row_sparsity)
     else:
+        from hushcov.simulate import sparse_covariance
+
         matrix = sparse_covariance(model, size, row_sparsity)
     rows, columns = np.nonzero(np.triu(matrix))
     values = matrix[rows, columns]
@@ -140,6 +140,15 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
     )
 
 
+def _matchings(
+    n_features: int, row_sparsity: int, generator: np.random.Generator
+) -> tuple[IndexArray, IndexArray, FloatArray]:
+    """Pairs of a random model and their ranks; loaded with the first plan, not before."""
+    from hushcov.simulate import random_matchings
+
+    return random_matchings(n_features, row_sparsity, generator)
+
+
 def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
     """Off-diagonal nonzeros of a model, upper triangle: a part has fewer for its size."""
     d, k = n_features, row_sparsity
@@ -151,7 +160,7 @@ def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
     if model == "banded":
         return float(sum(max(0, d - distance) for distance in range(1, (k - 1) // 2 + 1)))
     size = min(d, _LARGEST_RANDOM)
-    pairs, _, _ = random_matchings(size, k, np.random.default_rng(0))
+    pairs, _, _ = _matchings(size, k, np.random.default_rng(0))
     return len(pairs) * d / size
 
 
@@ -163,7 +172,7 @@ def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray
     """
     low, high = _extreme_eigenvalues(min(n_features, _LARGEST_RANDOM), row_sparsity)
     generator = np.random.default_rng(0)
-    rows, columns, ranks = random_matchings(size, row_sparsity, generator)
+    rows, columns, ranks = _matchings(size, row_sparsity, generator)
     spread = (np.argsort(np.argsort(ranks)) + 0.5) / len(ranks)
     values = (0.05 + 0.45 * spread) * generator.choice([-1.0, 1.0], len(ranks))
     matrix = np.zeros((size, size))
@@ -178,7 +187,7 @@ def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray
 def _extreme_eigenvalues(n_features: int, row_sparsity: int) -> tuple[float, float]:
     """Of the off-diagonal part of a random model."""
     generator = np.random.default_rng(0)
-    rows, columns, ranks = random_matchings(n_features, row_sparsity, generator)
+    rows, columns, ranks = _matchings(n_features, row_sparsity, generator)
     if not len(ranks):
         return 0.0, 0.0
     values = (0.05 + 0.45 * ranks) * generator.choice([-1.0, 1.0], len(ranks))
@@ -204,7 +213,8 @@ def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     return np.asarray(np.bincount(index, weights=values) / np.bincount(index)), index
 
 
-_STEPS = 120  # of the power method; the norm is then within a percent or two, from below
+# Lanczos steps: the norm is then within a percent or so, from below.
+_STEPS, _SMALLEST = 16, 1e-290
 
 
 def sparse_norms(
@@ -219,41 +229,38 @@ def sparse_norms(
 
     Entry e belongs to matrix `draws[e]`; entries at the same place add up.
     """
-    order = np.argsort(draws, kind="stable")
-    starts = np.searchsorted(draws[order], np.arange(n_draws + 1))
-    norms = np.empty(n_draws)
+    twice = rows != columns
+    above, below = draws * size + rows, draws * size + columns
+    # All of them at once, as blocks of one matrix.
+    whole = sparse.coo_array(
+        (
+            np.append(values, values[twice]),
+            (np.append(above, below[twice]), np.append(below, above[twice])),
+        ),
+        shape=(n_draws * size, n_draws * size),
+    ).tocsr()
     begin = np.random.default_rng(0).standard_normal(size)
-    _fill_norms(starts, rows[order], columns[order], values[order], begin, norms)
-    return norms
+    return _largest(whole, np.tile(begin / np.linalg.norm(begin), (n_draws, 1)))
 
 
-@compiled
-def _fill_norms(
-    starts: IndexArray,
-    rows: IndexArray,
-    columns: IndexArray,
-    values: FloatArray,
-    begin: FloatArray,
-    norms: FloatArray,
-) -> None:
-    """The power method on each matrix: ||E x|| for x the normalised image of many steps."""
-    size = len(begin)
-    x, image = np.empty(size), np.empty(size)
-    for draw in range(len(norms)):
-        x[:] = begin / math.sqrt(np.sum(begin * begin))
-        norms[draw] = 0.0
-        for _ in range(_STEPS):
-            image[:] = 0.0
-            for e in range(starts[draw], starts[draw + 1]):
-                image[rows[e]] += values[e] * x[columns[e]]
-                if rows[e] != columns[e]:
-                    image[columns[e]] += values[e] * x[rows[e]]
-            length = math.sqrt(np.sum(image * image))
-            norms[draw] = length
-            if length == 0.0:
-                break
-            for i in range(size):
-                x[i] = image[i] / length
+def _largest(blocks: sparse.csr_array, begin: FloatArray) -> FloatArray:
+    """The largest eigenvalue of every block, by size; `begin` has a vector for each (Lanczos)."""
+    n_blocks, size = begin.shape
+    steps = min(_STEPS, size)
+    projected = np.zeros((n_blocks, steps, steps))
+    last, vector, off = np.zeros_like(begin), begin, np.zeros(n_blocks)
+    for step in range(steps):
+        image = (blocks @ vector.ravel()).reshape(n_blocks, size)
+        image -= off[:, None] * last
+        on = np.einsum("ij,ij->i", vector, image)
+        image -= on[:, None] * vector
+        projected[:, step, step] = on
+        off = np.sqrt(np.einsum("ij,ij->i", image, image))
+        off[off < 1e-12 * (np.abs(on) + _SMALLEST)] = 0.0  # nothing is left but rounding errors
+        if step + 1 < steps:
+            projected[:, step, step + 1] = projected[:, step + 1, step] = off
+        last, vector = vector, image / np.where(off > 0, off, np.inf)[:, None]
+    return np.asarray(np.abs(np.linalg.eigvalsh(projected)).max(axis=1))
 
 
 Point = TypeVar("Point")

@@ -16,6 +16,7 @@ from hushcov.mechanisms.multiscale import (
 )
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
+from hushcov.planning.comparison import smallest_error
 from hushcov.predicting import REFERENCE_MODELS, reference
 from hushcov.simulate import sparse_covariance, wishart_moments
 
@@ -104,3 +105,29 @@ def test_a_reference_stands_for_the_full_size():
     assert small.counts.sum() == pytest.approx(1000 * (1 + 2), rel=1e-6, abs=0)
     assert small.n_zeros == pytest.approx(1000 * 1001 / 2 - 3000, rel=1e-6, abs=0)
     np.testing.assert_allclose(small.sizes[small.size_index], np.abs(small.values))
+
+
+def test_the_search_for_records_asks_for_few_errors_and_for_none_that_is_known():
+    asked = []
+
+    def error(n):
+        asked.append(n)
+        return 300 / n + 5 / math.sqrt(n)
+
+    found = smallest_error(error, 0.1)
+    assert error(found) <= 0.1 < error(found / 1.02)
+    assert len(asked) - 2 <= 12
+    asked.clear()
+    tried = {1_000, 3_000, 10_000}
+    again = smallest_error(error, 0.1, tried)
+    assert again == pytest.approx(found, rel=0.02)
+    assert len(asked) <= 9
+    assert set(asked) <= tried
+
+
+def test_the_search_copes_with_steps_and_flat_parts():
+    for edge in (11, 12, 13, 5_000, 10**11):
+        found = smallest_error(lambda n, edge=edge: 1.0 if n < edge else 0.01, 0.1)
+        assert edge <= found <= max(edge + 1, 1.02 * edge)
+    assert smallest_error(lambda n: 0.2, 0.1) is None
+    assert smallest_error(lambda n: 0.05, 0.1) <= 11

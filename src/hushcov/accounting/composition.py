@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 from hushcov._validation import check_real
@@ -21,6 +22,7 @@ from hushcov.accounting.curves import (
     embedding_applies,
     gaussian_delta,
     gaussian_epsilon,
+    root,
 )
 from hushcov.accounting.events import Event, Gaussian, Parts, readings
 from hushcov.exceptions import ParameterError, PrivacyConditionError
@@ -29,6 +31,8 @@ from hushcov.exceptions import ParameterError, PrivacyConditionError
 _BRACKETS, _NEAR_PRECISION = ((0.9, 1.02), (0.1, 10.0)), 1e-6
 _ROUNDS = 100
 _PRECISION = 1e-12
+# How closely the multiplier is guessed, and how far from the guess nothing needs to be tried.
+_GUESS, _UNSURE = 1e-9, 1e-7
 _SMALLEST = 1e-150
 #: Noise that is tried, over what the whole budget needs: for a budget that is nearly spent.
 MOST_NOISE = 1e6
@@ -143,12 +147,15 @@ def _evaluate(
     curve: _Curve, parts: Parts, delta: float | None, epsilon: float | None
 ) -> Bound | None:
     if epsilon is not None:
-        total = math.fsum((curve.delta_at(epsilon), parts.fixed_delta(epsilon)))
-        return Bound(epsilon, total, curve.method)
+        return Bound(epsilon, _delta_at(curve, parts, epsilon), curve.method)
     if delta is not None:
         return _at_delta(curve, parts, delta)
     spent = curve.epsilon_at(0.0)
     return Bound(spent, parts.fixed_delta(spent), curve.method) if math.isfinite(spent) else None
+
+
+def _delta_at(curve: _Curve, parts: Parts, epsilon: float) -> float:
+    return math.fsum((curve.delta_at(epsilon), parts.fixed_delta(epsilon)))
 
 
 def _at_delta(curve: _Curve, parts: Parts, delta: float) -> Bound | None:
@@ -270,15 +277,15 @@ def calibrate(
     epsilon, delta = _check_budget(epsilon, delta)
     low, high = _check_bracket(bracket)
 
+    @cache
     def holds(noise: float) -> bool:
-        events = event_family(noise)
-        try:
-            return (
-                compose(events, delta=delta, pld=False).epsilon <= epsilon
-                and compose(events, epsilon=epsilon, pld=False).delta <= delta
-            )
-        except PrivacyConditionError:
-            return False
+        return _proved(_proofs(event_family(noise)), epsilon, delta)
+
+    def excess(log_noise: float) -> float:
+        """About how far too large delta is: a smooth function, to guess from."""
+        proofs = _proofs(event_family(math.exp(log_noise)))
+        found = min((_delta_at(*proof, epsilon) for proof in proofs), default=1.0)
+        return math.log(max(found, sys.float_info.min) / delta)
 
     if holds(low):
         return low
@@ -287,7 +294,7 @@ def calibrate(
             f"no noise up to {high!r} gives epsilon = {epsilon!r}, delta = {delta!r}: "
             "raise the upper end of bracket or the budget."
         )
-    return _bisect(holds, high, low, precision)
+    return _guessed(holds, excess, high, low, precision)
 
 
 def calibrate_near(
@@ -333,6 +340,45 @@ def _largest(holds: Callable[[float], bool]) -> float:
                 "epsilon and delta are too small for any noise to be certified: raise them."
             )
     return _bisect(holds, value / 2, value, _PRECISION)
+
+
+def _proofs(events: Sequence[Event]) -> tuple[tuple[_Curve, Parts], ...]:
+    """Every curve that bounds the events, but for privacy-loss distributions."""
+    try:
+        choices = readings(events)
+    except PrivacyConditionError:
+        return ()
+    return tuple((curve, parts) for parts in choices for curve in _curves(parts, pld=False))
+
+
+def _proved(proofs: Sequence[tuple[_Curve, Parts]], epsilon: float, delta: float) -> bool:
+    """Whether `compose` would find at most this epsilon and, the other way round, this delta."""
+    if not any(_delta_at(*proof, epsilon) <= delta for proof in proofs):
+        return False  # without the search for an epsilon, which takes longer
+    bounds = (_at_delta(*proof, delta) for proof in proofs)
+    return any(bound is not None and bound.epsilon <= epsilon for bound in bounds)
+
+
+def _guessed(
+    holds: Callable[[float], bool],
+    excess: Callable[[float], float],
+    safe: float,
+    unsafe: float,
+    precision: float,
+) -> float:
+    """What `_bisect` finds, which is asked only about noise near where `excess` is zero."""
+    try:
+        log_guess = root(excess, math.log(unsafe), math.log(safe), relative=_GUESS)
+    except ValueError:
+        return _bisect(holds, safe, unsafe, precision)
+    guess = math.exp(log_guess)
+
+    def likely(noise: float) -> bool:
+        return holds(noise) if abs(noise / guess - 1) < _UNSURE else noise > guess
+
+    found = _bisect(likely, safe, unsafe, precision)
+    # proof: step 18
+    return found if holds(found) else _bisect(holds, safe, unsafe, precision)
 
 
 def _bisect(holds: Callable[[float], bool], safe: float, unsafe: float, precision: float) -> float:

@@ -19,7 +19,6 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
 from hushcov._arrays import FloatArray
@@ -60,6 +59,8 @@ CLOCK_ROUNDING = 1e-12
 # Smaller angles and mu might underflow. Larger ones are valid, since the bounds increase in them.
 _SMALLEST_ANGLE = 1e-150
 SMALLEST_MU = 1e-300
+# Roots: how close in absolute terms, and when to give up.
+_ABSOLUTE, _MOST_STEPS = 2e-12, 100
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -82,12 +83,60 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     upper *= 1 + 1e-9
     if gaussian_log_delta(mu, upper) > goal:
         return math.inf
-    epsilon = brentq(lambda x: gaussian_log_delta(mu, x) - goal, 0.0, upper, rtol=1e-14)
+    epsilon = root(lambda x: gaussian_log_delta(mu, x) - goal, 0.0, upper, relative=1e-14)
     step = 1e-15
     while gaussian_delta(mu, epsilon) > delta:
         epsilon *= 1 + step
         step *= 2
     return float(epsilon)
+
+
+def root(function: Callable[[float], float], low: float, high: float, *, relative: float) -> float:
+    """Where a function that changes its sign between `low` and `high` is zero.
+
+    Brent's method (Brent 1973, chapter 4), step for step as `scipy.optimize.brentq` takes it:
+    loading SciPy's optimisers takes longer than most plans.
+    """
+    last, here = low, high
+    f_last, f_here = function(last), function(here)
+    if f_last == 0:
+        return last
+    if f_here != 0 and (f_last < 0) == (f_here < 0):
+        raise ValueError("function must change its sign between low and high: widen them.")
+    across, f_across, step, before = last, f_last, here - last, here - last
+    for _ in range(_MOST_STEPS):
+        if f_last != 0 and f_here != 0 and (f_last < 0) != (f_here < 0):
+            across, f_across = last, f_last
+            step = before = here - last
+        if abs(f_across) < abs(f_here):
+            last, here, across = here, across, here
+            f_last, f_here, f_across = f_here, f_across, f_here
+        least = (_ABSOLUTE + relative * abs(here)) / 2
+        half = (across - here) / 2
+        if f_here == 0 or abs(half) < least:
+            return here
+        trial = half
+        if abs(before) > least and abs(f_here) < abs(f_last):
+            trial = _interpolated(last, f_last, here, f_here, across, f_across)
+        if trial != half and 2 * abs(trial) < min(abs(before), 3 * abs(half) - least):
+            before, step = step, trial
+        else:
+            before = step = half
+        last, f_last = here, f_here
+        here += step if abs(step) > least else (least if half > 0 else -least)
+        f_here = function(here)
+    return here
+
+
+def _interpolated(
+    last: float, f_last: float, here: float, f_here: float, across: float, f_across: float
+) -> float:
+    """The step that a line through two points suggests, or a parabola through three."""
+    if last == across:
+        return -f_here * (here - last) / (f_here - f_last)
+    slope = (f_last - f_here) / (last - here)
+    other = (f_across - f_here) / (across - here)
+    return -f_here * (f_across * other - f_last * slope) / (other * slope * (f_across - f_last))
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
@@ -148,8 +197,11 @@ def renyi_divergence(parts: Parts, order: FloatArray) -> FloatArray:
     """Return the Renyi divergence bound of the whole composition at each order above 1."""
     # proof: step 9
     total = order * (parts.mu * parts.mu / 2)
-    for eta, count in parts.bounded_range:
-        total = total + count * bounded_range_divergence(eta, order)
+    if parts.bounded_range:
+        etas = np.array([[eta] for eta, _ in parts.bounded_range])
+        steps = bounded_range_divergence(etas, order)
+        for (_, count), each in zip(parts.bounded_range, steps, strict=True):
+            total = total + count * each
     for epsilon, count in parts.pure:
         total = total + count * pure_divergence(epsilon, order)
     return total
@@ -171,7 +223,7 @@ def pure_divergence(epsilon: float, order: FloatArray) -> FloatArray:
     return np.minimum(exact, np.minimum(epsilon, order * (epsilon * epsilon / 2)))
 
 
-def bounded_range_divergence(eta: float, order: FloatArray) -> FloatArray:
+def bounded_range_divergence(eta: float | FloatArray, order: FloatArray) -> FloatArray:
     """Return the largest Renyi divergence of one eta-bounded-range step.
 
     The worst pair is binary with losses u and u - eta; the maximum over u has a closed form.
@@ -247,7 +299,11 @@ def _log_cosh(x: FloatArray) -> FloatArray:
 def _log_sinhc(x: FloatArray) -> FloatArray:
     """Return log(sinh(x) / x) to full relative accuracy for x > 0."""
     square: FloatArray = np.minimum(x, 1.0) ** 2
-    small = np.log1p(square * np.polyval(_SINHC_COEFFICIENTS, square))
+    series = np.zeros_like(square)
+    for coefficient in _SINHC_COEFFICIENTS:
+        series *= square
+        series += coefficient
+    small = np.log1p(square * series)
     x = np.maximum(x, 1.0)
     large = x + np.log1p(-np.exp(-2 * x)) - np.log(2 * x)
     return np.where(square < 1.0, small, large)

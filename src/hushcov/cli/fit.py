@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,17 @@ import numpy as np
 from rich.console import Console
 from scipy import sparse
 
-from hushcov._words import memory, number
+from hushcov._profile import PLANNING, WRITING, Profile, profiled, timed
+from hushcov._words import counted, memory, number
 from hushcov.accounting import Guarantee
-from hushcov.cli.files import PASSPHRASE, opened, read_signing_key, refuse_taken, reserved
+from hushcov.cli.files import (
+    PASSPHRASE,
+    check_parent,
+    opened,
+    read_signing_key,
+    refuse_taken,
+    reserved,
+)
 from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centre
 from hushcov.cli.fitting import Job, Source, prepare, quoted, stated_charge
 from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
@@ -25,6 +34,7 @@ from hushcov.cli.output import (
     paragraph,
     peak_memory,
     show,
+    text_table,
     warning,
     watched,
 )
@@ -172,6 +182,18 @@ COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
     f"The passphrase of an encrypted key is asked for, or taken from {PASSPHRASE}.",
 )
 @click.option(
+    "--profile",
+    is_flag=True,
+    help="Also print where the time went. Times depend on the records: they are not private, no "
+    "part of the release, and not to be published.",
+)
+@click.option(
+    "--profile-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="JSON",
+    help="Write the same to a file, which is not private either.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, the rest on standard error."
 )
 def command(
@@ -193,6 +215,8 @@ def command(
     force: bool,
     allow_large_delta: bool,
     dry_run: bool,
+    profile: bool,
+    profile_file: Path | None,
     as_json: bool,
     **public: Any,
 ) -> None:
@@ -212,6 +236,9 @@ def command(
     """
     asked = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
     check_options(mechanism, public | asked | {"codebook": codebook})
+    if profile_file is not None:
+        check_parent(profile_file)
+    measured = _measured(profile or profile_file is not None)
     key = read_signing_key(sign)
     book = None if codebook is None else read_codebook(codebook)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
@@ -225,16 +252,45 @@ def command(
     public |= {} if book is None else {"bounds": _bounds(book, records)}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
-    job = prepare(source, mechanism, **public)
-    out = console(stderr=as_json)
-    guarantee = _announce(out, job)
+    with timed(PLANNING):
+        job = prepare(source, mechanism, **public)
+        out = console(stderr=as_json)
+        guarantee = _announce(out, job)
     if dry_run:
         result = _dry_run(out, job, guarantee)
     else:
         _run(out, job)
         result = job.to_dict() | {"peak_memory_bytes": peak_memory()}
+    if measured is not None:
+        result |= {"profile": _show_profile(out, measured, profile_file)}
     if as_json:
         echo_json(source.to_dict() | result)
+
+
+def _measured(asked: bool) -> Profile | None:
+    """What measures where the time goes until the command ends, if that is asked for."""
+    return click.get_current_context().with_resource(profiled()) if asked else None
+
+
+def _show_profile(out: Console, profile: Profile, file: Path | None) -> dict[str, object]:
+    """Say where the time went, and write it where that is asked for; never into the release."""
+    profile.stop()
+    found = profile.to_dict()
+    heading(out, "Where the time went")
+    cells = [
+        (what, str(times), f"{spent:.2f}", f"{100 * spent / max(profile.total, 1e-9):.0f} %")
+        for what, times, spent in profile.rows()
+    ]
+    show(out, text_table(("part", "times", "seconds", "share"), cells))
+    paragraph(
+        out,
+        f"The records were read {counted(profile.readings, 'time')}, in {profile.total:.2f} s in "
+        "all. Times depend on the records: they are not private, and no part of the release.",
+    )
+    if file is not None:
+        file.write_text(json.dumps(found, indent=1) + "\n")
+        paragraph(out, f"written: {file}")
+    return found
 
 
 def _private(centre: str | None) -> str | None:
@@ -309,7 +365,8 @@ def _run(out: Console, job: Job) -> None:
     with reserved(folder), stated_charge(job.estimator, folder):
         with watched(job.source.records) as rows:
             job.fit(rows)
-        pictures = _write(job)
+        with timed(WRITING):
+            pictures = _write(job)
     spent = job.release.guarantee
     delta = spent.transcript_delta + spent.numerical_delta
     words = (

@@ -34,7 +34,6 @@ from hushcov.cli.words import (
 )
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.estimators.base import PrivateCovariance, charge_words
-from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import (
     AccuracyWarning,
     DataError,
@@ -54,6 +53,7 @@ from hushcov.planning import (
     forecast_families,
     large_delta,
 )
+from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.postprocess import Matrix
 from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
 from hushcov.release import Release, SigningKey

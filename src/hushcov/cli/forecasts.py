@@ -12,7 +12,6 @@ from rich.text import Text
 from hushcov._validation import check_integer
 from hushcov._words import count, memory, number
 from hushcov.cli.output import plain_table
-from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import ReleaseInputs
 from hushcov.planning import (
@@ -27,6 +26,7 @@ from hushcov.planning import (
     predicted,
     smallest_n,
 )
+from hushcov.planning.memory import LARGEST_DENSE
 
 # Smallest number of records by mechanism and reference model; None where there is none.
 Smallest = dict[str, dict[str, int | None]]
@@ -149,8 +149,13 @@ class Planner:
         run = row.find(default_mechanism().name) or row.best
         return replace(row, cautions=self.request.cautions(inputs, stages, run))
 
-    def smallest(self, mechanism: str, model: str, target_error: float) -> int | None:
-        """The fewest records that reach a target error on a model; None beyond 1e12."""
+    def smallest(
+        self, mechanism: str, model: str, target_error: float, tried: set[int] | None = None
+    ) -> int | None:
+        """The fewest records that reach a target error on a model; None beyond 1e12.
+
+        `tried` are numbers of rows averaged that were planned before; those tried now join them.
+        """
         shares = predicted()[mechanism].pooled
         found = smallest_n(
             lambda n: self.request.inputs(n, self.n_features, shares=shares),
@@ -158,6 +163,7 @@ class Planner:
             model,
             target_error,
             rough=self._rough(mechanism),
+            tried=tried,
         )
         return None if found is None else self.request.rows_averaged * found
 
@@ -177,6 +183,19 @@ class Planner:
 
     def _rough(self, mechanism: str) -> bool:
         return predicted()[mechanism].slow and not self.refine
+
+
+def knowledge(planner: Planner) -> str:
+    """What is not known about the records, and what that costs."""
+    request = planner.request
+    mean = "known" if request.known_mean else "unknown: records count in pairs"
+    if request.private_centre:
+        unknown = "Means and norms" if request.known_scale else "Means, scales and norms"
+        return f"{unknown} unknown: found from a part of the budget."
+    scale = (
+        "known" if planner.request.known_scale else "unknown: estimated from a part of the budget"
+    )
+    return f"Mean {mean}. Scales {scale}."
 
 
 def _rungs(first: int, number: int) -> Iterator[int]:

@@ -26,6 +26,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from hushcov._profile import current_pass
 from hushcov.cli.errors import BROKEN_PIPE
 from hushcov.records import Records, WatchedRecords
 
@@ -141,7 +142,9 @@ def watched(records: Records) -> Iterator[Records]:
     def start() -> None:
         nonlocal passes
         passes += 1
-        bar.reset(task, description=f"reading records, pass {passes}")
+        what = current_pass()
+        words = f"reading records, pass {passes}" + f": {what}" * bool(what)
+        bar.reset(task, description=words)
 
     with bar:
         yield WatchedRecords(records, start, lambda rows: bar.advance(task, rows))

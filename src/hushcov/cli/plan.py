@@ -16,6 +16,7 @@ from hushcov.cli.forecasts import (
     Planner,
     Row,
     Smallest,
+    knowledge,
     mechanism_table,
     records_table,
     remarks,
@@ -42,14 +43,12 @@ from hushcov.cli.plan_families import (
     print_families,
     print_like,
 )
-from hushcov.cli.plan_page import check_page, knowledge, write_page
 from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import COMPARED_MODELS, Request, default_mechanism, predicted
 from hushcov.planning.families import USUAL_SPARSITY
 from hushcov.planning.plan import CENTRES
 from hushcov.records import Bounds, check_bounds, read_codebook
-from hushcov.report import write_plan_figure
 
 
 @click.command(cls=Command, name="plan")
@@ -178,8 +177,11 @@ def command(
     rows = _plan(planner, records)
     designs = _designs(rows, mechanisms)
     possible = [name for name in planner.mechanisms if any(row.find(name) for row in rows)]
-    smallest = None if target_error is None else _search(planner, possible, target_error)
+    tried = {row.inputs.n_records for row in rows}
+    smallest = None if target_error is None else _search(planner, possible, target_error, tried)
     if figure is not None:
+        from hushcov.report import write_plan_figure
+
         write_plan_figure(
             figure,
             {row.n_records: row.forecasts for row in rows},
@@ -187,6 +189,8 @@ def command(
             target_error=target_error,
         )
     if html is not None:
+        from hushcov.cli.plan_page import write_page
+
         write_page(html, planner, n_records, target_error)
     if as_json:
         result = _public(planner) | {
@@ -265,6 +269,8 @@ def _check(
     if figure is not None:
         check_figure(figure)
     if html is not None:
+        from hushcov.cli.plan_page import check_page
+
         check_page(planner)
         check_parent(html)
 
@@ -292,13 +298,16 @@ def _designs(rows: Sequence[Row], mechanisms: Sequence[str]) -> dict[str, Mechan
     return {name: predicted()[name].plan(row.given(name)) for name in asked or best}
 
 
-def _search(planner: Planner, mechanisms: Sequence[str], target_error: float) -> Smallest:
+def _search(
+    planner: Planner, mechanisms: Sequence[str], target_error: float, planned: set[int]
+) -> Smallest:
     found: Smallest = {name: {} for name in mechanisms}
     with steps(len(mechanisms) * len(COMPARED_MODELS)) as step:
         for name in mechanisms:
+            tried = set(planned)  # other models, too
             for model in COMPARED_MODELS:
                 step(f"smallest number of records: {name}, {model}")
-                found[name][model] = planner.smallest(name, model, target_error)
+                found[name][model] = planner.smallest(name, model, target_error, tried)
     return found
 
 

@@ -10,15 +10,13 @@ from typing import Any
 from rich.console import Console
 
 from hushcov._words import count, counted, memory, number
-from hushcov.cli.forecasts import Planner, error_cell, rounded, warned
+from hushcov.cli.forecasts import Planner, error_cell, knowledge, rounded, warned
 from hushcov.cli.output import clean, facts, heading, paragraph, show, steps, text_table, warning
-from hushcov.cli.plan_page import knowledge
-from hushcov.estimators.scaled import LARGEST_DENSE
 from hushcov.planning import Caution, Families, LikeForecast, default_mechanism, fit_memory
 from hushcov.planning.families import families, forecast_families, guesses, smallest_for
-from hushcov.planning.like import Earlier, earlier_release
+from hushcov.planning.like import MULTIPLES, Earlier, earlier_release
+from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.release import Release
-from hushcov.report.outlook import MULTIPLES
 
 Guesses = dict[int, dict[int, float]]
 
@@ -89,16 +87,18 @@ def plan_families(
             rows.append(FamilyRow(n, found, cautions))
     one = len(rows) == 1 and d > 1
     guessed = guesses(request, rows[0].found.inputs.n_records, d) if one else {}
-    smallest = None if target_error is None else _smallest(planner, target_error)
+    tried = {row.found.inputs.n_records for row in rows}
+    smallest = None if target_error is None else _smallest(planner, target_error, tried)
     return FamilyPlan(planner, tuple(rows), guessed, target_error, smallest)
 
 
-def _smallest(planner: Planner, target_error: float) -> dict[str, int | None]:
-    listed, found = families(planner.n_features), {}
+def _smallest(planner: Planner, target_error: float, tried: set[int]) -> dict[str, int | None]:
+    request, d = planner.request, planner.n_features
+    listed, found = families(d), {}
     with steps(len(listed)) as step:
         for each in listed:
             step(f"smallest number of records: {each.name}")
-            found[each.name] = smallest_for(planner.request, planner.n_features, each, target_error)
+            found[each.name] = smallest_for(request, d, each, target_error, set(tried))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hushcov._words import counted, memory, number
-from hushcov.cli.forecasts import MOST_RECORDS, Planner, Row
+from hushcov.cli.forecasts import MOST_RECORDS, Planner, Row, knowledge
 from hushcov.cli.output import steps
 from hushcov.cli.workers import Task, run_tasks, usable_cores
 from hushcov.exceptions import HushcovError, ParameterError
@@ -70,19 +70,6 @@ def page_records(planner: Planner, asked: Sequence[int]) -> list[int]:
     more = {usual[1] // 10, *usual, usual[-2] * 10}  # ten times the last but one is the next
     fewest = planner.request.rows_averaged
     return sorted({n for n in more if fewest <= n <= MOST_RECORDS} | set(asked))
-
-
-def knowledge(planner: Planner) -> str:
-    """What is not known about the records, and what that costs."""
-    request = planner.request
-    mean = "known" if request.known_mean else "unknown: records count in pairs"
-    if request.private_centre:
-        unknown = "Means and norms" if request.known_scale else "Means, scales and norms"
-        return f"{unknown} unknown: found from a part of the budget."
-    scale = (
-        "known" if planner.request.known_scale else "unknown: estimated from a part of the budget"
-    )
-    return f"Mean {mean}. Scales {scale}."
 
 
 def _setting(planner: Planner) -> Setting:

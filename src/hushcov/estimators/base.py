@@ -37,6 +37,8 @@ from hushcov.release import Release
 from hushcov.release.findings import estimate
 
 REACTIONS = ("raise", "warn")
+# What a fit leaves beside public attributes.
+_PRIVATE = ("_n_rows", "_stores_precision", "_precision")
 
 
 def charge_words(ledger: object, receipt: Any) -> str:
@@ -62,7 +64,7 @@ class PrivateCovariance(EmpiricalCovariance):
         Most nonzero entries in a row of the covariance, the diagonal included. It helps to place
         the bound on the norm of records; None assumes few.
     store_precision : bool, default=True
-        Whether to compute `precision_`.
+        Whether there is a `precision_`.
     assume_centered : bool, default=False
         False: successive records are replaced by their difference over sqrt(2), which removes any
         mean and halves n; an odd last record is left out. The order of the rows should have nothing
@@ -85,7 +87,8 @@ class PrivateCovariance(EmpiricalCovariance):
     covariance_ : ndarray of shape (n_features, n_features)
         The released estimate.
     precision_ : ndarray
-        Inverse of the estimate, if `store_precision`; zero in directions where there is none.
+        Inverse of the estimate, if `store_precision`; zero in directions where there is none. It
+        is computed when it is first asked for, and kept.
     support_ : ndarray of bool
         Where the estimate is not zero.
     release_ : Release
@@ -140,7 +143,19 @@ class PrivateCovariance(EmpiricalCovariance):
                 "sparse_output must be False for a precision matrix, which is dense: solve linear "
                 "systems with scipy.sparse.linalg instead, or pass sparse_output=False."
             )
-        return pseudo_inverse(self.covariance_) if self.precision_ is None else self.precision_
+        stored = self.precision_
+        return pseudo_inverse(self.covariance_) if stored is None else stored
+
+    @property
+    def precision_(self) -> FloatArray | None:
+        """The inverse of the estimate, computed when it is first asked for; see `Attributes`."""
+        if not hasattr(self, "covariance_"):
+            raise AttributeError(f"{type(self).__name__} has no precision_ before fit.")
+        if not self._stores_precision:
+            return None
+        if not hasattr(self, "_precision"):
+            self._precision = pseudo_inverse(self.covariance_)
+        return self._precision
 
     def labelled_covariance(self, library: str = "pandas") -> Any:
         """The released covariance with the names of the features.
@@ -182,7 +197,7 @@ class PrivateCovariance(EmpiricalCovariance):
         """Fit without what an earlier fit left, and bring that back if this one is refused."""
         earlier = dict(vars(self))
         for name in earlier:
-            if name.endswith("_") or name == "_n_rows":
+            if name.endswith("_") or name in _PRIVATE:
                 delattr(self, name)
         self.warnings_: tuple[str, ...] = ()
         try:
@@ -244,8 +259,7 @@ class PrivateCovariance(EmpiricalCovariance):
         location = self.release_.location
         self.location_ = np.zeros(covariance.shape[0]) if location is None else location
         self.unresolved_features_ = np.array(self.release_.making.unresolved, dtype=np.intp)
-        stored = self.store_precision and not is_sparse(covariance)
-        self.precision_ = pseudo_inverse(covariance) if stored else None
+        self._stores_precision = bool(self.store_precision) and not is_sparse(covariance)
         return self
 
     def _check_ledger(self) -> None:

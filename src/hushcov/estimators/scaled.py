@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import BoolArray, FloatArray
+from hushcov._profile import PLANNING, timed
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
@@ -20,6 +21,7 @@ from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan, Request
+from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.postprocess import Matrix
 from hushcov.records import Records, check_feature_scale
 from hushcov.release import Release
@@ -31,8 +33,6 @@ from hushcov.release.findings import (
     preparation_words,
 )
 
-#: Features up to which an estimate is a dense matrix where nothing else is asked for.
-LARGEST_DENSE = 10_000
 _CALLER = 4  # whoever called `fit`, seen from what warns
 _WARNED = 3  # the same, seen from `_run`
 
@@ -90,6 +90,7 @@ class ScaledCovariance(PrivateCovariance):
             plan.inputs.check_size(records)
             return self._run(records, plan)
 
+    @timed(PLANNING)
     def fit_plan(self, n_records: int, n_features: int, *, gaps: bool = False) -> Plan:
         """Everything that a fit of this size settles before it reads a record.
 

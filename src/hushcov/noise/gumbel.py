@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_in_chunks
+from hushcov._profile import SELECTION, timed
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.noise.entropy import LazyUniform
@@ -45,6 +46,7 @@ _NEAR = _LIBRARY_ERROR / _PRODUCT_ERROR
 _MOST_MOVES = 2
 
 
+@timed(SELECTION)
 def gumbel_top(
     generator: np.random.Generator, scores: npt.NDArray[Any], rate: float, count: int
 ) -> IntArray:

@@ -25,6 +25,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_in_chunks
+from hushcov._profile import NOISE, timed
 from hushcov._validation import check_integer
 from hushcov.noise.entropy import LazyUniform
 
@@ -51,6 +52,7 @@ _UNDECIDED = -2
 _SLACK = Fraction(1, 10**12)
 
 
+@timed(NOISE)
 def rounded_normal(generator: np.random.Generator, sigma: int, size: int) -> IntArray:
     """Draw `size` independent copies of round(sigma Z), Z standard normal, exactly.
 

@@ -13,6 +13,8 @@ from hushcov.predicting import COMPARED_MODELS, Forecast
 
 _ROUGH_MARGIN = 4.0  # the search improves on a rough prediction by less than this factor
 _SMALLEST_N, _LARGEST_N = 10, 10**12
+_SMALLEST_ERROR = 1e-300
+_NEAR = 1.02  # two numbers of records that need not be told apart
 
 
 @dataclass(frozen=True)
@@ -74,26 +76,55 @@ def smallest_n(
     target: float,
     *,
     rough: bool = False,
+    tried: set[int] | None = None,
 ) -> int | None:
     """The fewest records, to within 2 %, that reach a target error on a model; None beyond 1e12.
 
-    Where other inputs depend on the number of records, as the share of the budget for scales
-    does, `inputs` is a function of it.
+    `tried` is as in `smallest_error`. Where other inputs depend on the number of records, as the
+    share of the budget for scales does, `inputs` is a function of it.
     """
 
     def error(n_records: int) -> float:
         at = inputs(n_records) if callable(inputs) else replace(inputs, n_records=n_records)
         return forecast(at, mechanism, rough=rough).predicted_error[model]
 
-    return smallest_error(error, target)
+    return smallest_error(error, target, tried)
 
 
-def smallest_error(error: Callable[[int], float], target: float) -> int | None:
-    """The fewest records, to within 2 %, whose error is at most a target; None beyond 1e12."""
-    low, high = _SMALLEST_N, _LARGEST_N
-    if error(high) > target:
+def smallest_error(
+    error: Callable[[int], float], target: float, tried: set[int] | None = None
+) -> int | None:
+    """The fewest records, to within 2 %, whose error is at most a target; None beyond 1e12.
+
+    `tried` are numbers whose error is known already, and costs nothing: those tried here join
+    them. Between two numbers the logarithms of errors are nearly a line, which is followed.
+    """
+    tried = set() if tried is None else tried
+
+    def excess(n_records: int) -> float:
+        tried.add(n_records)
+        return math.log(max(error(n_records), _SMALLEST_ERROR) / target)
+
+    known = {n: excess(n) for n in sorted(tried | {_LARGEST_N}) if _SMALLEST_N <= n <= _LARGEST_N}
+    if known[_LARGEST_N] > 0:
         return None
-    while high > 1.02 * low and high > low + 1:  # between neighbours nothing is left
-        middle = round(math.sqrt(low * high))
-        low, high = (middle, high) if error(middle) > target else (low, middle)
+    low = max((n for n in known if known[n] > 0), default=_SMALLEST_N)
+    high = min(n for n in known if n > low and known[n] <= 0)
+    at_low, at_high, half = known[low] if low in known else excess(low), known[high], False
+    while high > _NEAR * low and high > low + 1:  # between neighbours nothing is left
+        share = 0.5 if half or at_low <= 0 else at_low / (at_low - at_high)
+        middle = _between(low, high, share)
+        at, wide = excess(middle), high / low
+        if at > 0:
+            low, at_low = middle, at
+        else:
+            high, at_high = middle, at
+        half = high / low > math.sqrt(wide)  # a line that helps little is left for once
     return high
+
+
+def _between(low: int, high: int, share: float) -> int:
+    """A number that divides the way by `share` in logarithms, not much nearer an end than 2 %."""
+    least = min(0.5, 0.9 * math.log(_NEAR) / math.log(high / low))
+    share = min(max(share, least), 1 - least)
+    return min(max(round(low * math.exp(share * math.log(high / low))), low + 1), high - 1)

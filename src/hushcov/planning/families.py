@@ -10,7 +10,7 @@ from hushcov.mechanisms.screened import plan_screened, predicted_errors
 from hushcov.planning.comparison import smallest_error
 from hushcov.planning.plan import Request
 from hushcov.planning.registry import default_mechanism, forecast
-from hushcov.predicting import DENSE, FACTOR, Forecast
+from hushcov.predicting import COMPARED_MODELS, DENSE, FACTOR, Forecast
 
 #: Nonzeros of a row, the diagonal included, for which errors are predicted.
 SPARSITIES = (3, 5, 10, 20)
@@ -83,9 +83,18 @@ def family_error(request: Request, n_averaged: int, n_features: int, family: Fam
     return found.typical_error
 
 
-def smallest_for(request: Request, n_features: int, family: Family, target: float) -> int | None:
-    """The fewest records that reach a target error in a family; None beyond 1e12."""
-    found = smallest_error(lambda n: family_error(request, n, n_features, family), target)
+def smallest_for(
+    request: Request,
+    n_features: int,
+    family: Family,
+    target: float,
+    tried: set[int] | None = None,
+) -> int | None:
+    """The fewest records that reach a target error in a family; None beyond 1e12.
+
+    `tried` are numbers of rows averaged that were planned before.
+    """
+    found = smallest_error(lambda n: family_error(request, n, n_features, family), target, tried)
     return None if found is None else request.rows_averaged * found
 
 
@@ -97,7 +106,9 @@ def _inputs(request: Request, n_averaged: int, n_features: int, k: int) -> Relea
 def guess_error(inputs: ReleaseInputs, guess: int) -> float:
     """The error of a screened release that is told `guess` instead of the sparsity of `inputs`."""
     told = plan_screened(replace(inputs, row_sparsity=guess), short=True)
-    errors = predicted_errors(replace(told.parameters, inputs=inputs))
+    errors = told.predicted_error
+    if guess != inputs.row_sparsity:
+        errors = predicted_errors(replace(told.parameters, inputs=inputs), COMPARED_MODELS)
     return Forecast("screened", errors, None).typical_error
 
 

@@ -31,6 +31,8 @@ from hushcov.predicting import sparse_norms
 from hushcov.release import Release
 from hushcov.release.findings import estimate
 
+#: Of the records of a release, for which errors are predicted where no number is given.
+MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
 _DRAWS, _SEED = 5, 11
 _FEW_DRAWS, _LARGE = 2, 300  # norms of errors of many features hardly vary
 _LARGEST_DENSE = 2000  # features up to which whole matrices are drawn

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+#: Features up to which an estimate is a dense matrix where nothing else is asked for.
+LARGEST_DENSE = 10_000
 # Python, NumPy, SciPy, scikit-learn and compiled code, before any fit.
 _PROCESS = 300 * 10**6
 # Blocks of rows that are there at the same time: one being read, one waiting, one in use.

@@ -17,13 +17,15 @@ from hushcov.predicting import Forecast
 from hushcov.records import default_block_rows
 
 # The room in `hushcov.mechanisms`, and the mechanism in it, in the order of tables; first the
-# default.
-_LISTED = (
+# default. Those whose error is predicted, and the others.
+_PREDICTED = (
     "adaptive:ADAPTIVE",
     "screened:SCREENED",
     "gaussian:GAUSSIAN_THRESHOLD",
     "gaussian:GAUSSIAN",
     "multiscale:MULTISCALE",
+)
+_OTHERS = (
     "peers.row_top_k:ROW_TOP_K",
     "peers.separate:SEPARATE",
     "peers.coinpress:COINPRESS",
@@ -34,20 +36,28 @@ _LISTED = (
 @cache
 def mechanisms() -> dict[str, Mechanism]:
     """Every mechanism by its name."""
-    places = (place.split(":") for place in _LISTED)
-    found = (getattr(import_module(f"hushcov.mechanisms.{room}"), name) for room, name in places)
-    return {each.name: each for each in found}
+    return predicted() | _load(_OTHERS)
 
 
 def default_mechanism() -> Mechanism:
     """The one to run where nobody asks for another."""
-    return next(iter(mechanisms().values()))
+    return next(iter(predicted().values()))
 
 
 @cache
 def predicted() -> dict[str, Mechanism]:
     """Those whose error is predicted, among which the default chooses."""
-    return {name: each for name, each in mechanisms().items() if each.predicted}
+    return _load(_PREDICTED)
+
+
+def _load(listed: tuple[str, ...]) -> dict[str, Mechanism]:
+    places = (place.split(":") for place in listed)
+    found = (getattr(import_module(f"hushcov.mechanisms.{room}"), name) for room, name in places)
+    return {each.name: each for each in found}
+
+
+def _named(mechanism: str) -> Mechanism:
+    return predicted().get(mechanism) or mechanisms()[mechanism]
 
 
 @lru_cache(maxsize=4096)
@@ -73,7 +83,7 @@ def fit_memory(
     from hushcov.records.compact import copy_bytes
 
     rows = default_block_rows(n_features)
-    work = mechanisms()[mechanism].work(n_records, n_features, rows, sparse)
+    work = _named(mechanism).work(n_records, n_features, rows, sparse)
     kept = copy_bytes(n_records, n_features) if prepared else 0
     return process_memory(n_features, rows, files=files) + work + kept
 

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray
-from hushcov._compiled import compiled, threads
+from hushcov._compiled import compiled, intrinsic, threads
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.records.formats import (
     NO_RECORDS,
@@ -365,16 +363,16 @@ class Columns:
         _interleave(self._addresses, start, rows)
 
 
-def _define_pointer(_: Any, address: Any) -> Any:
+@intrinsic
+def _pointer(_: Any, address: Any) -> Any:
+    """In compiled code: the numbers at an address. Numba would copy a list of arrays one by one."""
+    from numba.core import types
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
     to_numbers: Any = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
     return to_numbers(address), generate
-
-
-#: In compiled code: the numbers at an address. Numba would copy a list of arrays one by one.
-_pointer: Any = intrinsic(_define_pointer)
 
 
 @compiled

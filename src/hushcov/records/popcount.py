@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.extending import intrinsic
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._compiled import compiled, run_parts, threads
+from hushcov._compiled import compiled, intrinsic, run_parts, threads
 from hushcov.records.rows import MISSING, finite_row, row_parts
 
 WordArray = npt.NDArray[np.uint64]
@@ -111,16 +109,15 @@ def _whole_words(n_rows: int, filled: int, number: int) -> list[tuple[int, int]]
     return [*itertools.pairwise(cuts)]
 
 
-def _count_bits(context: Any, word: Any) -> Any:
+@intrinsic
+def _popcount(context: Any, word: Any) -> Any:
     """The number of bits that are one, in compiled code."""
+    from numba import types
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), code
-
-
-_popcount: Any = intrinsic(_count_bits)
 
 
 @compiled

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov._profile import reading
 from hushcov._validation import check_integer, listed
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.records.rows import RowSums
@@ -106,6 +107,7 @@ class Records(ABC):
     #: Whether blocks are tensors on a device.
     on_device: bool = False
 
+    @reading
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:
@@ -230,6 +232,7 @@ class PartitionedRecords(Records):
         also where they lie in two partitions. `view` and `block_function` must be picklable.
         """
 
+    @reading
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-import numba
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
@@ -128,7 +127,7 @@ def row_parts(block: FloatArray, most: int) -> list[FloatArray]:
 
 def exact_reduction(function: Any) -> Any:
     """Compile a sum of integers in doubles: exact in any order, so any order may be taken."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})(function)
+    return compiled(function, any_order=True)
 
 
 @exact_reduction

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._profile import reading
 from hushcov._validation import shown
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.records.grids import FeatureGrid, check_feature_scale, check_numbers
@@ -55,6 +56,7 @@ class WrappedRecords(Records):
         self.on_device = records.on_device
         self._records = records
 
+    @reading
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:

@@ -3,10 +3,15 @@
 They need the extra `report` (jinja2 and matplotlib), which is imported when it is used.
 """
 
-from hushcov.report.figures import write_release_heatmap, write_truth_figure
-from hushcov.report.pages import check_pages
-from hushcov.report.planner import write_plan_figure, write_planner_page
-from hushcov.report.sections import report_page, write_report
+from typing import TYPE_CHECKING
+
+from hushcov._lazy import lazy
+
+if TYPE_CHECKING:
+    from hushcov.report.figures import write_release_heatmap, write_truth_figure
+    from hushcov.report.pages import check_pages
+    from hushcov.report.planner import write_plan_figure, write_planner_page
+    from hushcov.report.sections import report_page, write_report
 
 __all__ = [
     "check_pages",
@@ -17,3 +22,11 @@ __all__ = [
     "write_report",
     "write_truth_figure",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    figures="write_release_heatmap write_truth_figure",
+    pages="check_pages",
+    planner="write_plan_figure write_planner_page",
+    sections="report_page write_report",
+)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.planning import COMPARED_MODELS, Forecast, Request, compare, forecast, predicted
+from hushcov.planning.like import MULTIPLES
 from hushcov.report.charts import error_chart
 from hushcov.report.pages import count, number
 from hushcov.report.subject import Subject
@@ -16,7 +17,6 @@ from hushcov.report.subject import Subject
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
 _HERE = MULTIPLES.index(1)
 
 

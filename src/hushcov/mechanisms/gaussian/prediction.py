@@ -158,9 +158,10 @@ def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> li
     passing = 2 * float(special.ndtr(-limit / zero_deviation))
     # Of the zero entries of the full matrix those in the rows of one part.
     zeros = len(setting.zero_rows) * (d / size)
-    errors = []
     parts = min(_MOST_PARTS, math.ceil(d / size))
-    for draw in range(parts * (_n_draws(size) if parts == 1 else _REPETITIONS)):
+    n_draws = parts * (_n_draws(size) if parts == 1 else _REPETITIONS)
+    entries: list[tuple[IndexArray, IndexArray, IndexArray, FloatArray]] = []
+    for draw in range(n_draws):
         sampling = setting.sampling[draw % len(setting.sampling)]
         noise = ref.variance * deviation * generator.standard_normal(len(sampling))
         value = kept_mean + sampling / math.sqrt(n) + noise
@@ -172,6 +173,7 @@ def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> li
         rows = np.append(ref.rows, setting.zero_rows[where])
         columns = np.append(ref.columns, setting.zero_columns[where])
         upper = np.append(error, tail)
-        draws = np.zeros(len(upper), dtype=np.intp)
-        errors.append(float(sparse_norms(draws, rows, columns, upper, 1, size)[0]))
-    return [max(errors[start : start + parts]) for start in range(0, len(errors), parts)]
+        entries.append((np.full(len(upper), draw), rows, columns, upper))
+    draws, rows, columns, upper = map(np.concatenate, zip(*entries, strict=True))
+    norms = sparse_norms(draws, rows, columns, upper, n_draws, size)
+    return [float(norm) for norm in norms.reshape(-1, parts).max(axis=1)]

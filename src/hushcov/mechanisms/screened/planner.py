@@ -12,12 +12,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from hushcov._arrays import FloatArray, IndexArray
-from hushcov._compiled import compiled
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened.parameters import (
     DIAGONAL_WEIGHT,
@@ -104,11 +104,13 @@ def best_design(
     return min((descend(score, start, lines, _moved) for start in starts), key=_first)[1]
 
 
-def predicted_errors(parameters: ScreenedParameters) -> dict[str, float]:
+def predicted_errors(
+    parameters: ScreenedParameters, models: Sequence[str] = REFERENCE_MODELS
+) -> dict[str, float]:
     """Median error on each reference model, relative to the operator norm of Sigma."""
     inputs = parameters.inputs
     errors = {}
-    for model in REFERENCE_MODELS:
+    for model in models:
         ref = _reference(model, inputs, _FEATURES)
         parts = min(_MOST_PARTS, math.ceil(inputs.n_features / len(ref.matrix)))
         # Few features cost little and vary much.
@@ -137,30 +139,54 @@ def draw_errors(
     parameters: ScreenedParameters, ref: Reference, n_draws: int, *, seed: int
 ) -> FloatArray:
     """Draws of the operator-norm error on the reference, fixed by the seed."""
-    generator = np.random.default_rng([seed, len(ref.matrix)])
+    draws, law = _drawn(ref, n_draws, seed), _value_law(parameters, ref)
     off = ref.rows != ref.columns
-    shape = (n_draws, len(ref.values))
-    uniforms, normals = generator.random(shape), generator.standard_normal(shape)
-    sampling = _sampling_noise(ref, parameters.inputs.n_records, n_draws, generator)
-    law = _value_law(parameters, ref)
-    value = ref.values * (1 - law.bias) + sampling
-    value += np.where(off, law.pair, law.diagonal) * normals
+    value = draws.sampling[np.arange(n_draws) % len(draws.sampling)]
+    value /= math.sqrt(2 * parameters.inputs.n_records)
+    value += ref.values * (1 - law.bias)
+    value += np.where(off, law.pair, law.diagonal) * draws.normals
+    pairs = _pairs(ref)
+    found, false = _selection(parameters, ref, pairs.correlations)
     chance = np.ones(len(ref.values))
-    correlation = np.abs(ref.values[off]) / ref.variance
-    chance[off] = found_probability(parameters, ref, correlation)
+    chance[off] = found[pairs.index]
     threshold = _threshold(parameters, ref, law)
-    kept = (uniforms < chance) & (~off | (np.abs(value) > threshold))
+    kept = (draws.uniforms < chance) & (~off | (np.abs(value) > threshold))
     errors = np.where(kept, value, 0.0) - ref.values
-    draws = np.repeat(np.arange(n_draws), len(ref.values))
-    false = _false_pairs(parameters, ref, n_draws, generator)
+    places = _false_pairs(parameters, ref, n_draws, false, draws.generator())
     return sparse_norms(
-        np.append(draws, false[0]),
-        np.append(np.tile(ref.rows, n_draws), false[1]),
-        np.append(np.tile(ref.columns, n_draws), false[2]),
-        np.append(errors.ravel(), false[3]),
+        np.append(np.repeat(np.arange(n_draws), len(ref.values)), places[0]),
+        np.append(np.tile(ref.rows, n_draws), places[1]),
+        np.append(np.tile(ref.columns, n_draws), places[2]),
+        np.append(errors.ravel(), places[3]),
         n_draws,
         len(ref.matrix),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """What is random in errors on a reference, whatever is released."""
+
+    uniforms: FloatArray
+    normals: FloatArray
+    sampling: FloatArray  # sqrt(2 n) (S - Sigma) on the support; few, and used again and again
+    state: Any  # of the generator, for what follows
+
+    def generator(self) -> np.random.Generator:
+        """One that goes on from here."""
+        bits = np.random.PCG64()
+        bits.state = self.state
+        return np.random.Generator(bits)
+
+
+@lru_cache(maxsize=24)
+def _drawn(ref: Reference, n_draws: int, seed: int) -> _Drawn:
+    """Drawn once for all numbers of records, budgets and designs."""
+    bits = np.random.PCG64([seed, len(ref.matrix)])
+    generator, shape = np.random.Generator(bits), (n_draws, len(ref.values))
+    uniforms, normals = generator.random(shape), generator.standard_normal(shape)
+    sampling = _sampling_noise(ref, n_draws, generator)
+    return _Drawn(uniforms, normals, sampling, bits.state)
 
 
 def found_probability(
@@ -190,41 +216,51 @@ def _selection(
     # What a pair lacks to be selected is more often sampling error of its score than noise.
     asked = screen.expected(n, correlation)[:, None] + screen.deviation(n) * _NODES
     missed = np.ones(asked.size)
-    _peel(scores, remaining, rates, sizes, np.abs(asked).ravel(), missed)
-    found = 1 - missed.reshape(asked.shape) @ _WEIGHTS
-    return found, n_zeros - float(remaining[len(present) :].sum())
+    missed = _peel(scores, remaining, rates, sizes, np.abs(asked))
+    return 1 - missed @ _WEIGHTS, n_zeros - float(remaining[len(present) :].sum())
 
 
-@compiled
 def _peel(
     scores: FloatArray,
     remaining: FloatArray,
     rates: FloatArray,
     sizes: FloatArray,
     asked: FloatArray,
-    missed: FloatArray,
-) -> None:
+) -> FloatArray:
     """Peel level by level: what remains of each score, and the chance that those asked are left.
 
-    The edge of a level is where the expected number of noisy scores above it equals its size.
+    The first is filled in. The edge of a level is where the expected number of noisy scores above
+    it equals its size.
     """
-    for level in range(len(rates)):
-        rate = rates[level]
-        low, high = rate * scores.min() - 5.0, rate * scores.max() + 60.0
-        while high - low > 1e-4 + 1e-12 * abs(high):
+    left = np.zeros_like(asked)  # minus the logarithm of the chance
+    for rate, size in zip(rates, sizes, strict=True):
+        edge = _edge(rate * scores, remaining, size)
+        remaining *= np.exp(-np.exp(np.minimum(rate * scores - edge, 30.0)))
+        left += np.exp(np.minimum(rate * asked - edge, 30.0))
+    return np.asarray(np.exp(-left))
+
+
+def _edge(scores: FloatArray, weights: FloatArray, size: float) -> float:
+    """Where so many scores with Gumbel noise are expected above, rounded up by less than 1e-4."""
+    least, most = float(scores.min()) - 5.0, float(scores.max()) + 60.0
+    total = float(weights.sum())
+    low, high = least, most
+    edge, step = float(scores @ weights) / total if total > 0 else low, math.inf
+    while high - low > 1e-9 and abs(step) > 1e-9:
+        if not low < edge < high:
             edge = 0.5 * (low + high)
-            above = 0.0
-            for c in range(len(scores)):
-                z = rate * scores[c] - edge
-                above += remaining[c] * (1.0 if z > 4.0 else -math.expm1(-math.exp(z)))
-            if above > sizes[level]:
-                low = edge
-            else:
-                high = edge
-        for c in range(len(scores)):
-            remaining[c] *= math.exp(-math.exp(min(rate * scores[c] - high, 30.0)))
-        for c in range(len(asked)):
-            missed[c] *= math.exp(-math.exp(min(rate * asked[c] - high, 30.0)))
+        rate = np.exp(np.minimum(scores - edge, 30.0))
+        none = np.exp(-rate)
+        above = total - float(weights @ none)
+        low, high = (edge, high) if above > size else (low, edge)
+        slope = float(weights @ (rate * none))
+        # Newton's method on the logarithm, which is nearly a straight line.
+        known = above > 1e-300 and slope > 0
+        step = (math.log(above) - math.log(size)) * above / slope if known else math.inf
+        edge += step
+    found = min(max(edge, low), high)
+    unit = (most - least) * 0.5 ** math.ceil(math.log2((most - least) / 1e-4))
+    return least + unit * max(1, math.ceil((found - least) / unit))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +269,7 @@ class _Pairs:
 
     sizes: FloatArray
     correlations: FloatArray
+    index: IndexArray  # which of them each size is
     weights: FloatArray  # pairs of the full matrix with each correlation
     mean_square: float
 
@@ -242,11 +279,14 @@ def _pairs(ref: Reference) -> _Pairs:
     """What a search asks of a reference hundreds of times."""
     values = ref.values[ref.rows != ref.columns]
     sizes = np.abs(values)
-    correlations, counts = np.unique(sizes / ref.variance, return_counts=True)
+    correlations, index, counts = np.unique(
+        sizes / ref.variance, return_inverse=True, return_counts=True
+    )
     squares = (values / ref.variance) ** 2
     return _Pairs(
         sizes=sizes,
         correlations=correlations,
+        index=index,
         weights=counts * (ref.n_pairs / max(1, counts.sum())),
         mean_square=float(squares.mean()) if len(squares) else 0.0,
     )
@@ -294,29 +334,26 @@ def _threshold(parameters: ScreenedParameters, ref: Reference, law: _ValueLaw) -
     return parameters.design.keep_above * math.hypot(law.pair, sampling)
 
 
-def _sampling_noise(
-    ref: Reference, n_records: int, n_draws: int, generator: np.random.Generator
-) -> FloatArray:
-    """S - Sigma on the support: Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian."""
+def _sampling_noise(ref: Reference, n_draws: int, generator: np.random.Generator) -> FloatArray:
+    """sqrt(2 n) (S - Sigma) on the support: Sigma^1/2 (G + G') Sigma^1/2, G Gaussian."""
     few = min(n_draws, _MOST_PARTS)  # used again and again: they cost most and matter least
     G = generator.standard_normal((few, *ref.matrix.shape))
     noise = ref.root @ (G + G.transpose(0, 2, 1)) @ ref.root
-    noise = noise[:, ref.rows, ref.columns] / math.sqrt(2 * n_records)
-    return np.asarray(noise[np.arange(n_draws) % few])
+    return np.asarray(noise[:, ref.rows, ref.columns])
 
 
 def _false_pairs(
     parameters: ScreenedParameters,
     ref: Reference,
     n_draws: int,
+    false: float,
     generator: np.random.Generator,
 ) -> tuple[IndexArray, IndexArray, IndexArray, FloatArray]:
-    """Values kept at pairs without covariance, at the rate of the full size per feature.
+    """Values kept at `false` pairs without covariance, at the rate of the full size per feature.
 
     Returns draw, row, column and value of each.
     """
     inputs, size = parameters.inputs, len(ref.matrix)
-    _, false = _selection(parameters, ref, np.zeros(1))
     sampling = ref.variance / math.sqrt(inputs.n_records)
     noise = math.hypot(_value_law(parameters, ref).pair, sampling)
     keep = parameters.design.keep_above
@@ -343,8 +380,8 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     noise = law.pair
     threshold, sampling = _threshold(parameters, ref, law), ref.variance**2 / inputs.n_records
     entries = _pairs(ref).sizes
-    found, false = _selection(parameters, ref, entries / ref.variance)
-    found = found * special.ndtr((entries - threshold) / noise)
+    found, false = _selection(parameters, ref, _pairs(ref).correlations)
+    found = found[_pairs(ref).index] * special.ndtr((entries - threshold) / noise)
     energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))
     energy += law.diagonal**2 + 2 * sampling
     beyond = 2 * special.ndtr(-parameters.design.keep_above)

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Guarantee
@@ -151,6 +150,8 @@ def recombine(transcript: Transcript, parameters: SeparateParameters, choice: Ch
         values = transcript.eigenvalues.astype(np.float64)
         if parameters.constants == "sound":
             # The nearest increasing sequence: noise that breaks the order averages out.
+            from scipy import optimize
+
             values = optimize.isotonic_regression(values).x
     largest = parameters.inputs.n_records * choice.norm_bound**2
     root = vectors * np.sqrt(np.clip(values, 0.0, float(largest)))
