@@ -147,15 +147,13 @@ def _drawn(n_features: int) -> FloatArray:
 def largest(matrix: FloatArray) -> float:
     """The largest eigenvalue by its size, of a symmetric matrix."""
     x = np.random.default_rng(1).standard_normal(len(matrix))
-    size = 0.0
     for _ in range(_POWERS):  # of the square, since the signs of eigenvalues do not matter
         x = matrix @ (matrix @ x)
         length = float(np.linalg.norm(x))
         if length == 0:
             return 0.0
         x /= length
-        size = float(np.linalg.norm(matrix @ x))
-    return size
+    return float(np.linalg.norm(matrix @ x))
 
 
 def leading_direction(matrix: Matrix) -> FloatArray:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,54 +111,54 @@ def row_bounded_gram(
     return records.map_sum(block_gram, progress=progress)
 
 
-class _Scratch:
-    """Sums so far, and room for the integers of a block: new room for each block takes time."""
+class _GramSums:
+    """An exact Gram matrix so far: recent rows in doubles above the diagonal, the others settled.
 
-    def __init__(self) -> None:
-        self.total: IntArray | None = None
-        self._room: NDArray[Any] = np.empty(0)
+    Every partial sum in doubles, in whatever order BLAS takes them, is an integer of at most 2**53.
+    """
 
-    def integers(self, shape: tuple[int, int], kind: type) -> NDArray[Any]:
-        """Room of this shape."""
-        size = math.prod(shape)
-        if self._room.size < size:
-            self._room = np.empty(size, dtype=kind)
-        return self._room[:size].reshape(shape)
+    def __init__(self, n_features: int, half_width: int) -> None:
+        self._exact_rows = LARGEST_EXACT_FLOAT // half_width**2
+        self._recent: FloatArray = np.zeros((n_features, n_features), order="F")
+        self._rows = 0
+        self._settled: IntArray | None = None
+        self._room: FloatArray = np.empty((0, n_features))
 
+    def room(self, n_rows: int) -> FloatArray:
+        """Room for the integers of a block: new room for each block would take time."""
+        if len(self._room) < n_rows:
+            self._room = np.empty((n_rows, self._room.shape[1]))
+        return self._room[:n_rows]
 
-@dataclass(frozen=True, eq=False)
-class _Products(CentringSums):
-    """Sums of products of integers, which BLAS takes on all cores."""
+    def add(self, integers: FloatArray) -> None:
+        """Add products of these."""
+        from scipy.linalg.blas import dsyrk
 
-    kind: ClassVar[type]
+        for start in range(0, len(integers), self._exact_rows):
+            part = integers[start : start + self._exact_rows]
+            if self._rows + len(part) > self._exact_rows:
+                self._settle()
+            self._recent = dsyrk(1.0, part.T, beta=1.0, c=self._recent, overwrite_c=1)
+            self._rows += len(part)
 
-    def begin(self, n_features: int) -> _Scratch:
-        return _Scratch()
+    def _settle(self) -> None:
+        exact = self._recent.astype(np.int64, order="F")
+        self._settled = exact if self._settled is None else np.add(exact, self._settled, out=exact)
+        self._recent[:] = 0.0
+        self._rows = 0
 
-    def add(self, block: FloatArray, sums: _Scratch) -> bool:
-        integers = sums.integers((len(block), self.n_columns(block.shape[1])), self.kind)
-        parts = row_parts(block, threads())
-        jobs = [*zip(parts, np.array_split(integers, len(parts)), strict=True)]
-        if not all(run_parts(self.add_rows, jobs)):
-            return False
-        part = self.product(integers)
-        sums.total = part if sums.total is None else np.add(sums.total, part, out=sums.total)
-        return True
-
-    def total(self, sums: _Scratch) -> IntArray:
-        assert sums.total is not None, "a Records has at least one row"
-        return sums.total
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        raise NotImplementedError("that of the product")
-
-    @abstractmethod
-    def n_columns(self, n_features: int) -> int:
-        """How many integers each row has."""
-
-    @abstractmethod
-    def product(self, integers: Any) -> IntArray:
-        """The sums of products of these integers, which `add_rows` has filled in."""
+    def total(self) -> IntArray:
+        """The whole matrix."""
+        self._settle()
+        assert self._settled is not None
+        gram = self._settled.T  # the sums are below the diagonal of this, row by row
+        del self._recent
+        for start in range(0, len(gram), STRIP):
+            stop = start + STRIP
+            own = gram[start:stop, start:stop]
+            own += np.tril(own, -1).T
+            gram[start:stop, stop:] = gram[stop:, start:stop].T
+        return gram
 
 
 @dataclass(frozen=True)
@@ -180,21 +178,31 @@ class _GridGram:
 
 
 @dataclass(frozen=True, eq=False)
-class _BoundedGram(_Products):
+class _BoundedGram(CentringSums):
     """The Gram matrix of a block on a `FeatureGrid`, its rows scaled down to a norm bound."""
 
     rows: BoundedRows
 
-    kind = np.float64
+    def begin(self, n_features: int) -> _GramSums:
+        return _GramSums(n_features, self.rows.half_width)
 
-    def n_columns(self, n_features: int) -> int:
-        return n_features
+    def add(self, block: FloatArray, sums: _GramSums) -> bool:
+        integers = sums.room(len(block))
+        parts = row_parts(block, threads())
+        jobs = [*zip(parts, np.array_split(integers, len(parts)), strict=True)]
+        if not all(run_parts(self.add_rows, jobs)):
+            return False
+        sums.add(integers)
+        return True
+
+    def total(self, sums: _GramSums) -> IntArray:
+        return sums.total()
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return n_features, n_features
 
     def add_rows(self, rows: FloatArray, total: Any) -> bool:
         return self.rows.fill(rows, self.taken_off(rows.shape[1]), total)
-
-    def product(self, integers: Any) -> IntArray:
-        return _exact_gram(integers, self.rows.half_width)
 
     def of_tensor(self, block: Any) -> Any:
         from hushcov.records.tensor_kernels import exact_gram
@@ -203,20 +211,10 @@ class _BoundedGram(_Products):
 
 
 def _exact_gram(integers: FloatArray, half_width: int) -> IntArray:
-    """The Gram matrix of integers of at most `half_width`, in products of so many rows as is exact.
-
-    In a product of that many rows every partial sum, in whatever order BLAS takes them, is an
-    integer of at most 2**53.
-    """
-    exact_rows = LARGEST_EXACT_FLOAT // half_width**2
-    gram = _gram(integers[:exact_rows])
-    for start in range(exact_rows, len(integers), exact_rows):
-        gram += _gram(integers[start : start + exact_rows])
-    return gram
-
-
-def _gram(integers: FloatArray) -> IntArray:
-    return np.asarray((integers.T @ integers).astype(np.int64))
+    """The Gram matrix of integers of at most `half_width`."""
+    sums = _GramSums(integers.shape[1], half_width)
+    sums.add(integers)
+    return sums.total()
 
 
 def clipped_gram(
