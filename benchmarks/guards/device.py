@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from hushcov import PrivateSparseCovariance
+from hushcov._profile import profiled
 from hushcov.exceptions import SeededNoiseWarning
 from hushcov.metrics import support_recovery
 from hushcov.postprocess import symmetric_sparse
@@ -52,18 +53,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--fit-records", type=int, default=200_000)
     parser.add_argument("--fit-features", type=int, default=50_000)
+    parser.add_argument("--only", help="one part: identical, fits, rates, default or many")
     parser.add_argument("--output", type=Path, default=Path("results/device.json"))
     arguments = parser.parse_args()
     device = arguments.device
     name = torch.cuda.get_device_name() if device.startswith("cuda") else device
     result: dict[str, object] = {"device": name, "torch": torch.__version__}
-    for part in (
-        lambda: {"identical": identical(device)},
-        lambda: {"identical fits": identical_fits(device)},
-        lambda: rates(device, arguments.records, arguments.features, arguments.rounds),
-        lambda: many_features(device, arguments.fit_records, arguments.fit_features),
-    ):
-        found = part()
+    parts = {
+        "identical": lambda: {"identical": identical(device)},
+        "fits": lambda: {"identical fits": identical_fits(device)},
+        "rates": lambda: rates(device, arguments.records, arguments.features, arguments.rounds),
+        "default": lambda: default_fit(device, arguments.records, arguments.features),
+        "many": lambda: many_features(device, arguments.fit_records, arguments.fit_features),
+    }
+    for part in [arguments.only] if arguments.only else parts:
+        found = parts[part]()
         print(json.dumps(found, indent=1), flush=True)
         result |= found
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +106,7 @@ def statistics(rows: np.ndarray) -> dict[str, Callable[[Records], np.ndarray]]:
         "histogram": log2_histogram,
         "signed histogram": lambda records: signed_octaves(records, scale, scale / 9, np.arange(d)),
         "cells": lambda records: cell_counts(
-            records, np.arange(d), -scale, scale / 7, np.full(d, -20), 64
+            records, np.arange(d), -scale, (scale + 1e-3) / 7, np.full(d, -20), 64
         ),
         "sums": lambda records: bounded_sums(records, fine, 60_000),
         "products": products.sum,
@@ -131,7 +135,7 @@ def identical_fits(device: str) -> dict[str, bool]:
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeededNoiseWarning)
-        for mechanism in ("screened", "gaussian-threshold", "multiscale"):
+        for mechanism in ("auto", "screened", "gaussian-threshold", "multiscale"):
             here, there = (
                 PrivateSparseCovariance(
                     epsilon=1.0,
@@ -182,6 +186,33 @@ def rates(device: str, n_records: int, n_features: int, rounds: int) -> dict[str
         "seconds": times,
         "tera_operations_a_second": {name: operations / best[name] / 1e12 for name in best},
         "share_of_the_bare_product": {name: best["product"] / best[name] for name in best},
+    }
+
+
+def default_fit(device: str, n_records: int, n_features: int) -> dict[str, object]:
+    """The default with nothing known, groups of five features: over the bare double product."""
+    rows = torch.empty((n_records, n_features), dtype=torch.float64, device=device)
+    for block in rows.split(20_000):
+        shared = torch.randn((len(block), n_features // GROUP), device=device, dtype=block.dtype)
+        block.normal_().add_(shared.repeat_interleave(GROUP, dim=1)).mul_(0.5**0.5).add_(3.0)
+
+    def product() -> None:
+        total = torch.zeros((n_features, n_features), dtype=torch.float64, device=device)
+        for block in rows.split(open_records(rows).block_rows):
+            total += block.T @ block
+
+    product()
+    bare = seconds(device, product)
+    options = {"epsilon": 1.0, "delta": 1e-8, "on_hopeless": "warn"}
+    PrivateSparseCovariance(**options).fit(rows[: n_records // 10])
+    with profiled() as profile:
+        PrivateSparseCovariance(**options).fit(rows)
+    parts = {what: round(spent, 2) for what, _, spent in profile.rows() if spent > 0.01}
+    return {
+        "default fit over the bare product": profile.total / bare,
+        "bare product": bare,
+        "readings": profile.readings,
+        "seconds of the fit": parts,
     }
 
 

@@ -14,6 +14,7 @@ from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.records import (
     ArrayRecords,
     CentredRecords,
+    CompactRecords,
     CompleteRecords,
     DeviceRecords,
     PackedSigns,
@@ -241,4 +242,46 @@ def test_one_reading_whatever_the_number_of_features(monkeypatch):
     records = WatchedRecords(ArrayRecords(X), lambda: passes.append(1), lambda n: None)
     found = sign_scores(records, lambda products, *_: products, 40)
     assert len(passes) == 1
-    np.testing.assert_array_equal(found, np.abs(np.array(literal(X)[0])[np.triu_indices(30, 1)]))
+    np.testing.assert_array_equal(found, np.array(literal(X)[0])[np.triu_indices(30, 1)])
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (63, 2), (130, 7), (700, 260)])
+@pytest.mark.parametrize("shift", ["none", "any", "on the grid"])
+def test_signs_of_compact_rows_are_those_of_their_numbers(n, d, shift):
+    """Compared as integers, without making doubles of them; features of scale 0 have no sign."""
+    generator = np.random.default_rng(n + d)
+    X = table(n, d)
+    centre, reach = 0.1 * generator.standard_normal(d), np.full(d, 5.0)
+    scale = np.exp(generator.standard_normal(d))
+    scale[d // 2] = 0.0 if d > 1 else 1.0
+    moved = {
+        "none": np.zeros(d),
+        "any": 0.05 * generator.standard_normal(d),
+        "on the grid": np.rint(3 * generator.standard_normal(d)) * scale / 512,
+    }[shift]
+    compact = CompactRecords(ArrayRecords(X), centre, reach, scale)
+    found, sums = sign_gram_and_sums(CentredRecords(compact, moved, reach))
+    numbers = np.vstack(list(compact._blocks()))
+    expected = np.sign(np.clip(numbers - moved, -reach, reach))
+    np.testing.assert_array_equal(np.triu(found), np.triu(expected.T @ expected))
+    np.testing.assert_array_equal(sums, expected.sum(axis=0))
+
+
+def test_compact_rows_that_miss_a_value_have_no_sign():
+    X = table(200, 9)
+    X[::7, 3] = np.nan
+    records = CentredRecords(
+        CompactRecords(
+            CompleteRecords(open_records(X, drop_nulls=True)),
+            np.zeros(9),
+            np.full(9, 5.0),
+            np.ones(9),
+        ),
+        np.full(9, 0.01),
+        np.full(9, 5.0),
+    )
+    found, sums = sign_gram_and_sums(records)
+    numbers = np.rint(512 * np.clip(np.delete(X, np.s_[::7], axis=0), -5, 5)) / 512
+    expected = np.sign(numbers - 0.01)
+    np.testing.assert_array_equal(np.triu(found), np.triu(expected.T @ expected))
+    np.testing.assert_array_equal(sums, expected.sum(axis=0))
