@@ -93,8 +93,10 @@ def best_candidate(matrix: FloatArray, noise_sd: float, n_records: int) -> Candi
     found = []
     for rank in sorted({0, *(rank for rank in (1, 2, 3, 5, clear) if rank <= clear)}):
         made = split(matrix, rank, 0.0, deviation)
+        mean = float(np.trace(matrix)) / len(matrix)
+        related = largest(made.matrix) / mean if mean > 0 else 1.0
         for times in ((0.0,) if rank == 0 else ()) + _THRESHOLDS:
-            found.append(_candidate(made, times, noise_sd, deviation, n_records))
+            found.append(_candidate(made, times, noise_sd, deviation, (n_records, related)))
     return min(found, key=lambda each: each.error)
 
 
@@ -166,8 +168,9 @@ def leading_direction(matrix: Matrix) -> FloatArray:
 
 
 def _candidate(
-    made: Split, times: float, noise_sd: float, deviation: float, n_records: int
+    made: Split, times: float, noise_sd: float, deviation: float, size: tuple[int, float]
 ) -> Candidate:
+    """`size` has the number of records, and the largest eigenvalue over the mean one."""
     rest, d, rank = made.remainder, len(made.remainder), len(made.values)
     # None of the others is as large as twice the largest.
     level = times * deviation if math.isfinite(times) else 2 * float(np.abs(rest).max())
@@ -176,12 +179,10 @@ def _candidate(
     if level > 0:
         left, estimate = np.where(kept, 0.0, rest), made.factors + np.where(kept, rest, 0.0)
         sampling = 1 - (noise_sd / deviation) ** 2  # the part of the noise that is coherent
-        mean = float(np.trace(made.matrix)) / d
-        related = largest(estimate) / mean if mean > 0 else 1.0
-        coherence = 1 + sampling * max(0.0, related - 1)
+        coherence = 1 + sampling * max(0.0, size[1] - 1)
         hidden = signal_norm(left, ~kept, deviation * math.sqrt(_inside(times)), coherence)
         if rank == 0:
-            hidden = max(hidden, coherent_norm(left, np.ones(d), noise_sd, estimate, n_records))
+            hidden = max(hidden, coherent_norm(left, np.ones(d), noise_sd, estimate, size[0]))
     noise = deviation * largest(_drawn(d) * kept)
     if rank:
         noise = max(noise, deviation * (math.sqrt(d) + 2 * math.sqrt(rank)))
