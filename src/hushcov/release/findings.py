@@ -41,6 +41,7 @@ MOST_INTERVALS = 20_000
 _UNTHRESHOLDED = 2  # pairs for each feature taken for found where nothing says which are noise
 _MOST_NAMED = 10  # features in a sentence
 _STANDS_OUT = 4.0  # deviations of noise, of what a feature has of the factors
+_FAR_BELOW = 0.5  # of the median variance
 _NO_BETTER = 0.6  # an error estimate from which on zeros may be as good
 _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
 
@@ -182,23 +183,32 @@ def _structured(release: Release) -> Matrix:
         matrix = _guarded(replace(release, making=replace(release.making, structure=None)))
     else:
         lost = lost_features(matrix.diagonal(), noise_sd[1])
-        lost &= ~_standing_out(matrix, factors, noise_sd[0])
+        lost &= ~_standing_out(matrix, factors, noise_sd)
         if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
     matrix *= structure.kept
     return matrix
 
 
-def _standing_out(matrix: Matrix, factors: Split | None, noise_sd: float) -> BoolArray:
-    """Features whose part of the factors, or whose strongest pair, noise did not make."""
-    n_features = matrix.shape[0]
+def _standing_out(
+    matrix: Matrix, factors: Split | None, noise_sd: tuple[float, float]
+) -> BoolArray:
+    """Features of which something is seen although noise may drown their variance.
+
+    That is a strong pair, or a part of the factors. Beside factors, which many features have in
+    common, those count whose variance may be no smaller than that of others.
+    """
+    variance = matrix.diagonal()
     rows, columns, pairs = upper_pairs(matrix)
-    strong = np.abs(pairs) > sure_level(n_features**2) * noise_sd
-    found = np.zeros(n_features, dtype=bool)
+    strong = np.abs(pairs) > sure_level(len(variance) ** 2) * noise_sd[0]
+    found = np.zeros(len(variance), dtype=bool)
     found[rows[strong]] = found[columns[strong]] = True
     if factors is not None:
         parts = np.linalg.norm(factors.loadings * factors.values, axis=1)
-        found |= parts > _STANDS_OUT * noise_sd * math.sqrt(len(factors.values))
+        found |= parts > _STANDS_OUT * noise_sd[0] * math.sqrt(len(factors.values))
+        there = variance[variance > 0]
+        usual = float(np.median(there)) if len(there) else math.inf
+        found |= variance + 2 * noise_sd[1] >= _FAR_BELOW * usual
     return found
 
 
