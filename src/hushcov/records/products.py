@@ -13,8 +13,16 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.records.grids import INSIDE, FeatureGrid
+from hushcov.records.lanes import (
+    LARGEST_LANE,
+    Lanes,
+    add_products,
+    empty_lanes,
+    fill_lanes,
+    fill_squares,
+)
 from hushcov.records.protocol import Progress, Records
-from hushcov.records.rows import CentringSums, centre_row, round_row, square_norm
+from hushcov.records.rows import CentringSums
 
 # Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
 EXACT_ROWS = 4096
@@ -63,7 +71,9 @@ class ProductMap:
                 f"rows and columns must be features, 0 to {self.grid.n_features - 1}: select "
                 "pairs of features."
             )
-        if self.largest_square_norm >= LARGEST_EXACT_FLOAT:
+        # Weights of at least 1 allow no half width that is too large for lanes.
+        too_fine = self.grid.half_width > LARGEST_LANE
+        if too_fine or self.largest_square_norm >= LARGEST_EXACT_FLOAT:
             raise CapacityError(
                 f"half_width must keep the squared norm of {self.n_products} weighted products "
                 f"below 2**53, got {self.grid.half_width}: use finest_half_width."
@@ -171,21 +181,6 @@ def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: in
 
 
 @compiled
-def _fill_products(
-    y: FloatArray, rows: IntArray, columns: IntArray, weights: FloatArray, z: FloatArray
-) -> tuple[float, float]:
-    """Fill z for one record of integers y and return ||z||^2 and ||y||^2; see `ProductMap`."""
-    n_pairs = len(rows)
-    pair_weight, diagonal_weight, centre = weights
-    for e in range(n_pairs):
-        z[e] = pair_weight * (y[rows[e]] * y[columns[e]])
-    own = z[n_pairs:]
-    for i in range(len(y)):
-        own[i] = diagonal_weight * (y[i] * y[i] - centre)
-    return square_norm(z), square_norm(y)
-
-
-@compiled
 def _add_contributions(
     block: FloatArray,
     taken: FloatArray,
@@ -200,29 +195,66 @@ def _add_contributions(
 ) -> bool:
     """Add the contributions of the block's records to `total`."""
     n_products = len(rows) + block.shape[1]
-    norm_bound, factor_range, size_range, size_cap = bounds
-    y, z = np.empty(block.shape[1]), np.empty(n_products)
-    sums = np.zeros(n_products)
-    finite = True
-    for a in range(block.shape[0]):
-        finite &= centre_row(block[a], taken, reach, y)
-        round_row(y, multipliers, half_width)
-        square, size = _fill_products(y, rows, columns, weights, z)
-        if square <= float(norm_bound) * float(norm_bound):
-            total[n_products] += factor_range
-            for e in range(n_products):
-                sums[e] += z[e]
-        else:
-            factor = norm_bound / math.sqrt(square) * INSIDE
-            total[n_products] += int(factor * factor_range)
-            for e in range(n_products):
-                sums[e] += np.trunc(z[e] * factor)
-        total[n_products + 1] += min(int(size), size_cap) * size_range // size_cap
-        if a % EXACT_ROWS == EXACT_ROWS - 1 or a == block.shape[0] - 1:
+    lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
+    together, added = lanes.shape[1], 0
+    sizes, squares, factors = np.empty((2, together)), np.empty(together), np.empty(together)
+    for first in range(0, len(block), together):
+        part = block[first : first + together]
+        args = (part, taken, reach, multipliers, half_width, weights[2], lanes, sizes)
+        if not fill_lanes(*args):
+            return False
+        _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
+        add_products(lanes, rows, columns, weights, factors, sums)
+        added += len(part)
+        if added + together > EXACT_ROWS or first + together >= len(block):
             for e in range(n_products):
                 total[e] += int(sums[e])
                 sums[e] = 0.0
-    return finite
+            added = 0
+    return True
+
+
+@compiled
+def _fill_norms(
+    lanes: Lanes,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    sizes: FloatArray,
+    squares: FloatArray,
+) -> None:
+    """Fill in ||z||^2 of records side by side; see `ProductMap`."""
+    pair_weight, diagonal_weight, _ = weights
+    fill_squares(lanes, rows, columns, squares)
+    for k in range(len(squares)):
+        off = pair_weight * pair_weight * squares[k]
+        squares[k] = off + diagonal_weight * diagonal_weight * sizes[1, k]
+
+
+@compiled
+def _fill_factors(
+    sizes: FloatArray,
+    squares: FloatArray,
+    bounds: IntArray,
+    factors: FloatArray,
+    n_records: int,
+    total: IntArray,
+) -> None:
+    """Fill in by what each record is scaled down, and add up what is released of that and of sizes.
+
+    A factor of 1 scales and rounds nothing. Where there is no record, it is 0.
+    """
+    norm_bound, factor_range, size_range, size_cap = bounds
+    factors[:] = 0.0
+    for k in range(n_records):
+        if squares[k] <= float(norm_bound) * float(norm_bound):
+            factors[k] = 1.0
+            total[0] += factor_range
+        else:
+            factors[k] = norm_bound / math.sqrt(squares[k]) * INSIDE
+            total[0] += int(factors[k] * factor_range)
+        total[1] += min(int(sizes[0, k]), size_cap) * size_range // size_cap
 
 
 @compiled
@@ -238,14 +270,16 @@ def _count_norms(
     total: IntArray,
 ) -> bool:
     """Add one for each record to the bin of its norm: half octaves of the square."""
-    y, z = np.empty(block.shape[1]), np.empty(len(rows) + block.shape[1])
-    finite = True
-    for a in range(block.shape[0]):
-        if not centre_row(block[a], taken, reach, y):
-            finite = False
-            continue
-        round_row(y, multipliers, half_width)
-        square, _ = _fill_products(y, rows, columns, weights, z)
-        mantissa, exponent = math.frexp(square)
-        total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
-    return finite
+    lanes = empty_lanes(block.shape[1])
+    together = lanes.shape[1]
+    sizes, squares = np.empty((2, together)), np.empty(together)
+    for first in range(0, len(block), together):
+        part = block[first : first + together]
+        args = (part, taken, reach, multipliers, half_width, weights[2], lanes, sizes)
+        if not fill_lanes(*args):
+            return False
+        _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        for k in range(len(part)):
+            mantissa, exponent = math.frexp(squares[k])
+            total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
+    return True
