@@ -13,16 +13,15 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.records.grids import INSIDE, FeatureGrid
-from hushcov.records.lanes import (
-    LARGEST_LANE,
-    Lanes,
-    add_products,
-    empty_lanes,
-    fill_lanes,
-    fill_squares,
-)
 from hushcov.records.protocol import Progress, Records
-from hushcov.records.rows import CentringSums
+from hushcov.records.rows import (
+    LARGEST_LANE,
+    CentringSums,
+    Lanes,
+    empty_lanes,
+    exact_reduction,
+    fill_lanes,
+)
 
 # Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
 EXACT_ROWS = 4096
@@ -71,8 +70,8 @@ class ProductMap:
                 f"rows and columns must be features, 0 to {self.grid.n_features - 1}: select "
                 "pairs of features."
             )
-        # Weights of at least 1 allow no half width that is too large for lanes.
-        too_fine = self.grid.half_width > LARGEST_LANE
+        # Only without weights may these be too large for lanes, and not the norms.
+        too_fine = max(self.grid.half_width, math.isqrt(self.centre)) >= LARGEST_LANE
         if too_fine or self.largest_square_norm >= LARGEST_EXACT_FLOAT:
             raise CapacityError(
                 f"half_width must keep the squared norm of {self.n_products} weighted products "
@@ -205,7 +204,7 @@ def _add_contributions(
             return False
         _fill_norms(lanes, rows, columns, weights, sizes, squares)
         _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
-        add_products(lanes, rows, columns, weights, factors, sums)
+        _add_products(lanes, rows, columns, weights, factors, sums)
         added += len(part)
         if added + together > EXACT_ROWS or first + together >= len(block):
             for e in range(n_products):
@@ -226,7 +225,7 @@ def _fill_norms(
 ) -> None:
     """Fill in ||z||^2 of records side by side; see `ProductMap`."""
     pair_weight, diagonal_weight, _ = weights
-    fill_squares(lanes, rows, columns, squares)
+    _fill_squares(lanes, rows, columns, squares)
     for k in range(len(squares)):
         off = pair_weight * pair_weight * squares[k]
         squares[k] = off + diagonal_weight * diagonal_weight * sizes[1, k]
@@ -241,7 +240,7 @@ def _fill_factors(
     n_records: int,
     total: IntArray,
 ) -> None:
-    """Fill in by what each record is scaled down, and add up what is released of that and of sizes.
+    """Fill in how far each record is scaled down, and add that and its size to the last sums.
 
     A factor of 1 scales and rounds nothing. Where there is no record, it is 0.
     """
@@ -283,3 +282,62 @@ def _count_norms(
             mantissa, exponent = math.frexp(squares[k])
             total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
     return True
+
+
+@compiled
+def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: FloatArray) -> None:
+    """Fill in the sum over pairs of (y_i y_j)^2 for each record."""
+    squares[:] = 0.0
+    flat, even = lanes.ravel(), len(rows) // 2 * 2
+    for e in range(0, even, 2):  # squares are read and written half as often
+        _add_squares(flat, rows[e], columns[e], rows[e + 1], columns[e + 1], squares)
+    if even < len(rows):
+        for k in range(len(squares)):
+            squares[k] += np.float64(_product(lanes[rows[even], k], lanes[columns[even], k])) ** 2
+
+
+@compiled
+def _add_squares(flat: Lanes, i: int, j: int, g: int, h: int, squares: FloatArray) -> None:
+    n = np.uint64(len(squares))
+    x, y, v, w = np.uint64(i) * n, np.uint64(j) * n, np.uint64(g) * n, np.uint64(h) * n
+    for k in range(n):
+        one = np.float64(_product(flat[x + k], flat[y + k]))
+        other = np.float64(_product(flat[v + k], flat[w + k]))
+        squares[k] += one * one + other * other
+
+
+@compiled
+def _product(x: Any, y: Any) -> Any:
+    return np.int32(np.int32(x) * np.int32(y))
+
+
+@compiled
+def _add_products(
+    lanes: Lanes,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    factors: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Add the products z of `ProductMap`, each times the factor of its record, rounded to zero."""
+    flat = lanes.ravel()
+    weight, own_weight, centre = np.int32(weights[0]), np.int32(weights[1]), np.int32(weights[2])
+    for e in range(len(rows)):
+        sums[e] += _scaled_sum(flat, rows[e], columns[e], weight, np.int32(0), factors)
+    for i in range(len(lanes)):
+        sums[len(rows) + i] += _scaled_sum(flat, i, i, own_weight, centre, factors)
+
+
+@exact_reduction
+def _scaled_sum(
+    flat: Lanes, i: int, j: int, weight: Any, centre: Any, factors: FloatArray
+) -> float:
+    # Weighted in integers: the only product that is rounded is the last one, in whatever order
+    # the sum is made.
+    n, total = np.uint64(len(factors)), 0.0
+    x, y = np.uint64(i) * n, np.uint64(j) * n
+    for k in range(n):
+        z = np.int32(weight * np.int32(_product(flat[x + k], flat[y + k]) - centre))
+        total += np.trunc(np.float64(z) * factors[k])
+    return total
