@@ -303,6 +303,8 @@ def test_the_finest_half_width_is_exact_and_the_next_is_not(n_pairs, d, weight):
         ({"half_width": 2**13}, "half_width"),
         ({"centre": 2**26}, "half_width"),
         ({"size_range": 2**50}, "size_range"),
+        ({"pairs": [], "diagonal_weight": 0, "half_width": 2**14}, "half_width"),
+        ({"pairs": [], "diagonal_weight": 0, "centre": 2**28}, "half_width"),
     ],
 )
 def test_what_would_not_be_exact_is_refused(changes, what):

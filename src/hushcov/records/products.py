@@ -14,7 +14,14 @@ from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.records.grids import INSIDE, FeatureGrid
 from hushcov.records.protocol import Progress, Records
-from hushcov.records.rows import CentringSums, centre_row, round_row, square_norm
+from hushcov.records.rows import (
+    LARGEST_LANE,
+    CentringSums,
+    Lanes,
+    empty_lanes,
+    exact_reduction,
+    fill_lanes,
+)
 
 # Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
 EXACT_ROWS = 4096
@@ -63,7 +70,9 @@ class ProductMap:
                 f"rows and columns must be features, 0 to {self.grid.n_features - 1}: select "
                 "pairs of features."
             )
-        if self.largest_square_norm >= LARGEST_EXACT_FLOAT:
+        # Only without weights may these be too large for lanes, and not the norms.
+        too_fine = max(self.grid.half_width, math.isqrt(self.centre)) >= LARGEST_LANE
+        if too_fine or self.largest_square_norm >= LARGEST_EXACT_FLOAT:
             raise CapacityError(
                 f"half_width must keep the squared norm of {self.n_products} weighted products "
                 f"below 2**53, got {self.grid.half_width}: use finest_half_width."
@@ -171,21 +180,6 @@ def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: in
 
 
 @compiled
-def _fill_products(
-    y: FloatArray, rows: IntArray, columns: IntArray, weights: FloatArray, z: FloatArray
-) -> tuple[float, float]:
-    """Fill z for one record of integers y and return ||z||^2 and ||y||^2; see `ProductMap`."""
-    n_pairs = len(rows)
-    pair_weight, diagonal_weight, centre = weights
-    for e in range(n_pairs):
-        z[e] = pair_weight * (y[rows[e]] * y[columns[e]])
-    own = z[n_pairs:]
-    for i in range(len(y)):
-        own[i] = diagonal_weight * (y[i] * y[i] - centre)
-    return square_norm(z), square_norm(y)
-
-
-@compiled
 def _add_contributions(
     block: FloatArray,
     taken: FloatArray,
@@ -200,29 +194,66 @@ def _add_contributions(
 ) -> bool:
     """Add the contributions of the block's records to `total`."""
     n_products = len(rows) + block.shape[1]
-    norm_bound, factor_range, size_range, size_cap = bounds
-    y, z = np.empty(block.shape[1]), np.empty(n_products)
-    sums = np.zeros(n_products)
-    finite = True
-    for a in range(block.shape[0]):
-        finite &= centre_row(block[a], taken, reach, y)
-        round_row(y, multipliers, half_width)
-        square, size = _fill_products(y, rows, columns, weights, z)
-        if square <= float(norm_bound) * float(norm_bound):
-            total[n_products] += factor_range
-            for e in range(n_products):
-                sums[e] += z[e]
-        else:
-            factor = norm_bound / math.sqrt(square) * INSIDE
-            total[n_products] += int(factor * factor_range)
-            for e in range(n_products):
-                sums[e] += np.trunc(z[e] * factor)
-        total[n_products + 1] += min(int(size), size_cap) * size_range // size_cap
-        if a % EXACT_ROWS == EXACT_ROWS - 1 or a == block.shape[0] - 1:
+    lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
+    together, added = lanes.shape[1], 0
+    sizes, squares, factors = np.empty((2, together)), np.empty(together), np.empty(together)
+    for first in range(0, len(block), together):
+        part = block[first : first + together]
+        args = (part, taken, reach, multipliers, half_width, weights[2], lanes, sizes)
+        if not fill_lanes(*args):
+            return False
+        _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
+        _add_products(lanes, rows, columns, weights, factors, sums)
+        added += len(part)
+        if added + together > EXACT_ROWS or first + together >= len(block):
             for e in range(n_products):
                 total[e] += int(sums[e])
                 sums[e] = 0.0
-    return finite
+            added = 0
+    return True
+
+
+@compiled
+def _fill_norms(
+    lanes: Lanes,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    sizes: FloatArray,
+    squares: FloatArray,
+) -> None:
+    """Fill in ||z||^2 of records side by side; see `ProductMap`."""
+    pair_weight, diagonal_weight, _ = weights
+    _fill_squares(lanes, rows, columns, squares)
+    for k in range(len(squares)):
+        off = pair_weight * pair_weight * squares[k]
+        squares[k] = off + diagonal_weight * diagonal_weight * sizes[1, k]
+
+
+@compiled
+def _fill_factors(
+    sizes: FloatArray,
+    squares: FloatArray,
+    bounds: IntArray,
+    factors: FloatArray,
+    n_records: int,
+    total: IntArray,
+) -> None:
+    """Fill in how far each record is scaled down, and add that and its size to the last sums.
+
+    A factor of 1 scales and rounds nothing. Where there is no record, it is 0.
+    """
+    norm_bound, factor_range, size_range, size_cap = bounds
+    factors[:] = 0.0
+    for k in range(n_records):
+        if squares[k] <= float(norm_bound) * float(norm_bound):
+            factors[k] = 1.0
+            total[0] += factor_range
+        else:
+            factors[k] = norm_bound / math.sqrt(squares[k]) * INSIDE
+            total[0] += int(factors[k] * factor_range)
+        total[1] += min(int(sizes[0, k]), size_cap) * size_range // size_cap
 
 
 @compiled
@@ -238,14 +269,75 @@ def _count_norms(
     total: IntArray,
 ) -> bool:
     """Add one for each record to the bin of its norm: half octaves of the square."""
-    y, z = np.empty(block.shape[1]), np.empty(len(rows) + block.shape[1])
-    finite = True
-    for a in range(block.shape[0]):
-        if not centre_row(block[a], taken, reach, y):
-            finite = False
-            continue
-        round_row(y, multipliers, half_width)
-        square, _ = _fill_products(y, rows, columns, weights, z)
-        mantissa, exponent = math.frexp(square)
-        total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
-    return finite
+    lanes = empty_lanes(block.shape[1])
+    together = lanes.shape[1]
+    sizes, squares = np.empty((2, together)), np.empty(together)
+    for first in range(0, len(block), together):
+        part = block[first : first + together]
+        args = (part, taken, reach, multipliers, half_width, weights[2], lanes, sizes)
+        if not fill_lanes(*args):
+            return False
+        _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        for k in range(len(part)):
+            mantissa, exponent = math.frexp(squares[k])
+            total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
+    return True
+
+
+@compiled
+def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: FloatArray) -> None:
+    """Fill in the sum over pairs of (y_i y_j)^2 for each record."""
+    squares[:] = 0.0
+    flat, even = lanes.ravel(), len(rows) // 2 * 2
+    for e in range(0, even, 2):  # squares are read and written half as often
+        _add_squares(flat, rows[e], columns[e], rows[e + 1], columns[e + 1], squares)
+    if even < len(rows):
+        for k in range(len(squares)):
+            squares[k] += np.float64(_product(lanes[rows[even], k], lanes[columns[even], k])) ** 2
+
+
+@compiled
+def _add_squares(flat: Lanes, i: int, j: int, g: int, h: int, squares: FloatArray) -> None:
+    n = np.uint64(len(squares))
+    x, y, v, w = np.uint64(i) * n, np.uint64(j) * n, np.uint64(g) * n, np.uint64(h) * n
+    for k in range(n):
+        one = np.float64(_product(flat[x + k], flat[y + k]))
+        other = np.float64(_product(flat[v + k], flat[w + k]))
+        squares[k] += one * one + other * other
+
+
+@compiled
+def _product(x: Any, y: Any) -> Any:
+    return np.int32(np.int32(x) * np.int32(y))
+
+
+@compiled
+def _add_products(
+    lanes: Lanes,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    factors: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Add the products z of `ProductMap`, each times the factor of its record, rounded to zero."""
+    flat = lanes.ravel()
+    weight, own_weight, centre = np.int32(weights[0]), np.int32(weights[1]), np.int32(weights[2])
+    for e in range(len(rows)):
+        sums[e] += _scaled_sum(flat, rows[e], columns[e], weight, np.int32(0), factors)
+    for i in range(len(lanes)):
+        sums[len(rows) + i] += _scaled_sum(flat, i, i, own_weight, centre, factors)
+
+
+@exact_reduction
+def _scaled_sum(
+    flat: Lanes, i: int, j: int, weight: Any, centre: Any, factors: FloatArray
+) -> float:
+    # Weighted in integers: the only product that is rounded is the last one, in whatever order
+    # the sum is made.
+    n, total = np.uint64(len(factors)), 0.0
+    x, y = np.uint64(i) * n, np.uint64(j) * n
+    for k in range(n):
+        z = np.int32(weight * np.int32(_product(flat[x + k], flat[y + k]) - centre))
+        total += np.trunc(np.float64(z) * factors[k])
+    return total

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._compiled import compiled, run_parts, threads
+from hushcov._compiled import compiled, intrinsic, run_parts, threads
 
 # Numbers that are not finite have all bits of the exponent set; one more carries into this bit.
 _FRACTION_BITS = np.uint64(52)
@@ -21,6 +22,16 @@ _EXPONENT = np.uint64(0x7FF)
 _ONE = np.uint64(1)
 _CARRIED = np.uint64(0x800)
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
+
+#: Records side by side: a row of integers of two bytes for each feature.
+Lanes = NDArray[np.int16]
+
+#: Integers are smaller: products of two of them, less another, have room in four bytes.
+LARGEST_LANE = 2**14
+# Records side by side: a multiple of 8, as many as leave all features in the second cache.
+_MOST_LANES, _FEWEST_LANES, _LANE_VALUES = 64, 16, 2**18
+# Records and features that are turned together; they stay in the nearest cache.
+_TOGETHER, _PIECE = 8, 512
 
 
 #: Of every feature: the centre, for integers as a row above their unit; and the reach.
@@ -179,3 +190,132 @@ def round_row(y: FloatArray, multipliers: FloatArray, half_width: float) -> None
     """Make y integers on a grid, in place."""
     for i in range(len(y)):
         y[i] = np.rint(min(max(y[i] * multipliers[i], -half_width), half_width))
+
+
+@compiled
+def empty_lanes(n_features: int) -> Lanes:
+    """Room for as many records as are best taken together: features by records."""
+    fitting = _LANE_VALUES // n_features // _TOGETHER * _TOGETHER
+    return np.zeros((n_features, max(_FEWEST_LANES, min(_MOST_LANES, fitting))), dtype=np.int16)
+
+
+@compiled
+def fill_lanes(
+    rows: FloatArray,
+    taken: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    centre: float,
+    lanes: Lanes,
+    sizes: FloatArray,
+) -> bool:
+    """Put rows side by side, centred and made integers y; False if a number is not finite.
+
+    Their sums of y_i^2, and of (y_i^2 - `centre`)^2, become the two rows of `sizes`.
+    """
+    sizes[:] = 0.0
+    y, integers = np.empty(_PIECE), np.zeros((_TOGETHER, _PIECE), dtype=np.int16)
+    for k in range(len(rows)):
+        if taken.ndim == 1 and not finite_row(rows[k]):
+            return False
+    for first in range(0, len(rows), _TOGETHER):
+        for left in range(0, len(lanes), _PIECE):
+            right = min(len(lanes), left + _PIECE)
+            for k in range(first, min(first + _TOGETHER, len(rows))):
+                _fill_piece(rows, k, left, right, taken, reach, multipliers, half_width, y)
+                square, about = _small_integers(y, right - left, centre, integers, k - first)
+                sizes[0, k] += square
+                sizes[1, k] += about
+            _turn(integers, lanes[left:right, first : first + _TOGETHER])
+    return True
+
+
+# Loops below get whole arrays and where to begin: an array for each part would be counted for the
+# release of memory, which takes as long as the loop. Places are unsigned, as none counts from the
+# end. How many there are is not known to the compiler, which would not use vectors for so few.
+
+
+@compiled
+def _fill_piece(
+    rows: FloatArray,
+    k: int,
+    left: int,
+    right: int,
+    taken: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    y: FloatArray,
+) -> None:
+    """Fill y with part of row k, as `centre_row` and `round_row` do."""
+    start = np.uint64(left)
+    if taken.ndim == 2 and rows[k, 0] == MISSING:
+        y[:] = 0.0
+        return
+    for i in range(np.uint64(right - left)):
+        if taken.ndim == 2:  # known when this is compiled
+            centred = rows[k, start + i] * taken[1, start + i] - taken[0, start + i]
+        else:
+            centred = rows[k, start + i] - taken[start + i]
+        near = min(max(centred, -reach[start + i]), reach[start + i])
+        scaled = near * multipliers[start + i]
+        y[i] = np.rint(min(max(scaled, -half_width), half_width))
+
+
+@exact_reduction
+def _small_integers(
+    y: FloatArray, n_values: int, centre: float, integers: Lanes, k: int
+) -> tuple[float, float]:
+    square, about = 0.0, 0.0
+    for i in range(np.uint64(n_values)):
+        integers[k, i] = np.int16(y[i])
+        own = y[i] * y[i]
+        square += own
+        about += (own - centre) * (own - centre)
+    return square, about
+
+
+@compiled
+def _turn(integers: Lanes, lanes: Lanes) -> None:
+    """Put eight rows side by side."""
+    whole = len(lanes) // _TOGETHER * _TOGETHER
+    for i in range(0, whole, _TOGETHER):
+        _turn_eight(integers[:, i:], lanes[i:])
+    for i in range(whole, len(lanes)):
+        for k in range(_TOGETHER):
+            lanes[i, k] = integers[k, i]
+
+
+@intrinsic
+def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
+    """Turn eight times eight integers: compilers do not see that whole rows can be shuffled."""
+    from llvmlite import ir
+    from numba import types
+
+    every, word = range(_TOGETHER), ir.IntType(64)
+    vector, places = (ir.VectorType(ir.IntType(bits), _TOGETHER) for bits in (16, 32))
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def pointers(which: int) -> list[Any]:
+            array = context.make_array(signature.args[which])(context, builder, arguments[which])
+            start = builder.ptrtoint(array.data, word)
+            stride = builder.extract_value(array.strides, 0)
+            starts = [builder.add(start, builder.mul(stride, word(k))) for k in every]
+            return [builder.inttoptr(each, vector.as_pointer()) for each in starts]
+
+        values = [builder.load(each, align=2) for each in pointers(0)]
+        for step in (1, 2, 4):  # exchange halves of blocks, twice as large each time
+            upper = places([k + _TOGETHER - step if k & step else k for k in every])
+            lower = places([k + _TOGETHER if k & step else k + step for k in every])
+            values = [
+                builder.shuffle_vector(values[k - step], values[k], lower)
+                if k & step
+                else builder.shuffle_vector(values[k], values[k + step], upper)
+                for k in every
+            ]
+        for value, each in zip(values, pointers(1), strict=True):
+            builder.store(value, each, align=2)
+        return context.get_dummy_value()
+
+    return types.void(rows, lanes), code
