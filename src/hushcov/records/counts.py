@@ -377,11 +377,11 @@ def norm_counts_of(
             "that do not: they are public squared norms, in steps of the grid."
         )
     limits = edges.astype(np.float64)
-    return _NormCounts(grid.multipliers, float(grid.half_width), limits, signs)
+    return NormCounts(grid.multipliers, float(grid.half_width), limits, signs)
 
 
 @dataclass(frozen=True, eq=False)
-class _NormCounts(CentringSums):
+class NormCounts(CentringSums):
     """The counts of a block by squared norm, after the sums of its signs if they are wanted."""
 
     multipliers: FloatArray
@@ -390,9 +390,11 @@ class _NormCounts(CentringSums):
     signs: bool = False
 
     def shape(self, n_features: int) -> tuple[int, ...]:
+        """See `RowSums`."""
         return (n_features * self.signs + len(self.edges) + 1,)
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        """See `RowSums`."""
         first = rows.shape[1] * self.signs
         grid = (self.multipliers, self.half_width, self.edges)
         sums = (total[:first], total[first:])
@@ -400,6 +402,7 @@ class _NormCounts(CentringSums):
         return _count_norms(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
         from hushcov.records import tensor_kernels as kernels
 
         norms = kernels.norm_bins(block, self.multipliers, self.half_width, self.edges)
