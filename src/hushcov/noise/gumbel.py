@@ -45,8 +45,8 @@ _NEAR = _LIBRARY_ERROR / _PRODUCT_ERROR
 # Each move divides the error by about 2^50, and scores differ by at most 2^53.
 _MOST_MOVES = 2
 
-# Rough bounds on log E from the leading bits of U. Read as an integer in units of 2^-52, the bits of
-# a double are log2 of it plus the bias, up to what a chord misses: at most 0.0861, in logarithms
+# Rough bounds on log E from the leading bits of U. Read as an integer in units of 2^-52, the bits
+# of a double are log2 of it plus the bias, up to what a chord misses: at most 0.0861, in logarithms
 # `_CHORD`. Below 1/2, log E - log U is convex in U, from slope 1/2 on, and 0.32664 at 1/2.
 _LOG_2 = math.log(2.0)
 _CHORD, _SLOPES = 0.0597, (0.5, 0.6533)
@@ -59,6 +59,7 @@ _DOUBLE_OFFSET = float(1023 + 64)  # the bias, and the 64 bits
 _ROUGH_ERROR = 2.0**-18
 _BATCH = 1024  # items whose bounds stay in the cache
 _SAMPLE = 2**13  # items from which the cut is guessed
+_STRIDE = 40_009  # a prime
 _SPARSE = 16  # a guess pays where at most one in so many is selected
 
 
@@ -214,9 +215,7 @@ def _select(
     return finalists.indices[inside]
 
 
-def _guessed_cut(
-    words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, count: int
-) -> float:
+def _guessed_cut(words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, count: int) -> float:
     """A key that the `count` smallest keys surely do not exceed; infinite where none is found.
 
     It is guessed from some of the items, and holds if so many upper bounds are below it.
@@ -224,7 +223,10 @@ def _guessed_cut(
     step = max(1, len(scores) // _SAMPLE)
     if count * _SPARSE > len(scores):
         return math.inf
-    _, high = ruler.rough_bounds(words[::step].copy(), scores[::step].copy())
+    # One of every so many, not always the same one: there may be patterns in the scores.
+    sample = np.arange(len(scores) // step)
+    sample = sample * step + sample * _STRIDE % step
+    _, high = ruler.rough_bounds(words[sample], scores[sample])
     expected = count / step
     rank = math.ceil(expected + 4 * math.sqrt(expected) + 4)
     if rank >= len(high):

@@ -55,9 +55,9 @@ class Together(CentringSums):
 
     def of_tensor(self, block: Any) -> Any:
         """See `RowSums`."""
-        from hushcov.records.tensor_kernels import joined
+        from hushcov.records import tensor_kernels
 
-        return joined(*(each.of_tensor(block).reshape(-1) for each in self.sums))
+        return tensor_kernels.joined(*(each.of_tensor(block).reshape(-1) for each in self.sums))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,8 @@ class NormsAndFourths(Together):
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
         """See `RowSums`; rows are centred and rounded once for both."""
         norms, powers = self.sums
-        assert isinstance(norms, NormCounts) and isinstance(powers, FourthSums)
+        assert isinstance(norms, NormCounts)
+        assert isinstance(powers, FourthSums)
         counts, fourths = self.split(total, rows.shape[1])
         signs = rows.shape[1] * norms.signs
         grid = (norms.multipliers, norms.half_width, norms.edges)
@@ -126,7 +127,8 @@ class SumsAndSquares(Together):
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
         """See `RowSums`; rows are centred once for both."""
         bounded, squares = self.sums
-        assert isinstance(bounded, BoundedSums) and isinstance(squares, Contributions)
+        assert isinstance(bounded, BoundedSums)
+        assert isinstance(squares, Contributions)
         grid = (bounded.rows.multipliers, float(bounded.rows.half_width), bounded.rows.bound)
         multipliers, half_width, _, _, weights, bounds = squares.arguments
         others = (multipliers, half_width, weights, bounds)
@@ -203,7 +205,8 @@ def _round_and_square(y: FloatArray, multipliers: FloatArray, half_width: float)
     return square
 
 
-def _together(sums: Sequence[CentringSums]) -> Together:
+def joined(sums: Sequence[CentringSums]) -> Together:
+    """The sums as one, which looks at a row once for all of them where that can be."""
     match sums:
         case [NormCounts() as norms, FourthSums() as powers] if (
             norms.half_width == powers.rows.half_width
@@ -225,6 +228,6 @@ def sum_together(
     -------
     Nothing here is private by itself; each sum is what it is alone.
     """
-    together = _together(sums)
+    together = joined(sums)
     total = records.map_sum(together, progress=progress)
     return together.split(total, records.n_features)

@@ -155,8 +155,7 @@ class Reading:
 
     `shares` are those of all records, by sign and octave; `offset` is to be added to the centre.
     `used` are the signed bins of the range, and `end` the exponent at which it ends. `mass` is the
-    share of the records in the range, `sides` are those by sign, and no share is beyond the exponent
-    `top`.
+    share of the records in the range, `sides` are those by sign, and no share is beyond 2^`top`.
     """
 
     shares: FloatArray
@@ -265,9 +264,7 @@ def _read(
         (_ends(shares > 0) + float(SMALLEST_EXPONENT)).tolist(),
         strict=True,
     )
-    return [
-        Reading(shares[i], used[i], *own) if seen[i] else None for i, own in enumerate(numbers)
-    ]
+    return [Reading(shares[i], used[i], *own) if seen[i] else None for i, own in enumerate(numbers)]
 
 
 def _sum_all(values: FloatArray) -> FloatArray:
@@ -277,7 +274,8 @@ def _sum_all(values: FloatArray) -> FloatArray:
 
 def _ends(mask: BoolArray) -> IntArray:
     """Where the octaves of each column end that have a mark."""
-    return np.asarray(N_OCTAVES - mask.any(axis=1)[:, ::-1].argmax(axis=1))
+    octaves: BoolArray = np.asarray(mask.any(axis=1))
+    return np.asarray(N_OCTAVES - octaves[:, ::-1].argmax(axis=1))
 
 
 def _without_weak_end(counts: FloatArray, sigma: FloatArray, evidence: Evidence) -> BoolArray:
@@ -298,7 +296,8 @@ def _without_weak_end(counts: FloatArray, sigma: FloatArray, evidence: Evidence)
 
 def _upwards(counts: FloatArray, sigma: FloatArray, mask: BoolArray) -> BoolArray:
     """Let the range go on as long as the next octaves stand out, of signs that have evidence."""
-    used, signs, end = mask.copy(), mask.any(axis=2), _ends(mask)
+    used, end = mask.copy(), _ends(mask)
+    signs: BoolArray = np.asarray(mask.any(axis=2))
     left = np.flatnonzero(signs.any(axis=1))
     for _ in range(_MOST_STEPS):
         going = np.zeros(len(counts), dtype=np.bool_)
@@ -324,7 +323,7 @@ def _scale_of_moments(shares: FloatArray, offset: FloatArray, second: FloatArray
     total = cumulative[:, -1]
     bulk = np.minimum((cumulative < (_BULK * total)[:, None]).sum(axis=1), N_OCTAVES - 1)
     most = _MOST_BULKS * np.exp2(_EXPONENTS[bulk] + 1) * np.sqrt(np.maximum(total, _LEAST_MASS))
-    return np.minimum(scale, most)
+    return np.asarray(np.minimum(scale, most))
 
 
 def best_pairs(counts: FloatArray) -> tuple[FloatArray, IntArray]:
