@@ -550,7 +550,7 @@ def test_columns_are_read_the_same_together_and_alone(monkeypatch):
     counts = np.rint(counts + sigma * rng.standard_normal(counts.shape))
     limits, deviation = octaves.thresholds(len(counts), 1e-6, {}), np.full(len(counts), sigma)
     known = [octaves.ANYWHERE if i % 2 else octaves.moments(3.0, 60.0) for i in range(len(counts))]
-    monkeypatch.setattr(octaves, "_TOGETHER", 64)
+    monkeypatch.setattr(octaves, "_AT_ONCE", 64)
     together = octaves.read_all(counts, deviation, n, limits, known)
     assert sum(reading is None for reading in together) == 30 + 15  # zeros; beyond their bounds
     for i, reading in enumerate(together):

@@ -50,7 +50,7 @@ _LARGEST_REACH, _FAR, _FAR_PART = 64.0, 6.0, 2.0
 _DOUBT = 3.0  # deviations
 # One-sided: most of the mass, a mean well beyond the spread, and hardly anything on the other side.
 _ONE_SIDED_MASS, _ONE_SIDED_MEAN, _OTHER_SIDE, _OTHER_DEVIATIONS = 0.5, 1.1, 0.15, 3.0
-_TOGETHER = 256  # columns read at a time: they stay in the cache
+_AT_ONCE = 256  # columns read at a time: they stay in the cache
 
 
 @functools.lru_cache(maxsize=256)
@@ -221,8 +221,8 @@ def read_all(
     `known` has the moments in the bins of every column.
     """
     by_sign, readings = signed(counts), []
-    for start in range(0, len(counts), _TOGETHER):
-        part = slice(start, start + _TOGETHER)
+    for start in range(0, len(counts), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
         own = ANYWHERE if known is None else _joined(known[part])
         readings += _read(by_sign[part], sigma[part], n, limits, own)
     return readings
