@@ -243,6 +243,86 @@ def test_the_quick_bounds_hold_the_whole_cell():
                 assert (low[item], high[item]) == (-math.inf, math.inf)
 
 
+def rough_words():
+    """Both ends, the halves, powers of two and their neighbours, and anywhere."""
+    near = [*range(4), *(2**k + step for k in range(2, 63) for step in (-1, 0, 1)), 2**63 - 1]
+    ends = np.array([*near, *(2**64 - 1 - word for word in near)], dtype=np.uint64)
+    inner = np.random.default_rng(14).integers(0, 2**64, size=20_000, dtype=np.uint64)
+    return np.concatenate([ends, inner]).view(np.int64)
+
+
+def test_the_rough_bounds_hold_the_quick_ones(monkeypatch):
+    """With a smaller chord or slope they do not: no constant has room to be wrong by a tenth."""
+    words = rough_words()
+
+    def held():
+        generator = np.random.default_rng(15)
+        answers = []
+        for reference, rate, widening in [(0, 0.3, 0.0), (TOP, 1e-9, 0.1), (77, 1e60, 0.0)]:
+            scores = generator.integers(0, 2 ** generator.integers(1, 54, size=len(words)))
+            scores[::50] = reference
+            items = module._Items(np.arange(len(words)), words, scores)
+            ruler = module._Ruler(rate, reference, widening)
+            low, high = ruler.bounds(items)
+            rough_low, rough_high = ruler.rough_bounds(words, scores)
+            answers.append(bool(np.all((rough_low <= low) & (high <= rough_high))))
+        return answers
+
+    assert held() == [True, True, True]
+    rough = module._bound_roughly
+    for name, wrong in [
+        ("_CHORD", 0.9 * module._CHORD),
+        ("_SLOPES", (1.1 * module._SLOPES[0], module._SLOPES[1])),
+        ("_SLOPES", (module._SLOPES[0], 0.9 * module._SLOPES[1])),
+        ("_UPPER_HALF", (0.9 * module._UPPER_HALF[0], module._UPPER_HALF[1])),
+        ("_UPPER_HALF", (module._UPPER_HALF[0], 0.9 * module._UPPER_HALF[1])),
+    ]:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, wrong)
+            patch.setattr(module, "_bound_roughly", rough.__wrapped__)  # not the compiled one
+            assert not all(held()), name
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_what_is_left_out_early_would_not_have_been_selected(kind, monkeypatch):
+    """The same items with and without rough bounds, which leave out most; some are taken."""
+    generator = np.random.default_rng(16)
+    scores = np.abs(300 * generator.standard_normal(60_000)).astype(kind)
+    scores[::400] += 9_000
+    scores[::7] = TAKEN
+    for rate, count in [(1e-4, 1), (1e-3, 50), (1e-3, 3_000), (5e-3, 200), (1.0, 150)]:
+        looked_at = []
+        joined = module._Items.joined
+
+        def watched(parts, joined=joined, looked_at=looked_at):
+            looked_at.append(sum(map(len, parts)))
+            return joined(parts)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module._Items, "joined", watched)
+            quick = gumbel_top(np.random.default_rng(17), scores, rate, count)
+        assert max(looked_at) < 10 * count + 5_000
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_guessed_cut", lambda *_: math.inf)
+            slow = gumbel_top(np.random.default_rng(17), scores, rate, count)
+        np.testing.assert_array_equal(quick, slow)
+
+
+def test_a_cut_that_was_guessed_too_low_is_not_used(monkeypatch):
+    """So many keys are surely below it, or there is none."""
+    generator = np.random.default_rng(18)
+    scores = generator.integers(0, 50, size=50_000)
+    words = generator.integers(-(2**63), 2**63, size=len(scores))
+    ruler = module._Ruler(0.3, 0, 0.0)
+    for count in (1, 40, 3_000):
+        cut = module._guessed_cut(words, scores, ruler, count)
+        assert (ruler.rough_bounds(words, scores)[1] <= cut).sum() >= count
+        assert cut < math.inf
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_count_below", lambda *_, most=count - 1: most)
+            assert module._guessed_cut(words, scores, ruler, count) == math.inf
+
+
 @pytest.mark.parametrize("length", [1, 2, 64, 128])
 @pytest.mark.parametrize("rate", [0.3, 1e-300, 1e60])
 def test_the_exact_bounds_hold_the_cell_and_little_more(length, rate):

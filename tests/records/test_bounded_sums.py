@@ -151,7 +151,7 @@ def test_same_integers_for_any_source(sample, expected, tmp_path):
 
 
 def test_the_block_function_can_be_sent(sample):
-    function = bounded._BoundedSums(bounded.BoundedRows.on(grid_for(7), 1500))
+    function = bounded.BoundedSums(bounded.BoundedRows.on(grid_for(7), 1500))
     sent = pickle.loads(pickle.dumps(function))
     np.testing.assert_array_equal(sent(sample), function(sample))
 
@@ -163,8 +163,8 @@ def test_sums_beyond_exact_doubles():
     assert bounded_sums(records, grid, 2**20).tolist() == [(2**13 + 1) * (2**20 - 1)]
     rows = bounded.BoundedRows(np.ones(1), 2**53, np.inf)
     X = np.array([[2.0**53], [1.0], [1.0], [1.0]])
-    assert bounded._BoundedSums(rows)(X).tolist() == [2**53 + 3]
-    assert bounded._BoundedSums(rows)(torch.from_numpy(X)).tolist() == [2**53 + 3]
+    assert bounded.BoundedSums(rows)(X).tolist() == [2**53 + 3]
+    assert bounded.BoundedSums(rows)(torch.from_numpy(X)).tolist() == [2**53 + 3]
 
 
 def test_records_left_out_add_nothing(sample, expected):

@@ -15,7 +15,7 @@ from scipy import stats
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.noise import entropy_source
-from hushcov.records import ArrayRecords
+from hushcov.records import SMALLEST_EXPONENT, ArrayRecords
 from hushcov.stages.location import (
     LocationParameters,
     Units,
@@ -534,6 +534,46 @@ def test_moments_of_octaves_without_noise(scale):
     assert reading.mass == pytest.approx(1, abs=0.02)
     pooled = octaves.pooled_scales(exact_counts(x)[None], 10.0, 100_000)
     assert pooled[0] == pytest.approx(scale, rel=0.03, abs=0)
+
+
+def test_columns_are_read_the_same_together_and_alone(monkeypatch):
+    """Whatever the others are, and whether a look sees anything; bit for bit."""
+    rng, n, sigma = np.random.default_rng(14), 20_000, 150.0
+    laws = [
+        rng.standard_normal((30, n)),
+        np.exp(3 * rng.standard_normal((30, n))),
+        rng.standard_normal((30, n)) + 50,
+        rng.standard_cauchy((30, n)) * 1e9,
+        np.zeros((30, n)),
+    ]
+    counts = np.stack([exact_counts(x) for x in np.concatenate(laws)])
+    counts = np.rint(counts + sigma * rng.standard_normal(counts.shape))
+    limits, deviation = octaves.thresholds(len(counts), 1e-6, {}), np.full(len(counts), sigma)
+    known = [octaves.ANYWHERE if i % 2 else octaves.moments(3.0, 60.0) for i in range(len(counts))]
+    monkeypatch.setattr(octaves, "_AT_ONCE", 64)
+    together = octaves.read_all(counts, deviation, n, limits, known)
+    assert sum(reading is None for reading in together) == 30 + 15  # zeros; beyond their bounds
+    for i, reading in enumerate(together):
+        (alone,) = octaves.read_all(counts[i : i + 1], deviation[:1], n, limits, known[i : i + 1])
+        assert (alone is None) == (reading is None)
+        if alone is not None:
+            np.testing.assert_array_equal(alone.shares, reading.shares)
+            np.testing.assert_array_equal(alone.used, reading.used)
+            numbers = ("offset", "scale", "end", "mass", "sides", "top")
+            assert all(getattr(alone, name) == getattr(reading, name) for name in numbers)
+            assert alone.mass == pytest.approx(alone.shares.sum())
+            assert alone.sides == pytest.approx(tuple(alone.shares.sum(axis=1)))
+            shown = np.flatnonzero(alone.shares.any(axis=0)).max()
+            assert alone.top == SMALLEST_EXPONENT + shown + 1
+
+
+def test_what_stands_out_where_no_value_can_be_is_noise():
+    counts = np.zeros((1, octaves.N_SIGNED + 1))
+    counts[0, octaves.N_OCTAVES + 100] = 1000.0  # far beyond the bounds
+    limits = octaves.thresholds(1, 1e-6, {})
+    arguments = (counts, np.array([10.0]), 2000, limits)
+    assert octaves.read_all(*arguments)[0] is not None
+    assert octaves.read_all(*arguments, [octaves.moments(1.0, 1.0)]) == [None]
 
 
 @pytest.mark.parametrize("sd", [0.5, 1.0, 3.0, 10.0])

@@ -45,6 +45,23 @@ _NEAR = _LIBRARY_ERROR / _PRODUCT_ERROR
 # Each move divides the error by about 2^50, and scores differ by at most 2^53.
 _MOST_MOVES = 2
 
+# Rough bounds on log E from the leading bits of U. Read as an integer in units of 2^-52, the bits
+# of a double are log2 of it plus the bias, up to what a chord misses: at most 0.0861, in logarithms
+# `_CHORD`. Below 1/2, log E - log U is convex in U, from slope 1/2 on, and 0.32664 at 1/2.
+_LOG_2 = math.log(2.0)
+_CHORD, _SLOPES = 0.0597, (0.5, 0.6533)
+# From 1/2 on, log E is at least log(log 2) = -0.3666, and at most log(44 log 2) = 3.42 where 1 - U
+# is at least 2^-44. Fewer than so many cells from an end nothing is said.
+_UPPER_HALF = (-0.367, 3.5)
+_NO_CELLS = 2.0**20
+_DOUBLE_OFFSET = float(1023 + 64)  # the bias, and the 64 bits
+# More than `_bound_keys` adds there for the library and the width of a cell, and all roundings.
+_ROUGH_ERROR = 2.0**-18
+_BATCH = 1024  # items whose bounds stay in the cache
+_SAMPLE = 2**13  # items from which the cut is guessed
+_STRIDE = 40_009  # a prime
+_SPARSE = 16  # a guess pays where at most one in so many is selected
+
 
 @timed(SELECTION)
 def gumbel_top(
@@ -154,6 +171,19 @@ class _Ruler:
         )
         return low, high
 
+    @property
+    def numbers(self) -> tuple[float, int, float]:
+        """What compiled loops take."""
+        return self.rate, self.reference, self.widening
+
+    def rough_bounds(
+        self, words: IntArray, scores: npt.NDArray[Any]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Wider bounds than those of `bounds`, without logarithms; infinite for `TAKEN`."""
+        low, high = np.empty(len(words)), np.empty(len(words))
+        _bound_roughly(words, scores, *self.numbers, low, high)
+        return low, high
+
 
 def _select(
     generator: np.random.Generator,
@@ -168,15 +198,12 @@ def _select(
     ruler, threshold = _Ruler(rate, int(scores[0]), widening), math.inf
     pool: list[_Items] = []
     for start in range(0, len(scores), chunk):
-        part = scores[start : start + chunk].astype(np.int64)
+        part = scores[start : start + chunk]
         words = generator.integers(0, 2**64, size=len(part), dtype=np.uint64).view(np.int64)
-        items = _Items(np.arange(start, start + len(part)), words, part)
-        if (part == TAKEN).any():
-            items = items.where(part != TAKEN)
-        # Before the first threshold everything is kept, and nothing has to be measured.
-        if threshold < math.inf:
-            items = items.where(ruler.bounds(items)[0] <= threshold)
-        pool.append(items)
+        if threshold == math.inf:
+            threshold = _guessed_cut(words, part, ruler, count)
+        kept = _not_beyond(words, part, ruler, threshold)
+        pool.append(_Items(start + kept, words[kept], part[kept].astype(np.int64)))
         if sum(map(len, pool)) >= 2 * count:
             pool, ruler, threshold = _pruned(pool, count, ruler)
     (finalists,), ruler, _ = _pruned(pool, count, ruler)
@@ -186,6 +213,36 @@ def _select(
         generator, finalists.where(undecided), rate, count - int(inside.sum())
     )
     return finalists.indices[inside]
+
+
+def _guessed_cut(words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, count: int) -> float:
+    """A key that the `count` smallest keys surely do not exceed; infinite where none is found.
+
+    It is guessed from some of the items, and holds if so many upper bounds are below it.
+    """
+    step = max(1, len(scores) // _SAMPLE)
+    if count * _SPARSE > len(scores):
+        return math.inf
+    # One of every so many, not always the same one: there may be patterns in the scores.
+    sample = np.arange(len(scores) // step)
+    sample = sample * step + sample * _STRIDE % step
+    _, high = ruler.rough_bounds(words[sample], scores[sample])
+    expected = count / step
+    rank = math.ceil(expected + 4 * math.sqrt(expected) + 4)
+    if rank >= len(high):
+        return math.inf
+    guess = float(np.partition(high, rank)[rank])
+    return guess if _count_below(words, scores, *ruler.numbers, guess) >= count else math.inf
+
+
+def _not_beyond(
+    words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, threshold: float
+) -> IntArray:
+    """Positions of the candidates whose keys may be up to a threshold."""
+    if threshold == math.inf:  # then nothing has to be measured
+        return np.flatnonzero(scores != TAKEN)
+    kept = np.empty(len(scores), dtype=np.int64)
+    return kept[: _find_below(words, scores, *ruler.numbers, threshold, kept)].copy()
 
 
 def _pruned(pool: list[_Items], count: int, ruler: _Ruler) -> tuple[list[_Items], _Ruler, float]:
@@ -285,3 +342,73 @@ def _bound_keys(
         error = _LIBRARY_ERROR + _PRODUCT_ERROR * abs(product) + 2.0 / near + widening
         low[item] = key - error
         high[item] = key + error
+
+
+@compiled
+def _bound_roughly(
+    words: IntArray,
+    scores: npt.NDArray[Any],
+    rate: float,
+    reference: int,
+    widening: float,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """Fill in wider intervals than `_bound_keys`. Without branches: the loops are vectorised."""
+    bits = low.view(np.int64)
+    for item in range(len(words)):
+        word = words[item]
+        low[item] = (word ^ (word >> 63)) + 0.5
+    for item in range(len(words)):
+        cells = low[item]
+        share = cells * 2.0**-64
+        logarithm = _LOG_2 * (bits[item] * 2.0**-52 - _DOUBLE_OFFSET)
+        below = words[item] >= 0
+        least = logarithm + _SLOPES[0] * share if below else _UPPER_HALF[0]
+        most = logarithm + _CHORD + _SLOPES[1] * share if below else _UPPER_HALF[1]
+        product = rate * (scores[item] - reference)
+        error = _ROUGH_ERROR + _PRODUCT_ERROR * abs(product) + widening
+        least = least - product - error if cells > _NO_CELLS else -np.inf
+        most = most - product + error if cells > _NO_CELLS else np.inf
+        low[item] = np.inf if scores[item] == TAKEN else least
+        high[item] = np.inf if scores[item] == TAKEN else most
+
+
+@compiled
+def _count_below(
+    words: IntArray,
+    scores: npt.NDArray[Any],
+    rate: float,
+    reference: int,
+    widening: float,
+    threshold: float,
+) -> int:
+    """How many keys are surely at most a threshold, which is finite."""
+    low, high, number = np.empty(_BATCH), np.empty(_BATCH), 0
+    for start in range(0, len(words), _BATCH):
+        own, part = words[start : start + _BATCH], scores[start : start + _BATCH]
+        _bound_roughly(own, part, rate, reference, widening, low[: len(own)], high[: len(own)])
+        for item in range(len(own)):
+            number += high[item] <= threshold
+    return number
+
+
+@compiled
+def _find_below(
+    words: IntArray,
+    scores: npt.NDArray[Any],
+    rate: float,
+    reference: int,
+    widening: float,
+    threshold: float,
+    found: IntArray,
+) -> int:
+    """Fill in the positions of keys that may be at most a threshold, which is finite."""
+    low, high, number = np.empty(_BATCH), np.empty(_BATCH), 0
+    for start in range(0, len(words), _BATCH):
+        own, part = words[start : start + _BATCH], scores[start : start + _BATCH]
+        _bound_roughly(own, part, rate, reference, widening, low[: len(own)], high[: len(own)])
+        for item in range(len(own)):
+            found[number] = start + item
+            number += low[item] <= threshold
+    return number

@@ -104,10 +104,7 @@ def _fill(generator: np.random.Generator, sigma: int, drawn: IntArray, widening:
                 LazyUniform(generator, int(word) >> 1, _BITS) for word in words[:, position]
             )
             magnitudes[position] = _exact_trial(sigma, level, offset, coin)
-        signs = 1 - 2 * (words[0] & np.uint64(1)).astype(np.int64)  # a bit no uniform uses
-        accepted = magnitudes != _REJECTED
-        drawn[pending[accepted]] = (signs * magnitudes)[accepted]
-        pending = pending[~accepted]
+        pending = pending[: _take(signed[0], magnitudes, pending, drawn)]
 
 
 def _exact_trial(sigma: int, level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> int:
@@ -204,19 +201,28 @@ def _attempt(
 
 
 @compiled
+def _take(words: IntArray, magnitudes: IntArray, pending: IntArray, drawn: IntArray) -> int:
+    """Put numbers that were kept in their places; bring the other places to the front."""
+    left = 0
+    for position in range(len(magnitudes)):
+        place, magnitude = pending[position], magnitudes[position]
+        sign = 1 - 2 * (words[position] & 1)  # a bit no uniform uses
+        drawn[place] = sign * magnitude  # those rejected are drawn again
+        pending[left] = place
+        left += magnitude == _REJECTED
+    return left
+
+
+@compiled
 def _quick_trial(level: int, offset: int, coin: int, sigma: int, widening: int) -> int:
     """The value of `_exact_trial`, or `_UNDECIDED` where 63 bits or doubles do not tell."""
     k = 0
-    while level > _LEVELS[k]:
-        k += 1
-    if _LEVELS[k] - level <= widening or (k > 0 and level - _LEVELS[k - 1] <= widening):
-        return _UNDECIDED
+    for reached in range(len(_LEVELS) - 1):  # without branches, which nobody can predict
+        k += level > _LEVELS[reached]
+    unclear = (_LEVELS[k] - level <= widening) | ((k > 0) & (level - _LEVELS[k - 1] <= widening))
     x = offset * 2.0**-_BITS
     excess = coin * 2.0**-_BITS - math.exp(-0.5 * x * (2.0 * k + x))
-    if abs(excess) <= _COIN_MARGIN + widening * 2.0**-_BITS:
-        return _UNDECIDED
-    if excess > 0.0:
-        return _REJECTED
+    unclear |= abs(excess) <= _COIN_MARGIN + widening * 2.0**-_BITS
     # sigma x, in integers: its whole part, and its fraction in units of 2^-63.
     low = sigma * (offset & _LIMB_MASK)
     middle = sigma * (offset >> _LIMB & _LIMB_MASK) + (low >> _LIMB)
@@ -226,9 +232,11 @@ def _quick_trial(level: int, offset: int, coin: int, sigma: int, widening: int) 
         (high & _LIMB_MASK) << 2 * _LIMB | (middle & _LIMB_MASK) << _LIMB | (low & _LIMB_MASK)
     )
     # The bits not seen add less than sigma units to the fraction.
-    if fraction >= _HALF:
-        return _UNDECIDED if fraction - _HALF < widening else whole + 1
-    return _UNDECIDED if _HALF - fraction < sigma + widening else whole
+    beyond = fraction - _HALF
+    unclear_place = beyond < widening if beyond >= 0 else -beyond < sigma + widening
+    place = _UNDECIDED if unclear_place else whole + (beyond >= 0)
+    place = _REJECTED if excess > 0.0 else place
+    return _UNDECIDED if unclear else place
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@
 - `compact`: rows as integers of two bytes, of which a copy may be kept.
 - `grids`: how coordinates are clipped and rounded to integers.
 - Exact sums of these integers: `gram`, `signs` (bits, by `popcount`), `products`, `bounded`,
-  `counts` (`tensor_kernels` on a device), and `statistics`, which of several sites
-  add up and have a `statistics_file`.
+  `counts` (`tensor_kernels` on a device), several of them `together`, and `statistics`, which of
+  several sites add up and have a `statistics_file`.
 
 Nothing in this layer is private by itself: mechanisms add the noise.
 """
@@ -70,7 +70,7 @@ from hushcov.records.views import (
 if TYPE_CHECKING:
     from hushcov.records.cluster import DaskRecords
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
-    from hushcov.records.compact import CompactRecords, sum_together
+    from hushcov.records.compact import CompactRecords
     from hushcov.records.files import FileRecords
     from hushcov.records.signs import (
         PACKED_PANEL_BYTES,
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         sign_scores,
         signs_kept,
     )
+    from hushcov.records.together import sum_together
 
 __all__ = [
     "LARGEST_EXPONENT",
@@ -154,8 +155,9 @@ __getattr__ = lazy(
     __name__,
     cluster="DaskRecords",
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
-    compact="CompactRecords sum_together",
+    compact="CompactRecords",
     files="FileRecords",
     signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
+    together="sum_together",
 )

@@ -13,7 +13,7 @@ from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.records.grids import INSIDE, FeatureGrid
 from hushcov.records.protocol import Progress, Records
-from hushcov.records.rows import CentringSums, Taken, centre_row, round_row, square_norm
+from hushcov.records.rows import CentringSums, Taken, grid_limits, grid_row, square_norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> Cen
             f"half_width must keep n_records * half_width within 2**62, got {grid.half_width} for "
             f"{records.n_records} records: use a smaller one."
         )
-    return _BoundedSums(BoundedRows.on(grid, bound))
+    return BoundedSums(BoundedRows.on(grid, bound))
 
 
 def fourth_sums(
@@ -127,7 +127,7 @@ def fourth_sums_of(
             f"{records.n_records} records: use a smaller one."
         )
     rows = BoundedRows(grid.multipliers, grid.half_width, np.inf)
-    return _FourthSums(rows, float(unit), float(bound))
+    return FourthSums(rows, float(unit), float(bound))
 
 
 def _check_norm_bound(norm_bound: object) -> int:
@@ -136,27 +136,30 @@ def _check_norm_bound(norm_bound: object) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _BoundedSums(CentringSums):
+class BoundedSums(CentringSums):
     """The sums of a block."""
 
     rows: BoundedRows
 
     def shape(self, n_features: int) -> tuple[int, ...]:
+        """See `RowSums`."""
         return (n_features,)
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        """See `RowSums`."""
         grid = (self.rows.multipliers, float(self.rows.half_width), self.rows.bound)
         arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, total)
         return _sum_rows(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
         from hushcov.records.tensor_kernels import exact_sums
 
         return exact_sums(self.rows.of_tensor(block))
 
 
 @dataclass(frozen=True, eq=False)
-class _FourthSums(CentringSums):
+class FourthSums(CentringSums):
     """The fourth powers of a block, summed."""
 
     rows: BoundedRows
@@ -169,15 +172,18 @@ class _FourthSums(CentringSums):
         return float(np.floor(np.sqrt(self.unit * self.bound)))
 
     def shape(self, n_features: int) -> tuple[int, ...]:
+        """See `RowSums`."""
         return (n_features,)
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        """See `RowSums`."""
         grid = (self.rows.multipliers, float(self.rows.half_width))
         powers = (self.most, self.unit, self.bound)
         arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *powers, total)
         return _sum_fourths(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
         from hushcov.records.tensor_kernels import bound_rows, exact_sums
 
         squares = self.rows.of_tensor(block).square_().clamp_(max=self.most)
@@ -198,14 +204,14 @@ def _sum_fourths(
     total: IntArray,
 ) -> bool:
     finite, y = True, np.empty(block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
     per_unit = 1.0 / unit  # exact: the unit is a power of two
     for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, y)
-        round_row(y, multipliers, half_width)
+        finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
         for i in range(len(y)):
             square = min(y[i] * y[i], most)
             y[i] = np.floor(square * square * per_unit)
-        _shorten_row(y, bound)
+        shorten_row(y, square_norm(y), bound)
         for i in range(len(y)):
             total[i] += np.int64(y[i])
     return finite
@@ -221,10 +227,10 @@ def _fill_rows(
     bound: float,
     integers: FloatArray,
 ) -> bool:
-    finite = True
+    finite, limits = True, grid_limits(reach, multipliers, half_width)
     for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, integers[a])
-        _bound_row(integers[a], multipliers, half_width, bound)
+        finite &= grid_row(block[a], centre, reach, multipliers, limits, integers[a])
+        _bound_row(integers[a], bound)
     return finite
 
 
@@ -240,25 +246,24 @@ def _sum_rows(
 ) -> bool:
     """Add up in int64: no block is too long for it."""
     finite, y = True, np.empty(block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
     for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, y)
-        _bound_row(y, multipliers, half_width, bound)
+        finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
+        _bound_row(y, bound)
         for i in range(len(y)):
             total[i] += np.int64(y[i])
     return finite
 
 
 @compiled
-def _bound_row(row: FloatArray, multipliers: FloatArray, half_width: float, bound: float) -> None:
-    round_row(row, multipliers, half_width)
+def _bound_row(row: FloatArray, bound: float) -> None:
     if bound < np.inf:
-        _shorten_row(row, bound)
+        shorten_row(row, square_norm(row), bound)
 
 
 @compiled
-def _shorten_row(row: FloatArray, bound: float) -> None:
-    """Scale integers that are longer than the bound down to it."""
-    square = square_norm(row)
+def shorten_row(row: FloatArray, square: float, bound: float) -> None:
+    """Scale integers down to the bound if they are longer; `square` is their squared norm."""
     if square > bound * bound:
         factor = bound / np.sqrt(square) * INSIDE
         for i in range(len(row)):

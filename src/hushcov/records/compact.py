@@ -5,11 +5,9 @@ Whether a copy is kept changes speed and memory, never a sum.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,63 +213,4 @@ def _fill_row(
 ) -> None:
     for i in range(len(row)):
         y = min(max(row[i] - centre[i], -reach[i]), reach[i])
-        integers[i] = np.int16(np.rint(y * per_unit[i]))
-
-
-@dataclass(frozen=True, eq=False)
-class Together(CentringSums):
-    """Several sums in one reading of the records, one after the other in a row."""
-
-    sums: tuple[CentringSums, ...]
-
-    def centred(self, about: About) -> Self:
-        """The same sums of centred rows."""
-        return replace(self, sums=tuple(each.centred(about) for each in self.sums), about=about)
-
-    def begin(self, n_features: int) -> Any:
-        """See `RowSums`."""
-        return [each.begin(n_features) for each in self.sums]
-
-    def add(self, block: FloatArray, sums: Any) -> bool:
-        """See `RowSums`."""
-        return all(each.add(block, own) for each, own in zip(self.sums, sums, strict=True))
-
-    def total(self, sums: Any) -> IntArray:
-        """See `RowSums`."""
-        own = [each.total(part).ravel() for each, part in zip(self.sums, sums, strict=True)]
-        return np.concatenate(own)
-
-    def split(self, total: IntArray, n_features: int) -> list[IntArray]:
-        """The sums, each in its shape."""
-        shapes = [each.shape(n_features) for each in self.sums]
-        ends = np.cumsum([math.prod(shape) for shape in shapes])
-        parts = np.split(total, ends[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (sum(math.prod(each.shape(n_features)) for each in self.sums),)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """Not called: `add` has each sum add its own rows."""
-        raise NotImplementedError
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-        from hushcov.records.tensor_kernels import joined
-
-        return joined(*(each.of_tensor(block).reshape(-1) for each in self.sums))
-
-
-def sum_together(
-    records: Records, sums: Sequence[CentringSums], *, progress: Progress | None = None
-) -> list[IntArray]:
-    """Return several sums over the records, which are read once for all of them.
-
-    Privacy
-    -------
-    Nothing here is private by itself; each sum is what it is alone.
-    """
-    together = Together(tuple(sums))
-    total = records.map_sum(together, progress=progress)
-    return together.split(total, records.n_features)
+        integers[i] = np.int16(np.int32(np.rint(y * per_unit[i])))  # in steps that are vectorised

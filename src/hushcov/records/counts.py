@@ -165,17 +165,24 @@ def _count_signed_octaves(
     finite, everything = True, len(columns) == block.shape[1]
     for i in range(len(columns)):
         everything &= columns[i] == i
-    chosen = np.empty(len(columns))
+    some_nothing, y = nothing.any(), np.empty(len(columns))
+    as_they_are = everything and not some_nothing and not centre.any()
     bins = np.empty((_ROWS_TOGETHER, len(columns)), dtype=np.uint32)
     for a in range(block.shape[0]):
         own = bins[a % _ROWS_TOGETHER]
-        finite &= finite_row(block[a])
-        if everything:
-            _signed_bins(block[a], centre, nothing, chosen, own)
+        if as_they_are:
+            finite &= _signed_bins(block[a].view(np.uint64), own)
         else:
-            for i in range(len(columns)):
-                chosen[i] = block[a, columns[i]]
-            _signed_bins(chosen, centre, nothing, chosen, own)
+            finite &= finite_row(block[a])
+            if everything:
+                _differences(block[a], centre, y)
+            else:
+                for i in range(len(columns)):
+                    y[i] = block[a, columns[i]]
+                _differences(y, centre, y)
+            _signed_bins(y.view(np.uint64), own)
+            for i in range(len(columns) if some_nothing else 0):
+                own[i] = N_SIGNED_BINS - 1 if abs(y[i]) <= nothing[i] else own[i]
         if a % _ROWS_TOGETHER == _ROWS_TOGETHER - 1:
             _add_bins(bins, counts)
     for b in range(block.shape[0] % _ROWS_TOGETHER):
@@ -194,21 +201,27 @@ def _add_bins(bins: Any, counts: IntArray) -> None:
 
 
 @compiled
-def _signed_bins(
-    row: FloatArray, centre: FloatArray, nothing: FloatArray, y: FloatArray, bins: Any
-) -> None:
-    """Fill y and the bins of a row. Without branches and in 32 bits: the loop is vectorised."""
-    bits = y.view(np.uint64)
+def _differences(row: FloatArray, centre: FloatArray, y: FloatArray) -> None:
     for i in range(len(row)):
         y[i] = row[i] - centre[i]
-    for i in range(len(row)):
+
+
+@compiled
+def _signed_bins(bits: Any, bins: Any) -> bool:
+    """Fill in the bins of numbers, given by their bits; False if one is not finite.
+
+    Without branches and in 32 bits: the loop is vectorised.
+    """
+    seen = np.int32(0)
+    for i in range(len(bits)):
         head = np.int32(bits[i] >> np.uint64(_FRACTION_BITS))  # sign and exponent
-        octave = (head & np.int32(_EXPONENT_MASK)) + np.int32(_SHIFT)
-        above = head <= np.int32(_EXPONENT_MASK)
+        exponent = head & np.int32(_EXPONENT_MASK)
+        seen |= exponent + np.int32(1)  # carries where all bits are set
+        octave = exponent + np.int32(_SHIFT)
         place = min(octave, np.int32(N_OCTAVES)) - np.int32(1)
-        place += np.int32(N_OCTAVES) if above else np.int32(0)
-        small = (octave <= np.int32(0)) | (abs(y[i]) <= nothing[i])
-        bins[i] = np.int32(N_SIGNED_BINS - 1) if small else place
+        place += np.int32(N_OCTAVES) if head == exponent else np.int32(0)
+        bins[i] = np.int32(N_SIGNED_BINS - 1) if octave <= np.int32(0) else place
+    return bool(seen <= np.int32(_EXPONENT_MASK))
 
 
 def cell_counts(
@@ -364,11 +377,11 @@ def norm_counts_of(
             "that do not: they are public squared norms, in steps of the grid."
         )
     limits = edges.astype(np.float64)
-    return _NormCounts(grid.multipliers, float(grid.half_width), limits, signs)
+    return NormCounts(grid.multipliers, float(grid.half_width), limits, signs)
 
 
 @dataclass(frozen=True, eq=False)
-class _NormCounts(CentringSums):
+class NormCounts(CentringSums):
     """The counts of a block by squared norm, after the sums of its signs if they are wanted."""
 
     multipliers: FloatArray
@@ -377,9 +390,11 @@ class _NormCounts(CentringSums):
     signs: bool = False
 
     def shape(self, n_features: int) -> tuple[int, ...]:
+        """See `RowSums`."""
         return (n_features * self.signs + len(self.edges) + 1,)
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        """See `RowSums`."""
         first = rows.shape[1] * self.signs
         grid = (self.multipliers, self.half_width, self.edges)
         sums = (total[:first], total[first:])
@@ -387,6 +402,7 @@ class _NormCounts(CentringSums):
         return _count_norms(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
         from hushcov.records import tensor_kernels as kernels
 
         norms = kernels.norm_bins(block, self.multipliers, self.half_width, self.edges)

@@ -106,7 +106,7 @@ class ProductMap:
         bounds = np.array(
             [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
         )
-        return _Contributions((*self._kernel_arguments, bounds), self.n_products + 2)
+        return Contributions((*self._kernel_arguments, bounds), self.n_products + 2)
 
     def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
@@ -135,20 +135,28 @@ class ProductMap:
 
 
 @dataclass(frozen=True, eq=False)
-class _Contributions(CentringSums):
+class Contributions(CentringSums):
     """The contributions of the records of a block, summed."""
 
     arguments: Any
     size: int
 
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs were chosen."""
+        return len(self.arguments[2])
+
     def shape(self, n_features: int) -> tuple[int, ...]:
+        """See `RowSums`."""
         return (self.size,)
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        """See `RowSums`."""
         arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
         return _add_contributions(*arguments)
 
     def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
         from hushcov.records import tensor_kernels
 
         return tensor_kernels.contributions(block, self.arguments)

@@ -319,3 +319,49 @@ def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(rows, lanes), code
+
+
+@compiled
+def grid_limits(reach: FloatArray, multipliers: FloatArray, half_width: float) -> FloatArray:
+    """The largest integers of `grid_row`, before they are rounded."""
+    return np.minimum(reach * multipliers, half_width)
+
+
+@compiled
+def grid_row(
+    row: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    limits: FloatArray,
+    y: FloatArray,
+) -> bool:
+    """Fill y as `centre_row` and then `round_row` do, at once; False if a number is not finite.
+
+    Products are monotone, roundings included. So whether a finite number is clipped to the reach
+    before or after it is multiplied makes no difference.
+    """
+    if centre.ndim == 2:  # known when this is compiled
+        _grid_integers(row, centre[0], centre[1], multipliers, limits, y)
+        return True
+    for i in range(len(row)):
+        own = min(max(row[i] - centre[i], -reach[i]), reach[i])  # this may have been infinite
+        y[i] = np.rint(min(max(own * multipliers[i], -limits[i]), limits[i]))
+    return finite_row(row)
+
+
+@compiled
+def _grid_integers(
+    row: Any,
+    centre: FloatArray,
+    unit: FloatArray,
+    multipliers: FloatArray,
+    limits: FloatArray,
+    y: FloatArray,
+) -> None:
+    if row[0] == MISSING:
+        y[:] = 0.0
+        return
+    for i in range(len(row)):
+        own = (row[i] * unit[i] - centre[i]) * multipliers[i]
+        y[i] = np.rint(min(max(own, -limits[i]), limits[i]))

@@ -6,6 +6,7 @@ Counts of a column have two rows, for negative and positive values, and an entry
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from hushcov._arrays import BoolArray, FloatArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.records import LARGEST_EXPONENT, SMALLEST_EXPONENT
 from hushcov.records.counts import N_OCTAVES
 from hushcov.stages.scales import ScaleParameters, estimate_scales
@@ -21,7 +22,6 @@ from hushcov.stages.scales import ScaleParameters, estimate_scales
 #: Signed bins that can be evidence; one more counts what is nothing.
 N_SIGNED = 2 * N_OCTAVES
 _EXPONENTS = np.arange(SMALLEST_EXPONENT, LARGEST_EXPONENT, dtype=np.float64)
-_SIGNS = np.array([-1.0, 1.0])
 # Mean of |y| and of y^2 in an octave whose values are spread evenly.
 _MIDDLE = 1.5 * np.exp2(_EXPONENTS)
 _SQUARE = 7 / 3 * np.exp2(2 * _EXPONENTS)
@@ -50,8 +50,10 @@ _LARGEST_REACH, _FAR, _FAR_PART = 64.0, 6.0, 2.0
 _DOUBT = 3.0  # deviations
 # One-sided: most of the mass, a mean well beyond the spread, and hardly anything on the other side.
 _ONE_SIDED_MASS, _ONE_SIDED_MEAN, _OTHER_SIDE, _OTHER_DEVIATIONS = 0.5, 1.1, 0.15, 3.0
+_AT_ONCE = 256  # columns read at a time: they stay in the cache
 
 
+@functools.lru_cache(maxsize=256)
 def deviations(tests: float, level: float) -> float:
     """How many deviations so many normal numbers exceed together with this probability."""
     return float(-special.ndtri(min(0.5, level / max(tests, 1.0))))
@@ -152,7 +154,8 @@ class Reading:
     """What the noisy counts of one column say: moments about the old centre, and the range.
 
     `shares` are those of all records, by sign and octave; `offset` is to be added to the centre.
-    `used` are the signed bins of the range, and `end` the exponent at which it ends.
+    `used` are the signed bins of the range, and `end` the exponent at which it ends. `mass` is the
+    share of the records in the range, `sides` are those by sign, and no share is beyond 2^`top`.
     """
 
     shares: FloatArray
@@ -160,11 +163,9 @@ class Reading:
     offset: float
     scale: float
     end: int
-
-    @property
-    def mass(self) -> float:
-        """Share of the records in the range."""
-        return float(self.shares.sum())
+    mass: float
+    sides: tuple[float, float]
+    top: float
 
     @property
     def side(self) -> int:
@@ -178,19 +179,19 @@ class Reading:
     def reach(self, scale: float, low: float) -> float:
         """Cap in scales: the end of what was seen, and not so far that the tail is all there is."""
         reach = (2.0**self.end + abs(self.offset)) / scale
-        far = self.shares[:, np.exp2(_EXPONENTS + 1) > _FAR * scale].sum()
-        if far > 0:
+        if 2.0**self.top > _FAR * scale:
+            far = self.shares[:, np.exp2(_EXPONENTS + 1) > _FAR * scale].sum()
             reach = min(reach, max(low, _FAR_PART / math.sqrt(far)))
         return bounded_reach(reach, low)
 
     def may_hold(self, share: float, sigma: float, n: int) -> bool:
         """Whether this share of the records may be in the range, within three deviations."""
-        noise = sigma * math.sqrt(self.used.sum()) / n
+        noise = sigma * math.sqrt(np.count_nonzero(self.used)) / n
         return self.mass + _DOUBT * noise >= share
 
     def one_sided(self, sigma: float, n: int) -> bool:
         """Whether nearly all lies on one side, further from the old centre than it spreads."""
-        lesser, greater = sorted(self.shares.sum(axis=1))
+        lesser, greater = sorted(self.sides)
         return (
             self.mass > _ONE_SIDED_MASS
             and abs(self.offset) > _ONE_SIDED_MEAN * self.scale
@@ -219,85 +220,120 @@ def read_all(
 
     `known` has the moments in the bins of every column.
     """
-    known = known or [ANYWHERE] * len(counts)
-    by_sign = signed(counts)
-    evidence = find_evidence(by_sign, sigma, limits)
-    return [
-        read_octaves(*column, n)
-        for column in zip(by_sign, evidence.mask, evidence.alone, sigma, known, strict=True)
-    ]
+    by_sign, readings = signed(counts), []
+    for start in range(0, len(counts), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        own = ANYWHERE if known is None else _joined(known[part])
+        readings += _read(by_sign[part], sigma[part], n, limits, own)
+    return readings
 
 
-def read_octaves(
-    counts: FloatArray, mask: BoolArray, alone: BoolArray, sigma: float, known: Moments, n: int
-) -> Reading | None:
-    """Read one column, counts (2, octaves), from its evidence; None if there is none."""
-    if not mask.any():
-        return None
-    first = int(np.flatnonzero(mask.any(axis=0)).min())
-    used = _upwards(counts, sigma, _without_weak_end(counts, sigma, mask, alone))
-    end = int(np.flatnonzero(used.any(axis=0)).max()) + 1
-    shares = np.where(used, counts, 0.0)
-    below = slice(max(0, first - _BELOW), first)
-    joins = counts[:, below] >= _BELOW_DEVIATIONS * sigma
-    shares[:, below] = np.where(joins, counts[:, below], 0.0)
+def _joined(known: Sequence[Moments]) -> Moments:
+    """Moments of several columns, (columns, 2, octaves), or the same for all."""
+    if all(each is known[0] for each in known):
+        return known[0]
+    middle, square = ([getattr(each, name) for each in known] for name in ("middle", "square"))
+    return Moments(np.stack(middle), np.stack(square))
+
+
+def _read(
+    counts: FloatArray, sigma: FloatArray, n: int, limits: Thresholds, known: Moments
+) -> list[Reading | None]:
+    """Read columns, counts (columns, 2, octaves), from their evidence."""
+    evidence = find_evidence(counts, sigma, limits)
+    seen = evidence.mask.any(axis=(1, 2))
+    first = evidence.mask.any(axis=1).argmax(axis=1)
+    used = _upwards(counts, sigma, _without_weak_end(counts, sigma, evidence))
+    place = np.arange(N_OCTAVES)
+    below = (place >= first[:, None] - _BELOW) & (place < first[:, None])
+    joins = counts >= (_BELOW_DEVIATIONS * sigma)[:, None, None]
+    shares = np.where(used | (below[:, None] & joins), counts, 0.0)
     shares = np.maximum(shares, 0.0) / n
-    total = float(shares.sum())
-    if total <= 0:
-        return None
-    shares /= max(total, 1.0)
-    offset = float(_SIGNS @ (shares * known.middle).sum(axis=1))
-    second = float((shares * known.square).sum())
-    scale = _scale_of_moments(shares.sum(axis=0), offset, second)
-    return Reading(shares, used, offset, scale, end + SMALLEST_EXPONENT)
+    total = _sum_all(shares)
+    shares /= np.maximum(total, 1.0)[:, None, None]
+    means = (shares * known.middle).sum(axis=2)
+    offset = means[:, 1] - means[:, 0]
+    scale = _scale_of_moments(shares.sum(axis=1), offset, _sum_all(shares * known.square))
+    seen &= scale > 0  # what stands out is not all noise where no value can be
+    numbers = zip(
+        offset.tolist(),
+        scale.tolist(),
+        (_ends(used) + SMALLEST_EXPONENT).tolist(),
+        _sum_all(shares).tolist(),
+        map(tuple, shares.sum(axis=2).tolist()),
+        (_ends(shares > 0) + float(SMALLEST_EXPONENT)).tolist(),
+        strict=True,
+    )
+    return [Reading(shares[i], used[i], *own) if seen[i] else None for i, own in enumerate(numbers)]
 
 
-def _without_weak_end(
-    counts: FloatArray, sigma: float, mask: BoolArray, alone: BoolArray
-) -> BoolArray:
+def _sum_all(values: FloatArray) -> FloatArray:
+    """Sums over the bins of each column."""
+    return np.asarray(values.reshape(len(values), math.prod(values.shape[1:])).sum(axis=1))
+
+
+def _ends(mask: BoolArray) -> IntArray:
+    """Where the octaves of each column end that have a mark."""
+    octaves: BoolArray = np.asarray(mask.any(axis=1))
+    return np.asarray(N_OCTAVES - octaves[:, ::-1].argmax(axis=1))
+
+
+def _without_weak_end(counts: FloatArray, sigma: FloatArray, evidence: Evidence) -> BoolArray:
     """Leave out octaves at the upper end of a window that do not stand out by themselves."""
-    kept = mask.copy()
-    octaves = np.flatnonzero(kept.any(axis=0))
-    for octave in octaves[:0:-1]:
-        signs = kept[:, octave]
-        limit = _LAST_DEVIATIONS * math.sqrt(signs.sum()) * sigma
-        if alone[octave] or counts[signs, octave].sum() >= limit:
-            break
-        kept[:, octave] = False
+    kept = evidence.mask.copy()
+    first = kept.any(axis=1).argmax(axis=1)
+    left = np.flatnonzero(kept.any(axis=(1, 2)))
+    while len(left):
+        last = _ends(kept[left]) - 1
+        signs = kept[left, :, last]
+        held = np.where(signs, counts[left, :, last], 0.0).sum(axis=1)
+        limit = _LAST_DEVIATIONS * np.sqrt(signs.sum(axis=1)) * sigma[left]
+        weak = (last > first[left]) & ~evidence.alone[left, last] & (held < limit)
+        left, last = left[weak], last[weak]
+        kept[left, :, last] = False
     return kept
 
 
-def _upwards(counts: FloatArray, sigma: float, mask: BoolArray) -> BoolArray:
+def _upwards(counts: FloatArray, sigma: FloatArray, mask: BoolArray) -> BoolArray:
     """Let the range go on as long as the next octaves stand out, of signs that have evidence."""
-    used = mask.copy()
-    signs = used.any(axis=1)
-    end = int(np.flatnonzero(used.any(axis=0)).max()) + 1
+    used, end = mask.copy(), _ends(mask)
+    signs: BoolArray = np.asarray(mask.any(axis=2))
+    left = np.flatnonzero(signs.any(axis=1))
     for _ in range(_MOST_STEPS):
+        going = np.zeros(len(counts), dtype=np.bool_)
         for width, z in enumerate(_NEXT_DEVIATIONS, start=1):
-            more = counts[signs, end : end + width].sum()
-            noise = sigma * math.sqrt(signs.sum() * width)
-            if end + width <= N_OCTAVES and more > z * noise:
-                used[signs, end : end + width] = True
-                end += width
-                break
-        else:
+            at = left[~going[left] & (end[left] + width <= N_OCTAVES)]
+            following = end[at, None] + np.arange(width)
+            more = np.where(signs[at, :, None], counts[at[:, None], :, following].swapaxes(1, 2), 0)
+            noise = sigma[at] * np.sqrt(signs[at].sum(axis=1) * width)
+            at = at[_sum_all(np.ascontiguousarray(more)) > z * noise]
+            for octave in range(width):
+                used[at, :, end[at] + octave] |= signs[at]
+            end[at] += width
+            going[at] = True
+        left = left[going[left]]
+        if not len(left):
             break
     return used
 
 
-def _scale_of_moments(shares: FloatArray, offset: float, second: float) -> float:
-    scale = math.sqrt(max(second - offset * offset, _LEAST_VARIANCE * second))
-    cumulative = np.cumsum(shares)
-    bulk = int(np.searchsorted(cumulative, _BULK * cumulative[-1]))
-    most = _MOST_BULKS * 2.0 ** (_EXPONENTS[bulk] + 1) * math.sqrt(max(cumulative[-1], _LEAST_MASS))
-    return float(min(scale, most))
+def _scale_of_moments(shares: FloatArray, offset: FloatArray, second: FloatArray) -> FloatArray:
+    scale = np.sqrt(np.maximum(second - offset * offset, _LEAST_VARIANCE * second))
+    cumulative = np.cumsum(shares, axis=1)
+    total = cumulative[:, -1]
+    bulk = np.minimum((cumulative < (_BULK * total)[:, None]).sum(axis=1), N_OCTAVES - 1)
+    most = _MOST_BULKS * np.exp2(_EXPONENTS[bulk] + 1) * np.sqrt(np.maximum(total, _LEAST_MASS))
+    return np.asarray(np.minimum(scale, most))
 
 
-def best_pair(counts: FloatArray) -> tuple[float, int]:
-    """The largest count of two neighbouring octaves of one sign, and the exponent of their end."""
-    pairs = counts[1:] + counts[:-1]
-    first = int(np.argmax(pairs))
-    return float(pairs[first]), first + 2 + SMALLEST_EXPONENT
+def best_pairs(counts: FloatArray) -> tuple[FloatArray, IntArray]:
+    """The largest counts of two neighbouring octaves, and the exponents of their ends.
+
+    Of counts (columns, 2, octaves), for every column and sign.
+    """
+    pairs = counts[..., 1:] + counts[..., :-1]
+    first = np.argmax(pairs, axis=-1)
+    return pairs.max(axis=-1), first + 2 + SMALLEST_EXPONENT
 
 
 def pooled_scales(counts: FloatArray, sigma: float, n: int) -> FloatArray:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import BoolArray
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError
 from hushcov.noise import Entropy, check_entropy
@@ -139,25 +139,27 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
     pooled = np.zeros(len(columns))
     if any(reading is not None and reading.is_centred(_CENTRED_AGAIN) for reading in readings):
         pooled = octaves.pooled_scales(means, float(sigma.max()), look.n)
-    used: Counter[int] = Counter()
+    held, ends = octaves.best_pairs(octaves.signed(means))
+    used: list[BoolArray] = []
     for i, (column, reading) in enumerate(zip(columns, readings, strict=True)):
         # What can be in a bin is known better by bounds than by other columns.
         scale = 0.0 if column.bounded else float(pooled[i])
-        seen = _Seen(look, octaves.signed(means[i]), float(sigma[i]), scale)
+        seen = _Seen(look, held[i].tolist(), ends[i].tolist(), float(sigma[i]), scale)
         if column.way is Way.REFINED:
             _take_refined(column, reading, seen)
         elif reading is not None:
-            used.update(np.flatnonzero(reading.used).tolist())
+            used.append(reading.used.ravel())
             _take_octaves(column, reading, seen)
-    return used
+    return Counter(np.nonzero(np.stack(used))[1].tolist()) if used else Counter()
 
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """Noisy counts of one column (2, octaves), their deviation, and the pooled scale."""
+    """What two octaves of a column hold, by sign, and their ends; the noise; the pooled scale."""
 
     look: Look
-    counts: FloatArray
+    held: list[float]
+    ends: list[int]
     sigma: float
     pooled: float
 
@@ -169,7 +171,7 @@ class _Seen:
 
     def offset_end(self, reading: octaves.Reading) -> int | None:
         """Exponent at which two octaves end that may hold everything; None if they cannot."""
-        held, end = octaves.best_pair(self.counts[reading.side])
+        held, end = self.held[reading.side], self.ends[reading.side]
         z = self.look.offset_deviations(self.look.parameters.n_features)
         return end if held > self.look.n - z * math.sqrt(2) * self.sigma else None
 
@@ -181,7 +183,7 @@ def _take_octaves(column: Column, reading: octaves.Reading, seen: _Seen) -> None
     if not column.in_one_place:
         end = seen.offset_end(reading)
         if reading.one_sided(seen.sigma, seen.look.n):
-            end = max(octaves.best_pair(seen.counts[reading.side])[1], reading.end)
+            end = max(seen.ends[reading.side], reading.end)
     if end is None:
         column.settle(found)
     else:
