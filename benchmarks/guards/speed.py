@@ -27,6 +27,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -134,15 +135,14 @@ def arrays(n: int, d: int, turns: int) -> list[dict]:
         X = gaussian_records(structured_covariance(family, d), n)
         ours = {name: make for name, (own, make, _) in ARRAYS.items() if own == family}
         for turn in range(turns + 1):
-            product = seconds(lambda: X.T @ X)  # noqa: B023 (called here)
-            times = {name: seconds(lambda: make().fit(X)) for name, make in ours.items()}  # noqa: B023
+            product = seconds(partial(np.matmul, X.T, X))
+            times = {name: seconds(partial(make().fit, X)) for name, make in ours.items()}
             if turn == 0:
                 continue  # the first one compiles
             base.append(product)
             for name, taken in times.items():
                 found[name].append(taken / product)
-            packed = PackedSigns(ArrayRecords(X))
-            signs.append(seconds(packed.gram) / product)
+            signs.append(seconds(PackedSigns(ArrayRecords(X)).gram) / product)
         del X
     size = f"n = {n:,}, d = {d:,}"
     limited = (n, d) == (CELLS // 1000, 1000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import dask.array
 import numpy as np
 import pytest
@@ -14,11 +16,14 @@ from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.records import (
     ArrayRecords,
     CentredRecords,
+    CompactRecords,
     CompleteRecords,
     DeviceRecords,
+    FeatureGrid,
     PackedSigns,
     PairDifferences,
     WatchedRecords,
+    bounded_sums_of,
     open_records,
     popcount,
     rows,
@@ -27,6 +32,7 @@ from hushcov.records import (
     sign_scores,
     signs,
     signs_kept,
+    sum_and_keep_signs,
 )
 from hushcov.stages.preparation import TILT_UNIT
 
@@ -242,3 +248,51 @@ def test_one_reading_whatever_the_number_of_features(monkeypatch):
     found = sign_scores(records, lambda products, *_: products, 40)
     assert len(passes) == 1
     np.testing.assert_array_equal(found, np.abs(np.array(literal(X)[0])[np.triu_indices(30, 1)]))
+
+
+def test_signs_packed_beside_other_sums_spare_a_reading_once():
+    X = table(1200, 9)
+    centre, reach, scale = np.full(9, 0.1), np.full(9, 8.0), np.ones(9)
+    passes = []
+    watched = WatchedRecords(ArrayRecords(X), lambda: passes.append(1), lambda rows: None)
+    for records in (
+        CentredRecords(watched, np.zeros(9)),
+        CentredRecords(CompactRecords(watched, centre, reach, scale, keep=False), -centre),
+    ):
+        squares = bounded_sums_of(records, FeatureGrid(scale, 4.0, 100), 50)
+        expected, scores = records.map_sum(squares), sign_scores(records, first_score, 1200)
+        passes.clear()
+        np.testing.assert_array_equal(sum_and_keep_signs(records, [squares])[0], expected)
+        other = copy.copy(records)  # may be another view
+        for _ in range(2):
+            np.testing.assert_array_equal(sign_scores(records, first_score, 1200), scores)
+        assert len(passes) == 2  # with the other sums, and where they were scored again
+        sign_scores(other, first_score, 1200)
+        assert len(passes) == 3
+
+
+def first_score(products, sums, start, stop):
+    return products
+
+
+def test_signs_are_not_kept_beside_a_copy_or_where_they_are_many(monkeypatch):
+    X = table(600, 5)
+    kept = CompactRecords(ArrayRecords(X), np.zeros(5), np.full(5, 8.0), np.ones(5))
+    cases = {"copy": kept, "cluster": open_records(dask.array.from_array(X, chunks=(200, -1)))}
+    sums = bounded_of(kept)
+    for records in cases.values():
+        sum_and_keep_signs(records, [sums])
+        assert records.kept_signs is None
+    plain = ArrayRecords(X)
+    sum_and_keep_signs(plain, [sums], keep=False)
+    assert plain.kept_signs is None
+    monkeypatch.setattr(signs, "_EARLY_BYTES", 2 * X.size // 8 - 1)
+    sum_and_keep_signs(plain, [sums])
+    assert plain.kept_signs is None
+    monkeypatch.setattr(signs, "_EARLY_BYTES", 2 * X.size // 8)
+    sum_and_keep_signs(plain, [sums])
+    assert plain.kept_signs is not None
+
+
+def bounded_of(records):
+    return bounded_sums_of(records, FeatureGrid(np.ones(records.n_features), 4.0, 100), 50)

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         sign_gram_and_sums,
         sign_scores,
         signs_kept,
+        sum_and_keep_signs,
     )
 
 __all__ = [
@@ -147,6 +148,7 @@ __all__ = [
     "signs_and_norms",
     "signs_kept",
     "source_of",
+    "sum_and_keep_signs",
     "sum_together",
 ]
 
@@ -157,5 +159,5 @@ __getattr__ = lazy(
     compact="CompactRecords sum_together",
     files="FileRecords",
     signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
-    "sign_gram sign_gram_and_sums sign_scores signs_kept",
+    "sign_gram sign_gram_and_sums sign_scores signs_kept sum_and_keep_signs",
 )

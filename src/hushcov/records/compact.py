@@ -106,6 +106,11 @@ class CompactRecords(WrappedRecords):
         self._copy = _Copy(keep and size > 0 and not self.on_device)
 
     @property
+    def keeps_copy(self) -> bool:
+        """Whether the integers are kept, so that later sums read them and not the records."""
+        return self._copy.wanted
+
+    @property
     def zeros_stay(self) -> bool:  # type: ignore[override]
         """See `WrappedRecords`."""
         return not self.on_device

@@ -106,6 +106,8 @@ class Records(ABC):
     feature_names: tuple[str, ...] | None = None
     #: Whether blocks are tensors on a device.
     on_device: bool = False
+    #: Signs that were packed while something else was summed: `records.signs.KeptSigns`.
+    kept_signs: Any = None
 
     @reading
     def map_sum(

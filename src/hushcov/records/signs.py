@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov.records.compact import CompactRecords, sum_together
 from hushcov.records.gram import PANEL_BYTES, pair_sums
 from hushcov.records.popcount import CELL_ROWS, SignTile
 from hushcov.records.protocol import Progress, Records
 from hushcov.records.rows import MISSING, CentringSums
-from hushcov.records.views import hands_out_arrays
+from hushcov.records.views import hands_out_arrays, layers_of
 
 PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readings
+_EARLY_BYTES = 2**27  # the same of signs that are packed before anybody asks for them
 PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
 # Signs that wait to be multiplied, so that sums are seldom read and written: of so many records,
 # and of fewer where they would take more bytes and are not kept.
@@ -33,6 +36,8 @@ class PackedSigns:
     ----------
     records : Records
         Read once, here. On a cluster or a device use `sign_gram`.
+    beside : sequence of CentringSums, default=()
+        Other sums to take in the same reading.
     progress : callable, optional
         Called after each block with the number of rows in it.
 
@@ -40,6 +45,8 @@ class PackedSigns:
     ----------
     sums : ndarray of shape (n_features,)
         Sums of sgn(x_i) over the records.
+    others : list of ndarray
+        The sums that were asked for beside.
 
     Privacy
     -------
@@ -47,12 +54,18 @@ class PackedSigns:
     `sign_gram`.
     """
 
-    def __init__(self, records: Records, *, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        records: Records,
+        *,
+        beside: Sequence[CentringSums] = (),
+        progress: Progress | None = None,
+    ) -> None:
         assert hands_out_arrays(records), "tiles would not come back from elsewhere"
         self._tiles: list[SignTile] = []
         self._n_features = records.n_features
         packing = _Packing(_whole_cells(min(_TILE_ROWS, records.n_records)), self._tiles)
-        self.sums = records.map_sum(packing, progress=progress)
+        *self.others, self.sums = sum_together(records, [*beside, packing], progress=progress)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
         """As `sign_gram`, without reading a record again."""
@@ -107,20 +120,55 @@ def sign_scores(
     -------
     Nothing here is private by itself; see `sign_gram`.
     """
-    d = records.n_features
-    if not (signs_kept(records.n_records, d) and hands_out_arrays(records)):
+    d, signs = records.n_features, _taken(records)
+    if not (signs or (signs_kept(records.n_records, d) and hands_out_arrays(records))):
         return pair_sums(
             lambda i, j: score(*sign_gram_and_sums(records, i, j, progress=progress), i, j),
             d,
             largest,
         )
-    signs = PackedSigns(records, progress=progress)
+    signs = signs or PackedSigns(records, progress=progress)
     return pair_sums(
         lambda i, j: score(signs.gram(i, j), signs.sums[i:], i, j),
         d,
         largest,
         panel_bytes=PACKED_PANEL_BYTES,
     )
+
+
+def sum_and_keep_signs(
+    records: Records, sums: Sequence[CentringSums], *, keep: bool = True
+) -> list[IntArray]:
+    """As `sum_together`, and where it spares a reading, keep signs for `sign_scores` of `records`.
+
+    That is where the records themselves are read for each sum: no compact copy of them is kept.
+
+    Privacy
+    -------
+    As `sum_together` and `PackedSigns`: what is kept is in the memory of this process, until the
+    signs are scored.
+    """
+    copied = any(isinstance(r, CompactRecords) and r.keeps_copy for r in layers_of(records))
+    size = 2 * records.n_records * records.n_features // 8
+    if not keep or copied or size > _EARLY_BYTES or not hands_out_arrays(records):
+        return sum_together(records, sums)
+    signs = PackedSigns(records, beside=sums)
+    records.kept_signs = KeptSigns(signs, weakref.ref(records))
+    return signs.others
+
+
+@dataclass(frozen=True)
+class KeptSigns:
+    """Packed signs, and the very records whose signs they are: a copy may be another view."""
+
+    signs: PackedSigns
+    of: weakref.ref[Records]
+
+
+def _taken(records: Records) -> PackedSigns | None:
+    """Signs that were kept of these records, which lose them: they are scored once."""
+    kept, records.kept_signs = records.kept_signs, None
+    return kept.signs if kept is not None and kept.of() is records else None
 
 
 def signs_kept(n_records: int, n_features: int) -> int:
@@ -240,8 +288,12 @@ class _Packing(_Tiles):
 
     tiles: list[SignTile] = field(default_factory=list)
 
+    def begin(self, n_features: int) -> _Packed:
+        tile = SignTile.empty(self.tile_rows, n_features)
+        return _Packed(tile, np.zeros(n_features, dtype=np.int64), np.empty(0, dtype=np.int64))
+
     def shape(self, n_features: int) -> tuple[int, ...]:
-        return (0,)
+        return (n_features,)
 
     def finished(self, sums: _Packed) -> None:
         self.tiles.append(sums.tile.compact())
