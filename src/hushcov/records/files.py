@@ -31,6 +31,7 @@ from hushcov.records.formats import (
     cut,
     generated_names,
     read_batches,
+    reader_bytes,
     schema_of,
 )
 from hushcov.records.protocol import Records, check_block_rows, default_block_rows
@@ -43,10 +44,13 @@ Blocks = Generator[FloatArray, None, None]
 
 _NOT_RECORDS = ("_", ".")  # names of files and folders that begin so hold no records
 # Bytes decoded at a time: pyarrow spends some microseconds on each column of each batch.
-_BATCH_BYTES = 32 * 2**20
+_BATCH_BYTES = 16 * 2**20
 # Bytes, and number, of blocks read ahead while others are worked on.
-_AHEAD_BYTES = 32 * 2**20
+_AHEAD_BYTES = 16 * 2**20
 _MOST_AHEAD = 8
+# Measured: batches that pyarrow has at a time, what it takes over what it uses, and what it takes
+# for files in other formats, at most.
+_BATCHES, _UNUSED, _OTHER_READER_BYTES = 2.5, 1.2, 500 * 10**6
 # Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
 # in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
 _TILE_COLUMNS = 8
@@ -178,6 +182,21 @@ class FileRecords(Records):
 
         return coded(opened, codebook, whole.feature_names)
 
+    @property
+    def reader_bytes(self) -> int:
+        """About how many bytes pyarrow takes while these are read."""
+        largest = max(self.spans, key=lambda span: span.n_rows)
+        if largest.format != "parquet":
+            return _OTHER_READER_BYTES
+        batch = 8 * self.n_features * self._batch_rows
+        held = reader_bytes(largest.path, self._names)
+        return round(_UNUSED * (held + _BATCHES * batch))
+
+    @property
+    def _batch_rows(self) -> int:
+        most = max(self.block_rows, _power_of_two(_BATCH_BYTES // (8 * self.n_features)))
+        return min(most, self.n_records)
+
     def _set_spans(self, spans: Sequence[FileSpan]) -> None:
         self.spans = tuple(span for span in spans if span.n_rows)
         self.n_records = sum(span.n_rows for span in self.spans)
@@ -220,7 +239,7 @@ class FileRecords(Records):
 
     def _columns(self, span: FileSpan) -> Iterator[Columns]:
         """Yield the columns of successive rows of a span; columns of float64 are not copied."""
-        most = max(self.block_rows, _power_of_two(_BATCH_BYTES // (8 * self.n_features)))
+        most = self._batch_rows
         for position, batch in read_batches(span, self._names, most):
             stop = min(span.stop - position, batch.num_rows)
             for start in range(max(span.start - position, 0), stop, most):
