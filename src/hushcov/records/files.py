@@ -89,6 +89,10 @@ class FileRecords(Records):
     codebook : Codebook, optional
         Its categories are read as places of their values in its lists. `open_records` makes one-hot
         columns of them.
+    scratch : str or path-like, optional
+        A folder with room for two bytes a value. Where a compact copy of the records is too large
+        for memory (`CompactRecords`), it is written there once and read in their place. Without a
+        folder none is written.
 
     Notes
     -----
@@ -101,7 +105,10 @@ class FileRecords(Records):
     -------
     Nothing here is private by itself. Names of files and columns, types and numbers of rows are
     public. Unless nulls are dropped, an error tells which columns have some. A blank line of a CSV
-    file is a record of nulls, so that the number of records does not depend on their values.
+    file is a record of nulls, so that the number of records does not depend on their values. A
+    scratch file has no name: only this process can open it, and its room is free again when the
+    process ends, however it ends. But it is not encrypted, and what was on a disk may be found
+    there: choose a folder on a disk, or in memory, that may hold the records.
     """
 
     #: Whether blocks are read while others are worked on.
@@ -118,6 +125,7 @@ class FileRecords(Records):
         delimiter: str | None = None,
         block_rows: int | None = None,
         codebook: Codebook | None = None,
+        scratch: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(drop_nulls, bool):
             raise ParameterError("drop_nulls must be True or False: choose one.")
@@ -125,6 +133,7 @@ class FileRecords(Records):
             raise ParameterError(
                 "columns must be a sequence of names, got one string: pass a list, even of one."
             )
+        self.scratch = None if scratch is None else _folder(scratch)
         text = TextOptions.checked(delimiter, header, names)
         self._categories = {} if codebook is None else codebook.categories
         paths = _find(source)
@@ -281,6 +290,14 @@ def _read_ahead(blocks: Blocks, count: int) -> Blocks:
     finally:
         reader.shutdown(cancel_futures=True)
         blocks.close()
+
+
+def _folder(scratch: str | os.PathLike[str]) -> str:
+    if not os.path.isdir(scratch):
+        raise ParameterError(
+            f"scratch must be a folder that is there, got {scratch}: make it, or leave it out."
+        )
+    return os.fspath(scratch)
 
 
 def _power_of_two(most: int) -> int:

@@ -108,6 +108,8 @@ class Records(ABC):
     on_device: bool = False
     #: Signs that were packed while something else was summed: `records.signs.KeptSigns`.
     kept_signs: Any = None
+    #: A folder where a compact copy of the records may be written.
+    scratch: str | None = None
 
     @reading
     def map_sum(
