@@ -214,7 +214,7 @@ class _Copy:
         """A new file without a name, which goes with this process; None where none may be made."""
         if self.folder is None:
             return None
-        file = tempfile.TemporaryFile(dir=self.folder, buffering=0)
+        file = tempfile.TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115 (closed below)
         weakref.finalize(self, file.close)
         return file
 
