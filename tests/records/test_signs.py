@@ -24,6 +24,7 @@ from hushcov.records import (
     PairDifferences,
     WatchedRecords,
     bounded_sums_of,
+    compact,
     open_records,
     popcount,
     rows,
@@ -286,10 +287,10 @@ def test_signs_are_not_kept_beside_a_copy_or_where_they_are_many(monkeypatch):
     plain = ArrayRecords(X)
     sum_and_keep_signs(plain, [sums], keep=False)
     assert plain.kept_signs is None
-    monkeypatch.setattr(signs, "_EARLY_BYTES", 2 * X.size // 8 - 1)
+    monkeypatch.setattr(compact, "_EARLY_BYTES", 2 * X.size // 8 - 1)
     sum_and_keep_signs(plain, [sums])
     assert plain.kept_signs is None
-    monkeypatch.setattr(signs, "_EARLY_BYTES", 2 * X.size // 8)
+    monkeypatch.setattr(compact, "_EARLY_BYTES", 2 * X.size // 8)
     sum_and_keep_signs(plain, [sums])
     assert plain.kept_signs is not None
 

@@ -70,7 +70,7 @@ from hushcov.records.views import (
 if TYPE_CHECKING:
     from hushcov.records.cluster import DaskRecords
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
-    from hushcov.records.compact import CompactRecords, sum_together
+    from hushcov.records.compact import CompactRecords, sum_and_keep_signs, sum_together
     from hushcov.records.files import FileRecords
     from hushcov.records.signs import (
         PACKED_PANEL_BYTES,
@@ -80,7 +80,6 @@ if TYPE_CHECKING:
         sign_gram_and_sums,
         sign_scores,
         signs_kept,
-        sum_and_keep_signs,
     )
 
 __all__ = [
@@ -156,8 +155,8 @@ __getattr__ = lazy(
     __name__,
     cluster="DaskRecords",
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
-    compact="CompactRecords sum_together",
+    compact="CompactRecords sum_and_keep_signs sum_together",
     files="FileRecords",
     signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
-    "sign_gram sign_gram_and_sums sign_scores signs_kept sum_and_keep_signs",
+    "sign_gram sign_gram_and_sums sign_scores signs_kept",
 )

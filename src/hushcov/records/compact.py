@@ -36,7 +36,14 @@ from hushcov.records.rows import (
     row_parts,
 )
 from hushcov.records.sources import ArrayRecords
-from hushcov.records.views import View, WrappedRecords, complete_rows, source_of
+from hushcov.records.views import (
+    View,
+    WrappedRecords,
+    complete_rows,
+    hands_out_arrays,
+    layers_of,
+    source_of,
+)
 
 Int16Array = NDArray[np.int16]
 
@@ -46,6 +53,7 @@ _LARGEST = -MISSING - 1  # integer: nearly 64 scales
 # Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
 # which take four times as much if they are doubles.
 _MOST_KEPT, _MOST_IN_MEMORY = 2**28, 2**30
+_EARLY_BYTES = 2**27  # most bytes of signs that are packed before anybody asks for them
 
 
 def copy_bytes(n_records: int, n_features: int, *, in_memory: bool = False) -> int:
@@ -314,3 +322,32 @@ def sum_together(
     together = Together(tuple(sums))
     total = records.map_sum(together, progress=progress)
     return together.split(total, records.n_features)
+
+
+def sum_and_keep_signs(
+    records: Records, sums: Sequence[CentringSums], *, keep: bool = True
+) -> list[IntArray]:
+    """As `sum_together`, and where it spares a reading, keep signs for `sign_scores` of `records`.
+
+    That is where the records themselves are read for each sum: no compact copy of them is kept.
+
+    Privacy
+    -------
+    As `sum_together` and `PackedSigns`: what is kept is in the memory of this process, until the
+    signs are scored.
+    """
+    from hushcov.records.signs import KeptSigns, PackedSigns
+
+    copied = any(isinstance(r, CompactRecords) and r.keeps_copy for r in layers_of(records))
+    size = 2 * records.n_records * records.n_features // 8
+    if not keep or copied or size > _EARLY_BYTES or not hands_out_arrays(records):
+        return sum_together(records, sums)
+    others: list[IntArray] = []
+
+    def read(packing: CentringSums) -> IntArray:
+        *found, signs = sum_together(records, [*sums, packing])
+        others.extend(found)
+        return signs
+
+    records.kept_signs = KeptSigns(PackedSigns(records, read=read), weakref.ref(records))
+    return others

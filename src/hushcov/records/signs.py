@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.records.compact import CompactRecords, sum_together
 from hushcov.records.gram import PANEL_BYTES, pair_sums
 from hushcov.records.popcount import CELL_ROWS, SignTile
 from hushcov.records.protocol import Progress, Records
 from hushcov.records.rows import MISSING, CentringSums
-from hushcov.records.views import hands_out_arrays, layers_of
+from hushcov.records.views import hands_out_arrays
 
 PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readings
-_EARLY_BYTES = 2**27  # the same of signs that are packed before anybody asks for them
 PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
 # Signs that wait to be multiplied, so that sums are seldom read and written: of so many records,
 # and of fewer where they would take more bytes and are not kept.
@@ -36,8 +34,8 @@ class PackedSigns:
     ----------
     records : Records
         Read once, here. On a cluster or a device use `sign_gram`.
-    beside : sequence of CentringSums, default=()
-        Other sums to take in the same reading.
+    read : callable, optional
+        Makes the reading, with other sums beside, and returns what is asked for.
     progress : callable, optional
         Called after each block with the number of rows in it.
 
@@ -45,8 +43,6 @@ class PackedSigns:
     ----------
     sums : ndarray of shape (n_features,)
         Sums of sgn(x_i) over the records.
-    others : list of ndarray
-        The sums that were asked for beside.
 
     Privacy
     -------
@@ -58,14 +54,14 @@ class PackedSigns:
         self,
         records: Records,
         *,
-        beside: Sequence[CentringSums] = (),
+        read: Callable[[CentringSums], IntArray] | None = None,
         progress: Progress | None = None,
     ) -> None:
         assert hands_out_arrays(records), "tiles would not come back from elsewhere"
         self._tiles: list[SignTile] = []
         self._n_features = records.n_features
         packing = _Packing(_whole_cells(min(_TILE_ROWS, records.n_records)), self._tiles)
-        *self.others, self.sums = sum_together(records, [*beside, packing], progress=progress)
+        self.sums = read(packing) if read else records.map_sum(packing, progress=progress)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
         """As `sign_gram`, without reading a record again."""
@@ -134,27 +130,6 @@ def sign_scores(
         largest,
         panel_bytes=PACKED_PANEL_BYTES,
     )
-
-
-def sum_and_keep_signs(
-    records: Records, sums: Sequence[CentringSums], *, keep: bool = True
-) -> list[IntArray]:
-    """As `sum_together`, and where it spares a reading, keep signs for `sign_scores` of `records`.
-
-    That is where the records themselves are read for each sum: no compact copy of them is kept.
-
-    Privacy
-    -------
-    As `sum_together` and `PackedSigns`: what is kept is in the memory of this process, until the
-    signs are scored.
-    """
-    copied = any(isinstance(r, CompactRecords) and r.keeps_copy for r in layers_of(records))
-    size = 2 * records.n_records * records.n_features // 8
-    if not keep or copied or size > _EARLY_BYTES or not hands_out_arrays(records):
-        return sum_together(records, sums)
-    signs = PackedSigns(records, beside=sums)
-    records.kept_signs = KeptSigns(signs, weakref.ref(records))
-    return signs.others
 
 
 @dataclass(frozen=True)
