@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from estimators.settings import fit
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
@@ -110,3 +114,29 @@ def test_what_the_system_says(monkeypatch, tmp_path):
 
 def _refuse(name):
     raise ValueError
+
+
+LAYOUTS = {
+    "groups": {"row_group_size": 8_000, "use_dictionary": False},
+    "one group": {"row_group_size": 60_000, "use_dictionary": False},
+    "one group, dictionaries": {"row_group_size": 60_000},
+}
+READ = """
+import sys, pyarrow
+from hushcov.records import FileRecords
+records = FileRecords(sys.argv[1])
+for block in records._blocks():
+    pass
+print(records.reader_bytes, pyarrow.default_memory_pool().max_memory())
+"""
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_pyarrow_takes_of_a_file_is_what_was_predicted(layout, tmp_path):
+    columns = np.random.default_rng(0).standard_normal((80, 60_000))
+    table = pyarrow.table([*columns], names=[f"x{i}" for i in range(80)])
+    parquet.write_table(table, tmp_path / "rows.parquet", **LAYOUTS[layout])
+    command = [sys.executable, "-c", READ, str(tmp_path / "rows.parquet")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    predicted, taken = map(int, done.stdout.split())
+    assert taken * 0.9 < predicted < 1.5 * taken  # more than it uses

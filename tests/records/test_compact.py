@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import dask.array
 import numpy as np
 import pyarrow as pa
@@ -57,7 +59,7 @@ SUMS = {
     "fourths": lambda r: fourth_sums(r, GRID, 20, 2**12),
     "norms": lambda r: norm_histogram(r, GRID, EDGES),
     "signs": sign_sums,
-    "sign products": lambda r: sign_gram(r, 1, 4),
+    "sign products": lambda r: np.triu(sign_gram(r, 1, 4)),
     "products": lambda r: np.triu(row_bounded_gram(r, GRID, 1500)),
     "clipped products": lambda r: clipped_gram(r, FeatureGrid(SCALE, 1.5, 15), 1, 3),
     "values": PRODUCTS.sum,
@@ -226,3 +228,37 @@ def test_what_is_no_public_number_for_each_feature_is_refused():
     ):
         with pytest.raises(ParameterError):
             CompactRecords(ArrayRecords(X), centre, reach, scale)
+
+
+def test_a_scratch_file_is_read_in_place_of_the_records_and_has_no_name(monkeypatch, tmp_path):
+    monkeypatch.setattr(compact, "_MOST_KEPT", 0)
+    table = pa.table([*X.T], names=[f"x{i}" for i in range(D)])
+    pa.parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=100)
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    for scratch, expected in ((folder, 1), (None, len(SUMS))):
+        passes = []
+        opened = open_records(tmp_path / "rows.parquet", block_rows=64, scratch=scratch)
+        records = made(counted(opened, passes))
+        for name, sums in SUMS.items():
+            found = sums(CentredRecords(records, SHIFT, NEAR))
+            plain = sums(CentredRecords(made(ArrayRecords(X)), SHIFT, NEAR))
+            np.testing.assert_array_equal(found, plain, err_msg=name)
+            assert not [*folder.iterdir()]
+        assert len(passes) == expected
+
+
+def test_a_scratch_file_that_cannot_be_written_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(compact, "_MOST_KEPT", 0)
+    table = pa.table([*X.T], names=[f"x{i}" for i in range(D)])
+    pa.parquet.write_table(table, tmp_path / "rows.parquet")
+    with pytest.raises(ParameterError, match="scratch must be a folder"):
+        open_records(tmp_path / "rows.parquet", scratch=tmp_path / "none")
+    with pytest.raises(ParameterError, match="scratch must be left out"):
+        open_records(X, scratch=tmp_path)
+    records = made(open_records(tmp_path / "rows.parquet", scratch=tmp_path))
+    with Path("/dev/full").open("r+b", buffering=0) as full:
+        monkeypatch.setattr(compact.tempfile, "TemporaryFile", lambda **_: full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="space"):
+                sign_sums(records)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import dask.array
 import numpy as np
 import pytest
@@ -17,9 +19,11 @@ from hushcov.records import (
     CompactRecords,
     CompleteRecords,
     DeviceRecords,
+    FeatureGrid,
     PackedSigns,
     PairDifferences,
     WatchedRecords,
+    bounded_sums_of,
     open_records,
     popcount,
     rows,
@@ -28,6 +32,8 @@ from hushcov.records import (
     sign_scores,
     signs,
     signs_kept,
+    sum_and_keep_signs,
+    together,
 )
 from hushcov.stages.preparation import TILT_UNIT
 
@@ -259,9 +265,9 @@ def test_signs_of_compact_rows_are_those_of_their_numbers(n, d, shift):
         "any": 0.05 * generator.standard_normal(d),
         "on the grid": np.rint(3 * generator.standard_normal(d)) * scale / 512,
     }[shift]
-    compact = CompactRecords(ArrayRecords(X), centre, reach, scale)
-    found, sums = sign_gram_and_sums(CentredRecords(compact, moved, reach))
-    numbers = np.vstack(list(compact._blocks()))
+    made = CompactRecords(ArrayRecords(X), centre, reach, scale)
+    found, sums = sign_gram_and_sums(CentredRecords(made, moved, reach))
+    numbers = np.vstack(list(made._blocks()))
     expected = np.sign(np.clip(numbers - moved, -reach, reach))
     np.testing.assert_array_equal(np.triu(found), np.triu(expected.T @ expected))
     np.testing.assert_array_equal(sums, expected.sum(axis=0))
@@ -285,3 +291,51 @@ def test_compact_rows_that_miss_a_value_have_no_sign():
     expected = np.sign(numbers - 0.01)
     np.testing.assert_array_equal(np.triu(found), np.triu(expected.T @ expected))
     np.testing.assert_array_equal(sums, expected.sum(axis=0))
+
+
+def test_signs_packed_beside_other_sums_spare_a_reading_once():
+    X = table(1200, 9)
+    centre, reach, scale = np.full(9, 0.1), np.full(9, 8.0), np.ones(9)
+    passes = []
+    watched = WatchedRecords(ArrayRecords(X), lambda: passes.append(1), lambda rows: None)
+    for records in (
+        CentredRecords(watched, np.zeros(9)),
+        CentredRecords(CompactRecords(watched, centre, reach, scale, keep=False), -centre),
+    ):
+        squares = bounded_sums_of(records, FeatureGrid(scale, 4.0, 100), 50)
+        expected, scores = records.map_sum(squares), sign_scores(records, first_score, 1200)
+        passes.clear()
+        np.testing.assert_array_equal(sum_and_keep_signs(records, [squares])[0], expected)
+        other = copy.copy(records)  # may be another view
+        for _ in range(2):
+            np.testing.assert_array_equal(sign_scores(records, first_score, 1200), scores)
+        assert len(passes) == 2  # with the other sums, and where they were scored again
+        sign_scores(other, first_score, 1200)
+        assert len(passes) == 3
+
+
+def first_score(products, sums, start, stop):
+    return products
+
+
+def test_signs_are_not_kept_beside_a_copy_or_where_they_are_many(monkeypatch):
+    X = table(600, 5)
+    kept = CompactRecords(ArrayRecords(X), np.zeros(5), np.full(5, 8.0), np.ones(5))
+    cases = {"copy": kept, "cluster": open_records(dask.array.from_array(X, chunks=(200, -1)))}
+    sums = bounded_of(kept)
+    for records in cases.values():
+        sum_and_keep_signs(records, [sums])
+        assert records.kept_signs is None
+    plain = ArrayRecords(X)
+    sum_and_keep_signs(plain, [sums], keep=False)
+    assert plain.kept_signs is None
+    monkeypatch.setattr(together, "_EARLY_BYTES", 2 * X.size // 8 - 1)
+    sum_and_keep_signs(plain, [sums])
+    assert plain.kept_signs is None
+    monkeypatch.setattr(together, "_EARLY_BYTES", 2 * X.size // 8)
+    sum_and_keep_signs(plain, [sums])
+    assert plain.kept_signs is not None
+
+
+def bounded_of(records):
+    return bounded_sums_of(records, FeatureGrid(np.ones(records.n_features), 4.0, 100), 50)

@@ -182,6 +182,13 @@ COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
     f"The passphrase of an encrypted key is asked for, or taken from {PASSPHRASE}.",
 )
 @click.option(
+    "--scratch",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="Where a copy of files may be written that is read in their place, two bytes a value. It "
+    "has no name and goes with this command, but is not encrypted. None is written otherwise.",
+)
+@click.option(
     "--profile",
     is_flag=True,
     help="Also print where the time went. Times depend on the records: they are not private, no "
@@ -215,6 +222,7 @@ def command(
     force: bool,
     allow_large_delta: bool,
     dry_run: bool,
+    scratch: str | None,
     profile: bool,
     profile_file: Path | None,
     as_json: bool,
@@ -242,7 +250,7 @@ def command(
     key = read_signing_key(sign)
     book = None if codebook is None else read_codebook(codebook)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
-    lines |= {"codebook": book}
+    lines |= {"codebook": book, "scratch": scratch}
     found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
     records = click.get_current_context().with_resource(found)
     _check_size(file, records, n_records, n_features)

@@ -310,16 +310,13 @@ class PlannedJob(Job):
     @property
     def memory(self) -> int:
         """Bytes that the fit is expected to need."""
-        d, files = (
-            self.source.records.n_features,
-            isinstance(source_of(self.source.records), FileRecords),
-        )
+        d, source = self.source.records.n_features, source_of(self.source.records)
         return fit_memory(
             self.plan.chosen.mechanism.name,
             self.source.n_averaged,
             d,
             sparse=d > LARGEST_DENSE,
-            files=files,
+            reader=source.reader_bytes if isinstance(source, FileRecords) else 0,
             prepared=self.plan.request.private_centre,
         )
 

@@ -16,18 +16,19 @@ LARGEST_DENSE = 10_000
 _PROCESS = 300 * 10**6
 # Blocks of rows that are there at the same time: one being read, one waiting, one in use.
 _BLOCKS = 3
-# Measured: what pyarrow keeps of a Parquet file, and pyarrow itself.
-_PYARROW = 500 * 10**6
 # Working arrays whose size depends on nothing.
 _FIXED = 50 * 10**6
 # Linux: what a container may use. "max" in the file says that there is no limit.
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def process_memory(n_features: int, rows: int, *, files: bool) -> int:
-    """Bytes of the process and of the blocks of rows that are there at the same time."""
+def process_memory(n_features: int, rows: int, *, reader: int = 0) -> int:
+    """Bytes of the process and of the blocks of rows that are there at the same time.
+
+    `reader` is what reading files takes beside them.
+    """
     blocks = _BLOCKS * rows * n_features * 8
-    return _PROCESS + _FIXED + _PYARROW * files + blocks
+    return _PROCESS + _FIXED + reader + blocks
 
 
 def total_memory() -> int | None:

@@ -72,20 +72,20 @@ def fit_memory(
     n_features: int,
     *,
     sparse: bool = False,
-    files: bool = False,
+    reader: int = 0,
     prepared: bool = True,
 ) -> int:
     """Bytes that a process needs to fit so many features, without records held in memory.
 
-    `files` says that they are read through pyarrow, which has buffers of its own; `prepared` that
-    means are found privately, so that a compact copy of few records is kept.
+    `reader` is what pyarrow takes of files, `FileRecords.reader_bytes`. `prepared` says
+    that means are found privately, so that a compact copy of few records is kept.
     """
     from hushcov.records.compact import copy_bytes
 
     rows = default_block_rows(n_features)
     work = _named(mechanism).work(n_records, n_features, rows, sparse)
     kept = copy_bytes(n_records, n_features) if prepared else 0
-    return process_memory(n_features, rows, files=files) + work + kept
+    return process_memory(n_features, rows, reader=reader) + work + kept
 
 
 def check_memory(

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         sign_scores,
         signs_kept,
     )
-    from hushcov.records.together import sum_together
+    from hushcov.records.together import sum_and_keep_signs, sum_together
 
 __all__ = [
     "LARGEST_EXPONENT",
@@ -148,6 +148,7 @@ __all__ = [
     "signs_and_norms",
     "signs_kept",
     "source_of",
+    "sum_and_keep_signs",
     "sum_together",
 ]
 
@@ -159,5 +160,5 @@ __getattr__ = lazy(
     files="FileRecords",
     signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
-    together="sum_together",
+    together="sum_and_keep_signs sum_together",
 )

@@ -5,6 +5,9 @@ Whether a copy is kept changes speed and memory, never a sum.
 
 from __future__ import annotations
 
+import io
+import tempfile
+import weakref
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -31,7 +34,12 @@ from hushcov.records.rows import (
     row_parts,
 )
 from hushcov.records.sources import ArrayRecords
-from hushcov.records.views import View, WrappedRecords, complete_rows, source_of
+from hushcov.records.views import (
+    View,
+    WrappedRecords,
+    complete_rows,
+    source_of,
+)
 
 Int16Array = NDArray[np.int16]
 
@@ -58,9 +66,9 @@ class CompactRecords(WrappedRecords):
     A record that misses a value is zeros, and stays zeros where `CentredRecords` takes another
     centre off these.
 
-    The integers of the first sum are kept in memory where they are few enough (`copy_bytes`), and
-    read in place of the records from then on. Records on a device and on a cluster are mapped anew
-    for every sum.
+    The integers of the first sum are kept in memory where they are few enough (`copy_bytes`), or in
+    a file if the records name a folder for it, and read in place of the records from then on.
+    Records on a device and on a cluster are mapped anew for every sum.
 
     Parameters
     ----------
@@ -76,8 +84,8 @@ class CompactRecords(WrappedRecords):
     Privacy
     -------
     Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
-    neighbours. The copy is in the memory of this process and goes with these records; no file is
-    written.
+    neighbours. The copy is in the memory of this process and goes with these records. A file is
+    written only where `FileRecords` was given a folder, see there.
     """
 
     def __init__(
@@ -99,9 +107,15 @@ class CompactRecords(WrappedRecords):
         self._reach = np.minimum(limits, _LARGEST * self._unit)
         self._per_unit = np.zeros(d)
         np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
-        in_memory = isinstance(source_of(records), ArrayRecords)
-        size = copy_bytes(records.n_records, d, in_memory=in_memory)
-        self._copy = _Copy(keep and size > 0 and not self.on_device)
+        source = source_of(records)
+        size = copy_bytes(records.n_records, d, in_memory=isinstance(source, ArrayRecords))
+        allowed = keep and not self.on_device
+        self._copy = _Copy(allowed and size > 0, source.scratch if allowed else None)
+
+    @property
+    def keeps_copy(self) -> bool:
+        """See `Records`."""
+        return self._copy.wanted or self._copy.folder is not None
 
     @property
     def zeros_stay(self) -> bool:  # type: ignore[override]
@@ -138,8 +152,12 @@ class CompactRecords(WrappedRecords):
             for start in range(0, self.n_records, step):
                 yield self._copy.rows[start : start + step]
             return
+        if self._copy.file is not None:
+            yield from _read_back(self._copy.file, self.n_records, self.n_features)
+            return
         shape = (self.n_records, self.n_features)
         kept = np.empty(shape, dtype=np.int16) if self._copy.wanted else None
+        file = self._copy.opened() if kept is None else None
         filled = 0
         records = self._records.unfilled()
         for block in records._blocks():
@@ -152,8 +170,10 @@ class CompactRecords(WrappedRecords):
                 check_finite(block, gaps=records.gaps, names=self.feature_names)
                 if not records.gaps:
                     raise AssertionError("finite after all")
+            if file is not None:
+                _check_whole(file.write(integers.data), integers)
             yield integers
-        self._copy.rows = kept
+        self._copy.rows, self._copy.file = kept, file
 
     def _fill(self, block: FloatArray, integers: Int16Array) -> bool:
         """Fill in the integers of a block, on all cores; False if a number is not finite."""
@@ -186,11 +206,35 @@ class CompactRecords(WrappedRecords):
 
 
 class _Copy:
-    """Integers that are kept; several views of the same records share one."""
+    """Integers that are kept, or written to a file; several views of the same records share one."""
 
-    def __init__(self, wanted: bool) -> None:
-        self.wanted = wanted
+    def __init__(self, wanted: bool, folder: str | None) -> None:
+        self.wanted, self.folder = wanted, folder
         self.rows: Int16Array | None = None
+        self.file: io.FileIO | None = None
+
+    def opened(self) -> io.FileIO | None:
+        """A new file without a name, which goes with this process; None where none may be made."""
+        if self.folder is None:
+            return None
+        file = tempfile.TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115 (closed below)
+        weakref.finalize(self, file.close)
+        return file
+
+
+def _read_back(file: io.FileIO, n_records: int, n_features: int) -> Iterator[Int16Array]:
+    """The integers of a file in blocks; several readings may take turns."""
+    step, size = default_block_rows(n_features), 2 * n_features
+    for start in range(0, n_records, step):
+        integers = np.empty((min(step, n_records - start), n_features), dtype=np.int16)
+        file.seek(start * size)
+        _check_whole(file.readinto(integers.data.cast("B")), integers)
+        yield integers
+
+
+def _check_whole(n_bytes: int | None, integers: Int16Array) -> None:
+    if n_bytes != integers.nbytes:
+        raise OSError("the scratch file must have room for two bytes a value: use another folder.")
 
 
 @compiled

@@ -31,6 +31,7 @@ from hushcov.records.formats import (
     cut,
     generated_names,
     read_batches,
+    reader_bytes,
     schema_of,
 )
 from hushcov.records.protocol import Records, check_block_rows, default_block_rows
@@ -43,10 +44,13 @@ Blocks = Generator[FloatArray, None, None]
 
 _NOT_RECORDS = ("_", ".")  # names of files and folders that begin so hold no records
 # Bytes decoded at a time: pyarrow spends some microseconds on each column of each batch.
-_BATCH_BYTES = 32 * 2**20
+_BATCH_BYTES = 16 * 2**20
 # Bytes, and number, of blocks read ahead while others are worked on.
-_AHEAD_BYTES = 32 * 2**20
+_AHEAD_BYTES = 16 * 2**20
 _MOST_AHEAD = 8
+# Measured: batches that pyarrow has at a time, what it takes over what it uses, and what it takes
+# for files in other formats, at most.
+_BATCHES, _UNUSED, _OTHER_READER_BYTES = 2.5, 1.2, 500 * 10**6
 # Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
 # in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
 _TILE_COLUMNS = 8
@@ -85,6 +89,10 @@ class FileRecords(Records):
     codebook : Codebook, optional
         Its categories are read as places of their values in its lists. `open_records` makes one-hot
         columns of them.
+    scratch : str or path-like, optional
+        A folder with room for two bytes a value. Where a compact copy of the records is too large
+        for memory (`CompactRecords`), it is written there once and read in their place. Without a
+        folder none is written.
 
     Notes
     -----
@@ -97,7 +105,10 @@ class FileRecords(Records):
     -------
     Nothing here is private by itself. Names of files and columns, types and numbers of rows are
     public. Unless nulls are dropped, an error tells which columns have some. A blank line of a CSV
-    file is a record of nulls, so that the number of records does not depend on their values.
+    file is a record of nulls, so that the number of records does not depend on their values. A
+    scratch file has no name: only this process can open it, and its room is free again when the
+    process ends, however it ends. But it is not encrypted, and what was on a disk may be found
+    there: choose a folder on a disk, or in memory, that may hold the records.
     """
 
     #: Whether blocks are read while others are worked on.
@@ -114,6 +125,7 @@ class FileRecords(Records):
         delimiter: str | None = None,
         block_rows: int | None = None,
         codebook: Codebook | None = None,
+        scratch: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(drop_nulls, bool):
             raise ParameterError("drop_nulls must be True or False: choose one.")
@@ -121,6 +133,7 @@ class FileRecords(Records):
             raise ParameterError(
                 "columns must be a sequence of names, got one string: pass a list, even of one."
             )
+        self.scratch = None if scratch is None else _folder(scratch)
         text = TextOptions.checked(delimiter, header, names)
         self._categories = {} if codebook is None else codebook.categories
         paths = _find(source)
@@ -178,6 +191,21 @@ class FileRecords(Records):
 
         return coded(opened, codebook, whole.feature_names)
 
+    @property
+    def reader_bytes(self) -> int:
+        """About how many bytes pyarrow takes while these are read."""
+        largest = max(self.spans, key=lambda span: span.n_rows)
+        if largest.format != "parquet":
+            return _OTHER_READER_BYTES
+        batch = 8 * self.n_features * self._batch_rows
+        held = reader_bytes(largest.path, self._names)
+        return round(_UNUSED * (held + _BATCHES * batch))
+
+    @property
+    def _batch_rows(self) -> int:
+        most = max(self.block_rows, _power_of_two(_BATCH_BYTES // (8 * self.n_features)))
+        return min(most, self.n_records)
+
     def _set_spans(self, spans: Sequence[FileSpan]) -> None:
         self.spans = tuple(span for span in spans if span.n_rows)
         self.n_records = sum(span.n_rows for span in self.spans)
@@ -220,7 +248,7 @@ class FileRecords(Records):
 
     def _columns(self, span: FileSpan) -> Iterator[Columns]:
         """Yield the columns of successive rows of a span; columns of float64 are not copied."""
-        most = max(self.block_rows, _power_of_two(_BATCH_BYTES // (8 * self.n_features)))
+        most = self._batch_rows
         for position, batch in read_batches(span, self._names, most):
             stop = min(span.stop - position, batch.num_rows)
             for start in range(max(span.start - position, 0), stop, most):
@@ -262,6 +290,14 @@ def _read_ahead(blocks: Blocks, count: int) -> Blocks:
     finally:
         reader.shutdown(cancel_futures=True)
         blocks.close()
+
+
+def _folder(scratch: str | os.PathLike[str]) -> str:
+    if not os.path.isdir(scratch):
+        raise ParameterError(
+            f"scratch must be a folder that is there, got {scratch}: make it, or leave it out."
+        )
+    return os.fspath(scratch)
 
 
 def _power_of_two(most: int) -> int:

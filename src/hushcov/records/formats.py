@@ -31,6 +31,8 @@ from hushcov.records.sources import format_of, is_arrow_number, refuse_nulls
 # Without a buffer size pyarrow holds a whole group of rows, and many writers make groups of a
 # million. With it, pyarrow holds one page of each column, its dictionary if any, and this buffer.
 _STREAM_BYTES = 2**14
+# Pages of Parquet files that others wrote have about so many bytes, those of pyarrow so many rows.
+_PAGE_BYTES, _PAGE_ROWS, _SHORT_PAGES = 2**20, 20_000, "parquet-cpp-arrow"
 _DAMAGED = "it is damaged, of another format than its name says, or two columns share a name."
 # Errors of pyarrow for text without rows, or of a single line without an end.
 _NO_ROWS = ("Empty CSV file", "Could not skip initial")
@@ -211,6 +213,26 @@ def _open_parquet(path: str) -> Any:
     import pyarrow.parquet
 
     return pyarrow.parquet.ParquetFile(path, buffer_size=_STREAM_BYTES, pre_buffer=False)
+
+
+def reader_bytes(path: str, names: Sequence[str]) -> int:
+    """About what pyarrow holds of a Parquet file between batches, from its largest group of rows.
+
+    A page and a buffer of every column, and its dictionary as it is in the file and decoded.
+    """
+    with _readable(path), _open_parquet(path) as file:
+        metadata = file.metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    largest = max(groups, key=lambda group: group.total_byte_size)
+    rows = _PAGE_ROWS if _SHORT_PAGES in (metadata.created_by or "") else largest.num_rows
+    wanted, total = set(names), 0
+    for column in (largest.column(i) for i in range(largest.num_columns)):
+        if column.path_in_schema in wanted:
+            page = rows * column.total_uncompressed_size // max(1, column.num_values)
+            total += min(page, column.total_uncompressed_size, _PAGE_BYTES) + _STREAM_BYTES
+            if column.has_dictionary_page and column.dictionary_page_offset is not None:
+                total += 2 * (column.data_page_offset - column.dictionary_page_offset)
+    return total
 
 
 def _group_sizes(metadata: Any) -> list[int]:

@@ -106,6 +106,16 @@ class Records(ABC):
     feature_names: tuple[str, ...] | None = None
     #: Whether blocks are tensors on a device.
     on_device: bool = False
+    #: Signs that were packed while something else was summed: `records.signs.KeptSigns`.
+    kept_signs: Any = None
+
+    @property
+    def keeps_copy(self) -> bool:
+        """Whether a compact copy is kept, so that later sums do not read the records."""
+        return False
+
+    #: A folder where a compact copy of the records may be written.
+    scratch: str | None = None
 
     @reading
     def map_sum(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,8 @@ class PackedSigns:
     ----------
     records : Records
         Read once, here. On a cluster or a device use `sign_gram`.
+    read : callable, optional
+        Makes the reading, with other sums beside, and returns what is asked for.
     progress : callable, optional
         Called after each block with the number of rows in it.
 
@@ -47,12 +50,18 @@ class PackedSigns:
     `sign_gram`.
     """
 
-    def __init__(self, records: Records, *, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        records: Records,
+        *,
+        read: Callable[[CentringSums], IntArray] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         assert hands_out_arrays(records), "tiles would not come back from elsewhere"
         self._tiles: list[SignTile] = []
         self._n_features = records.n_features
         packing = _Packing(_whole_cells(min(_TILE_ROWS, records.n_records)), self._tiles)
-        self.sums = records.map_sum(packing, progress=progress)
+        self.sums = read(packing) if read else records.map_sum(packing, progress=progress)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
         """As `sign_gram`, without reading a record again."""
@@ -107,20 +116,34 @@ def sign_scores(
     -------
     Nothing here is private by itself; see `sign_gram`.
     """
-    d = records.n_features
-    if not (signs_kept(records.n_records, d) and hands_out_arrays(records)):
+    d, signs = records.n_features, _taken(records)
+    if not (signs or (signs_kept(records.n_records, d) and hands_out_arrays(records))):
         return pair_sums(
             lambda i, j: score(*sign_gram_and_sums(records, i, j, progress=progress), i, j),
             d,
             largest,
         )
-    signs = PackedSigns(records, progress=progress)
+    signs = signs or PackedSigns(records, progress=progress)
     return pair_sums(
         lambda i, j: score(signs.gram(i, j), signs.sums[i:], i, j),
         d,
         largest,
         panel_bytes=PACKED_PANEL_BYTES,
     )
+
+
+@dataclass(frozen=True)
+class KeptSigns:
+    """Packed signs, and the very records whose signs they are: a copy may be another view."""
+
+    signs: PackedSigns
+    of: weakref.ref[Records]
+
+
+def _taken(records: Records) -> PackedSigns | None:
+    """Signs that were kept of these records, which lose them: they are scored once."""
+    kept, records.kept_signs = records.kept_signs, None
+    return kept.signs if kept is not None and kept.of() is records else None
 
 
 def signs_kept(n_records: int, n_features: int) -> int:
@@ -240,8 +263,12 @@ class _Packing(_Tiles):
 
     tiles: list[SignTile] = field(default_factory=list)
 
+    def begin(self, n_features: int) -> _Packed:
+        tile = SignTile.empty(self.tile_rows, n_features)
+        return _Packed(tile, np.zeros(n_features, dtype=np.int64), np.empty(0, dtype=np.int64))
+
     def shape(self, n_features: int) -> tuple[int, ...]:
-        return (0,)
+        return (n_features,)
 
     def finished(self, sums: _Packed) -> None:
         self.tiles.append(sums.tile.compact())

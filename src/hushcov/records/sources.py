@@ -61,6 +61,7 @@ def open_records(
     delimiter: str | None = None,
     block_rows: int | None = None,
     codebook: Codebook | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> Records:
     """Return `source` as Records.
 
@@ -81,6 +82,8 @@ def open_records(
     codebook
         What is publicly known of columns by name (`hushcov.read_codebook`), for files, DataFrames
         and Arrow tables. Categories become one-hot columns; `codebook.bounds` are for estimators.
+    scratch
+        For files: a folder where a copy without a name may be written; see `FileRecords`.
     """
     if not isinstance(drop_nulls, bool):
         raise ParameterError(
@@ -90,11 +93,12 @@ def open_records(
         from hushcov.records.files import FileRecords
 
         lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
-        options = lines | {"drop_nulls": drop_nulls, "block_rows": block_rows}
+        options = lines | {"drop_nulls": drop_nulls, "block_rows": block_rows, "scratch": scratch}
         if codebook is not None:
             return FileRecords.coded(source, codebook, columns, **options)
         return FileRecords(source, columns=columns, **options)
-    for_files = {"columns": columns, "header": header, "names": names, "delimiter": delimiter}
+    for_files: dict[str, object] = {"columns": columns, "header": header, "names": names}
+    for_files |= {"delimiter": delimiter, "scratch": scratch}
     for name, value in for_files.items():
         if value is not (True if name == "header" else None):
             raise ParameterError(

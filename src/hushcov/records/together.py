@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -17,7 +18,9 @@ from hushcov.records.grids import INSIDE
 from hushcov.records.products import EXACT_ROWS, Contributions
 from hushcov.records.protocol import Progress, Records
 from hushcov.records.rows import About, CentringSums, centre_row, exact_reduction, round_row
+from hushcov.records.views import hands_out_arrays, layers_of
 
+_EARLY_BYTES = 2**27  # most bytes of signs that are packed before anybody asks for them
 # Values that all sums look at before the next ones: they stay in the second cache.
 _VALUES_NEAR = 2**18
 
@@ -58,6 +61,24 @@ class Together(CentringSums):
         from hushcov.records import tensor_kernels
 
         return tensor_kernels.joined(*(each.of_tensor(block).reshape(-1) for each in self.sums))
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockByBlock(Together):
+    """Sums that take a block as a whole, on all cores, one after the other."""
+
+    def begin(self, n_features: int) -> Any:
+        """See `RowSums`."""
+        return [each.begin(n_features) for each in self.sums]
+
+    def add(self, block: FloatArray, sums: Any) -> bool:
+        """See `RowSums`."""
+        return all(each.add(block, own) for each, own in zip(self.sums, sums, strict=True))
+
+    def total(self, sums: Any) -> IntArray:
+        """See `RowSums`."""
+        own = [each.total(part).ravel() for each, part in zip(self.sums, sums, strict=True)]
+        return np.concatenate(own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,3 +252,33 @@ def sum_together(
     together = joined(sums)
     total = records.map_sum(together, progress=progress)
     return together.split(total, records.n_features)
+
+
+def sum_and_keep_signs(
+    records: Records, sums: Sequence[CentringSums], *, keep: bool = True
+) -> list[IntArray]:
+    """As `sum_together`, and where it spares a reading, keep signs for `sign_scores` of `records`.
+
+    That is where the records themselves are read for each sum: no compact copy of them is kept.
+
+    Privacy
+    -------
+    As `sum_together` and `PackedSigns`: what is kept is in the memory of this process, until the
+    signs are scored.
+    """
+    from hushcov.records.signs import KeptSigns, PackedSigns
+
+    copied = any(layer.keeps_copy for layer in layers_of(records))
+    size = 2 * records.n_records * records.n_features // 8
+    if not keep or copied or size > _EARLY_BYTES or not hands_out_arrays(records):
+        return sum_together(records, sums)
+    found: list[IntArray] = []
+
+    def read(packing: CentringSums) -> IntArray:
+        both = _BlockByBlock((joined(sums), packing))
+        others, signs = both.split(records.map_sum(both), records.n_features)
+        found.extend(joined(sums).split(others, records.n_features))
+        return signs
+
+    records.kept_signs = KeptSigns(PackedSigns(records, read=read), weakref.ref(records))
+    return found

@@ -62,7 +62,7 @@ class WrappedRecords(Records):
     ) -> IntArray:
         """See `Records.map_sum`."""
         self._check_gaps(block_function)
-        *layers, source = _layers(self)
+        *layers, source = layers_of(self)
         if not isinstance(source, PartitionedRecords):
             return super().map_sum(block_function, progress=progress)
         wrappers = [layer for layer in layers if isinstance(layer, WrappedRecords)]
@@ -98,7 +98,7 @@ class WrappedRecords(Records):
         """Return a picklable function that makes this view of other records; it holds no rows."""
 
 
-def _layers(records: Records) -> list[Records]:
+def layers_of(records: Records) -> list[Records]:
     """The records and what they are made of, down to the source."""
     layers = [records]
     while isinstance(records, WrappedRecords):
@@ -109,12 +109,12 @@ def _layers(records: Records) -> list[Records]:
 
 def source_of(records: Records) -> Records:
     """What records are made of, whatever the views around it."""
-    return _layers(records)[-1]
+    return layers_of(records)[-1]
 
 
 def hands_out_arrays(records: Records) -> bool:
     """Whether rows come to this process, in arrays: neither to a cluster nor to a device."""
-    return all(layer.in_arrays for layer in _layers(records))
+    return all(layer.in_arrays for layer in layers_of(records))
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class PairDifferences(WrappedRecords):
 
 def is_paired(records: Records) -> bool:
     """Whether these are `PairDifferences`, or a view of them."""
-    return any(isinstance(layer, PairDifferences) for layer in _layers(records))
+    return any(isinstance(layer, PairDifferences) for layer in layers_of(records))
 
 
 class CentredRecords(WrappedRecords):

@@ -226,7 +226,7 @@ class Preparation(Stage):
 
         One reading where about the variance of a feature is known; else the norms say it first.
         """
-        from hushcov.records import sum_together
+        from hushcov.records import sum_and_keep_signs
 
         records, scale, share = prepared.records, prepared.feature_scale, prepared.share
         mu = math.sqrt(_TAILS) * self.pool
@@ -234,7 +234,7 @@ class Preparation(Stage):
         wanted = [norm_counts_of(records, *_norm_bins(scale), signs=self.tilts)]
         if typical is not None:
             wanted.append(_Fourths.of(records, scale, typical, mu).sums_of(records))
-        counts, fourths, *_ = [*sum_together(records, wanted), None]
+        counts, fourths, *_ = [*sum_and_keep_signs(records, wanted, keep=self.tilts), None]
         if self.tilts:
             signs = len(scale)
             tilt_mu = math.sqrt(_TILTS) * self.pool
