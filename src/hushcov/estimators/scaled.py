@@ -90,7 +90,6 @@ class ScaledCovariance(PrivateCovariance):
             plan.inputs.check_size(records)
             return self._run(records, plan)
 
-    @timed(PLANNING)
     def fit_plan(self, n_records: int, n_features: int, *, gaps: bool = False) -> Plan:
         """Everything that a fit of this size settles before it reads a record.
 
@@ -99,12 +98,13 @@ class ScaledCovariance(PrivateCovariance):
         counts what is averaged: rows, or half of them with `centre="pairs"`. `gaps`: records with
         nulls are left out.
         """
-        request = replace(self.request(n_features), bounds=self._public_bounds(n_features))
-        inputs, stages = request.divide(n_records, n_features, gaps=gaps)
-        scale = self._public_scale(n_features)
-        chosen = self._planned(inputs, request.apart(inputs))
-        sparse = self._sparse(n_features)
-        return request.plan(inputs, stages, chosen, scale, sparse=sparse)
+        with timed(PLANNING):
+            request = replace(self.request(n_features), bounds=self._public_bounds(n_features))
+            inputs, stages = request.divide(n_records, n_features, gaps=gaps)
+            scale = self._public_scale(n_features)
+            chosen = self._planned(inputs, request.apart(inputs))
+            sparse = self._sparse(n_features)
+            return request.plan(inputs, stages, chosen, scale, sparse=sparse)
 
     def _run(self, records: Records, plan: Plan) -> Self:
         self._keep(plan)

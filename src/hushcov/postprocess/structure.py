@@ -23,6 +23,7 @@ from scipy.sparse.linalg import ArpackError, eigsh
 from hushcov._arrays import BoolArray, FloatArray, Matrix
 
 _THRESHOLDS = (2.0, 2.5, 3.0, 3.5, 4.0, math.inf)  # in deviations of an entry
+_FEW_THRESHOLDS = (3.0, math.inf)
 _MOST_FACTORS = 8
 _CLEAR = 1.065  # an eigenvalue, less what noise adds, of so many times that of noise is a factor
 _BEYOND_EDGE = 1.5  # what the largest eigenvalue of noise fluctuates by, times d^(-2/3)
@@ -83,8 +84,14 @@ def split(matrix: FloatArray, rank: int, threshold: float, deviation: float) -> 
     return Split(loadings, values, np.where(_kept(rest, threshold), rest, 0.0))
 
 
-def best_candidate(matrix: FloatArray, noise_sd: float, n_records: int) -> Candidate:
-    """The candidate with the smallest error, about; the matrix is in units of the scales."""
+def best_candidate(
+    matrix: FloatArray, noise_sd: float, n_records: int, *, rough: bool = False
+) -> Candidate:
+    """The candidate with the smallest error, about; the matrix is in units of the scales.
+
+    A `rough` answer tries fewer thresholds.
+    """
+    thresholds = _FEW_THRESHOLDS if rough else _THRESHOLDS
     deviation = entry_deviation(matrix, noise_sd, n_records)
     # Where sampling errors are larger than noise, factors would not be known any better.
     most = min(_MOST_FACTORS, len(matrix) // 8) if 2 * noise_sd**2 > deviation**2 else 0
@@ -95,7 +102,7 @@ def best_candidate(matrix: FloatArray, noise_sd: float, n_records: int) -> Candi
         made = split(matrix, rank, 0.0, deviation)
         mean = float(np.trace(matrix)) / len(matrix)
         related = largest(made.matrix) / mean if mean > 0 else 1.0
-        for times in ((0.0,) if rank == 0 else ()) + _THRESHOLDS:
+        for times in ((0.0,) if rank == 0 else ()) + thresholds:
             found.append(_candidate(made, times, noise_sd, deviation, (n_records, related)))
     return min(found, key=lambda each: each.error)
 
@@ -146,6 +153,12 @@ def _drawn(n_features: int) -> FloatArray:
     return np.asarray(drawn + np.triu(drawn, 1).T)
 
 
+@lru_cache(maxsize=8)
+def _drawn_norm(n_features: int) -> float:
+    """Its norm."""
+    return largest(_drawn(n_features))
+
+
 def largest(matrix: FloatArray) -> float:
     """The largest eigenvalue by its size, of a symmetric matrix."""
     x = np.random.default_rng(1).standard_normal(len(matrix))
@@ -183,7 +196,7 @@ def _candidate(
         hidden = signal_norm(left, ~kept, deviation * math.sqrt(_inside(times)), coherence)
         if rank == 0:
             hidden = max(hidden, coherent_norm(left, np.ones(d), noise_sd, estimate, size[0]))
-    noise = deviation * largest(_drawn(d) * kept)
+    noise = deviation * (_drawn_norm(d) if level == 0 else largest(_drawn(d) * kept))
     if rank:
         noise = max(noise, deviation * (math.sqrt(d) + 2 * math.sqrt(rank)))
     return Candidate(rank, level, noise, hidden)

@@ -243,7 +243,7 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     if probe is None:
         mu = math.sqrt(FIRST_LOOK * run.clock.left)
         probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
-    found = best_candidate(probe.mean, probe.noise_sd, run.n)
+    found = best_candidate(probe.mean, probe.noise_sd, run.n, rough=True)
     all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.n)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
     counted = _counted(probe, run.norm)
