@@ -173,7 +173,8 @@ class Screened(Mechanism):
         """Signs and sums of a panel, and scores."""
         d = n_features
         kept = signs_kept(n_records, d)
-        panel, signs = (PACKED_PANEL_BYTES, kept) if kept else (PANEL_BYTES, TILE_BYTES)
+        tile = min(TILE_BYTES, 2 * (n_records * d // 8 + 1))
+        panel, signs = (PACKED_PANEL_BYTES, kept) if kept else (PANEL_BYTES, tile)
         scores = (4 if n_records < 2**31 else 8) * d * (d - 1) // 2
         screen = min(8 * d * d, panel) + signs + scores
         return max(screen, 0 if sparse else DENSE_BYTES * d * d)
