@@ -17,6 +17,7 @@ from hushcov.mechanisms.multiscale import (
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
 from hushcov.planning.comparison import smallest_error
+from hushcov.planning.registry import mechanisms, predicted
 from hushcov.predicting import REFERENCE_MODELS, reference
 from hushcov.simulate import sparse_covariance, wishart_moments
 
@@ -131,3 +132,7 @@ def test_the_search_copes_with_steps_and_flat_parts():
         assert edge <= found <= max(edge + 1, 1.02 * edge)
     assert smallest_error(lambda n: 0.2, 0.1) is None
     assert smallest_error(lambda n: 0.05, 0.1) <= 11
+
+
+def test_listed_as_predicted_are_those_that_say_so():
+    assert list(predicted()) == [name for name, each in mechanisms().items() if each.predicted]
