@@ -255,7 +255,7 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
         if whole is not None:
             # What the lower bound had cut off is an error of the first look, beside its noise.
             bias = counted * float(lost[0] - lost[1])
-            trust = found.noise**2 / (found.noise**2 + bias**2)
+            trust = (found.noise / max(math.hypot(found.noise, bias), 1e-300)) ** 2
             whole = _whole(run).after(whole, trust)
     whole = whole or _whole(run)
     whole.look(run.clock.mu_left, run.clock, run.entropy)
@@ -271,8 +271,8 @@ def _counted(seen: Probe, norm: NormBound) -> float:
     """
     mean, d, noise = seen.mean, len(seen.mean), seen.noise_sd
     trace = float(np.trace(mean))
-    top = max(largest(mean) - 2 * noise * math.sqrt(d), trace / d)
-    energy = max(float(np.sum(mean**2)) - (noise * d) ** 2, top**2, trace**2 / d)
+    top = max(largest(mean) - 2 * noise * math.sqrt(d), trace / d, 0.0)
+    energy = max(float(np.sum(mean**2)) - (noise * d) ** 2, top**2, trace**2 / d, 1e-300)
     normal = min(1.0, 2 * energy / max(norm.variance, 1e-300))
     return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
 
