@@ -60,7 +60,7 @@ def test_weights_of_a_portfolio(run):
         for words in ("the release  ", "without privacy", "true covariance", "with equal weights  ")
     )
     assert truth <= released <= 1.05 * sample < 0.6 * equal
-    assert after(printed, "by the release:")[0] == pytest.approx(released, rel=0.07)
+    assert after(printed, "by the release:")[0] == pytest.approx(released, rel=0.12)
     assert after(printed, "above 0.2:")[0] == 16
 
 
