@@ -246,7 +246,8 @@ def _edge(scores: FloatArray, weights: FloatArray, size: float) -> float:
     total = float(weights.sum())
     low, high = least, most
     edge, step = float(scores @ weights) / total if total > 0 else low, math.inf
-    while high - low > 1e-9 and abs(step) > 1e-9:
+    near = max(1e-9, 4 * math.ulp(max(abs(low), abs(high))))  # nothing is nearer than two doubles
+    while high - low > near and abs(step) > 1e-9:
         if not low < edge < high:
             edge = 0.5 * (low + high)
         rate = np.exp(np.minimum(scores - edge, 30.0))
