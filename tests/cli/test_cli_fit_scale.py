@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 from scipy import sparse
 
 from hushcov.cli import fitting, forecasts
 from hushcov.estimators import scaled
 from hushcov.planning import fit_memory, registry
+from hushcov.records import compact
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -86,3 +89,20 @@ def test_memory_in_the_plan(run):
 def test_what_does_not_fit_in_memory_is_refused(refused, data, monkeypatch):
     monkeypatch.setattr(registry, "total_memory", lambda: 10**8)
     assert "100 MB are there" in refused(5, "fit", data, *PUBLIC)
+
+
+def test_a_scratch_folder_is_empty_afterwards(run, refused, tmp_path, monkeypatch):
+    """Where no copy would be kept in memory."""
+    monkeypatch.setattr(compact, "_MOST_KEPT", 0)
+    rows = gaussian_records(sparse_covariance("block", 6, 2), 4_000)
+    names = [f"x{i}" for i in range(6)]
+    table = pyarrow.table({name: rows[:, i] for i, name in enumerate(names)})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    scratch = ("fit", "rows.parquet", *PUBLIC, "--scratch", folder)
+    result = json.loads(run(*scratch, "-o", "a", "--profile", "--json").stdout)
+    assert result["profile"]["readings"] > 2
+    assert not [*folder.iterdir()]
+    elsewhere = ("--scheduler", "tcp://127.0.0.1:1")
+    assert "--scratch must be left out" in refused(2, *scratch, *elsewhere, "-o", "b")

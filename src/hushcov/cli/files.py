@@ -54,6 +54,11 @@ def opened(
     if scheduler is None:
         yield records
         return
+    if source_of(records).scratch is not None:
+        raise ParameterError(
+            "--scratch must be left out with --scheduler: workers read the files at each pass, and "
+            "write nothing."
+        )
     with _on_cluster(path, records, scheduler) as elsewhere:
         yield elsewhere
 
