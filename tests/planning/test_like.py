@@ -59,7 +59,7 @@ def test_more_records_and_more_budget_help_and_are_worth_the_same(block, factor)
 
 @pytest.mark.parametrize(("truth", "n"), [(BLOCK, 100_000), (FACTOR, 60_000)])
 def test_what_is_measured_later_is_inside(truth, n, block, factor):
-    """The median of three seeded fits, of other records; of twelve, ten were inside by themselves."""
+    """The median of three seeded fits; of twelve, ten were inside by themselves."""
     before = block if truth is BLOCK else factor
     found = forecast_like(before.release_, n)
     after = [fitted(truth, n, seed=seed).covariance_ for seed in (5, 6, 7)]
