@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushcov.mechanisms.adaptive import ladder, matrix, pairs
+from hushcov.mechanisms.adaptive import ladder, matrix, pairs, probe
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.multiscale import mechanism as multiscale
 from hushcov.mechanisms.peers import coinpress, eigen_sampling
@@ -42,6 +42,7 @@ ADDED = (
     (matrix, "symmetric_noise"),
     (ladder, "rounded_normal"),
     (pairs, "rounded_normal"),
+    (probe, "rounded_normal"),
     (row_top_k, "rounded_normal"),
     (scales, "rounded_normal"),
     (state, "rounded_normal"),

@@ -7,14 +7,17 @@ counts of complete records and everything that an estimator keeps are compared a
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from coupling import coupled
+import hushcov
+from coupling import ADDED, coupled
 from estimators.peers import SCALING, SETTINGS, peer
 from estimators.settings import RECORDS, D, make, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
@@ -33,6 +36,7 @@ from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source
 from hushcov.records import ArrayRecords
 from hushcov.release import Release
+from hushcov.stages import complete
 from mechanisms.screened.settings import DESIGN
 
 # Other scales, other correlations, heavy tails, and one feature that hardly varies.
@@ -241,3 +245,17 @@ def test_an_exact_number_in_the_document_is_noticed(name, leak, monkeypatch):
     leak(monkeypatch)
     one, other = coupled(*CASES[name])
     assert one.release_ != other.release_
+
+
+def test_all_noise_is_watched():
+    """Every module of a mechanism or a stage that draws noise, but for the one whose count is."""
+    watched = {module.__name__ for module, _ in ADDED} | {complete.__name__}
+    root = Path(hushcov.__file__).parent
+    drawing = {
+        ".".join(("hushcov", *path.relative_to(root).with_suffix("").parts))
+        for folder in ("mechanisms", "stages")
+        for path in (root / folder).rglob("*.py")
+        if re.search(r"\b(rounded_normal|symmetric_noise)\((entropy\.)?generator", path.read_text())
+    }
+    assert drawing
+    assert drawing <= watched
