@@ -99,12 +99,19 @@ def run_in_chunks(kernel: Callable[..., None], size: int, *arrays: Any) -> None:
         return
     # Several chunks a worker: entries differ in cost, and finished workers take the next chunk.
     bounds = [size * part // (4 * workers) for part in range(4 * workers + 1)]
-    with ThreadPoolExecutor(workers) as pool:
-        jobs = [
-            pool.submit(kernel, start, stop, *arrays) for start, stop in itertools.pairwise(bounds)
-        ]
-        for job in jobs:
-            job.result()
+    chunks = iter(list(itertools.pairwise(bounds)))
+
+    def work() -> None:
+        for start, stop in chunks:
+            kernel(start, stop, *arrays)
+
+    run_parts(work, [()] * workers)
+
+
+def even_parts(size: int, least: int) -> list[tuple[int, int]]:
+    """Where the parts of 0..size begin and end: one for each thread, none below `least`."""
+    parts = max(1, min(threads(), size // least))
+    return list(itertools.pairwise(size * part // parts for part in range(parts + 1)))
 
 
 def run_parts(function: Callable[..., Result], jobs: Sequence[tuple[Any, ...]]) -> list[Result]:

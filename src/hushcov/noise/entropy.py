@@ -63,6 +63,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_all)
 
 
+def has_keys(generator: np.random.Generator) -> bool:
+    """Whether a generator makes words of ChaCha, which are good for keys."""
+    return isinstance(generator.bit_generator, ChaCha)
+
+
 @dataclass(frozen=True)
 class Entropy:
     """A generator, and whether its bits are unpredictable enough to protect anybody.

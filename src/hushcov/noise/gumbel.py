@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -22,17 +22,20 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._compiled import compiled, run_in_chunks
+from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts, threads
 from hushcov._profile import SELECTION, timed
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.noise.entropy import LazyUniform
+from hushcov.noise.stream import random_words, room_for
 
 #: The score of an item that is no candidate.
 TAKEN = -1
 LARGEST_SCORE = 2**53  # doubles hold all integers up to here, so differences are exact
 _LARGEST_RATE = 1e100  # rate * score is far from overflow
-_CHUNK = 2**20
+_CHUNK, _LARGEST_CHUNK = 2**20, 2**22  # items drawn at a time, more where there are many threads
+_A_THREAD = 2**18
+_PART = 2**15  # items for which a thread pays
 
 # log(E) of the kernel differs from that of the middle of the cell by less than 2^-42, apart from
 # the cell's width: |log E| < 46 at 64 bits, and the library's log and log1p are trusted to a
@@ -81,11 +84,10 @@ def gumbel_top(
     (Durfee and Rogers 2019), and the order of the picks is then forgotten. If no score moves by
     more than D between neighbouring datasets, each round is (2 * rate * D)-DP.
     """
-    _check_scores(scores)
+    n_candidates = _check_scores(scores)
     rate = check_real(
         "rate", rate, above=0, at_most=_LARGEST_RATE, cure="give the inverse scale of the noise."
     )
-    n_candidates = _count_candidates(scores)
     count = check_integer(
         "count",
         count,
@@ -95,29 +97,34 @@ def gumbel_top(
     )
     if count in (0, n_candidates):
         return np.flatnonzero(scores != TAKEN) if count else np.empty(0, dtype=np.int64)
-    return _select(generator, scores, rate, count, chunk=_CHUNK, widening=0.0)
+    return _select(generator, scores, rate, count, chunk=_chunk(), widening=0.0)
 
 
-def _count_candidates(scores: npt.NDArray[Any]) -> int:
-    return sum(
-        int(np.count_nonzero(scores[start : start + _CHUNK] != TAKEN))
-        for start in range(0, len(scores), _CHUNK)
-    )
+def _chunk() -> int:
+    return min(max(_CHUNK, _A_THREAD * threads()), _LARGEST_CHUNK)
 
 
-def _check_scores(scores: object) -> None:
-    """Refuse anything but a vector of integers in range, without naming a score."""
+def _check_scores(scores: object) -> int:
+    """Refuse anything but a vector of integers in range, without naming a score; count candidates.
+
+    Those are the items that are not left out.
+    """
     integers = isinstance(scores, np.ndarray) and scores.dtype in (np.int32, np.int64)
     if not isinstance(scores, np.ndarray) or not integers or scores.ndim != 1:
         raise ParameterError(
             "scores must be a one-dimensional array of 32- or 64-bit integers: scale and round "
             "them to integers."
         )
-    if len(scores) and not (scores.min() >= TAKEN and scores.max() <= LARGEST_SCORE):
+    parts = even_parts(len(scores), _PART)
+    least, most, candidates = zip(
+        *run_parts(_survey, [(scores[start:stop],) for start, stop in parts]), strict=True
+    )
+    if min(least) < TAKEN or max(most) > LARGEST_SCORE:
         raise ParameterError(
             f"scores must be integers from 0 to {LARGEST_SCORE}, and one is not: shift them, or "
             "use a coarser unit and a larger rate."
         )
+    return sum(candidates)
 
 
 @dataclass(frozen=True)
@@ -197,9 +204,10 @@ def _select(
     """`gumbel_top` for 0 < count < len(scores), a chunk of items at a time."""
     ruler, threshold = _Ruler(rate, int(scores[0]), widening), math.inf
     pool: list[_Items] = []
+    buffer = np.empty(room_for(min(chunk, len(scores))), dtype=np.uint64)
     for start in range(0, len(scores), chunk):
         part = scores[start : start + chunk]
-        words = generator.integers(0, 2**64, size=len(part), dtype=np.uint64).view(np.int64)
+        words = random_words(generator, len(part), buffer).view(np.int64)
         if threshold == math.inf:
             threshold = _guessed_cut(words, part, ruler, count)
         kept = _not_beyond(words, part, ruler, threshold)
@@ -232,7 +240,18 @@ def _guessed_cut(words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, count
     if rank >= len(high):
         return math.inf
     guess = float(np.partition(high, rank)[rank])
-    return guess if _count_below(words, scores, *ruler.numbers, guess) >= count else math.inf
+    below = _in_parts(_count_below, words, scores, (*ruler.numbers, guess))
+    return guess if sum(below) >= count else math.inf
+
+
+def _in_parts(
+    function: Callable[..., Any], words: IntArray, scores: npt.NDArray[Any], others: tuple[Any, ...]
+) -> list[Any]:
+    """Call a function with items in parts, in threads."""
+    parts = even_parts(len(words), _PART)
+    return run_parts(
+        function, [(words[start:stop], scores[start:stop], *others) for start, stop in parts]
+    )
 
 
 def _not_beyond(
@@ -241,8 +260,9 @@ def _not_beyond(
     """Positions of the candidates whose keys may be up to a threshold."""
     if threshold == math.inf:  # then nothing has to be measured
         return np.flatnonzero(scores != TAKEN)
-    kept = np.empty(len(scores), dtype=np.int64)
-    return kept[: _find_below(words, scores, *ruler.numbers, threshold, kept)].copy()
+    found = _in_parts(_find_below, words, scores, (*ruler.numbers, threshold))
+    starts = (start for start, _ in even_parts(len(words), _PART))
+    return np.concatenate([start + each for start, each in zip(starts, found, strict=True)])
 
 
 def _pruned(pool: list[_Items], count: int, ruler: _Ruler) -> tuple[list[_Items], _Ruler, float]:
@@ -401,14 +421,28 @@ def _find_below(
     reference: int,
     widening: float,
     threshold: float,
-    found: IntArray,
-) -> int:
-    """Fill in the positions of keys that may be at most a threshold, which is finite."""
+) -> IntArray:
+    """The positions of keys that may be at most a threshold, which is finite."""
     low, high, number = np.empty(_BATCH), np.empty(_BATCH), 0
+    found = np.empty(2 * _BATCH, dtype=np.int64)
     for start in range(0, len(words), _BATCH):
         own, part = words[start : start + _BATCH], scores[start : start + _BATCH]
         _bound_roughly(own, part, rate, reference, widening, low[: len(own)], high[: len(own)])
+        if number + _BATCH > len(found):
+            longer = np.empty(2 * len(found), dtype=np.int64)
+            longer[:number] = found[:number]
+            found = longer
         for item in range(len(own)):
             found[number] = start + item
             number += low[item] <= threshold
-    return number
+    return found[:number]
+
+
+@compiled
+def _survey(scores: npt.NDArray[Any]) -> tuple[int, int, int]:
+    """The least and the largest of the scores, at most 0 and at least 0; how many are candidates."""
+    least, most, number = 0, 0, 0
+    for score in scores:
+        least, most = min(least, score), max(most, score)
+        number += score != TAKEN
+    return least, most, number

@@ -24,14 +24,19 @@ from fractions import Fraction
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._compiled import compiled, run_in_chunks
+from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts
 from hushcov._profile import NOISE, timed
 from hushcov._validation import check_integer
-from hushcov.noise.entropy import LazyUniform
+from hushcov.noise.entropy import LazyUniform, has_keys
+from hushcov.noise.stream import GROUP, fill_groups, fresh_key, room_for
 
 #: The largest deviation that is drawn.
 LARGEST_SIGMA = 2**40
 _BLOCK = 2**18  # draws made at a time: their words stay in the cache
+
+_STREAM = 2**12  # draws from one stream of a key
+_STREAMS = 4  # for which a thread pays
+_UNCLEAR = 64  # draws of a part that quick arithmetic may leave open, at first
 
 _BITS = 63  # leading bits of a uniform; with 64 the kernel could not use signed integers
 _ALL_BITS = 2**_BITS - 1
@@ -86,6 +91,8 @@ def _draw(generator: np.random.Generator, sigma: int, size: int, *, widening: in
     Comparisons within `widening` 2^-63 of a tie are left to the exact path although the quick
     one is certain of them. That must not change anything, and the tests see to it.
     """
+    if size >= _STREAM and has_keys(generator):
+        return _draw_keyed(generator, sigma, size, widening)
     drawn = np.empty(size, dtype=np.int64)
     for start in range(0, size, _BLOCK):
         _fill(generator, sigma, drawn[start : start + _BLOCK], widening)
@@ -105,6 +112,31 @@ def _fill(generator: np.random.Generator, sigma: int, drawn: IntArray, widening:
             )
             magnitudes[position] = _exact_trial(sigma, level, offset, coin)
         pending = pending[: _take(signed[0], magnitudes, pending, drawn)]
+
+
+def _draw_keyed(
+    generator: np.random.Generator, sigma: int, size: int, widening: int
+) -> IntArray:
+    """The same from the streams of one fresh key, each for so many draws, in compiled code."""
+    drawn, key = np.empty(size, dtype=np.int64), fresh_key(generator)
+
+    def draw(start: int, stop: int) -> IntArray:
+        room, found = _UNCLEAR, -1
+        while found < 0:  # the same words again, where there were more to note than expected
+            unclear = np.empty((room, 4), dtype=np.int64)
+            found = _draw_streams(start, stop, key, sigma, widening, drawn, unclear)
+            room *= 8
+        return unclear[:found]
+
+    parts = run_parts(draw, even_parts(-(-size // _STREAM), _STREAMS))
+    for place, *words in np.concatenate(parts):
+        uniforms = [LazyUniform(generator, int(word) % 2**64 >> 1, _BITS) for word in words]
+        magnitude = _exact_trial(sigma, *uniforms)
+        if magnitude == _REJECTED:
+            _fill(generator, sigma, drawn[place : place + 1], widening)
+        else:
+            drawn[place] = magnitude * (1 - 2 * (words[0] & 1))
+    return drawn
 
 
 def _exact_trial(sigma: int, level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> int:
@@ -237,6 +269,57 @@ def _quick_trial(level: int, offset: int, coin: int, sigma: int, widening: int) 
     place = _UNDECIDED if unclear_place else whole + (beyond >= 0)
     place = _REJECTED if excess > 0.0 else place
     return _UNDECIDED if unclear else place
+
+
+_ROOM = room_for(3 * _STREAM)
+
+
+@compiled
+def _draw_streams(
+    start: int,
+    stop: int,
+    key: IntArray,
+    sigma: int,
+    widening: int,
+    drawn: IntArray,
+    unclear: IntArray,
+) -> int:
+    """Fill in the draws of streams start..stop-1, but for those noted in `unclear`.
+
+    It gets places and words of trials. Returns how many they are, -1 where there is no room.
+    """
+    words, pending = np.empty(_ROOM, dtype=np.uint64), np.empty(_STREAM, dtype=np.int64)
+    halves, signed, noted = words.view(np.uint32), words.view(np.int64), 0
+    for stream in range(start, stop):
+        first, group = stream * _STREAM, 0
+        left = min(_STREAM, len(drawn) - first)
+        for position in range(left):
+            pending[position] = first + position
+        while left > 0:
+            groups = -(-3 * left // GROUP)
+            fill_groups(group, group + groups, stream, key, halves)
+            group, now, left = group + groups, left, 0
+            for position in range(now):
+                level, offset = signed[position], signed[now + position]
+                coin = signed[2 * now + position]
+                magnitude = _quick_trial(
+                    level >> 1 & _ALL_BITS,
+                    offset >> 1 & _ALL_BITS,
+                    coin >> 1 & _ALL_BITS,
+                    sigma,
+                    widening,
+                )
+                place = pending[position]
+                drawn[place] = (1 - 2 * (level & 1)) * magnitude
+                pending[left] = place
+                left += magnitude == _REJECTED
+                if magnitude == _UNDECIDED:
+                    if noted == len(unclear):
+                        return -1
+                    note = unclear[noted]
+                    note[0], note[1], note[2], note[3] = place, level, offset, coin
+                    noted += 1
+    return noted
 
 
 @dataclass(frozen=True)
