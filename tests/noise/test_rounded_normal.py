@@ -8,6 +8,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from randomgen import ChaCha
 from scipy import special
 
 from hushcov.exceptions import ParameterError
@@ -61,6 +62,17 @@ def test_has_the_exact_law(sigma):
     assert p_value(draws, sigma) > FALSE_ALARM
     assert p_value(imitation(1.1 * sigma, DRAWS, 2), sigma) < FALSE_ALARM
     assert p_value(imitation(sigma / 1.1, DRAWS, 2), sigma) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("widening", [0, 2**55])
+@pytest.mark.parametrize("sigma", [1, 17, 2**40])
+def test_keyed_streams_have_the_exact_law(sigma, widening):
+    """So do they where much is left to exact arithmetic. False-alarm rate 1e-6."""
+    size = DRAWS if widening == 0 else 30_000
+    draws = module._draw(np.random.Generator(ChaCha(key=1)), sigma, size, widening=widening)
+    assert p_value(draws, sigma) > FALSE_ALARM
+    assert p_value(draws, sigma, beyond=1) > FALSE_ALARM
+    assert normal_p_value(np.sign(draws).mean() * math.sqrt(size)) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("sigma", [1, 2, 50, 2**40])

@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from hushcov.postprocess import (
+    beside,
     best_candidate,
     coherent_norm,
     detection_deviation,
@@ -135,31 +137,37 @@ def off_diagonal(d=D):
     return ~np.eye(d, dtype=bool)
 
 
+def left_out(matrix):
+    """All entries off the diagonal."""
+    return beside(matrix, sparse.diags_array(np.diag(matrix)).tocsr(), float(np.sum(matrix**2)))
+
+
 def test_noise_hides_no_signal():
     for seed in range(5):
-        found = signal_norm(noise(seed), off_diagonal(), NOISE)
+        found = signal_norm(left_out(noise(seed)), NOISE)
         assert found < 0.5 * np.linalg.norm(noise(seed), 2)
-    assert signal_norm(noise(), np.zeros((D, D), bool), NOISE) == 0
+    everything = sparse.csr_array(noise())
+    assert signal_norm(beside(noise(), everything, float(np.sum(noise() ** 2))), NOISE) == 0
 
 
 def test_signal_shows_in_the_energy_or_in_the_largest_eigenvalue():
     spread = dense() - np.eye(D)
-    found = signal_norm(spread + noise(), off_diagonal(), NOISE)
+    found = signal_norm(left_out(spread + noise()), NOISE)
     assert found == pytest.approx(np.linalg.norm(spread, 2), rel=0.35)
     one = factor(value=0.05) * off_diagonal()
-    found = signal_norm(one + noise(), off_diagonal(), NOISE)
+    found = signal_norm(left_out(one + noise()), NOISE)
     assert found == pytest.approx(np.linalg.norm(one, 2), rel=0.35)
 
 
 def test_small_entries_of_one_sign_add_up():
     """A tenth of a deviation each: no entry shows, nor the energy, but their mean does."""
     value, d = NOISE / 10, 400
-    small = value * off_diagonal(d)
-    matrix = small + noise(d=d)
-    found = coherent_norm(matrix, np.ones(d), NOISE, np.eye(d), N)
+    matrix = value * off_diagonal(d) + noise(d=d)
+    unit = np.ones(d) / math.sqrt(d)
+    found = coherent_norm(unit @ matrix @ unit, 1.0, NOISE, N)
     assert 0.5 * value * d < found < 1.2 * value * d
-    assert coherent_norm(noise(d=d), np.ones(d), NOISE, np.eye(d), N) < 2 * NOISE
-    assert coherent_norm(matrix, np.zeros(d), NOISE, np.eye(d), N) == 0
+    assert coherent_norm(unit @ noise(d=d) @ unit, 1.0, NOISE, N) < 2 * NOISE
+    assert coherent_norm(0.0, 1.0, NOISE, N) == 0
 
 
 def test_the_largest_eigenvalue_by_its_size():

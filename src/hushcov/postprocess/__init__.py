@@ -15,6 +15,7 @@ from hushcov.postprocess.matrices import (
     is_noise,
     is_sparse,
     multiply_outer,
+    over_rows,
     project_psd,
     released_correlations,
     row_blocks,
@@ -39,14 +40,14 @@ from hushcov.postprocess.thresholds import (
 )
 
 if TYPE_CHECKING:
+    from hushcov.postprocess.eigen import largest, largest_of, leading_direction
     from hushcov.postprocess.structure import (
         Candidate,
         Split,
+        beside,
         best_candidate,
         coherent_norm,
         entry_deviation,
-        largest,
-        leading_direction,
         signal_norm,
         split,
     )
@@ -58,6 +59,7 @@ __all__ = [
     "Matrix",
     "Split",
     "adaptive_lasso_threshold",
+    "beside",
     "best_candidate",
     "coherent_norm",
     "detection_deviation",
@@ -67,12 +69,14 @@ __all__ = [
     "is_noise",
     "is_sparse",
     "largest",
+    "largest_of",
     "leading_direction",
     "lost_beyond",
     "lost_features",
     "multiply_outer",
     "noise_norm",
     "normal_interval",
+    "over_rows",
     "project_psd",
     "released_correlations",
     "row_blocks",
@@ -93,6 +97,7 @@ __all__ = [
 
 __getattr__ = lazy(
     __name__,
-    structure="Candidate Split best_candidate coherent_norm entry_deviation largest "
-    "leading_direction signal_norm split",
+    eigen="largest largest_of leading_direction",
+    structure="Candidate Split beside best_candidate coherent_norm entry_deviation signal_norm "
+    "split",
 )

@@ -7,15 +7,19 @@ Post-processing: what is computed from a release is covered by its guarantee.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
+from hushcov._compiled import run_parts, threads
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError
+
+Result = TypeVar("Result")
 
 _BLOCK = 2**20  # entries of a dense matrix worked on at a time
 _ROUNDING = 1e-9  # a correlation beyond 1 by less than this is no noise
@@ -51,8 +55,16 @@ def upper_pairs(matrix: Matrix) -> tuple[IntArray, IntArray, npt.NDArray[Any]]:
         shown = (entries.row < entries.col) & (entries.data != 0)
         rows, columns, values = (part[shown] for part in (entries.row, entries.col, entries.data))
         return rows.astype(np.int64), columns.astype(np.int64), values
-    rows, columns = np.nonzero(np.triu(matrix != 0, 1))
+    found = over_rows(lambda rows: _above(matrix, rows), len(matrix))
+    rows, columns = np.concatenate(found, axis=1)
     return rows, columns, matrix[rows, columns]
+
+
+def _above(matrix: Matrix, block: slice) -> IntArray:
+    """Places above the diagonal that are not zero, in some rows."""
+    rows, columns = np.nonzero(matrix[block])
+    above = columns > rows + block.start
+    return np.stack([rows[above] + block.start, columns[above]])
 
 
 def values_at(matrix: Matrix, rows: IntArray, columns: IntArray) -> npt.NDArray[Any]:
@@ -71,14 +83,30 @@ def multiply_outer(matrix: Matrix, factors: FloatArray) -> None:
         of_rows = np.repeat(factors, np.diff(matrix.indptr))
         matrix.data *= of_rows * factors[matrix.indices]
         return
-    for rows in row_blocks(len(matrix)):
+
+    def multiply(rows: slice) -> None:
         matrix[rows] *= np.multiply.outer(factors[rows], factors)
+
+    over_rows(multiply, len(matrix))
 
 
 def row_blocks(n_features: int) -> list[slice]:
     """Rows of a square matrix, so few at a time that temporary arrays of them are small."""
     height = max(1, _BLOCK // n_features)
     return [slice(start, start + height) for start in range(0, n_features, height)]
+
+
+def over_rows(work: Callable[[slice], Result], n_features: int) -> list[Result]:
+    """Call a function with all `row_blocks`, in threads; numpy works without the interpreter."""
+    blocks = row_blocks(n_features)
+    waiting, found = iter(list(enumerate(blocks))), {}
+
+    def take() -> None:
+        for place, rows in waiting:
+            found[place] = work(rows)
+
+    run_parts(take, [()] * max(1, min(threads(), len(blocks))))
+    return [found[place] for place in range(len(blocks))]
 
 
 def project_psd(matrix: FloatArray) -> FloatArray:
@@ -122,10 +150,17 @@ def check_symmetric(matrix: FloatArray) -> FloatArray:
             f"matrix must be square with at least one feature, got shape {array.shape}: "
             "pass Release.covariance()."
         )
-    if not np.isfinite(array).all() or not is_symmetric(array):
+    if not all(over_rows(lambda rows: np.isfinite(array[rows]).all(), len(array))):
         raise DataError("matrix must be finite and symmetric: pass (matrix + matrix.T) / 2.")
-    mean = array + array.T
-    mean /= 2
+    if not is_symmetric(array):
+        raise DataError("matrix must be finite and symmetric: pass (matrix + matrix.T) / 2.")
+    mean = np.empty(array.shape)
+
+    def even_out(rows: slice) -> None:
+        np.add(array[rows], array[:, rows].T, out=mean[rows])
+        mean[rows] /= 2
+
+    over_rows(even_out, len(array))
     return mean
 
 
@@ -133,10 +168,12 @@ def is_symmetric(array: FloatArray) -> bool:
     """Whether a matrix is symmetric up to a few roundings; a number is."""
     if array.ndim != 2:
         return True
-    return all(
-        np.allclose(array[rows], array[:, rows].T, rtol=1e-12, atol=0)
-        for rows in row_blocks(len(array))
-    )
+
+    def same(rows: slice) -> bool:
+        one, other = array[rows], array[:, rows].T
+        return np.array_equal(one, other) or np.allclose(one, other, rtol=1e-12, atol=0)
+
+    return all(over_rows(same, len(array)))
 
 
 def released_correlations(covariance: Matrix) -> Matrix:

@@ -13,14 +13,16 @@ Post-processing: what is computed from a release is covered by its guarantee.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy import special
-from scipy.sparse.linalg import ArpackError, eigsh
 
-from hushcov._arrays import BoolArray, FloatArray, Matrix
+from hushcov._arrays import FloatArray, IntArray, Matrix
+from hushcov.postprocess.eigen import largest, largest_of, settled, top_vectors
+from hushcov.postprocess.levels import look_beyond, noise_size
 
 _THRESHOLDS = (2.0, 2.5, 3.0, 3.5, 4.0, math.inf)  # in deviations of an entry
 _FEW_THRESHOLDS = (3.0, math.inf)
@@ -28,9 +30,6 @@ _MOST_FACTORS = 8
 _CLEAR = 1.065  # an eigenvalue, less what noise adds, of so many times that of noise is a factor
 _BEYOND_EDGE = 1.5  # what the largest eigenvalue of noise fluctuates by, times d^(-2/3)
 _SURE = 2.5  # deviations that a mean must exceed
-_DENSE = 50  # up to here all eigenvalues are as quick as a few
-_POWERS = 24
-_ROUNDS = 20  # in which factors and what they have of the diagonal settle
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,24 @@ def split(matrix: FloatArray, rank: int, threshold: float, deviation: float) -> 
 
     `deviation` is that of an entry. Eigenvalues are moved towards zero by what such noise adds.
     """
-    loadings, values = _strongest(matrix, rank, deviation)
-    rest = matrix - (loadings * values) @ loadings.T
-    return Split(loadings, values, np.where(_kept(rest, threshold), rest, 0.0))
+    d = len(matrix)
+    loadings, values = np.zeros((d, 0)), np.zeros(0)
+    if rank:
+        top = top_vectors(matrix, min(d, max(rank, _MOST_FACTORS)))
+        loadings, values = settled(matrix, top[:, :rank])
+    values = _shrunk(values, d, deviation)
+    rest = _without(matrix, loadings, values)
+    if threshold > 0:
+        hard = np.abs(rest) <= threshold
+        np.fill_diagonal(hard, False)
+        rest[hard] = 0.0
+    return Split(loadings, values, rest)
+
+
+def _without(matrix: FloatArray, loadings: FloatArray, values: FloatArray) -> FloatArray:
+    """A matrix less its factors; a new one."""
+    rest = (loadings * values) @ loadings.T
+    return np.subtract(matrix, rest, out=rest)
 
 
 def best_candidate(
@@ -91,19 +105,22 @@ def best_candidate(
 
     A `rough` answer tries fewer thresholds.
     """
-    thresholds = _FEW_THRESHOLDS if rough else _THRESHOLDS
+    d, thresholds = len(matrix), _FEW_THRESHOLDS if rough else _THRESHOLDS
     deviation = entry_deviation(matrix, noise_sd, n_records)
     # Where sampling errors are larger than noise, factors would not be known any better.
-    most = min(_MOST_FACTORS, len(matrix) // 8) if 2 * noise_sd**2 > deviation**2 else 0
-    values = _strongest(matrix, most, deviation)[1]
-    clear = int(np.count_nonzero(values > _CLEAR * _edge(len(matrix), deviation)))
-    found = []
-    for rank in sorted({0, *(rank for rank in (1, 2, 3, 5, clear) if rank <= clear)}):
-        made = split(matrix, rank, 0.0, deviation)
-        mean = float(np.trace(matrix)) / len(matrix)
-        related = largest(made.matrix) / mean if mean > 0 else 1.0
-        for times in ((0.0,) if rank == 0 else ()) + thresholds:
-            found.append(_candidate(made, times, noise_sd, deviation, (n_records, related)))
+    most = min(_MOST_FACTORS, d // 8) if 2 * noise_sd**2 > deviation**2 else 0
+    clear, top = 0, np.zeros((d, 0))
+    if most:
+        top = top_vectors(matrix, min(d, _MOST_FACTORS))
+        values = _shrunk(settled(matrix, top[:, :most])[1], d, deviation)
+        clear = int(np.count_nonzero(values > _CLEAR * _edge(d, deviation)))
+    mean = float(np.trace(matrix)) / d
+    size = n_records, largest(matrix) / mean if mean > 0 else 1.0
+    found = _candidates(matrix, 0, (0.0, *thresholds), (noise_sd, deviation), size)
+    for rank in sorted({rank for rank in (1, 2, 3, 5, clear) if 0 < rank <= clear}):
+        loadings, values = settled(matrix, top[:, :rank])
+        rest = _without(matrix, loadings, _shrunk(values, d, deviation))
+        found += _candidates(rest, rank, thresholds, (noise_sd, deviation), size)
     return min(found, key=lambda each: each.error)
 
 
@@ -113,136 +130,108 @@ def entry_deviation(matrix: FloatArray, noise_sd: float, n_records: int) -> floa
     return math.hypot(noise_sd, variance / math.sqrt(n_records))
 
 
-def signal_norm(rest: FloatArray, at: BoolArray, deviation: float, coherence: float = 1.0) -> float:
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Entries of a matrix that were left out: a symmetric matrix with zeros elsewhere.
+
+    `counts` are their numbers by row, `energy` is the sum of their squares, and `product`
+    multiplies them by a vector.
+    """
+
+    counts: IntArray
+    energy: float
+    product: Callable[[FloatArray], FloatArray]
+
+
+def beside(matrix: FloatArray, taken: Matrix, total: float) -> LeftOut:
+    """What a matrix has beside some entries: a sparse symmetric matrix, the diagonal among them.
+
+    `total` is the sum of all squares.
+    """
+    counts = len(matrix) - np.diff(taken.indptr)
+    energy = max(0.0, total - float(np.vdot(taken.data, taken.data)))
+    return LeftOut(counts, energy, lambda x: matrix @ x - taken @ x)
+
+
+def signal_norm(left: LeftOut, deviation: float) -> float:
     """About the norm of the signal in entries that were left out, 0 where they look like noise.
 
-    `at` says which entries those are, `deviation` is their noise. `coherence` is by how much the
-    variances of noise may add up along related features.
+    `deviation` is that of their noise.
     """
-    counts = at.sum(axis=1)
-    if not counts.any():
+    if not left.counts.any():
         return 0.0
-    inside = np.where(at, rest, 0.0)
+    return _signal(left.counts, left.energy, largest_of(left.product, len(left.counts)), deviation)
+
+
+def _signal(
+    counts: IntArray, energy: float, top: float, deviation: float, coherence: float = 1.0
+) -> float:
+    """`coherence` is by how much the variances of noise may add up along related features."""
+    d, number = len(counts), float(counts.sum())
     # Each pair is there twice, so that the deviation of the energy is, too.
-    energy = float(np.sum(inside**2)) - deviation**2 * float(counts.sum())
-    energy -= 2 * deviation**2 * math.sqrt(float(counts.sum()))
-    spread = 2 * math.sqrt(max(energy, 0.0) / len(rest))
-    top, edge = largest(inside), _edge(float(counts.max()), deviation) * math.sqrt(coherence)
-    if top <= edge * (1 + _BEYOND_EDGE * len(rest) ** (-2 / 3)):
+    energy -= deviation**2 * number + 2 * deviation**2 * math.sqrt(number)
+    spread = 2 * math.sqrt(max(energy, 0.0) / d)
+    edge = _edge(float(counts.max()), deviation) * math.sqrt(coherence)
+    if top <= edge * (1 + _BEYOND_EDGE * d ** (-2 / 3)):
         return spread
     return max(spread, (top + math.sqrt(top**2 - edge**2)) / 2)
 
 
-def coherent_norm(
-    rest: FloatArray, direction: FloatArray, noise_sd: float, estimate: FloatArray, n_records: int
-) -> float:
-    """What a matrix does in one direction beyond doubt: small entries of one sign add up."""
-    length = float(np.linalg.norm(direction))
-    if length == 0:
-        return 0.0
-    unit = direction / length
-    sampling = max(0.0, float(unit @ estimate @ unit)) / math.sqrt(n_records)
+def coherent_norm(along: float, estimate: float, noise_sd: float, n_records: int) -> float:
+    """What a matrix does in one direction beyond doubt: small entries of one sign add up.
+
+    `along` is what was left out in that direction, `estimate` what the whole is there.
+    """
+    sampling = max(0.0, estimate) / math.sqrt(n_records)
     doubt = _SURE * math.sqrt(2) * math.hypot(noise_sd, sampling)
-    return max(0.0, abs(float(unit @ rest @ unit)) - doubt)
-
-
-@lru_cache(maxsize=1)
-def _drawn(n_features: int) -> FloatArray:
-    """Symmetric noise of deviation 1, by a fixed seed."""
-    drawn = np.triu(np.random.default_rng(0).standard_normal((n_features, n_features)))
-    return np.asarray(drawn + np.triu(drawn, 1).T)
+    return max(0.0, abs(along) - doubt)
 
 
 @lru_cache(maxsize=8)
-def _drawn_norm(n_features: int) -> float:
-    """Its norm."""
-    return largest(_drawn(n_features))
+def _noise_size(n_features: int) -> float:
+    return noise_size(n_features)
 
 
-def largest(matrix: FloatArray) -> float:
-    """The largest eigenvalue by its size, of a symmetric matrix."""
-    x = np.random.default_rng(1).standard_normal(len(matrix))
-    for _ in range(_POWERS):  # of the square, since the signs of eigenvalues do not matter
-        x = matrix @ (matrix @ x)
-        length = float(np.linalg.norm(x))
-        if length == 0:
-            return 0.0
-        x /= length
-    return float(np.linalg.norm(matrix @ x))
+def _candidates(
+    rest: FloatArray,
+    rank: int,
+    thresholds: tuple[float, ...],
+    deviations: tuple[float, float],
+    size: tuple[int, float],
+) -> list[Candidate]:
+    """One for each threshold, in deviations. `deviations` are those of noise, and of an entry.
 
-
-def leading_direction(matrix: Matrix) -> FloatArray:
-    """The eigenvector of the largest eigenvalue by its size, about; of a symmetric matrix."""
-    x: FloatArray = np.random.default_rng(3).standard_normal(matrix.shape[0])
-    for _ in range(2 * _POWERS):
-        x = np.asarray(matrix @ x)
-        x /= float(np.linalg.norm(x)) or 1.0
-    return x
-
-
-def _candidate(
-    made: Split, times: float, noise_sd: float, deviation: float, size: tuple[int, float]
-) -> Candidate:
-    """`size` has the number of records, and the largest eigenvalue over the mean one."""
-    rest, d, rank = made.remainder, len(made.remainder), len(made.values)
-    # None of the others is as large as twice the largest.
-    level = times * deviation if math.isfinite(times) else 2 * float(np.abs(rest).max())
-    kept = _kept(rest, level)
-    hidden = 0.0
-    if level > 0:
-        left, estimate = np.where(kept, 0.0, rest), made.factors + np.where(kept, rest, 0.0)
-        sampling = 1 - (noise_sd / deviation) ** 2  # the part of the noise that is coherent
-        coherence = 1 + sampling * max(0.0, size[1] - 1)
-        hidden = signal_norm(left, ~kept, deviation * math.sqrt(_inside(times)), coherence)
-        if rank == 0:
-            hidden = max(hidden, coherent_norm(left, np.ones(d), noise_sd, estimate, size[0]))
-    noise = deviation * (_drawn_norm(d) if level == 0 else largest(_drawn(d) * kept))
-    if rank:
-        noise = max(noise, deviation * (math.sqrt(d) + 2 * math.sqrt(rank)))
-    return Candidate(rank, level, noise, hidden)
-
-
-def _strongest(matrix: FloatArray, rank: int, deviation: float) -> tuple[FloatArray, FloatArray]:
-    """Eigenvectors and values of factors, less what noise adds; the largest first.
-
-    Features have variances of their own beside the factors, so that the diagonal says nothing of
-    them: it is replaced by what the factors have of it, again and again.
+    `size` has the number of records, and the largest eigenvalue over the mean one.
     """
-    d = len(matrix)
-    if rank == 0:
-        return np.zeros((d, 0)), np.zeros(0)
-    own = np.maximum(np.diag(matrix), 0.0)
-    off = matrix - np.diag(np.diag(matrix))
-    if d > _DENSE:
-        start = np.random.default_rng(2).standard_normal(d)
-        values, vectors = _some(off, rank, start)
-    else:
-        values, vectors = np.linalg.eigh(off)
-    order = np.argsort(-values, kind="stable")[:rank]
-    values, vectors = np.maximum(values[order], 0.0), vectors[:, order]
-    for _ in range(_ROUNDS):
-        shared = np.minimum(vectors**2 @ values, own)
-        vectors = np.linalg.qr(off @ vectors + shared[:, None] * vectors)[0]
-        inner = vectors.T @ (off @ vectors + shared[:, None] * vectors)
-        values, turned = np.linalg.eigh((inner + inner.T) / 2)
-        values, vectors = np.maximum(values[::-1], 0.0), vectors @ turned[:, ::-1]
-    edge = _edge(d, deviation)
-    return vectors, (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
+    d, (noise_sd, deviation) = len(rest), deviations
+    # None of the others is as large as twice the largest.
+    highest = 2 * max(float(rest.max()), -float(rest.min()))
+    levels = [times * deviation if math.isfinite(times) else highest for times in thresholds]
+    least = deviation * (math.sqrt(d) + 2 * math.sqrt(rank)) if rank else 0.0
+    beyond = [level for level in levels if level > 0]
+    everything = Candidate(rank, 0.0, max(deviation * _noise_size(d), least), 0.0)
+    if not beyond:
+        return [everything] * len(levels)
+    seen = look_beyond(rest, np.array(beyond))
+    sampling = 1 - (noise_sd / deviation) ** 2  # the part of the noise that is coherent
+    coherence = 1 + sampling * max(0.0, size[1] - 1)
+    whole, found = float(rest.sum()), [everything] * (len(levels) - len(beyond))
+    for at, level in enumerate(beyond):
+        spread = deviation * math.sqrt(_inside(thresholds[len(found)]))
+        energy, top = float(seen.energy[at]), float(seen.signal[at])
+        hidden = _signal(seen.counts[at], energy, top, spread, coherence)
+        if rank == 0:
+            total = float(seen.total[at])
+            along = coherent_norm(total / d, (whole - total) / d, noise_sd, size[0])
+            hidden = max(hidden, along)
+        found.append(Candidate(rank, level, max(deviation * float(seen.noise[at]), least), hidden))
+    return found
 
 
-def _some(matrix: FloatArray, rank: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The largest eigenvalues; all of them where a search for some does not end, as for zeros."""
-    try:
-        values, vectors = eigsh(matrix, k=rank, which="LA", v0=start, tol=1e-3)
-    except ArpackError:
-        values, vectors = np.linalg.eigh(matrix)
-    return values, vectors
-
-
-def _kept(rest: FloatArray, threshold: float) -> BoolArray:
-    kept = np.abs(rest) > threshold if threshold > 0 else np.ones(rest.shape, dtype=bool)
-    np.fill_diagonal(kept, True)
-    return np.asarray(kept)
+def _shrunk(values: FloatArray, n_features: int, deviation: float) -> FloatArray:
+    """Eigenvalues less what noise adds to them."""
+    edge = _edge(n_features, deviation)
+    return np.asarray((values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2)
 
 
 def _edge(n_features: float, deviation: float) -> float:

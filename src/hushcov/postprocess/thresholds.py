@@ -20,7 +20,7 @@ from scipy import sparse, special
 from hushcov._arrays import FloatArray, Matrix
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.postprocess.matrices import check_symmetric, is_sparse, is_symmetric, row_blocks
+from hushcov.postprocess.matrices import check_symmetric, is_sparse, is_symmetric, over_rows
 
 _SCAD_A = 3.7  # Fan and Li (2001), by a Bayes risk argument; customary since
 _ETA = 4  # the exponent of Cai and Liu (2011), and one that Rothman, Levina and Zhu compare
@@ -52,9 +52,12 @@ def hard_threshold(matrix: Matrix, threshold: float | FloatArray) -> Matrix:
     if is_sparse(matrix):
         return _sparse_threshold(matrix, float(levels))
     diagonal = matrix.diagonal().copy()
-    for rows in row_blocks(len(matrix)):
+
+    def threshold_rows(rows: slice) -> None:
         level = levels if levels.ndim == 0 else np.maximum(levels[rows], levels[:, rows].T)
         matrix[rows][np.abs(matrix[rows]) <= level] = 0.0
+
+    over_rows(threshold_rows, len(matrix))
     np.fill_diagonal(matrix, diagonal)
     return matrix
 

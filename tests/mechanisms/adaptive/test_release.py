@@ -14,7 +14,6 @@ from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import adaptive_parameters, certify_adaptive
 from hushcov.mechanisms.adaptive import mechanism as adaptive
-from hushcov.mechanisms.adaptive.ladder import Ladder
 from hushcov.release import Release
 from hushcov.release.findings import estimate, factors_of
 from mechanisms.adaptive.settings import (
@@ -146,7 +145,6 @@ def test_sparse_output_never_forms_the_whole_matrix(monkeypatch):
         raise AssertionError("the whole matrix was formed")
 
     monkeypatch.setattr(adaptive, "WholeMatrix", refuse)
-    monkeypatch.setattr(Ladder, "mask", property(refuse))
     monkeypatch.setattr(sparse.csr_array, "toarray", refuse)
     d, n = 300, 2000
     pairs = np.repeat(np.random.default_rng(1).standard_normal((n, d // 2)), 2, axis=1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushcov._arrays import BoolArray, IntArray
+from hushcov._arrays import IntArray
 from hushcov.accounting import Clock, smallest_sigma
 from hushcov.mechanisms.adaptive.parameters import MOST_LADDER, TEST
 from hushcov.mechanisms.room import UP
@@ -78,15 +78,12 @@ class Ladder:
     @property
     def pairs(self) -> tuple[IntArray, IntArray]:
         """Rows and columns of the selected pairs."""
-        return pair_of(np.sort(self._selected), self._d)
+        return pair_of(self.selected, self._d)
 
     @property
-    def mask(self) -> BoolArray:
-        """Where a pair was selected."""
-        mask = np.zeros((self._d, self._d), dtype=bool)
-        rows, columns = self.pairs
-        mask[rows, columns] = mask[columns, rows] = True
-        return mask
+    def selected(self) -> IntArray:
+        """Positions of the selected pairs among all of them, ascending."""
+        return np.sort(self._selected)
 
     def finds(self) -> float:
         """The weakest correlation that the next rung finds, about."""

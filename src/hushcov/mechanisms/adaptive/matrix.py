@@ -17,6 +17,7 @@ from hushcov.mechanisms.gaussian import (
     symmetric_noise,
 )
 from hushcov.noise import Entropy
+from hushcov.postprocess import over_rows
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.stages.preparation import WIDEST
 from hushcov.stages.stage import NormBound
@@ -73,12 +74,19 @@ class WholeMatrix:
         d = len(self._gram)
         sigmas = noise_sigmas(d, self._half_width, self._bound, mu)
         drawn = self._gram + symmetric_noise(entropy.generator, d, *sigmas)
-        fresh = drawn * self._unit
         weights = 1 / (np.array(sigmas, dtype=np.float64) * self._unit) ** 2
         share = weights / (self._precision + weights)
-        diagonal = np.diag(self.mean) + share[1] * (np.diag(fresh) - np.diag(self.mean))
-        self.mean = self.mean + share[0] * (fresh - self.mean)
-        np.fill_diagonal(self.mean, diagonal)
+        before, unit = self.mean, self._unit
+        fresh = drawn.diagonal() * unit
+        diagonal = before.diagonal() + share[1] * (fresh - before.diagonal())
+        mean = np.empty((d, d))
+
+        def average(rows: slice) -> None:
+            mean[rows] = before[rows] + share[0] * (drawn[rows] * unit - before[rows])
+
+        over_rows(average, d)
+        np.fill_diagonal(mean, diagonal)
+        self.mean = mean
         self._precision = self._precision + weights
 
     @property

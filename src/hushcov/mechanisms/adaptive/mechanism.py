@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._arrays import FloatArray, IntArray, Matrix
+from hushcov._triangle import pairs_beyond
 from hushcov._words import number
 from hushcov.accounting import Clock, Guarantee
 from hushcov.mechanisms.adaptive.ladder import Ladder
@@ -25,17 +26,20 @@ from hushcov.mechanisms.adaptive.parameters import (
     AdaptiveParameters,
 )
 from hushcov.mechanisms.adaptive.probe import Probe, look_at_matrix, look_at_signs, sees
-from hushcov.mechanisms.screened import CentredSigns, SignScreen, check_exact
+from hushcov.mechanisms.screened import CentredSigns, SignScreen, check_exact, pair_of
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import (
     Candidate,
+    beside,
     best_candidate,
     coherent_norm,
     detection_deviation,
     entry_deviation,
     largest,
+    largest_of,
     leading_direction,
     noise_norm,
+    over_rows,
     signal_norm,
     symmetric_sparse,
 )
@@ -56,6 +60,7 @@ _SAMPLING, _SURELY, _LEAST, _MISSED = 0.7, 1.6, 0.4, 2.3  # of error estimates; 
 _PUT_BACK = 0.5  # of what a bound takes off: how far what is put back may be off
 _BARELY = 1.15  # how far the norm of noise may be from what is expected
 _HARMLESS = 0.05  # by which an estimate may be worse than zeros
+_SMALL = 500  # features up to which all eigenvectors are quick
 _FINE = 1024  # steps of the released integers in a deviation of their noise
 
 
@@ -119,13 +124,11 @@ def release_adaptive(
     ladder, probe = _scored(run, probed=not sparse)
     if _climb(run, ladder, probe):
         return _of_whole(run, probe, guarantee)
-    hidden = 0.0 if probe is None else _hidden(run, ladder.mask, probe)
+    hidden = 0.0 if probe is None else _hidden(run, ladder.pairs, probe)
     noise = _pair_noise(run, ladder)
     if probe is not None and math.hypot(hidden, noise) > _LEAN * _whole_noise(run):
         return _of_whole(run, probe, guarantee)
-    norm_of = (
-        1.0 if probe is None else largest(np.where(_with_diagonal(ladder.mask), probe.mean, 0))
-    )
+    norm_of = 1.0 if probe is None else largest(_taken(probe, ladder.pairs))
     values = release_pairs(
         records, scale, parameters.inputs, ladder.pairs, ladder.real, norm_of, clock, entropy
     )
@@ -180,31 +183,38 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
 
 def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
     """Climb until the end, or until the whole matrix is clearly better; True where it is."""
+    strong: IntArray | None = None
     while ladder.climb(run.clock, run.entropy, _WEAKEST * _pair_noise(run, ladder)):
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
         if probe is not None and enough and ladder.next_share > _DEAR:
-            deviation = entry_deviation(probe.mean, probe.noise_sd, run.n)
-            strong = np.abs(probe.mean) > _CLEANED * deviation
-            if _hidden(run, ladder.mask | strong, probe) > _whole_noise(run):
+            if strong is None:
+                deviation = entry_deviation(probe.mean, probe.noise_sd, run.n)
+                strong = pairs_beyond(probe.mean, _CLEANED * deviation)
+            both = np.union1d(ladder.selected, strong)
+            if _hidden(run, pair_of(both, run.d), probe) > _whole_noise(run):
                 return True
     return False
 
 
-def _hidden(run: _Run, taken: BoolArray, probe: Probe) -> float:
+def _hidden(run: _Run, pairs: tuple[IntArray, IntArray], probe: Probe) -> float:
     """About the norm of what a first look has beside the pairs taken."""
     seen, noise = probe.mean, probe.noise_sd
-    left = ~_with_diagonal(taken)
-    rest = np.where(left, seen, 0.0)
-    found = signal_norm(rest, left, entry_deviation(seen, noise, run.n))
-    part = np.where(left, 0.0, seen)
-    strongest = np.linalg.eigh(part)[1][:, -1] if run.d <= 500 else leading_direction(part)
-    directions = [np.ones(run.d), strongest]
-    others = (coherent_norm(rest, each, noise, seen, run.n) for each in directions)
+    taken = _taken(probe, pairs)
+    left = beside(seen, taken, probe.energy)
+    found = signal_norm(left, entry_deviation(seen, noise, run.n))
+    small = run.d <= _SMALL
+    strongest = np.linalg.eigh(taken.toarray())[1][:, -1] if small else leading_direction(taken)
+    others = []
+    for direction in (np.ones(run.d), strongest):
+        unit = direction / (float(np.linalg.norm(direction)) or 1.0)
+        along = float(unit @ left.product(unit))
+        others.append(coherent_norm(along, along + float(unit @ (taken @ unit)), noise, run.n))
     return max(found, *others)
 
 
-def _with_diagonal(mask: BoolArray) -> BoolArray:
-    return np.asarray(mask | np.eye(len(mask), dtype=bool))
+def _taken(probe: Probe, pairs: tuple[IntArray, IntArray]) -> Matrix:
+    """What a first look has of some pairs, and its diagonal."""
+    return symmetric_sparse(pairs, probe.mean[pairs], probe.mean.diagonal())
 
 
 def _whole_noise(run: _Run) -> float:
@@ -272,7 +282,7 @@ def _counted(seen: Probe, norm: NormBound) -> float:
     mean, d, noise = seen.mean, len(seen.mean), seen.noise_sd
     trace = float(np.trace(mean))
     top = max(largest(mean) - 2 * noise * math.sqrt(d), trace / d, 0.0)
-    energy = max(float(np.sum(mean**2)) - (noise * d) ** 2, top**2, trace**2 / d, 1e-300)
+    energy = max(seen.energy - (noise * d) ** 2, top**2, trace**2 / d, 1e-300)
     normal = min(1.0, 2 * energy / max(norm.variance, 1e-300))
     return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
 
@@ -285,13 +295,24 @@ def _of_whole(run: _Run, probe: Probe | None, guarantee: Guarantee) -> Release:
     return _document(
         run,
         guarantee,
-        integers=np.rint(whole.mean / (noise_sd[0] / _FINE)).astype(np.int64),
+        integers=_rounded(whole.mean, noise_sd[0] / _FINE),
         noise_sd=noise_sd,
         selected=None,
         threshold=found.threshold,
         structure=_structure_of_whole(run, whole, found),
         unexplained=_PUT_BACK * run.norm.cut,
     )
+
+
+def _rounded(matrix: FloatArray, unit: float) -> IntArray:
+    """A matrix in units, rounded."""
+    integers = np.empty(matrix.shape, dtype=np.int64)
+
+    def fill(rows: slice) -> None:
+        integers[rows] = np.rint(matrix[rows] / unit)
+
+    over_rows(fill, len(matrix))
+    return integers
 
 
 def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Structure:
@@ -304,7 +325,7 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
     cut = _cut(run) * _counted(Probe(whole.mean, whole.noise_sd[0]), run.norm)
-    errors = found.noise * _uneven(whole), found.hidden, cut
+    errors = found.noise * _uneven(whole, norm), found.hidden, cut
     return _structure(run, kind, found.rank, why, errors, norm)
 
 
@@ -313,15 +334,15 @@ def _cut(run: _Run) -> float:
     return max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
 
 
-def _uneven(whole: WholeMatrix) -> float:
+def _uneven(whole: WholeMatrix, norm: float) -> float:
     """How much larger the noise is over the norm in deviations of the features than in scales."""
     noise, floor = whole.noise_sd, 3 * whole.noise_sd[1]
     factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), floor))
     factors /= factors.max()
-    in_deviations = noise_norm(factors, *noise) / largest(
-        whole.mean * np.multiply.outer(factors, factors)
+    in_deviations = noise_norm(factors, *noise) / largest_of(
+        lambda x: factors * (whole.mean @ (factors * x)), len(factors)
     )
-    return max(1.0, in_deviations * largest(whole.mean) / noise_norm(np.ones(len(factors)), *noise))
+    return max(1.0, in_deviations * norm / noise_norm(np.ones(len(factors)), *noise))
 
 
 def _structure(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov._triangle import mirror, spread_pairs
 from hushcov.accounting import Clock, smallest_sigma
 from hushcov.mechanisms.adaptive.matrix import WholeMatrix
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen
 from hushcov.noise import Entropy, rounded_normal
 
+_STRIP = 2**22  # pairs that get noise at a time
 _LEAST_VARIANCE = 0.5  # of centred signs, on average
 
 
@@ -26,6 +29,11 @@ class Probe:
     mean: FloatArray
     noise_sd: float
     whole: WholeMatrix | None = None
+
+    @cached_property
+    def energy(self) -> float:
+        """The sum of all squares."""
+        return float(np.vdot(self.mean, self.mean))
 
 
 def look_at_matrix(whole: WholeMatrix, mu: float, clock: Clock, entropy: Entropy) -> Probe:
@@ -62,13 +70,15 @@ def look_at_signs(
     sensitivity = screen.resolution * d + screen.rounding * (math.isqrt(d * (d - 1) // 2) + 1)
     clock.gaussian(mu)  # proof: step 7
     sigma = smallest_sigma(sensitivity**2, mu)  # proof: step 7
-    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     variances = screen.variances(d)
     unit = typical / float(variances.mean())
     in_scales = TO_CORRELATION * unit / (n * screen.resolution)
-    mean = np.zeros((d, d))
-    mean[np.triu_indices(d, 1)] = noisy * in_scales
-    mean += mean.T
+    mean = np.empty((d, d))
+    for start in range(0, len(sums), _STRIP):
+        part = sums[start : start + _STRIP]
+        noisy = part + rounded_normal(entropy.generator, sigma, len(part))
+        spread_pairs(start, noisy * in_scales, mean)
+    mirror(mean)
     np.fill_diagonal(mean, variances * unit)
     # Sampling errors are larger by the same factor as scores.
     sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / n)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy import special
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT
+from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting import (
     Event,
@@ -392,6 +393,9 @@ def release_gaussian_sums(
     return _noisy(statistics.gram.copy(), grid.feature_scale, parameters, guarantee, entropy)
 
 
+_STRIP = 2**22  # pairs that get noise at a time
+
+
 def _noisy(
     gram: npt.NDArray[np.int64],
     feature_scale: npt.NDArray[np.float64],
@@ -423,11 +427,10 @@ def symmetric_noise(
 ) -> npt.NDArray[np.int64]:
     """Independent rounded normals on the upper triangle, mirrored."""
     d = n_features
-    noise = np.zeros((d, d), dtype=np.int64)
-    draws = rounded_normal(generator, sigma, d * (d - 1) // 2)
-    start = 0
-    for i in range(d - 1):
-        noise[i, i + 1 :] = noise[i + 1 :, i] = draws[start : start + d - 1 - i]
-        start += d - 1 - i
+    noise = np.empty((d, d), dtype=np.int64)
+    for start in range(0, d * (d - 1) // 2, _STRIP):
+        number = min(_STRIP, d * (d - 1) // 2 - start)
+        spread_pairs(start, rounded_normal(generator, sigma, number), noise)
+    mirror(noise)
     np.fill_diagonal(noise, rounded_normal(generator, diagonal_sigma, d))
     return noise
