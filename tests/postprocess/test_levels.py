@@ -70,6 +70,6 @@ def test_a_few_large_eigenvalues_are_those_of_all():
     assert np.linalg.norm(top[:, :4].T @ vectors[:, -4:], -2) > 0.99
     assert np.allclose(top.T @ top, np.eye(8), atol=1e-10)
     np.fill_diagonal(matrix, 1e9)  # says nothing: it is replaced by what factors have of it
-    found, factors = settled(matrix, top[:, :4])[::-1]
+    found, factors = settled(matrix, top[:, :4], 2 * math.sqrt(d))[::-1]
     assert found == pytest.approx(values[::-1][:4], rel=0.05)
     assert np.allclose(factors.T @ factors, np.eye(4), atol=1e-10)

@@ -440,7 +440,7 @@ def _find_below(
 
 @compiled
 def _survey(scores: npt.NDArray[Any]) -> tuple[int, int, int]:
-    """The least and the largest of the scores, at most 0 and at least 0; how many are candidates."""
+    """The least score or 0, the largest or 0, and the number of candidates."""
     least, most, number = 0, 0, 0
     for score in scores:
         least, most = min(least, score), max(most, score)

@@ -28,7 +28,7 @@ from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts
 from hushcov._profile import NOISE, timed
 from hushcov._validation import check_integer
 from hushcov.noise.entropy import LazyUniform, has_keys
-from hushcov.noise.stream import GROUP, fill_groups, fresh_key, room_for
+from hushcov.noise.stream import GROUP, Key, fill_groups, fresh_key, room_for
 
 #: The largest deviation that is drawn.
 LARGEST_SIGMA = 2**40
@@ -114,9 +114,7 @@ def _fill(generator: np.random.Generator, sigma: int, drawn: IntArray, widening:
         pending = pending[: _take(signed[0], magnitudes, pending, drawn)]
 
 
-def _draw_keyed(
-    generator: np.random.Generator, sigma: int, size: int, widening: int
-) -> IntArray:
+def _draw_keyed(generator: np.random.Generator, sigma: int, size: int, widening: int) -> IntArray:
     """The same from the streams of one fresh key, each for so many draws, in compiled code."""
     drawn, key = np.empty(size, dtype=np.int64), fresh_key(generator)
 
@@ -278,7 +276,7 @@ _ROOM = room_for(3 * _STREAM)
 def _draw_streams(
     start: int,
     stop: int,
-    key: IntArray,
+    key: Key,
     sigma: int,
     widening: int,
     drawn: IntArray,

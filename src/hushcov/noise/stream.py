@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._arrays import IntArray
 from hushcov._compiled import compiled, even_parts, intrinsic, run_parts
 from hushcov.noise.entropy import has_keys
 
-Words, Key = npt.NDArray[np.uint64], npt.NDArray[np.uint32]
+Words = npt.NDArray[np.uint64]
+Key = npt.NDArray[np.uint32]
 
 _LANES = 8  # blocks side by side
 _BLOCK = 8  # words of 64 bits in a block
@@ -32,9 +32,7 @@ _QUARTERS = _COLUMNS + _DIAGONALS
 _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<u4").astype(np.uint32)
 
 
-def random_words(
-    generator: np.random.Generator, size: int, buffer: Words | None = None
-) -> Words:
+def random_words(generator: np.random.Generator, size: int, buffer: Words | None = None) -> Words:
     """`size` independent uniform words of 64 bits, in a buffer of `room_for(size)` where given."""
     if size < _LEAST or not has_keys(generator):
         return generator.integers(0, 2**64, size=size, dtype=np.uint64)
@@ -97,7 +95,7 @@ def _rounds(context: Any, address: Any) -> Any:
 
 
 @compiled
-def fill_groups(start: int, stop: int, stream: int, key: IntArray, out: IntArray) -> None:
+def fill_groups(start: int, stop: int, stream: int, key: Key, out: Key) -> None:
     """Fill `out` with groups of blocks; `stream` is the upper half of the counter of all of them.
 
     A block is made of constants, the key, the counter in two words, and a nonce of zero.

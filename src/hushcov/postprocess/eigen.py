@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import linalg
 
 from hushcov._arrays import FloatArray, Matrix
 
@@ -22,7 +21,7 @@ _NOTHING = 1e-12  # of a product: what is left of it by rounding errors
 _DENSE = 150  # up to here all eigenvalues are as quick as a few
 _MORE, _BLOCKS = 4, 6  # columns beside those that are looked for, and products with them
 _ROUNDS = 20  # in which factors and what they have of the diagonal settle
-_SETTLED = 1e-7  # changes of eigenvalues, relative
+_SETTLED = 1e-6  # changes of eigenvalues, relative
 
 
 def largest(matrix: Matrix) -> float:
@@ -101,8 +100,10 @@ def top_vectors(matrix: FloatArray, number: int) -> FloatArray:
     return np.asarray(basis @ vectors)
 
 
-def settled(matrix: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+def settled(matrix: FloatArray, start: FloatArray, edge: float) -> tuple[FloatArray, FloatArray]:
     """Vectors and values of as many factors as `start` has columns, the largest first.
+
+    Those up to `edge` are noise, and nobody waits until they have settled.
 
     Features have variances of their own beside the factors, so that the diagonal says nothing of
     them: it is replaced by what the factors have of it, again and again.
@@ -118,7 +119,7 @@ def settled(matrix: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatArr
         values, turned = np.linalg.eigh((inner + inner.T) / 2)
         values, turned = np.maximum(values[::-1], 0.0), turned[:, ::-1]
         vectors, times = vectors @ turned, times @ turned
-        if np.abs(values - before).max() <= _SETTLED * values[0]:
+        if np.abs(values - before)[values > edge].max(initial=0.0) <= _SETTLED * values[0]:
             break
     return vectors, values
 
@@ -132,5 +133,5 @@ def _orthonormal(columns: FloatArray) -> FloatArray:
             return np.asarray(np.linalg.qr(columns)[0])
         if root.diagonal().min() <= 1e-6 * root.diagonal().max():
             return np.asarray(np.linalg.qr(columns)[0])
-        columns = linalg.solve_triangular(root, columns.T, lower=True).T
+        columns = columns @ np.linalg.inv(root).T
     return columns

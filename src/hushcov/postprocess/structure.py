@@ -82,7 +82,7 @@ def split(matrix: FloatArray, rank: int, threshold: float, deviation: float) -> 
     loadings, values = np.zeros((d, 0)), np.zeros(0)
     if rank:
         top = top_vectors(matrix, min(d, max(rank, _MOST_FACTORS)))
-        loadings, values = settled(matrix, top[:, :rank])
+        loadings, values = settled(matrix, top[:, :rank], _edge(d, deviation))
     values = _shrunk(values, d, deviation)
     rest = _without(matrix, loadings, values)
     if threshold > 0:
@@ -112,13 +112,13 @@ def best_candidate(
     clear, top = 0, np.zeros((d, 0))
     if most:
         top = top_vectors(matrix, min(d, _MOST_FACTORS))
-        values = _shrunk(settled(matrix, top[:, :most])[1], d, deviation)
+        values = _shrunk(settled(matrix, top[:, :most], _edge(d, deviation))[1], d, deviation)
         clear = int(np.count_nonzero(values > _CLEAR * _edge(d, deviation)))
     mean = float(np.trace(matrix)) / d
     size = n_records, largest(matrix) / mean if mean > 0 else 1.0
     found = _candidates(matrix, 0, (0.0, *thresholds), (noise_sd, deviation), size)
     for rank in sorted({rank for rank in (1, 2, 3, 5, clear) if 0 < rank <= clear}):
-        loadings, values = settled(matrix, top[:, :rank])
+        loadings, values = settled(matrix, top[:, :rank], _edge(d, deviation))
         rest = _without(matrix, loadings, _shrunk(values, d, deviation))
         found += _candidates(rest, rank, thresholds, (noise_sd, deviation), size)
     return min(found, key=lambda each: each.error)
