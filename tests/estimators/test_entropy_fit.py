@@ -33,7 +33,7 @@ from hushcov.mechanisms.multiscale import (
     release_multiscale,
 )
 from hushcov.noise import entropy
-from hushcov.postprocess import structure
+from hushcov.postprocess import eigen
 from hushcov.records import ArrayRecords, second_moments
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
@@ -72,7 +72,7 @@ def forbid_generators(monkeypatch):
     bits = np.random.PCG64
 
     def refuse(*args, **_):
-        if sys._getframe(1).f_globals["__name__"] == structure.__name__:
+        if sys._getframe(1).f_globals["__name__"] == eigen.__name__:
             return np.random.Generator(bits(*args))
         raise AssertionError("a private fit asked for another generator")
 
