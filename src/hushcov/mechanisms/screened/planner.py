@@ -31,7 +31,7 @@ from hushcov.mechanisms.screened.parameters import (
     shrunk_part,
 )
 from hushcov.mechanisms.screened.screens import SCREENS
-from hushcov.predicting import REFERENCE_MODELS, Reference, descend, reference, sparse_norms
+from hushcov.predicting import REFERENCE_MODELS, Reference, Entries, descend, reference
 
 _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40
@@ -153,14 +153,7 @@ def draw_errors(
     kept = (draws.uniforms < chance) & (~off | (np.abs(value) > threshold))
     errors = np.where(kept, value, 0.0) - ref.values
     places = _false_pairs(parameters, ref, n_draws, false, draws.generator())
-    return sparse_norms(
-        np.append(np.repeat(np.arange(n_draws), len(ref.values)), places[0]),
-        np.append(np.tile(ref.rows, n_draws), places[1]),
-        np.append(np.tile(ref.columns, n_draws), places[2]),
-        np.append(errors.ravel(), places[3]),
-        n_draws,
-        len(ref.matrix),
-    )
+    return ref.support.norms(errors, places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +342,7 @@ def _false_pairs(
     n_draws: int,
     false: float,
     generator: np.random.Generator,
-) -> tuple[IndexArray, IndexArray, IndexArray, FloatArray]:
+) -> Entries:
     """Values kept at `false` pairs without covariance, at the rate of the full size per feature.
 
     Returns draw, row, column and value of each.
