@@ -245,18 +245,24 @@ class Support:
 
     def norms(self, values: FloatArray, more: Entries) -> FloatArray:
         """Operator norms of matrices with these values, one in each row, and what is added."""
-        n_draws, size, each = len(values), self.size, len(self.entries)
-        draws = np.arange(n_draws)[:, None]
+        n_draws, size = len(values), self.size
+        columns, ends = _repeated(self, n_draws)
         whole = sparse.csr_array(
-            (
-                values[:, self.entries].ravel(),
-                (self.columns + size * draws).ravel(),
-                np.append(0, (self.ends + each * draws).ravel()),
-            ),
+            (values[:, self.entries].ravel(), columns, ends),
             shape=(n_draws * size, n_draws * size),
         )
         parts = [whole] if not len(more[0]) else [whole, _blocks(*more, n_draws, size)]
         return _largest(parts, _begin(n_draws, size))
+
+
+@lru_cache(maxsize=64)
+def _repeated(support: Support, n_draws: int) -> tuple[IndexArray, IndexArray]:
+    """Columns and ends of rows of many matrices with one support, as blocks of one matrix."""
+    draws = np.arange(n_draws)[:, None]
+    columns = (support.columns + support.size * draws).ravel()
+    ends = np.append(0, (support.ends + len(support.entries) * draws).ravel())
+    kind = np.int32 if max(int(ends[-1]), n_draws * support.size) < 2**31 else np.int64
+    return columns.astype(kind), ends.astype(kind)
 
 
 #: Entries of upper triangles: of which matrix, row, column, value. Those of one place add up.

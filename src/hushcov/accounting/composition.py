@@ -281,11 +281,17 @@ def calibrate(
     def holds(noise: float) -> bool:
         return _proved(_proofs(event_family(noise)), epsilon, delta)
 
+    best: list[int] = []
+
     def delta_excess(log_noise: float) -> float:
         """About how far too large delta is: a smooth function, to guess from."""
         proofs = _proofs(event_family(math.exp(log_noise)))
-        found = min((_delta_at(*proof, epsilon) for proof in proofs), default=1.0)
-        return math.log(max(found, sys.float_info.min) / delta)
+        ends = len(best) < 2  # of the bracket; between them what is best at both is
+        used = proofs if ends or best[0] != best[1] else proofs[best[0] : best[0] + 1]
+        found = [_delta_at(*proof, epsilon) for proof in used]
+        if ends:
+            best.append(min(range(len(found)), key=found.__getitem__, default=0))
+        return math.log(max(min(found, default=1.0), sys.float_info.min) / delta)
 
     def epsilon_excess(log_noise: float) -> float:
         """The same for epsilon, which takes longer and may ask for more noise."""

@@ -357,9 +357,7 @@ class EmbeddedCurve:
         # proof: step 21
         lates = [late for late in _LATES if _SMALLEST_SHARE * delta <= late < delta]
         mus = self._mus(lates)
-        epsilons = (
-            gaussian_epsilon(mu, delta - late) for mu, late in zip(mus, lates, strict=True)
-        )
+        epsilons = (gaussian_epsilon(mu, delta - late) for mu, late in zip(mus, lates, strict=True))
         return min(epsilons, default=math.inf)
 
     def delta_at(self, epsilon: float) -> float:
