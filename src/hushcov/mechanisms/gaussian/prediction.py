@@ -184,7 +184,8 @@ def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> li
         if chance:
             at = setting.zero_rows[where], setting.zero_columns[where]
             passed.append((np.full(chance, draw), *at, tail))
-    none = (np.empty(0, np.intp),) * 3
-    more = tuple(map(np.concatenate, zip(*passed, strict=True))) if passed else (*none, np.empty(0))
-    norms = ref.support.norms(errors, more)
+    more = [np.concatenate(each) for each in zip(*passed, strict=True)]
+    nowhere = np.empty(0, dtype=np.intp)
+    places = (more[0], more[1], more[2], more[3]) if more else (*3 * (nowhere,), np.empty(0))
+    norms = ref.support.norms(errors, places)
     return [float(norm) for norm in norms.reshape(-1, parts).max(axis=1)]
