@@ -1,10 +1,11 @@
 """Time of planning and of starting up, at d = 1000.
 
-    python benchmarks/guards/planning.py
+    python benchmarks/guards/planning.py [5]
 
-Processor seconds of one thread, each the median of five new processes with its range: `hushcov
-plan` at one number of records, with a target, a fit of 200 x 1,500, and imports over that of
-`sklearn.covariance`.
+Processor seconds of one thread, each the median of five new processes (or as many as the argument
+says) with its range: `hushcov plan` at one number of records, with a target, and its page, a fit of
+200 x 1,500, `hushcov --help` and `show`, and imports over that of `sklearn.covariance`. The page is
+computed once, in all cores; its processor seconds are those of all processes.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 
-RUNS = 5
+RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 PLAN = "--features 1000 --epsilon 1 --delta 1e-6"
 IMPORT = "import sklearn.covariance"
 
@@ -45,7 +48,19 @@ CASES = {
     "fit of 200 x 1,500, default (at most 3 s)": fit("PrivateSparseCovariance(**insist)"),
     "fit of 200 x 1,500, screened": fit("ScreenedCovariance(row_sparsity=5, **insist)"),
     "fit of 200 x 1,500, Gaussian": fit("GaussianCovariance(**insist)"),
+    "plan of MultiscaleCovariance for 200 x 1,500": (
+        "import warnings, hushcov\nwarnings.simplefilter('ignore')\n"
+        "est = hushcov.MultiscaleCovariance(epsilon=1.0, delta=1e-3, row_sparsity=5, scale=1.0,\n"
+        "    constants='calibrated', on_hopeless='warn')\n"
+        "MARK()\nest.public_parameters(200, 1500)"
+    ),
 }
+RELEASE = (
+    "import warnings, numpy as np, hushcov\nwarnings.simplefilter('ignore')\n"
+    "X = np.random.default_rng(0).standard_normal((5000, 20))\n"
+    "hushcov.PrivateSparseCovariance(epsilon=1.0, delta=1e-5, on_hopeless='warn').fit(X)"
+    ".release_.write({folder!r})"
+)
 
 
 def seconds(code: str) -> tuple[float, float]:
@@ -56,12 +71,21 @@ def seconds(code: str) -> tuple[float, float]:
         f"{code}\nend = time.process_time()\n"
         "print('TOOK', *((marks[0], end - marks[0]) if marks else (end, 0.0)))"
     )
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", whole], capture_output=True, text=True, check=True, env=environment
     )
     first, second = done.stdout.split("TOOK")[-1].split()
     return float(first), float(second)
+
+
+def whole(*arguments: str) -> float:
+    """Processor time of a command, all of its processes together."""
+    code = "from hushcov.cli.main import main; main()"
+    before = os.times()
+    subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True)
+    after = os.times()
+    return after.children_user + after.children_system - before[2] - before[3]
 
 
 def shown(values: list[float]) -> str:
@@ -73,7 +97,24 @@ def main() -> None:
     for name, code in CASES.items():
         seconds(code)  # kernels are compiled once
         found = [seconds(code) for _ in range(RUNS)]
-        print(f"{name:45s} {shown([a for a, _ in found])} {shown([b for _, b in found])}")
+        print(
+            f"{name:45s} {shown([a for a, _ in found])} {shown([b for _, b in found])}", flush=True
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        release, page = f"{folder}/release", f"{folder}/plan.html"
+        seconds(RELEASE.format(folder=release))
+        commands = {
+            "hushcov --help (at most 0.15 s)": ["--help"],
+            "hushcov show (at most 1 s)": ["show", release],
+            "hushcov plan --records (at most 1 s)": ["plan", *PLAN.split(), "--records", "100000"],
+        }
+        for name, arguments in commands.items():
+            found = [whole(*arguments) for _ in range(RUNS)]
+            print(f"{name:45s} {shown(found)}", flush=True)
+        started = time.perf_counter()
+        spent = whole("plan", *PLAN.split(), "--html", page)
+        took = time.perf_counter() - started
+    print(f"{'plan --html (at most 10 s)':45s} {spent:6.2f}, {took:.1f} s on the clock", flush=True)
     found = [
         seconds("from hushcov import PrivateSparseCovariance")[0] / seconds(IMPORT)[0]
         for _ in range(RUNS)

@@ -96,6 +96,11 @@ class Reference:
         values, vectors = np.linalg.eigh(self.matrix)
         return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
+    @cached_property
+    def support(self) -> Support:
+        """Where `matrix` is not zero."""
+        return Support.of(self.rows, self.columns, len(self.matrix))
+
     @property
     def n_zeros(self) -> float:
         """Zero entries in the upper triangle of the full matrix."""
@@ -111,8 +116,10 @@ class Reference:
 @lru_cache(maxsize=64)
 def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> Reference:
     """The reference of a model at this size, drawn on at most `largest` features."""
-    size = min(n_features, max(largest, row_sparsity))
-    if largest != size:
+    asked, size = row_sparsity, min(n_features, max(largest, row_sparsity))
+    if model == "diagonal":
+        row_sparsity = 1  # the same for all
+    if (largest, row_sparsity) != (size, asked):
         return reference(model, n_features, row_sparsity, size)
     if model == "diagonal":
         matrix = np.eye(size)
@@ -214,43 +221,117 @@ def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
 
 
 # Lanczos steps: the norm is then within a percent or so, from below.
-_STEPS, _SMALLEST = 16, 1e-290
+_STEPS, _MANY_STEPS, _SMALLEST = 16, 32, 1e-290
 
 
-def sparse_norms(
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Where matrices of one shape have their nonzeros: entries of the upper triangle."""
+
+    size: int
+    entries: IndexArray  # which entry each place of a matrix, row by row, is
+    columns: IndexArray
+    ends: IndexArray
+
+    @classmethod
+    def of(cls, rows: IndexArray, columns: IndexArray, size: int) -> Support:
+        """The support with these entries."""
+        twice = np.flatnonzero(rows != columns)
+        entries = np.append(np.arange(len(rows)), twice)
+        at_rows, at_columns = np.append(rows, columns[twice]), np.append(columns, rows[twice])
+        order = np.lexsort((at_columns, at_rows))
+        ends = np.cumsum(np.bincount(at_rows, minlength=size))
+        return cls(size, entries[order], at_columns[order], ends)
+
+    def norms(self, values: FloatArray, more: Entries) -> FloatArray:
+        """Operator norms of matrices with these values, one in each row, and what is added."""
+        n_draws, size = len(values), self.size
+        columns, ends = _repeated(self, n_draws)
+        whole = sparse.csr_array(
+            (values[:, self.entries].ravel(), columns, ends),
+            shape=(n_draws * size, n_draws * size),
+        )
+        parts = [whole] if not len(more[0]) else [whole, _blocks(*more, n_draws, size)]
+        return _largest(parts, _begin(n_draws, size))
+
+
+@lru_cache(maxsize=64)
+def _repeated(support: Support, n_draws: int) -> tuple[IndexArray, IndexArray]:
+    """Columns and ends of rows of many matrices with one support, as blocks of one matrix."""
+    draws = np.arange(n_draws)[:, None]
+    columns = (support.columns + support.size * draws).ravel()
+    ends = np.append(0, (support.ends + len(support.entries) * draws).ravel())
+    kind = np.int32 if max(int(ends[-1]), n_draws * support.size) < 2**31 else np.int64
+    return columns.astype(kind), ends.astype(kind)
+
+
+#: Entries of upper triangles: of which matrix, row, column, value. Those of one place add up.
+Entries = tuple[IndexArray, IndexArray, IndexArray, FloatArray]
+
+
+def sparse_norms(entries: Entries, n_draws: int, size: int) -> FloatArray:
+    """Operator norms of symmetric matrices given by entries of their upper triangles."""
+    return _largest([_blocks(*entries, n_draws, size)], _begin(n_draws, size))
+
+
+def _begin(n_draws: int, size: int) -> FloatArray:
+    """The same vector for every matrix."""
+    begin = np.random.default_rng(0).standard_normal(size)
+    return np.tile(begin / np.linalg.norm(begin), (n_draws, 1))
+
+
+def _blocks(
     draws: IndexArray,
     rows: IndexArray,
     columns: IndexArray,
     values: FloatArray,
     n_draws: int,
     size: int,
-) -> FloatArray:
-    """Operator norms of symmetric matrices given by entries of their upper triangles.
-
-    Entry e belongs to matrix `draws[e]`; entries at the same place add up.
-    """
+) -> sparse.csr_array:
+    """Symmetric matrices given by entries of their upper triangles, as blocks of one matrix."""
     twice = rows != columns
     above, below = draws * size + rows, draws * size + columns
-    # All of them at once, as blocks of one matrix.
-    whole = sparse.coo_array(
+    return sparse.coo_array(
         (
             np.append(values, values[twice]),
             (np.append(above, below[twice]), np.append(below, above[twice])),
         ),
         shape=(n_draws * size, n_draws * size),
     ).tocsr()
-    begin = np.random.default_rng(0).standard_normal(size)
-    return _largest(whole, np.tile(begin / np.linalg.norm(begin), (n_draws, 1)))
 
 
-def _largest(blocks: sparse.csr_array, begin: FloatArray) -> FloatArray:
-    """The largest eigenvalue of every block, by size; `begin` has a vector for each (Lanczos)."""
+def dense_norms(matrices: FloatArray) -> FloatArray:
+    """Operator norms of symmetric matrices, within a part in a thousand or so."""
+    n_draws, size, _ = matrices.shape
+
+    def image(vectors: FloatArray) -> FloatArray:
+        return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
+
+    return _lanczos(image, _begin(n_draws, size), _MANY_STEPS)
+
+
+def _largest(parts: Sequence[sparse.csr_array], begin: FloatArray) -> FloatArray:
+    """The norm of every block of a sum of matrices; `begin` has a vector for each."""
+
+    def image(vectors: FloatArray) -> FloatArray:
+        found = parts[0] @ vectors.ravel()
+        for part in parts[1:]:
+            found += part @ vectors.ravel()
+        return np.asarray(found.reshape(begin.shape))
+
+    return _lanczos(image, begin, _STEPS)
+
+
+def _lanczos(
+    image_of: Callable[[FloatArray], FloatArray], begin: FloatArray, steps: int
+) -> FloatArray:
+    """The largest eigenvalue of every matrix, by size, from below."""
     n_blocks, size = begin.shape
-    steps = min(_STEPS, size)
+    steps = min(steps, size)
     projected = np.zeros((n_blocks, steps, steps))
     last, vector, off = np.zeros_like(begin), begin, np.zeros(n_blocks)
     for step in range(steps):
-        image = (blocks @ vector.ravel()).reshape(n_blocks, size)
+        image = image_of(vector)
         image -= off[:, None] * last
         on = np.einsum("ij,ij->i", vector, image)
         image -= on[:, None] * vector

@@ -266,7 +266,7 @@ def test_the_moment_is_exact_far_within_the_allowance():
 def test_the_time_is_never_below_its_exact_bound(eta, count, late):
     """With narrower steps beside, the angles of which are not on the grid."""
     groups = ((eta / 1234.5, 7 * count), (eta / 3, 2 * count), (eta, count))
-    claimed = StoppingTime(groups).root_exceeded_with(late)
+    (claimed,) = StoppingTime(groups).roots_exceeded_with([late])
     with mp.workdps(50):
         times = []
         for angle in _ANGLES:
@@ -368,7 +368,7 @@ def test_the_grids_are_fine_enough():
             return widest * float(np.min(np.sqrt((logs - math.log(late)) / 2) / fine))
 
         for late in (1e-3, 1e-8, 1e-30):
-            assert time.root_exceeded_with(late) == pytest.approx(root(late), rel=1e-3)
+            assert time.roots_exceeded_with([late])[0] == pytest.approx(root(late), rel=1e-3)
         shares = np.geomspace(1e-6, 0.5, 200)
         best = min(
             gaussian_epsilon(math.hypot(mu, root(share * 1e-6)), 1e-6 * (1 - share))

@@ -33,7 +33,7 @@ _ROUNDS = 100
 _PRECISION = 1e-12
 # How closely the multiplier is guessed, and how far from the guess nothing needs to be tried.
 _GUESS, _UNSURE = 1e-9, 1e-7
-_SMALLEST = 1e-150
+_SMALLEST, _MOST_EPSILON = 1e-150, 1e6
 #: Noise that is tried, over what the whole budget needs: for a budget that is nearly spent.
 MOST_NOISE = 1e6
 
@@ -281,11 +281,24 @@ def calibrate(
     def holds(noise: float) -> bool:
         return _proved(_proofs(event_family(noise)), epsilon, delta)
 
-    def excess(log_noise: float) -> float:
+    best: list[int] = []
+
+    def delta_excess(log_noise: float) -> float:
         """About how far too large delta is: a smooth function, to guess from."""
         proofs = _proofs(event_family(math.exp(log_noise)))
-        found = min((_delta_at(*proof, epsilon) for proof in proofs), default=1.0)
-        return math.log(max(found, sys.float_info.min) / delta)
+        ends = len(best) < 2  # of the bracket; between them what is best at both is
+        used = proofs if ends or best[0] != best[1] else proofs[best[0] : best[0] + 1]
+        found = [_delta_at(*proof, epsilon) for proof in used]
+        if ends:
+            best.append(min(range(len(found)), key=found.__getitem__, default=0))
+        return math.log(max(min(found, default=1.0), sys.float_info.min) / delta)
+
+    def epsilon_excess(log_noise: float) -> float:
+        """The same for epsilon, which takes longer and may ask for more noise."""
+        proofs = _proofs(event_family(math.exp(log_noise)))
+        bounds = (_at_delta(*proof, delta) for proof in proofs)
+        found = min((each.epsilon for each in bounds if each is not None), default=_MOST_EPSILON)
+        return math.log(max(min(found, _MOST_EPSILON), sys.float_info.min) / epsilon)
 
     if holds(low):
         return low
@@ -294,7 +307,7 @@ def calibrate(
             f"no noise up to {high!r} gives epsilon = {epsilon!r}, delta = {delta!r}: "
             "raise the upper end of bracket or the budget."
         )
-    return _guessed(holds, excess, high, low, precision)
+    return _guessed(holds, (delta_excess, epsilon_excess), high, low, precision)
 
 
 def calibrate_near(
@@ -353,32 +366,43 @@ def _proofs(events: Sequence[Event]) -> tuple[tuple[_Curve, Parts], ...]:
 
 def _proved(proofs: Sequence[tuple[_Curve, Parts]], epsilon: float, delta: float) -> bool:
     """Whether `compose` would find at most this epsilon and, the other way round, this delta."""
-    if not any(_delta_at(*proof, epsilon) <= delta for proof in proofs):
+    others = []
+    for proof in proofs:
+        if _delta_at(*proof, epsilon) > delta:
+            others.append(proof)
+        elif _reaches(proof, epsilon, delta):
+            return True
+    if len(others) == len(proofs):
         return False  # without the search for an epsilon, which takes longer
-    bounds = (_at_delta(*proof, delta) for proof in proofs)
-    return any(bound is not None and bound.epsilon <= epsilon for bound in bounds)
+    return any(_reaches(proof, epsilon, delta) for proof in others)
+
+
+def _reaches(proof: tuple[_Curve, Parts], epsilon: float, delta: float) -> bool:
+    bound = _at_delta(*proof, delta)
+    return bound is not None and bound.epsilon <= epsilon
 
 
 def _guessed(
     holds: Callable[[float], bool],
-    excess: Callable[[float], float],
+    guesses: Sequence[Callable[[float], float]],
     safe: float,
     unsafe: float,
     precision: float,
 ) -> float:
-    """What `_bisect` finds, which is asked only about noise near where `excess` is zero."""
-    try:
-        log_guess = root(excess, math.log(unsafe), math.log(safe), relative=_GUESS)
-    except ValueError:
-        return _bisect(holds, safe, unsafe, precision)
-    guess = math.exp(log_guess)
+    """What `_bisect` finds, which is asked only about noise near where a guess is zero."""
+    for excess in guesses:
+        try:
+            guess = math.exp(root(excess, math.log(unsafe), math.log(safe), relative=_GUESS))
+        except ValueError:
+            continue
 
-    def likely(noise: float) -> bool:
-        return holds(noise) if abs(noise / guess - 1) < _UNSURE else noise > guess
+        def likely(noise: float, guess: float = guess) -> bool:
+            return holds(noise) if abs(noise / guess - 1) < _UNSURE else noise > guess
 
-    found = _bisect(likely, safe, unsafe, precision)
-    # proof: step 18
-    return found if holds(found) else _bisect(holds, safe, unsafe, precision)
+        found = _bisect(likely, safe, unsafe, precision)
+        if holds(found):  # proof: step 18
+            return found
+    return _bisect(holds, safe, unsafe, precision)
 
 
 def _bisect(holds: Callable[[float], bool], safe: float, unsafe: float, precision: float) -> float:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
@@ -37,6 +37,9 @@ _LARGEST_MU = 1e4
 # Beyond this, delta is below the smallest double by any account.
 _LARGEST_NEAR = 1e5
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_PLACES = (_NODES + 1) / 2
+_ROOT_HALF, _ROOT_HALF_PI = math.sqrt(0.5), math.sqrt(math.pi / 2)
+_FAR = 50.0
 
 # Orders are searched as log(order - 1): first this grid, then ever finer ones at its best point.
 _LOG_ORDERS = np.linspace(math.log(1e-4), math.log(1e10), 256)
@@ -49,6 +52,7 @@ _SINHC_COEFFICIENTS = tuple(1 / math.factorial(2 * k + 3) for k in reversed(rang
 # takes the best of them, and only looks at those above this share of delta.
 _LATES = tuple(4.0**-power for power in range(1, 512))
 _SMALLEST_SHARE = 1e-3
+_AT_ONCE = 16  # of them, in one go
 # Chernoff rates, as the angle of the widest step; below pi/2, where its moment is infinite.
 #: Of a step whose moment is used: below pi/2, where it is infinite.
 WIDEST_ANGLE = 1.5
@@ -69,6 +73,22 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     log_delta = gaussian_log_delta(mu, epsilon) + math.log1p(ROUNDING * (1 + mu))
     # A positive delta must not underflow to 0, which would claim pure privacy.
     return max(math.exp(min(log_delta, 0.0)), sys.float_info.min)
+
+
+def gaussian_deltas(mus: Sequence[float], epsilon: float) -> list[float]:
+    """The same for several mu."""
+    mu = np.asarray(mus)
+    near = epsilon / mu - mu / 2
+    found = [0.0] * len(mus)
+    plain = (mu < _SMALL_MU) & (near <= _LARGEST_NEAR)
+    near, width = near[plain], mu[plain]
+    log_deltas = _log_mills_drops(near, width) - near * near / 2 - 0.5 * math.log(2 * math.pi)
+    log_deltas += np.log1p(ROUNDING * (1 + width))
+    for place, log_delta in zip(np.flatnonzero(plain).tolist(), log_deltas.tolist(), strict=True):
+        found[place] = max(math.exp(min(log_delta, 0.0)), sys.float_info.min)
+    for place in np.flatnonzero(~plain).tolist():
+        found[place] = gaussian_delta(mus[place], epsilon)
+    return found
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -157,11 +177,20 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
 
 def _log_mills_drop(start: float, width: float) -> float:
     """Return log(mills(start) - mills(start + width)), by integrating 1 - x mills = -mills'."""
-    x = start + width * (_NODES + 1) / 2
-    slope = 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
+    x = start + width * _PLACES
+    slope = 1 - x * _ROOT_HALF_PI * erfcx(x * _ROOT_HALF)
     # Far out the difference above loses its digits; its upper bound 1/(1 + x^2) does not.
-    slope = np.where(x > 50, 1 / (1 + x * x), slope)
+    if start + width > _FAR:
+        slope = np.where(x > _FAR, 1 / (1 + x * x), slope)
     return math.log(float(_WEIGHTS @ slope)) + math.log(width / 2)
+
+
+def _log_mills_drops(start: FloatArray, width: FloatArray) -> FloatArray:
+    """The same for several of them."""
+    x = start[:, None] + width[:, None] * _PLACES
+    slope = 1 - x * _ROOT_HALF_PI * erfcx(x * _ROOT_HALF)
+    slope = np.where(x > _FAR, 1 / (1 + x * x), slope)
+    return np.asarray(np.log(slope @ _WEIGHTS) + np.log(width / 2))
 
 
 def _log_mills(x: float) -> float:
@@ -326,24 +355,30 @@ class EmbeddedCurve:
     def epsilon_at(self, delta: float) -> float:
         """Return the smallest epsilon at this delta, rounded up; inf at delta = 0."""
         # proof: step 21
-        lates = (late for late in _LATES if _SMALLEST_SHARE * delta <= late < delta)
-        epsilons = (gaussian_epsilon(self._mu(late), delta - late) for late in lates)
+        lates = [late for late in _LATES if _SMALLEST_SHARE * delta <= late < delta]
+        mus = self._mus(lates)
+        epsilons = (gaussian_epsilon(mu, delta - late) for mu, late in zip(mus, lates, strict=True))
         return min(epsilons, default=math.inf)
 
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta at this epsilon, rounded up."""
         best = 1.0
-        for late in _LATES:
-            best = min(best, (late + gaussian_delta(self._mu(late), epsilon)) * (1 + 1e-15))
-            # The Gaussian part only grows from here on, so that less than `late` can be gained.
-            if late < _SMALLEST_SHARE * best:
-                break
+        for start in range(0, len(_LATES), _AT_ONCE):
+            lates = _LATES[start : start + _AT_ONCE]
+            for late, delta in zip(lates, gaussian_deltas(self._mus(lates), epsilon), strict=True):
+                best = min(best, (late + delta) * (1 + 1e-15))
+                # The Gaussian part only grows from here on, so that less than `late` can be gained.
+                if late < _SMALLEST_SHARE * best:
+                    return best
         return best
 
-    def _mu(self, late: float) -> float:
-        """The Gaussian that bounds all, but for a probability of `late`, rounded up."""
-        mu = math.hypot(self._gaussian, self._time.root_exceeded_with(late))
-        return max(mu * (1 + CLOCK_ROUNDING), SMALLEST_MU)
+    def _mus(self, lates: Sequence[float]) -> list[float]:
+        """The Gaussians that bound all, but for a probability of each of `lates`, rounded up."""
+        roots = self._time.roots_exceeded_with(lates)
+        return [
+            max(math.hypot(self._gaussian, root) * (1 + CLOCK_ROUNDING), SMALLEST_MU)
+            for root in roots
+        ]
 
 
 class StoppingTime:
@@ -355,15 +390,16 @@ class StoppingTime:
             count * log_exit_moment(_ANGLES * (eta / self._widest)) for eta, count in groups
         )
 
-    def root_exceeded_with(self, late: float) -> float:
-        """The root of a time that is exceeded with probability at most `late`.
+    def roots_exceeded_with(self, lates: Sequence[float]) -> list[float]:
+        """Roots of times that are exceeded with probability at most each of `lates`.
 
         Chernoff's bound: min over r of (sum of count * log E e^(r tau) + log(1/late)) / r, with
         angle = eta sqrt(r/2).
         """
         # proof: step 20
-        roots = np.sqrt((self._log_moments - math.log(late)) / 2) / _ANGLES
-        return self._widest * float(np.min(roots))
+        costs = np.array([[-math.log(late)] for late in lates]).reshape(len(lates), 1)
+        roots = np.sqrt((self._log_moments + costs) / 2) / _ANGLES
+        return [self._widest * root for root in np.min(roots, axis=1).tolist()]
 
 
 def log_exit_moment(angle: FloatArray) -> FloatArray:

@@ -116,7 +116,7 @@ from hushcov.records import Bounds, check_bounds, read_codebook
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="HTML",
     help="Also write the planner as a page with sliders for all settings, around those given. "
-    "Takes a minute or two on two cores, and more where the row sparsity is large.",
+    "Takes half a minute on two cores.",
 )
 def command(
     n_features: int | None,

@@ -193,7 +193,7 @@ def _norm(truth: Matrix) -> float:
         return largest(np.asarray(truth))
     rows, columns, values = _entries(truth)
     draws = np.zeros(len(rows), dtype=np.intp)
-    return float(sparse_norms(draws, rows, columns, values, 1, truth.shape[0])[0])
+    return float(sparse_norms((draws, rows, columns, values), 1, truth.shape[0])[0])
 
 
 def _entries(truth: Matrix) -> tuple[IndexArray, IndexArray, FloatArray]:
@@ -218,7 +218,7 @@ def _of_pairs(truth: Matrix, noise: float, n: int, limit: float) -> FloatArray:
     errors = np.where(kept, fresh, 0.0) - values
     draws = np.repeat(np.arange(_DRAWS), len(values))
     places = np.tile(rows, _DRAWS), np.tile(columns, _DRAWS)
-    return sparse_norms(draws, *places, errors.ravel(), _DRAWS, truth.shape[0])
+    return sparse_norms((draws, *places, errors.ravel()), _DRAWS, truth.shape[0])
 
 
 def _of_whole(truth: FloatArray, noise: float, n: int) -> FloatArray:

@@ -25,12 +25,12 @@ _TOP = 30.0  # errors far above 1 are all the same
 
 Number = TypeVar("Number", int, float)
 
-# Every value costs a third of a second at each number of records. Delta matters least.
+# Every value costs a sixth of a second at each number of records. Delta matters least.
 _FACTORS = {
     "n_features": (0.3, 1, 3),
     "row_sparsity": (0.5, 1, 2),
     "epsilon": (0.3, 1, 3),
-    "delta": (0.01, 1),
+    "delta": (1,),
 }
 # Beyond this row sparsity a forecast takes a second, and soon several.
 _QUICK_SPARSITY = 10

@@ -24,10 +24,11 @@ from hushcov._arrays import FloatArray, IndexArray
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters
 from hushcov.postprocess import universal_threshold
-from hushcov.predicting import REFERENCE_MODELS, Reference, reference, sparse_norms
+from hushcov.predicting import REFERENCE_MODELS, Entries, Reference, dense_norms, reference
 
 _FEATURES = 100  # size of the references, at most; more features are several such parts
 _REPETITIONS, _MOST_PARTS = 5, 12
+_FEW_FEATURES = 50  # from this size on a norm is found by Lanczos' method
 _SPECTRUM = 100  # eigenvalues that stand for all of them, at most
 _LARGE = 300  # from this size on a few draws of the sampling error are used again and again
 _FEW = 3
@@ -97,16 +98,25 @@ def _full_errors(parameters: GaussianParameters, setting: _Setting) -> list[floa
     """Draws of the error without a threshold, in the eigenbasis of the reference."""
     ref, values = setting.ref, setting.spectrum
     n, size = parameters.inputs.n_records, len(values)
-    G, H = np.random.default_rng(_SEED + 1).standard_normal((2, _n_draws(size), size, size))
-    noise = _symmetric(G) * (ref.variance * parameters.noise_sd)
+    noise, sampling = _whole_draws(size)
+    error = noise * (ref.variance * parameters.noise_sd)
     diagonal = np.arange(size)
-    noise[:, diagonal, diagonal] *= parameters.diagonal_sigma / parameters.sigma / math.sqrt(2)
-    root = np.sqrt(np.maximum(values, 0.0))
-    noise += root[:, None] * _symmetric(H) * root / math.sqrt(n)
-    error = noise * math.sqrt(ref.n_features / size)
+    error[:, diagonal, diagonal] *= parameters.diagonal_sigma / parameters.sigma / math.sqrt(2)
+    root = np.sqrt(np.maximum(values, 0.0)) / n**0.25
+    error += root[:, None] * root * sampling
+    error *= math.sqrt(ref.n_features / size)
     fixed, slope = _shrinkage(parameters, setting)
     error[:, diagonal, diagonal] -= (fixed + slope * values) * values
-    return [float(norm) for norm in np.abs(np.linalg.eigvalsh(error)).max(axis=1)]
+    few = size < _FEW_FEATURES
+    norms = np.abs(np.linalg.eigvalsh(error)).max(axis=1) if few else dense_norms(error)
+    return [float(norm) for norm in norms]
+
+
+@lru_cache(maxsize=8)
+def _whole_draws(size: int) -> tuple[FloatArray, FloatArray]:
+    """Noise and sampling error, drawn once for all budgets and numbers of records."""
+    G, H = np.random.default_rng(_SEED + 1).standard_normal((2, _n_draws(size), size, size))
+    return _symmetric(G), _symmetric(H)
 
 
 def _symmetric(normals: FloatArray) -> FloatArray:
@@ -160,20 +170,22 @@ def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> li
     zeros = len(setting.zero_rows) * (d / size)
     parts = min(_MOST_PARTS, math.ceil(d / size))
     n_draws = parts * (_n_draws(size) if parts == 1 else _REPETITIONS)
-    entries: list[tuple[IndexArray, IndexArray, IndexArray, FloatArray]] = []
+    errors = np.empty((n_draws, len(ref.values)))
+    passed: list[Entries] = []
     for draw in range(n_draws):
         sampling = setting.sampling[draw % len(setting.sampling)]
         noise = ref.variance * deviation * generator.standard_normal(len(sampling))
         value = kept_mean + sampling / math.sqrt(n) + noise
-        error = np.where(diagonal | (np.abs(value) > limit), value, 0.0) - ref.values
+        errors[draw] = np.where(diagonal | (np.abs(value) > limit), value, 0.0) - ref.values
         chance = generator.binomial(round(zeros), passing)
         where = generator.integers(max(1, len(setting.zero_rows)), size=chance)
         tail = -zero_deviation * special.ndtri(passing / 2 * generator.random(chance))
         tail *= generator.choice((-1.0, 1.0), chance)
-        rows = np.append(ref.rows, setting.zero_rows[where])
-        columns = np.append(ref.columns, setting.zero_columns[where])
-        upper = np.append(error, tail)
-        entries.append((np.full(len(upper), draw), rows, columns, upper))
-    draws, rows, columns, upper = map(np.concatenate, zip(*entries, strict=True))
-    norms = sparse_norms(draws, rows, columns, upper, n_draws, size)
+        if chance:
+            at = setting.zero_rows[where], setting.zero_columns[where]
+            passed.append((np.full(chance, draw), *at, tail))
+    more = [np.concatenate(each) for each in zip(*passed, strict=True)]
+    nowhere = np.empty(0, dtype=np.intp)
+    places = (more[0], more[1], more[2], more[3]) if more else (*3 * (nowhere,), np.empty(0))
+    norms = ref.support.norms(errors, places)
     return [float(norm) for norm in norms.reshape(-1, parts).max(axis=1)]

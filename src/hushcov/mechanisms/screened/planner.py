@@ -25,13 +25,14 @@ from hushcov.mechanisms.screened.parameters import (
     PAIR_WEIGHT,
     ScreenedDesign,
     ScreenedParameters,
+    ScreenLevel,
     candidate_pairs,
     norm_spread,
     screened_parameters,
     shrunk_part,
 )
 from hushcov.mechanisms.screened.screens import SCREENS
-from hushcov.predicting import REFERENCE_MODELS, Reference, descend, reference, sparse_norms
+from hushcov.predicting import REFERENCE_MODELS, Entries, Reference, descend, reference
 
 _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40
@@ -43,6 +44,7 @@ _REMAINING_BIAS = 2.5
 # Quadrature over a standard normal.
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _MASSES / _MASSES.sum()
+_NEAR_EDGE = 1e-6  # a step of Newton's method after which the next is far below 1e-9
 
 CHOICES: dict[str, Sequence[float]] = {
     "screen_share": [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7],
@@ -146,21 +148,14 @@ def draw_errors(
     value += ref.values * (1 - law.bias)
     value += np.where(off, law.pair, law.diagonal) * draws.normals
     pairs = _pairs(ref)
-    found, false = _selection(parameters, ref, pairs.correlations)
+    found, false = _selected(parameters.levels, parameters.screen, parameters.inputs, ref)
     chance = np.ones(len(ref.values))
     chance[off] = found[pairs.index]
     threshold = _threshold(parameters, ref, law)
     kept = (draws.uniforms < chance) & (~off | (np.abs(value) > threshold))
     errors = np.where(kept, value, 0.0) - ref.values
     places = _false_pairs(parameters, ref, n_draws, false, draws.generator())
-    return sparse_norms(
-        np.append(np.repeat(np.arange(n_draws), len(ref.values)), places[0]),
-        np.append(np.tile(ref.rows, n_draws), places[1]),
-        np.append(np.tile(ref.columns, n_draws), places[2]),
-        np.append(errors.ravel(), places[3]),
-        n_draws,
-        len(ref.matrix),
-    )
+    return ref.support.norms(errors, places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,29 +188,41 @@ def found_probability(
     parameters: ScreenedParameters, ref: Reference, correlation: FloatArray
 ) -> FloatArray:
     """Chance that the screen selects a pair of this correlation, the reference being the rest."""
-    chance, _ = _selection(parameters, ref, correlation)
+    chance, _ = _selection(
+        parameters.levels, parameters.screen, parameters.inputs, ref, correlation
+    )
     return chance
 
 
+@lru_cache(maxsize=1024)
+def _selected(
+    levels: tuple[ScreenLevel, ...], screen: str, inputs: ReleaseInputs, ref: Reference
+) -> tuple[FloatArray, float]:
+    """The same for the reference's own pairs: designs of the same screen differ in the rest."""
+    return _selection(levels, screen, inputs, ref, _pairs(ref).correlations)
+
+
 def _selection(
-    parameters: ScreenedParameters, ref: Reference, correlation: FloatArray
+    levels: tuple[ScreenLevel, ...],
+    screen_name: str,
+    inputs: ReleaseInputs,
+    ref: Reference,
+    correlation: FloatArray,
 ) -> tuple[FloatArray, float]:
     """Chances of selection, and the expected number of pairs without covariance selected."""
-    inputs = parameters.inputs
-    if not parameters.levels:
+    if not levels:
         return np.ones_like(correlation), float(candidate_pairs(inputs))
     pairs = _pairs(ref)
     present, weight = pairs.correlations, pairs.weights
     zeros = ref.zero_sizes(inputs.n_records) / ref.variance
     n_zeros = max(0.0, candidate_pairs(inputs) - float(weight.sum()))
-    screen, n = SCREENS[parameters.screen], inputs.n_records
+    screen, n = SCREENS[screen_name], inputs.n_records
     scores = np.concatenate([screen.expected(n, present), screen.of_zero(n, zeros)])
     remaining = np.concatenate([weight, np.full(len(zeros), n_zeros / len(zeros))])
-    rates = np.array([level.rate for level in parameters.levels])
-    sizes = np.array([float(level.size) for level in parameters.levels])
+    rates = np.array([level.rate for level in levels])
+    sizes = np.array([float(level.size) for level in levels])
     # What a pair lacks to be selected is more often sampling error of its score than noise.
     asked = screen.expected(n, correlation)[:, None] + screen.deviation(n) * _NODES
-    missed = np.ones(asked.size)
     missed = _peel(scores, remaining, rates, sizes, np.abs(asked))
     return 1 - missed @ _WEIGHTS, n_zeros - float(remaining[len(present) :].sum())
 
@@ -247,7 +254,7 @@ def _edge(scores: FloatArray, weights: FloatArray, size: float) -> float:
     low, high = least, most
     edge, step = float(scores @ weights) / total if total > 0 else low, math.inf
     near = max(1e-9, 4 * math.ulp(max(abs(low), abs(high))))  # nothing is nearer than two doubles
-    while high - low > near and abs(step) > 1e-9:
+    while high - low > near and abs(step) > _NEAR_EDGE:
         if not low < edge < high:
             edge = 0.5 * (low + high)
         rate = np.exp(np.minimum(scores - edge, 30.0))
@@ -349,7 +356,7 @@ def _false_pairs(
     n_draws: int,
     false: float,
     generator: np.random.Generator,
-) -> tuple[IndexArray, IndexArray, IndexArray, FloatArray]:
+) -> Entries:
     """Values kept at `false` pairs without covariance, at the rate of the full size per feature.
 
     Returns draw, row, column and value of each.
@@ -381,7 +388,7 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     noise = law.pair
     threshold, sampling = _threshold(parameters, ref, law), ref.variance**2 / inputs.n_records
     entries = _pairs(ref).sizes
-    found, false = _selection(parameters, ref, _pairs(ref).correlations)
+    found, false = _selected(parameters.levels, parameters.screen, inputs, ref)
     found = found[_pairs(ref).index] * special.ndtr((entries - threshold) / noise)
     energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))
     energy += law.diagonal**2 + 2 * sampling
