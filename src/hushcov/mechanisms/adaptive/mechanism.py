@@ -145,15 +145,17 @@ def _released_norm(
     if found == 0:
         return NormBound(1.0, 0.0, 1.0)
     clock.gaussian(mu)  # proof: step 5
-    counts, sigma = release_norms(records, scale, mu, entropy)
-    return choose_norm(counts, sigma, parameters.inputs.n_records, found, clock.mu_left)
+    inputs = parameters.inputs
+    counts, sigma = release_norms(records, scale, mu, inputs.neighbours, entropy)
+    mu = clock.mu_left / inputs.neighbours.outer_product
+    return choose_norm(counts, sigma, inputs.n_records, found, mu)
 
 
 def _worth_selecting(run: _Run) -> bool:
     """Whether few pairs would have much less noise than all; from released and public numbers."""
     mu = run.clock.mu_left
-    all_pairs = run.norm.norm**2 / (run.n * mu)
-    few = value_noise(run.d, run.d, run.n, 0.6 * mu)
+    all_pairs = _entry_noise(run, mu)
+    few = value_noise(run.d, run.parameters.inputs, 0.6 * mu)
     n = run.n
     return detection_deviation(all_pairs, n) > _WORTH * detection_deviation(few, n)
 
@@ -170,12 +172,12 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     if probed:
         mu = math.sqrt(PROBE * run.clock.left)
         if sees(screen, d):
-            size, typical = (run.n, d), run.norm.typical
-            probe = look_at_signs(sums, screen, size, typical, mu, run.clock, run.entropy)
+            inputs, typical = run.parameters.inputs, run.norm.typical
+            probe = look_at_signs(sums, screen, inputs, typical, mu, run.clock, run.entropy)
         else:
             probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
     first = d * max(1, run.parameters.inputs.row_sparsity - 1) // 16
-    return Ladder(np.abs(sums, out=sums), screen, run.n, d, first), probe
+    return Ladder(np.abs(sums, out=sums), screen, run.parameters.inputs, first), probe
 
 
 def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
@@ -209,14 +211,19 @@ def _with_diagonal(mask: BoolArray) -> BoolArray:
 
 def _whole_noise(run: _Run) -> float:
     """The norm of the noise if the whole matrix got all that is left."""
-    noise = run.norm.norm**2 / (run.n * run.clock.mu_left)
+    noise = _entry_noise(run, run.clock.mu_left)
     return 2 * math.sqrt(run.d) * math.hypot(noise, run.norm.typical / math.sqrt(run.n))
+
+
+def _entry_noise(run: _Run, mu: float) -> float:
+    """About the noise of an entry of the whole matrix."""
+    return run.norm.norm**2 * run.parameters.inputs.neighbours.outer_product / (run.n * mu)
 
 
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
     """The norm of the noise if the selected pairs got all that is left."""
     real = max(ladder.real, run.d / 4)
-    noise = value_noise(round(1.3 * real), run.d, run.n, math.sqrt(0.8 * run.clock.left))
+    noise = value_noise(round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.clock.left))
     return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.n)
 
 
@@ -248,6 +255,7 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
     counted = _counted(probe, run.norm)
     noise = 2 * math.sqrt(run.d) / (run.n * run.clock.mu_left) * cleaned
+    noise *= run.parameters.inputs.neighbours.outer_product
     norm, whole = run.norm.moved(noise, counted), probe.whole
     if _FARTHER * run.norm.norm < norm.norm:
         lost = norm.beyond(np.array([run.norm.norm, norm.norm]) ** 2)
