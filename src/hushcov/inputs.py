@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, get_args
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import Event, Gaussian, Guarantee, compose
+from hushcov.accounting import (
+    ONE_REPLACED,
+    RELATIONS,
+    Clocked,
+    Event,
+    Gaussian,
+    Guarantee,
+    Neighbours,
+    calibrate_gaussian,
+    calibrate_zcdp,
+    clocked,
+    compose,
+)
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.records import Records, Statistics
 
@@ -48,6 +60,7 @@ class CalibratedInputs:
     delta: float
     scale: float
     spent: tuple[Event, ...] = ()
+    neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
         _check(
@@ -58,13 +71,19 @@ class CalibratedInputs:
         )
         _check_spent(self)
 
+    @property
+    def rho(self) -> float:
+        """See `ReleaseInputs.rho`."""
+        return calibrate_zcdp(self.epsilon, self.delta) / self.neighbours.most_rows**2
+
 
 @dataclass(frozen=True)
 class ReleaseInputs:
     """Public inputs of a mechanism on records whose features have been brought to scale 1.
 
     `delta` may be 0, for mechanisms that are private without one. `spent` are privacy events on
-    the same records that share the budget, such as those of estimating the scales.
+    the same records that share the budget, such as those of estimating the scales. Events are those
+    of one record; what they cost where neighbours differ in more of them, `charged` says.
     """
 
     n_records: int
@@ -73,6 +92,7 @@ class ReleaseInputs:
     epsilon: float
     delta: float
     spent: tuple[Event, ...] = ()
+    neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
         _check(
@@ -82,6 +102,35 @@ class ReleaseInputs:
             largest_epsilon=LARGEST_EPSILON,
         )
         _check_spent(self)
+
+    @property
+    def n_sampled(self) -> int:
+        """How many records are surely independent: rows of one unit may be alike."""
+        return max(1, self.n_records // self.neighbours.most_rows)
+
+    @property
+    def rho(self) -> float:
+        """The whole budget in zCDP of one record, about; the accountant has the last word."""
+        return calibrate_zcdp(self.epsilon, self.delta) / self.neighbours.most_rows**2
+
+    def largest_mu(self, spent: tuple[Event, ...] | None = None) -> float:
+        """The mu of a Gaussian of one record that these events leave room for, or `spent`."""
+        before = self.charged(self.spent if spent is None else spent)
+        return calibrate_gaussian(self.epsilon, self.delta, before) / self.neighbours.most_rows
+
+    def longest_clock(self) -> Clocked:
+        """The longest clock of one record that the events spent leave room for."""
+        found = clocked(self.epsilon, self.delta, self.charged(self.spent))
+        return replace(found, mu=found.mu / self.neighbours.most_rows)
+
+    def charged(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        """What events of one record cost; see `Neighbours.charged`."""
+        return self.neighbours.charged(events)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Size and budget as plain data; the guarantee has what was spent, and by whose privacy."""
+        names = ("n_records", "n_features", "row_sparsity", "epsilon", "delta")
+        return {name: getattr(self, name) for name in names}
 
     def check_size(self, records: Records | Statistics) -> None:
         """Refuse records that are not as many, or not as wide, as was declared."""
@@ -97,6 +146,7 @@ class ReleaseInputs:
         For mechanisms whose statistics are exact integers and whose noise is exact: finite
         precision costs nothing.
         """
+        events = self.charged(events)
         bound = compose(events, delta=self.delta, pld=False)
         return Guarantee(
             epsilon=self.epsilon,
@@ -110,7 +160,17 @@ class ReleaseInputs:
                 "none: sums are exact, and every record is bounded before it is summed",
             ),
             private=private,
+            **guaranteed(self.neighbours),
         )
+
+
+def guaranteed(neighbours: Neighbours) -> dict[str, Any]:
+    """What a guarantee says of them."""
+    return {
+        "adjacency": RELATIONS[neighbours.relation],
+        "unit": neighbours.unit,
+        "rows_per_unit": neighbours.most_rows,
+    }
 
 
 def spent_rho(spent: tuple[Event, ...]) -> float:

@@ -30,12 +30,26 @@ from hushcov.accounting.events import (
     event_to_dict,
 )
 from hushcov.accounting.guarantee import NOT_CERTIFIED, Guarantee
+from hushcov.accounting.neighbours import (
+    ADD_REMOVE,
+    ONE_REPLACED,
+    RECORD,
+    RELATIONS,
+    REPLACE,
+    Neighbours,
+    for_group,
+)
 
 if TYPE_CHECKING:
     from hushcov.accounting.clock import Clock, clock_rate, clocked
 
 __all__ = [
+    "ADD_REMOVE",
     "NOT_CERTIFIED",
+    "ONE_REPLACED",
+    "RECORD",
+    "RELATIONS",
+    "REPLACE",
     "Approximate",
     "Bound",
     "BoundedRange",
@@ -45,6 +59,7 @@ __all__ = [
     "Event",
     "Gaussian",
     "Guarantee",
+    "Neighbours",
     "OneShotLaplace",
     "Pure",
     "TotalVariation",
@@ -57,6 +72,7 @@ __all__ = [
     "clocked",
     "compose",
     "event_to_dict",
+    "for_group",
     "gaussian_delta",
     "gaussian_epsilon",
     "smallest_sigma",

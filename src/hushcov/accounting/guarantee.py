@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
-from hushcov._validation import check_choice, check_real, shown
+from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting.events import Event, event_from_dict, event_to_dict, exact_fields
+from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
-ADJACENCIES = ("replace-one",)
+ADJACENCIES = tuple(RELATIONS.values())
 #: The method of a release whose published privacy argument has gaps: nothing is certified.
 NOT_CERTIFIED = "none"
 
@@ -37,7 +38,11 @@ class Guarantee:
     preconditions
         What was checked before noise was drawn, in words.
     adjacency
-        The neighbour relation.
+        The neighbour relation: one unit is replaced, or added or removed.
+    unit
+        What a unit is, in one word.
+    rows_per_unit
+        How many records of one unit were summed, at most; all its records are protected.
     private
         False for seeded or simulated releases: anyone who knows the seed can subtract the
         noise, so the numbers only say what the mechanism would promise with secret noise.
@@ -51,7 +56,9 @@ class Guarantee:
     events: tuple[Event, ...]
     method: str
     preconditions: tuple[str, ...]
-    adjacency: str = "replace-one"
+    adjacency: str = RELATIONS[REPLACE]
+    unit: str = RECORD
+    rows_per_unit: int = 1
     private: bool = True
 
     def __post_init__(self) -> None:
@@ -77,6 +84,8 @@ class Guarantee:
             number = check_real(name, value, above=0, at_most=at_most, or_zero=True, cure=cure)
             object.__setattr__(self, name, number)
         check_choice("adjacency", self.adjacency, ADJACENCIES)
+        check_unit(self.unit)
+        check_integer("rows_per_unit", self.rows_per_unit, at_least=1, cure="1 is usual.")
         if not isinstance(self.private, bool):
             raise ParameterError(
                 f"private must be True or False, got {shown(self.private)}: choose one."
@@ -100,6 +109,25 @@ class Guarantee:
             raise ParameterError(f"{name} must be a tuple of {allowed}: pass such a tuple.")
         object.__setattr__(self, name, tuple(value))
 
+    def after(self, before: Guarantee) -> Guarantee:
+        """Return what this release and one before it promise together, whatever that one showed.
+
+        Epsilons and deltas add up, also where this one was chosen in the light of the other.
+        """
+        both = {
+            name: getattr(before, name) + getattr(self, name)
+            for name in ("transcript_epsilon", "transcript_delta", "numerical_delta")
+        }
+        return replace(
+            self,
+            epsilon=before.epsilon + self.epsilon,
+            delta=before.delta + self.delta,
+            events=(*before.events, *self.events),
+            method=f"{self.method} after {before.method}",
+            private=before.private and self.private,
+            **both,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee as plain, JSON-ready data."""
         return asdict(self) | {
@@ -110,7 +138,7 @@ class Guarantee:
     @classmethod
     def from_dict(cls, data: object) -> Guarantee:
         """Return the guarantee that `to_dict` turned into plain data, checked anew."""
-        found = exact_fields("guarantee", data, cls)
+        found = exact_fields("guarantee", data, cls, optional=("unit", "rows_per_unit"))
         if not isinstance(found["events"], list):
             raise ParameterError("guarantee.events must be a list: pass what to_dict returned.")
         events = tuple(event_from_dict(event) for event in found["events"])
@@ -122,7 +150,8 @@ class Guarantee:
 
     def __str__(self) -> str:
         lines = [
-            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency} adjacency",
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency} adjacency"
+            + ("" if self.unit == RECORD else f", units: {self.unit}"),
             f"  spent: epsilon {self.transcript_epsilon:.6g}, delta {self.transcript_delta:.6g} "
             f"(bound: {self.method})",
             f"  numerical error: delta {self.numerical_delta:.6g}",

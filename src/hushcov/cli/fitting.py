@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushcov._words import counted, memory, noise_level, number
-from hushcov.accounting import Guarantee, calibrate_zcdp
+from hushcov.accounting import Guarantee
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import holds_release
 from hushcov.cli.fit_options import PAIRS, PRIVATE, THEOREM
@@ -266,7 +266,7 @@ class PlannedJob(Job):
 
     def _unknown(self) -> str:
         parts = ["the mean, which drops out of differences"] if self.source.paired else []
-        budget = calibrate_zcdp(self.plan.inputs.epsilon, self.plan.inputs.delta)
+        budget = self.plan.inputs.rho
         for stage in self.plan.stages:
             share = number(100 * spent_rho((stage.event,)) / budget, 2)
             parts.append(f"{stage.unknown}, estimated privately from {share} % of the budget")

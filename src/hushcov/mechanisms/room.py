@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from hushcov._arrays import FloatArray
 from hushcov._words import number
-from hushcov.accounting import Gaussian, Guarantee, calibrate_zcdp
+from hushcov.accounting import Gaussian, Guarantee
 from hushcov.inputs import CalibratedInputs, ReleaseInputs, spent_rho
 from hushcov.noise import Entropy
 from hushcov.predicting import Forecast
@@ -172,7 +172,7 @@ def budget_words(
     inputs: ReleaseInputs | CalibratedInputs, before: str, shares: Mapping[str, float], rest: str
 ) -> str:
     """Who gets how much of the budget: `before`, these shares of what that leaves, the rest."""
-    found = spent_rho(inputs.spent) / calibrate_zcdp(inputs.epsilon, inputs.delta)
+    found = spent_rho(inputs.spent) / inputs.rho
     parts = {before: found}
     parts |= {name: (1 - found) * share for name, share in shares.items()}
     parts[rest] = 1 - sum(parts.values())

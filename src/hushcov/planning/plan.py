@@ -12,7 +12,7 @@ from typing import Any
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real
-from hushcov.accounting import Gaussian, Guarantee, calibrate_gaussian, calibrate_zcdp
+from hushcov.accounting import ONE_REPLACED, Gaussian, Guarantee, Neighbours
 from hushcov.exceptions import HopelessError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import SCALES, MechanismPlan, PooledPlan
@@ -68,6 +68,8 @@ class Request:
         Whether there is to be no delta, which is 0 then.
     bounds : Bounds, optional
         Public bounds of the features, within which the records are.
+    neighbours : Neighbours
+        Whose privacy it is.
     """
 
     row_sparsity: int
@@ -79,6 +81,7 @@ class Request:
     pure: bool = False
     centre: str = CENTRES[0]
     bounds: Bounds | None = None
+    neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
         check_choice("centre", self.centre, CENTRES)
@@ -121,7 +124,9 @@ class Request:
 
         `n_averaged` counts rows, or differences of two; `gaps` says that some may miss a value.
         """
-        inputs = ReleaseInputs(n_averaged, n_features, self.row_sparsity, self.epsilon, self.delta)
+        budget, neighbours = (self.epsilon, self.delta), self.neighbours
+        size = n_averaged, n_features, self.row_sparsity
+        inputs = ReleaseInputs(*size, *budget, neighbours=neighbours)
         stages: list[Stage] = []
         if gaps:
             counted = complete_parameters(inputs)
@@ -130,22 +135,23 @@ class Request:
         if self.private_centre:
             stages.append(self._preparation(inputs, stages))
         elif not self.pure:
-            rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
+            rho = inputs.rho
             share = self._scale_share(n_averaged, n_features, rho)
             if not self.known_scale:
                 mu = math.sqrt(2 * share * rho)
-                stages.append(scale_parameters(n_averaged, n_features, mu))
+                stages.append(scale_parameters(n_averaged, n_features, mu, self.neighbours))
         return replace(inputs, spent=tuple(stage.event for stage in stages)), tuple(stages)
 
     def _preparation(self, inputs: ReleaseInputs, stages: list[Stage]) -> Preparation:
         n, d = inputs.n_records, inputs.n_features
         before = tuple(stage.event for stage in stages)
-        total = calibrate_gaussian(inputs.epsilon, inputs.delta, before)
+        total = inputs.largest_mu(before)
         reserve = math.sqrt(preparation_for(n, d, total)) * total
         # A page of plans is for other numbers of features, too.
         same = self.bounds is not None and len(self.bounds) == d
         bounds = self.bounds if same else None
-        return Preparation(n, d, total, reserve, self.known_scale, bounds=bounds)
+        known, neighbours = self.known_scale, self.neighbours
+        return Preparation(n, d, total, reserve, known, bounds=bounds, neighbours=neighbours)
 
     def inputs(self, n_averaged: int, n_features: int, *, shares: bool = True) -> ReleaseInputs:
         """Inputs of the mechanism, where no record misses a value.
@@ -160,8 +166,9 @@ class Request:
         if not self.private_centre:
             return inputs
         before = inputs.spent[:-1]
-        total = calibrate_gaussian(inputs.epsilon, inputs.delta, before)
-        stage = Preparation(inputs.n_records, inputs.n_features, total, total, self.known_scale)
+        total = inputs.largest_mu(before)
+        size, neighbours = (inputs.n_records, inputs.n_features), self.neighbours
+        stage = Preparation(*size, total, total, self.known_scale, neighbours=neighbours)
         # See docs/proofs/preparation.md, step 7.
         return replace(inputs, spent=(*before, Gaussian(stage.most)))
 
@@ -169,7 +176,7 @@ class Request:
         self, inputs: ReleaseInputs, stages: tuple[Stage, ...], expected: Forecast | None
     ) -> tuple[Caution, ...]:
         """What people should know of a fit with this error to expect."""
-        found = [large_delta(inputs.delta, inputs.n_records * self.rows_averaged)]
+        found = [large_delta(inputs.delta, inputs.n_sampled * self.rows_averaged)]
         for stage in stages:
             if isinstance(stage, ScaleParameters):
                 found.append(noisy_scales(stage, self.counted))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hushcov._validation import check_integer
-from hushcov.accounting import Gaussian, calibrate_zcdp
+from hushcov.accounting import Gaussian
 from hushcov.exceptions import ParameterError, TooFewCompleteError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
@@ -122,7 +122,7 @@ def complete_parameters(inputs: ReleaseInputs) -> CompleteParameters:
             "normal noise, which no pure guarantee covers. Use an estimator that takes a delta, or "
             "impute each value by a rule that uses its own record alone."
         )
-    rho = _SHARE * calibrate_zcdp(inputs.epsilon, inputs.delta)
+    rho = _SHARE * inputs.rho
     return CompleteParameters(inputs.n_records, math.ceil(1 / math.sqrt(2 * rho)))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import Gaussian, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import (
     Bounds,
@@ -36,7 +36,7 @@ from hushcov.release import Tails
 from hushcov.stages.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
 
 if TYPE_CHECKING:
-    from hushcov.stages.location import Location
+    from hushcov.stages.location import Location, LocationParameters
 
 # Coordinates are clipped at their reach, which is at most so many scales.
 WIDEST = 64.0
@@ -79,7 +79,8 @@ class Preparation(Stage):
     shares its part, more may be taken if the columns need it, and what is not taken goes to the
     values. Where it does not, `most` must be set aside. Public scales are used as they are where
     `known_scale` says so. `tilts` asks how often features lie above their centre.
-    `bounds` are public bounds of the features; records are to be within them.
+    `bounds` are public bounds of the features; records are to be within them. `neighbours` says
+    whose privacy it is.
     """
 
     released: ClassVar[str] = "centres, scales and norms"
@@ -92,6 +93,7 @@ class Preparation(Stage):
     known_scale: bool = False
     tilts: bool = False
     bounds: Bounds | None = None
+    neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
         cure = "use preparation_for."
@@ -110,9 +112,7 @@ class Preparation(Stage):
     @property
     def most(self) -> float:
         """The mu that all steps together never exceed, where no tilts are asked for."""
-        from hushcov.stages.location import LocationParameters
-
-        looks = LocationParameters(self.n_records, self.n_features, self.pool).largest_mu
+        looks = self._looks.largest_mu
         share = centre_share(self.n_records, self.n_features, self.pool)
         share += self._norm_share + _TAILS + _SQUARES
         return math.hypot(looks, math.sqrt(share) * self.pool) * _ABOVE  # proof: step 7
@@ -126,19 +126,22 @@ class Preparation(Stage):
         """Whether a look could find anything, without which it is not made; or bounds say it."""
         if self.bounds is not None and (self.bounds.finite & ~self.bounds.constant).any():
             return True
+        return self._looks.first_mu() is not None
+
+    @property
+    def _looks(self) -> LocationParameters:
         from hushcov.stages.location import LocationParameters
 
-        looks = LocationParameters(self.n_records, self.n_features, self.pool)
-        return looks.first_mu() is not None
+        size = self.n_records, self.n_features
+        return LocationParameters(*size, self.pool, neighbours=self.neighbours)
 
     def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
         """Find centres, scales and norms, and hand on records that are centred and clipped."""
         from hushcov.records import CompactRecords
         from hushcov.stages.location import LocationParameters, find_location
 
-        looks = LocationParameters(self.n_records, self.n_features, self.pool)
         found = find_location(
-            prepared.records, looks, entropy, share=prepared.share, bounds=self.bounds
+            prepared.records, self._looks, entropy, share=prepared.share, bounds=self.bounds
         )
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
@@ -198,14 +201,16 @@ class Preparation(Stage):
         if rescaled:
             wanted.append(_square_map(compact, scale, square_mu).sums_of(compact))
         sums = sum_together(compact, wanted)
-        mean, noise = release_centre(compact, scale, mu, entropy, sums=sums[0])
+        mean, noise = release_centre(compact, scale, mu, self.neighbours, entropy, sums=sums[0])
         mean, noise = mean / share, noise / share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
         moved = _Moved(inside(found.centre + mean, self.bounds), scale, [(CENTRE, Gaussian(mu))])
         if not rescaled:
             return moved
-        squares, doubt = release_squares(compact, scale, square_mu, entropy, sums=sums[1])
+        squares, doubt = release_squares(
+            compact, scale, square_mu, self.neighbours, entropy, sums=sums[1]
+        )
         squares, doubt = squares / share, doubt / share
         # About the mean rather than the centre of the looks; its noise has a square too.
         off = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
@@ -238,13 +243,15 @@ class Preparation(Stage):
         if self.tilts:
             signs = len(scale)
             tilt_mu = math.sqrt(_TILTS) * self.pool
-            tilt = release_tilts(records, tilt_mu, entropy, sums=counts[:signs])
+            tilt = release_tilts(records, tilt_mu, self.neighbours, entropy, sums=counts[:signs])
             taken.append((TILTS, Gaussian(tilt_mu)))
         left = _left(self.pool, [*prepared.taken, *taken])
         bound, event = self._bounded(records, scale, share, left, entropy, counts[signs:])
         taken += [(NORMS, event), (TAILS, Gaussian(mu))]
         typical = bound.typical if typical is None else typical
-        fourth, noise = release_tails(records, scale, typical, mu, entropy, sums=fourths)
+        fourth, noise = release_tails(
+            records, scale, typical, mu, self.neighbours, entropy, sums=fourths
+        )
         tails = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
         return bound, tilt, tails, taken
 
@@ -258,10 +265,10 @@ class Preparation(Stage):
         counts: IntArray,
     ) -> tuple[NormBound, Gaussian]:
         mu = math.sqrt(self._norm_share) * self.pool
-        counts, sigma = release_norms(records, scale, mu, entropy, counts=counts)
+        counts, sigma = release_norms(records, scale, mu, self.neighbours, entropy, counts=counts)
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
         rest = left**2 - mu**2 - _TAILS * self.pool**2
-        rest = math.sqrt(max(rest, 1e-6 * self.pool**2))
+        rest = math.sqrt(max(rest, 1e-6 * self.pool**2)) / self.neighbours.outer_product
         n_found = int(np.count_nonzero(scale))
         bound = choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
         return bound, Gaussian(mu)
@@ -314,6 +321,7 @@ def release_centre(
     records: Records,
     scale: FloatArray,
     mu: float,
+    neighbours: Neighbours,
     entropy: Entropy,
     *,
     sums: IntArray | None = None,
@@ -324,14 +332,15 @@ def release_centre(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. A record adds an integer vector of norm at
+    Neighbours: as given; no precondition. A record adds an integer vector of norm at
     most B to the sums, so they move by at most 2 B; the noise makes that `mu` deviations.
     """
     n, d = records.n_records, int(np.count_nonzero(scale))
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     bound = centre_bound(grid, d)
     sums = records.map_sum(centre_sums(records, scale)) if sums is None else sums  # proof: step 2
-    sigma = smallest_sigma(4 * bound**2, mu)  # proof: step 2
+    square = neighbours.moved(replaced=4 * bound**2, removed=bound**2)
+    sigma = smallest_sigma(square, mu)  # proof: step 2
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     step = grid.step / n
     return noisy * step * scale, sigma * step
@@ -368,6 +377,7 @@ def release_squares(
     records: Records,
     scale: FloatArray,
     mu: float,
+    neighbours: Neighbours,
     entropy: Entropy,
     *,
     sums: IntArray | None = None,
@@ -378,21 +388,27 @@ def release_squares(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. What a record adds has norm at most B but for
+    Neighbours: as given; no precondition. What a record adds has norm at most B but for
     two numbers of a smaller range, so that the sums move by at most what step 8 of the proof
     says; the noise makes that `mu` deviations.
     """
     products = _square_map(records, scale, mu)
     n, unit, bound = records.n_records, products.centre, products.norm_bound
     sums = products.sum(records) if sums is None else sums  # proof: step 8
-    sigma = smallest_sigma(4 * bound**2 + (bound // 4) ** 2 + 1, mu)  # proof: step 8
+    square = neighbours.moved(replaced=4 * bound**2, removed=bound**2)
+    sigma = smallest_sigma(square + (bound // 4) ** 2 + 1, mu)  # proof: step 8
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     kept = min(1.0, max(0.1, noisy[-2] / (n * (bound // 4)))) if bound >= 4 else 1.0
     return 1 + noisy[:-2] / (n * unit * kept), sigma / (n * unit * kept)
 
 
 def release_tilts(
-    records: Records, mu: float, entropy: Entropy, *, sums: IntArray | None = None
+    records: Records,
+    mu: float,
+    neighbours: Neighbours,
+    entropy: Entropy,
+    *,
+    sums: IntArray | None = None,
 ) -> IntArray:
     """The means of the signs of centred records, in units of 1 / `TILT_UNIT`.
 
@@ -401,12 +417,14 @@ def release_tilts(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. Each of the d sums moves by at most 2, all of
+    Neighbours: as given; no precondition. Each of the d sums moves by at most 2, all of
     them by at most 2 sqrt(d); the noise makes that `mu` deviations.
     """
     sums = sign_sums(records) if sums is None else sums  # proof: step 5
-    sigma = smallest_sigma(4 * len(sums), mu)  # proof: step 5
-    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    d = len(sums)
+    square = neighbours.moved(replaced=4 * d, removed=d)
+    sigma = smallest_sigma(square, mu)  # proof: step 5
+    noisy = sums + rounded_normal(entropy.generator, sigma, d)
     noisy[np.abs(noisy) < _TILT_EVIDENCE * sigma] = 0
     tilt = np.rint(TILT_UNIT * noisy / records.n_records)
     return np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1).astype(np.int64)
@@ -416,6 +434,7 @@ def release_norms(
     records: Records,
     scale: FloatArray,
     mu: float,
+    neighbours: Neighbours,
     entropy: Entropy,
     *,
     counts: IntArray | None = None,
@@ -426,12 +445,12 @@ def release_norms(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. A record adds one to one count, so the counts
+    Neighbours: as given; no precondition. A record adds one to one count, so the counts
     move by at most sqrt(2); the noise makes that `mu` deviations.
     """
     if counts is None:
         counts = norm_histogram(records, *_norm_bins(scale))  # proof: step 3
-    sigma = smallest_sigma(2, mu)  # proof: step 3
+    sigma = smallest_sigma(neighbours.moved(replaced=2, removed=1), mu)  # proof: step 3
     return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
 
 
@@ -466,6 +485,7 @@ def release_tails(
     scale: FloatArray,
     typical: float,
     mu: float,
+    neighbours: Neighbours,
     entropy: Entropy,
     *,
     sums: IntArray | None = None,
@@ -477,12 +497,14 @@ def release_tails(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. A record adds integers that are not negative,
+    Neighbours: as given; no precondition. A record adds integers that are not negative,
     of norm at most B, so the sums move by at most sqrt(2) B; the noise makes that `mu` deviations.
     """
     powers = _Fourths.of(records, scale, typical, mu)
     sums = records.map_sum(powers.sums_of(records)) if sums is None else sums  # proof: step 6
-    sigma = smallest_sigma(2 * powers.bound**2, mu)  # proof: step 6
+    square = powers.bound**2
+    square = neighbours.moved(replaced=2 * square, removed=square)
+    sigma = smallest_sigma(square, mu)  # proof: step 6
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     unit = 2.0**powers.bits * powers.grid.step**4 / records.n_records
     return np.where(scale > 0, noisy * unit, 0.0), sigma * unit

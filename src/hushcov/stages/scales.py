@@ -18,7 +18,7 @@ from scipy import special
 
 from hushcov._arrays import Float32Array, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import Gaussian, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
@@ -61,6 +61,7 @@ class ScaleParameters(Stage):
     n_features: int
     mu: float
     sigma: int
+    neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
         _check(self.n_records, self.n_features, self.mu)
@@ -71,7 +72,7 @@ class ScaleParameters(Stage):
             at_most=LARGEST_SIGMA,
             cure="give the scales a larger share of the budget.",
         )
-        least = smallest_sigma(2 * self.n_features, self.mu)
+        least = _sigma(self.n_features, self.mu, self.neighbours)
         if self.sigma < least:
             raise PrivacyConditionError(
                 f"sigma must be at least {least} for mu = {self.mu!r}, got {self.sigma}: use "
@@ -106,11 +107,18 @@ class FeatureScales:
     noisy_counts: IntArray = field(repr=False)
 
 
-def scale_parameters(n_records: int, n_features: int, mu: float) -> ScaleParameters:
+def scale_parameters(
+    n_records: int, n_features: int, mu: float, neighbours: Neighbours = ONE_REPLACED
+) -> ScaleParameters:
     """The least noise for scales that cost no more than a Gaussian mechanism with `mu`."""
     n_records, n_features, mu = _check(n_records, n_features, mu)
-    sigma = smallest_sigma(2 * n_features, mu)  # proof: step 1
-    return ScaleParameters(n_records, n_features, mu, sigma)
+    sigma = _sigma(n_features, mu, neighbours)
+    return ScaleParameters(n_records, n_features, mu, sigma, neighbours)
+
+
+def _sigma(n_features: int, mu: float, neighbours: Neighbours) -> int:
+    square = neighbours.moved(replaced=2 * n_features, removed=n_features)
+    return smallest_sigma(square, mu)  # proof: step 1
 
 
 def release_scales(
@@ -132,7 +140,7 @@ def release_scales(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. The noisy counts are the rounding of a
+    Neighbours: those of the parameters; no precondition. The noisy counts are the rounding of a
     Gaussian mechanism with l2 sensitivity over deviation at most `parameters.mu`, in exact integer
     arithmetic, and the scales are computed from them: `parameters.event` is all that is spent.
     See `docs/proofs/scales.md`.

@@ -122,10 +122,9 @@ class SignsTarget(PartTarget):
 
     def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
         """One look, for all of the time."""
-        size = records.n_records, records.n_features
-        sums = self.screen.sums(records, np.ones(size[1]), None)
-        mu = clock.mu_left
-        return flat(look_at_signs(sums, self.screen, size, 1.0, mu, clock, entropy).mean)
+        inputs, mu = self.parameters.inputs, clock.mu_left
+        sums = self.screen.sums(records, np.ones(records.n_features), None)
+        return flat(look_at_signs(sums, self.screen, inputs, 1.0, mu, clock, entropy).mean)
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ class LadderTarget(PartTarget):
     ) -> FloatArray:
         inputs = self.parameters.inputs
         clock = clock or Clock(self.parameters.event, self.parameters.rate)
-        ladder = Ladder(scores.copy(), _SCREEN, inputs.n_records, inputs.n_features, first=1)
+        ladder = Ladder(scores.copy(), _SCREEN, inputs, first=1)
         weights = np.zeros((inputs.n_features,) * 2)
         while len(ladder.rungs) < _RUNGS and ladder.climb(clock, entropy, weakest=0.0):
             rows, columns = ladder.pairs

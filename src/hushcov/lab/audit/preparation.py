@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
-from hushcov.accounting import gaussian_epsilon, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, gaussian_epsilon, smallest_sigma
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,
@@ -99,7 +99,8 @@ def _centre(name: str) -> tuple[Attack, ...]:
         return bounded_sums(ArrayRecords(rows), grid, bound)
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
-        mean, _ = release_centre(ArrayRecords(rows), np.ones(FEATURES), _mu(square), entropy)
+        records, scale = ArrayRecords(rows), np.ones(FEATURES)
+        mean, _ = release_centre(records, scale, _mu(square), ONE_REPLACED, entropy)
         return np.asarray(np.rint(mean * len(rows) / grid.step))
 
     target = StepTarget(exact, step, square)
@@ -118,7 +119,8 @@ def _norms(name: str) -> tuple[Attack, ...]:
         return norm_histogram(ArrayRecords(rows), grid, edges)
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
-        return flat(release_norms(ArrayRecords(rows), np.ones(FEATURES), _mu(2), entropy)[0])
+        records, scale = ArrayRecords(rows), np.ones(FEATURES)
+        return flat(release_norms(records, scale, _mu(2), ONE_REPLACED, entropy)[0])
 
     target = StepTarget(exact, step, 2)
     return (_attack(name, target, neighbours.huge_or_zero(RECORDS, FEATURES)),)

@@ -134,7 +134,9 @@ class ScreenedTarget(Target):
             if p.norm_mu is not None:
                 bound = screened.release_norm_bound(records, counted(*selected), p, entropy)
             sums = exact_sums(*selected, bound)
-            noise = rounded_normal(generator, sum_sigma(bound, p.mu), len(sums))
+            noise = rounded_normal(
+                generator, sum_sigma(bound, p.mu, p.inputs.neighbours), len(sums)
+            )
             return self._output(*selected, sums + noise, bound)
 
         return draw

@@ -14,6 +14,7 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov.accounting import Clock, smallest_sigma
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import MOST_LADDER, TEST
 from hushcov.mechanisms.room import UP
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen, pair_of
@@ -47,17 +48,19 @@ class Ladder:
         Sizes of scores of all pairs, row by row; used up by the selections.
     screen : SignScreen
         How they were scored.
-    n_records, n_features : int
-        The size.
+    inputs : ReleaseInputs
+        The size, and whose privacy it is.
     first : int
         Pairs of the first rung.
     """
 
     def __init__(
-        self, scores: IntArray, screen: SignScreen, n_records: int, n_features: int, first: int
+        self, scores: IntArray, screen: SignScreen, inputs: ReleaseInputs, first: int
     ) -> None:
         self._scores, self._screen = scores, screen
-        self._n, self._d = n_records, n_features
+        self._n, self._d = inputs.n_records, inputs.n_features
+        self._neighbours = inputs.neighbours
+        self._moved = inputs.neighbours.moved(replaced=2, removed=1)  # scores, by one record
         self._size = min(max(_FEWEST, first), len(scores))
         self._selected = np.empty(0, dtype=np.int64)
         self._spent = self._unit = 0.0
@@ -93,7 +96,7 @@ class Ladder:
     @property
     def next_share(self) -> float:
         """Share of the clock that the next rung takes, about."""
-        return 4 * self._size * self._rate**2 / self._unit if self._unit else 0.0
+        return self._size * (self._moved * self._rate) ** 2 / self._unit if self._unit else 0.0
 
     def climb(self, clock: Clock, entropy: Entropy, weakest: float) -> bool:
         """Select one more rung, or say that the ladder has ended.
@@ -102,18 +105,18 @@ class Ladder:
 
         Privacy
         -------
-        Neighbours: replace one record; no precondition. No score moves by more than the
+        Neighbours: those of the inputs; no precondition. No score moves by more than the
         sensitivity of the screen, so a rung is `size` bounded-range steps, and the sum of the
         selected scores moves by at most `size` times that. Sizes and rates follow from released
         numbers and the clock, which takes their time beforehand.
         """
         if not self._unit:
             self._unit = clock.left
-            # The share that d / 2 steps of range 4 rate take: each takes (4 rate)^2 / 4.
-            self._rate = math.sqrt(_FIRST_SHARE * self._unit / (2 * self._d))
+            # The share that d / 2 steps of range 2 moved rate take: each takes (moved rate)^2.
+            self._rate = math.sqrt(2 * _FIRST_SHARE * self._unit / self._d) / self._moved
         if self._ended(weakest):
             return False
-        sensitivity = self._screen.sensitivity
+        sensitivity = self._screen.sensitivity(self._neighbours)
         resolution = self._screen.resolution
         rate = self._rate / resolution
         eta = 2 * sensitivity * rate * UP

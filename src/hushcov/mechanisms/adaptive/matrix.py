@@ -53,6 +53,7 @@ class WholeMatrix:
         self._gram = row_bounded_gram(
             records, grid, self._bound, progress=progress
         )  # proof: step 4
+        self._neighbours = inputs.neighbours
         self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.cut)
         self._precision: FloatArray = np.zeros(2)
         self.mean: FloatArray = np.zeros((d, d))
@@ -67,12 +68,12 @@ class WholeMatrix:
 
         Privacy
         -------
-        Neighbours: replace one record; no precondition. The upper triangle moves by at most `mu`
+        Neighbours: those of the inputs; no precondition. The upper triangle moves by at most `mu`
         deviations of its noise, whose time is taken before it is drawn.
         """
         clock.gaussian(mu)  # proof: step 4
         d = len(self._gram)
-        sigmas = noise_sigmas(d, self._half_width, self._bound, mu)
+        sigmas = noise_sigmas(d, self._half_width, self._bound, mu, self._neighbours)
         drawn = self._gram + symmetric_noise(entropy.generator, d, *sigmas)
         weights = 1 / (np.array(sigmas, dtype=np.float64) * self._unit) ** 2
         share = weights / (self._precision + weights)

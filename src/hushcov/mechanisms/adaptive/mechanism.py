@@ -93,6 +93,10 @@ class _Run:
         return self.parameters.inputs.n_records
 
     @property
+    def sampled(self) -> int:
+        return self.parameters.inputs.n_sampled
+
+    @property
     def d(self) -> int:
         return self.parameters.inputs.n_features
 
@@ -148,16 +152,18 @@ def _released_norm(
     if found == 0:
         return NormBound(1.0, 0.0, 1.0)
     clock.gaussian(mu)  # proof: step 5
-    counts, sigma = release_norms(records, scale, mu, entropy)
-    return choose_norm(counts, sigma, parameters.inputs.n_records, found, clock.mu_left)
+    inputs = parameters.inputs
+    counts, sigma = release_norms(records, scale, mu, inputs.neighbours, entropy)
+    mu = clock.mu_left / inputs.neighbours.outer_product
+    return choose_norm(counts, sigma, inputs.n_records, found, mu)
 
 
 def _worth_selecting(run: _Run) -> bool:
     """Whether few pairs would have much less noise than all; from released and public numbers."""
     mu = run.clock.mu_left
-    all_pairs = run.norm.norm**2 / (run.n * mu)
-    few = value_noise(run.d, run.d, run.n, 0.6 * mu)
-    n = run.n
+    all_pairs = _entry_noise(run, mu)
+    few = value_noise(run.d, run.parameters.inputs, 0.6 * mu)
+    n = run.sampled
     return detection_deviation(all_pairs, n) > _WORTH * detection_deviation(few, n)
 
 
@@ -173,12 +179,12 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     if probed:
         mu = math.sqrt(PROBE * run.clock.left)
         if sees(screen, d):
-            size, typical = (run.n, d), run.norm.typical
-            probe = look_at_signs(sums, screen, size, typical, mu, run.clock, run.entropy)
+            inputs, typical = run.parameters.inputs, run.norm.typical
+            probe = look_at_signs(sums, screen, inputs, typical, mu, run.clock, run.entropy)
         else:
             probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
     first = d * max(1, run.parameters.inputs.row_sparsity - 1) // 16
-    return Ladder(np.abs(sums, out=sums), screen, run.n, d, first), probe
+    return Ladder(np.abs(sums, out=sums), screen, run.parameters.inputs, first), probe
 
 
 def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
@@ -188,7 +194,7 @@ def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
         if probe is not None and enough and ladder.next_share > _DEAR:
             if strong is None:
-                deviation = entry_deviation(probe.mean, probe.noise_sd, run.n)
+                deviation = entry_deviation(probe.mean, probe.noise_sd, run.sampled)
                 strong = pairs_beyond(probe.mean, _CLEANED * deviation)
             both = np.union1d(ladder.selected, strong)
             if _hidden(run, pair_of(both, run.d), probe) > _whole_noise(run):
@@ -201,14 +207,15 @@ def _hidden(run: _Run, pairs: tuple[IntArray, IntArray], probe: Probe) -> float:
     seen, noise = probe.mean, probe.noise_sd
     taken = _taken(probe, pairs)
     left = beside(seen, taken, probe.energy)
-    found = signal_norm(left, entry_deviation(seen, noise, run.n))
+    found = signal_norm(left, entry_deviation(seen, noise, run.sampled))
     small = run.d <= _SMALL
     strongest = np.linalg.eigh(taken.toarray())[1][:, -1] if small else leading_direction(taken)
     others = []
     for direction in (np.ones(run.d), strongest):
         unit = direction / (float(np.linalg.norm(direction)) or 1.0)
         along = float(unit @ left.product(unit))
-        others.append(coherent_norm(along, along + float(unit @ (taken @ unit)), noise, run.n))
+        whole = along + float(unit @ (taken @ unit))
+        others.append(coherent_norm(along, whole, noise, run.sampled))
     return max(found, *others)
 
 
@@ -219,15 +226,20 @@ def _taken(probe: Probe, pairs: tuple[IntArray, IntArray]) -> Matrix:
 
 def _whole_noise(run: _Run) -> float:
     """The norm of the noise if the whole matrix got all that is left."""
-    noise = run.norm.norm**2 / (run.n * run.clock.mu_left)
-    return 2 * math.sqrt(run.d) * math.hypot(noise, run.norm.typical / math.sqrt(run.n))
+    noise = _entry_noise(run, run.clock.mu_left)
+    return 2 * math.sqrt(run.d) * math.hypot(noise, run.norm.typical / math.sqrt(run.sampled))
+
+
+def _entry_noise(run: _Run, mu: float) -> float:
+    """About the noise of an entry of the whole matrix."""
+    return run.norm.norm**2 * run.parameters.inputs.neighbours.outer_product / (run.n * mu)
 
 
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
     """The norm of the noise if the selected pairs got all that is left."""
     real = max(ladder.real, run.d / 4)
-    noise = value_noise(round(1.3 * real), run.d, run.n, math.sqrt(0.8 * run.clock.left))
-    return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.n)
+    noise = value_noise(round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.clock.left))
+    return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.sampled)
 
 
 def _whole(run: _Run) -> WholeMatrix:
@@ -253,11 +265,12 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     if probe is None:
         mu = math.sqrt(FIRST_LOOK * run.clock.left)
         probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
-    found = best_candidate(probe.mean, probe.noise_sd, run.n, rough=True)
-    all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.n)
+    found = best_candidate(probe.mean, probe.noise_sd, run.sampled, rough=True)
+    all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.sampled)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
     counted = _counted(probe, run.norm)
     noise = 2 * math.sqrt(run.d) / (run.n * run.clock.mu_left) * cleaned
+    noise *= run.parameters.inputs.neighbours.outer_product
     norm, whole = run.norm.moved(noise, counted), probe.whole
     if _FARTHER * run.norm.norm < norm.norm:
         lost = norm.beyond(np.array([run.norm.norm, norm.norm]) ** 2)
@@ -291,7 +304,7 @@ def _of_whole(run: _Run, probe: Probe | None, guarantee: Guarantee) -> Release:
     """The document of a whole matrix, with what it was found to be."""
     whole = _released(run, probe)
     noise_sd = whole.noise_sd
-    found = best_candidate(whole.mean, noise_sd[0], run.n)
+    found = best_candidate(whole.mean, noise_sd[0], run.sampled)
     return _document(
         run,
         guarantee,
@@ -361,7 +374,7 @@ def _structure(
     Sampling errors of related features add up: their norm is about 2 sqrt(norm trace / n).
     """
     noise, hidden, cut = errors
-    sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.n)
+    sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.sampled)
     both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
     most = (_SURELY * both + _MISSED * (hidden + cut)) / whole
     if np.count_nonzero(run.scale) < run.d:
@@ -394,7 +407,7 @@ def _of_pairs(
     sparse: bool,
 ) -> Release:
     """The document of selected pairs."""
-    deviation = detection_deviation(values.noise_sd[0], run.n)
+    deviation = detection_deviation(values.noise_sd[0], run.sampled)
     threshold = _KEEP * deviation
     unit = values.noise_sd[0] / _FINE
     pairs = np.rint(values.pairs / unit).astype(np.int64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Clock, smallest_sigma
+from hushcov.accounting import ADD_REMOVE, REPLACE, Clock, Neighbours, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import FIRST_VALUES, PRODUCT_NORMS
 from hushcov.mechanisms.screened import (
@@ -28,7 +28,7 @@ from hushcov.records import FeatureGrid, ProductMap, Records
 _DROPPED = 1.5  # deviations below which a selected pair is taken for noise
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _LEAST_BOUND = 0.5  # of the median norm
-_SENSITIVITY = 2.04  # of the sums over the norm bound, with the two numbers beside them
+_REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,15 @@ class PairValues:
     unexplained: float
 
 
-def value_noise(n_pairs: int, n_features: int, n_records: int, mu: float) -> float:
+def value_noise(n_pairs: int, inputs: ReleaseInputs, mu: float) -> float:
     """About the noise of a pair where so many are released, for records of typical norm."""
-    return _SENSITIVITY * 1.1 * _root_square(n_pairs, n_features) / (PAIR_WEIGHT * n_records * mu)
+    moved = 1.1 * sum_movement(inputs.neighbours) * _root_square(n_pairs, inputs.n_features)
+    return moved / (PAIR_WEIGHT * inputs.n_records * mu)
+
+
+def sum_movement(neighbours: Neighbours) -> float:
+    """About how far one record moves the sums of products, over the bound on norms."""
+    return {REPLACE: _REPLACED, ADD_REMOVE: _REMOVED}[neighbours.relation]
 
 
 def _root_square(n_pairs: int, n_features: int) -> float:
@@ -72,7 +78,7 @@ def release_pairs(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. The histogram of norms moves by at most
+    Neighbours: those of the inputs; no precondition. The histogram of norms moves by at most
     sqrt(2), the sums by what `release_values` says. Which pairs are dropped, and where records are
     bounded, follows from what was released before.
     """
@@ -81,18 +87,21 @@ def release_pairs(
     mu = math.sqrt(FIRST_VALUES * time)
     half_width = product_half_width(inputs, len(rows), mu)
     grid = FeatureGrid(feature_scale, RADIUS, half_width)
-    bound = _norm_bound(records, grid, places, n_real, norm, clock, entropy)
+    size = n_real, norm
+    bound = _norm_bound(records, grid, places, size, inputs.neighbours, clock, entropy)
     clock.gaussian(mu)  # proof: step 6
-    first = release_values(records, product_map(grid, rows, columns, bound), mu, entropy)
+    products = product_map(grid, rows, columns, bound)
+    first = release_values(records, products, mu, inputs.neighbours, entropy)
     kept = np.abs(first.pairs * first.unit) > _DROPPED * detection_deviation(
-        first.noise_sd[0], inputs.n_records
+        first.noise_sd[0], inputs.n_sampled
     )
     rows, columns = rows[kept], columns[kept]
     d = inputs.n_features
     bound = max(1, int(bound * _root_square(len(rows), d) / _root_square(len(kept), d)))
     mu = clock.mu_left
     clock.gaussian(mu)  # proof: step 6
-    second = release_values(records, product_map(grid, rows, columns, bound), mu, entropy)
+    products = product_map(grid, rows, columns, bound)
+    second = release_values(records, products, mu, inputs.neighbours, entropy)
     return _averaged(first, second, kept)
 
 
@@ -118,8 +127,8 @@ def _norm_bound(
     records: Records,
     grid: FeatureGrid,
     places: tuple[IntArray, IntArray],
-    n_real: float,
-    norm: float,
+    size: tuple[float, float],
+    neighbours: Neighbours,
     clock: Clock,
     entropy: Entropy,
 ) -> int:
@@ -128,15 +137,16 @@ def _norm_bound(
     Records beyond the bound are scaled down, and values divided by the mean shrinkage. What that
     does not restore is the part of the large records beyond their number.
     """
-    d, n = grid.n_features, records.n_records
-    widest = int(widest_norm(len(places[0]), d) * grid.half_width**2)
+    n = records.n_records
+    widest = int(widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
     products = product_map(grid, *places, widest)
     mu = math.sqrt(PRODUCT_NORMS * clock.left)
     clock.gaussian(mu)  # proof: step 6
-    sigma = smallest_sigma(2, mu)  # proof: step 6
+    sigma = smallest_sigma(neighbours.moved(replaced=2, removed=1), mu)  # proof: step 6
     counts = products.norm_histogram(records)
     counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
-    return _chosen(counts, sigma, products, n, (n_real, norm), clock.mu_left)
+    moved = sum_movement(neighbours)
+    return _chosen(counts, sigma, products, n, size, clock.mu_left / moved)
 
 
 def _chosen(
@@ -162,6 +172,6 @@ def _chosen(
     mean = factor @ mass
     lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
     rows = 2 * math.sqrt(2 * max(size[0], d / 4) / d + 1)
-    noise = rows * _SENSITIVITY * bounds / (PAIR_WEIGHT * n_records * unit * mu * mean)
+    noise = rows * bounds / (PAIR_WEIGHT * n_records * unit * mu * mean)
     best = int(np.argmin(noise + np.maximum(lost, 0.0) * max(1.0, size[1])))
     return max(1, int(bounds[best]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
-from hushcov.accounting import Clocked, Event, clock_rate, clocked
+from hushcov.accounting import Clocked, Event, clock_rate
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.stages.stage import NormBound
@@ -48,10 +48,8 @@ class AdaptiveParameters:
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
-        inputs = asdict(self.inputs)
-        inputs.pop("spent")
         return {
-            "inputs": inputs,
+            "inputs": self.inputs.to_dict(),
             "mu": self.event.mu,
             "late": self.event.late,
             "rate": self.rate,
@@ -68,7 +66,7 @@ def adaptive_parameters(inputs: ReleaseInputs) -> AdaptiveParameters:
     Neighbours: replace one record; no precondition. The event of the answer, with those spent
     before, composes to at most (epsilon, delta); `docs/proofs/adaptive.md`.
     """
-    event = clocked(inputs.epsilon, inputs.delta, inputs.spent)
+    event = inputs.longest_clock()
     event = Clocked(event.mu * WITHIN, event.late)
     steps = max(_FEWEST_STEPS, math.ceil(_STEPS_PER_FEATURE * inputs.n_features))
     return AdaptiveParameters(inputs, event, clock_rate(event, steps, _LADDER_SHARE))

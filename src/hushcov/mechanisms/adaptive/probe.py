@@ -11,6 +11,7 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._triangle import mirror, spread_pairs
 from hushcov.accounting import Clock, smallest_sigma
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.matrix import WholeMatrix
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen
 from hushcov.noise import Entropy, rounded_normal
@@ -50,7 +51,7 @@ def sees(screen: SignScreen, n_features: int) -> bool:
 def look_at_signs(
     sums: IntArray,
     screen: SignScreen,
-    size: tuple[int, int],
+    inputs: ReleaseInputs,
     typical: float,
     mu: float,
     clock: Clock,
@@ -58,16 +59,19 @@ def look_at_signs(
 ) -> Probe:
     """Release the sums of products of signs of all pairs, and make a covariance of them.
 
-    `size` is that of the records, `typical` about the variance of a feature, in squared scales.
+    `typical` is about the variance of a feature, in squared scales.
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. What a record adds to all pairs has a
-    distance of at most d from what another adds, and rounding a sum moves it by less than 1.
+    Neighbours: those of the inputs; no precondition. What a record adds to all pairs has a norm of
+    at most sqrt(d (d - 1) / 2) and a distance of at most d from what another adds, and rounding a
+    sum moves it by less than 1.
     The noise makes that `mu` deviations, whose time is taken before it is drawn.
     """
-    n, d = size
-    sensitivity = screen.resolution * d + screen.rounding * (math.isqrt(d * (d - 1) // 2) + 1)
+    n, d = inputs.n_records, inputs.n_features
+    root = math.isqrt(d * (d - 1) // 2) + 1
+    moved = inputs.neighbours.moved(replaced=d, removed=min(d, root))
+    sensitivity = screen.resolution * moved + screen.rounding * root
     clock.gaussian(mu)  # proof: step 7
     sigma = smallest_sigma(sensitivity**2, mu)  # proof: step 7
     variances = screen.variances(d)
@@ -81,5 +85,5 @@ def look_at_signs(
     mirror(mean)
     np.fill_diagonal(mean, variances * unit)
     # Sampling errors are larger by the same factor as scores.
-    sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / n)
+    sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / inputs.n_sampled)
     return Probe(mean, math.hypot(sigma * in_scales, sampling))

@@ -19,10 +19,11 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting import (
+    ONE_REPLACED,
     Event,
     Gaussian,
     Guarantee,
-    calibrate_gaussian,
+    Neighbours,
 )
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -126,6 +127,7 @@ class GaussianParameters:
             self.norm_bound,
             self.sigma,
             self.diagonal_sigma,
+            self.inputs.neighbours,
         )
         return math.sqrt(float(square)) * (1 + 2.0**-50)
 
@@ -145,7 +147,7 @@ class GaussianParameters:
         spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         names = ("clipping", "radius", "half_width", "norm_bound", "sigma", "diagonal_sigma", "mu")
         return {
-            "inputs": asdict(self.inputs) | {"spent": spent},
+            "inputs": self.inputs.to_dict() | {"spent": spent},
             **{name: getattr(self, name) for name in names},
             "noise_sd": self.noise_sd,
             "diagonal_noise_sd": self.diagonal_noise_sd,
@@ -153,9 +155,14 @@ class GaussianParameters:
 
 
 def squared_sensitivity(
-    n_features: int, half_width: int, norm_bound: int | None, sigma: int, diagonal_sigma: int
+    n_features: int,
+    half_width: int,
+    norm_bound: int | None,
+    sigma: int,
+    diagonal_sigma: int,
+    neighbours: Neighbours = ONE_REPLACED,
 ) -> Fraction:
-    """The most that replacing one record moves the upper triangle, squared, each entry over its sd.
+    """The most that one record moves the upper triangle, squared, each entry over its sd.
 
     For integer records with coordinates of at most `half_width` and norm at most `norm_bound`;
     `diagonal_sigma` must be at least `sigma`.
@@ -164,12 +171,14 @@ def squared_sensitivity(
     h = h if B is None else min(h, B)
     # proof: step 3
     odd = d % 2 == 1 and d > 1
-    coordinates = Fraction(h**4 * (d**2 - odd), sigma**2)
+    moved = neighbours.moved(replaced=d**2 - odd, removed=d * (d + 1) // 2)
+    coordinates = Fraction(h**4 * moved, sigma**2)
     if B is None:
         return coordinates
     # proof: step 2
     excess = max(Fraction(2, diagonal_sigma**2) - Fraction(1, sigma**2), Fraction(0))
-    return min(coordinates, Fraction(B**4, sigma**2) + h**2 * B**2 * excess)
+    replaced = Fraction(B**4, sigma**2) + h**2 * B**2 * excess
+    return min(coordinates, neighbours.moved(replaced=replaced, removed=replaced / 2))
 
 
 def gaussian_parameters(
@@ -200,7 +209,7 @@ def gaussian_parameters(
     """
     row_norm = _checked_norm(clipping, row_norm)
     d = inputs.n_features
-    mu = calibrate_gaussian(inputs.epsilon, inputs.delta, inputs.spent) * WITHIN  # proof: step 5
+    mu = inputs.largest_mu() * WITHIN  # proof: step 5
     cure = "it is a public bound on every coordinate, in units of its scale."
     radius = RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
     norm = radius * math.sqrt(d)  # no record is longer
@@ -210,7 +219,7 @@ def gaussian_parameters(
     norm_bound = (
         norm_in_steps(norm, d, radius, half_width) if CLIPPINGS[clipping].bounds_norm else None
     )
-    sigma, diagonal_sigma = noise_sigmas(d, half_width, norm_bound, mu)
+    sigma, diagonal_sigma = noise_sigmas(d, half_width, norm_bound, mu, inputs.neighbours)
     return GaussianParameters(
         inputs, clipping, radius, half_width, norm_bound, sigma, diagonal_sigma
     )
@@ -256,8 +265,8 @@ def parameters_for_sums(
             f"row_norm={row_norm}), got radius {grid.radius:g}, half_width {grid.half_width} and "
             f"norm_bound {bound}: release them with the parameters they were summed with."
         )
-    mu = calibrate_gaussian(inputs.epsilon, inputs.delta, inputs.spent) * WITHIN
-    sigmas = noise_sigmas(d, grid.half_width, bound, mu)  # proof: step 6
+    mu = inputs.largest_mu() * WITHIN
+    sigmas = noise_sigmas(d, grid.half_width, bound, mu, inputs.neighbours)  # proof: step 6
     if max(sigmas) > LARGEST_SIGMA:
         raise CapacityError(
             f"epsilon {inputs.epsilon:g} and delta {inputs.delta:g} need more noise than integers "
@@ -293,12 +302,13 @@ def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
     For Gaussian records of unit variances with k correlations of a half in a row, the squared norm
     has mean d and variance d (k + 3)/2; its law is taken as that of a scaled chi-square. Clipping
     at B^2 takes E(norm^2 - B^2)+ / d off the largest eigenvalue, (k + 1)/2, relatively. The noise
-    of an entry is B^2/(n mu), and the error it causes `reach` times that: twice the deviations
-    that a threshold must pass, or 2 sqrt(d) if that is less. The derivatives in B^2 cancel where
-    P(norm^2 > B^2) has the value below.
+    of an entry is B^2/(n mu), less where records are removed, and the error it causes `reach`
+    times that: twice the deviations that a threshold must pass, or 2 sqrt(d) if that is less. The
+    derivatives in B^2 cancel where P(norm^2 > B^2) has the value below.
     """
     n, d, k = inputs.n_records, inputs.n_features, inputs.row_sparsity
     reach = 2 * math.sqrt(min(d, 1 + 4 * math.log(d)))
+    reach *= inputs.neighbours.outer_product
     clipped = min(0.5, max(1e-15, reach * d / (n * max(mu, 1e-300) * (k + 1) / 2)))
     spread = (k + 3) / 4
     return math.sqrt(spread * float(special.chdtri(d / spread, clipped)))
@@ -323,12 +333,16 @@ def exact_half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: floa
 
 
 def noise_sigmas(
-    n_features: int, half_width: int, norm_bound: int | None, mu: float
+    n_features: int,
+    half_width: int,
+    norm_bound: int | None,
+    mu: float,
+    neighbours: Neighbours = ONE_REPLACED,
 ) -> tuple[int, int]:
     """The smallest noise off and on the diagonal whose mu is at most the given one."""
     d = n_features
     equal = norm_bound is None or d == 1 or norm_bound >= _EQUAL_NOISE_FROM * half_width
-    square = squared_sensitivity(d, half_width, norm_bound, 1, 1 if equal else 2)
+    square = squared_sensitivity(d, half_width, norm_bound, 1, 1 if equal else 2, neighbours)
     sigma = math.isqrt(math.floor(square / Fraction(mu) ** 2)) + 1
     return sigma, sigma if equal else math.isqrt(2 * sigma**2) + 1
 

@@ -19,7 +19,6 @@ from hushcov.accounting import (
     Gaussian,
     TotalVariation,
     calibrate,
-    calibrate_zcdp,
 )
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs, spent_rho
@@ -117,7 +116,7 @@ class CalibratedParameters:
         """Return inputs, design and schedule as plain, JSON-ready data."""
         schedule = self.schedule
         return {
-            "inputs": asdict(self.inputs),
+            "inputs": {k: v for k, v in asdict(self.inputs).items() if k != "neighbours"},
             "constants": "calibrated",
             "reconstruction": self.reconstruction,
             "design": asdict(self.design)
@@ -205,7 +204,7 @@ def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
         * (1 + (0 if level.selection_scale is None else design.selection_ratio**-2))
         for level in levels
     )
-    rho = calibrate_zcdp(inputs.epsilon, inputs.delta)
+    rho = inputs.rho
     rho = max(rho - spent_rho(inputs.spent), 1e-3 * rho)
     return _with_noise(draft, sensitivity * math.sqrt(cost / (2 * rho)), design)
 

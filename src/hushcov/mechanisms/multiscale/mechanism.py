@@ -16,6 +16,7 @@ from hushcov.accounting import (
     compose,
 )
 from hushcov.exceptions import DataError, PrivacyConditionError
+from hushcov.inputs import guaranteed
 from hushcov.mechanisms.multiscale.calibrated import CalibratedParameters, composition_delta
 from hushcov.mechanisms.multiscale.parameters import TheoremParameters
 from hushcov.mechanisms.multiscale.samplers import check_capacity, sample_exact
@@ -64,20 +65,22 @@ def certify_calibrated(parameters: CalibratedParameters, *, private: bool) -> Gu
     """
     inputs = parameters.inputs
     allowed = composition_delta(inputs.delta, parameters.numerical_delta)
-    bound = compose(parameters.events, delta=allowed, pld=False)
+    events = inputs.neighbours.charged(parameters.events)
+    bound = compose(events, delta=allowed, pld=False)
     return Guarantee(
         epsilon=inputs.epsilon,
         delta=inputs.delta,
         transcript_epsilon=bound.epsilon,
         transcript_delta=bound.delta,
         numerical_delta=parameters.numerical_delta,
-        events=parameters.events,
+        events=events,
         method=bound.method,
         preconditions=(
             "none on n; finite precision takes "
             f"{parameters.numerical_delta / inputs.delta:.2g} of delta, at most half",
         ),
         private=private,
+        **guaranteed(inputs.neighbours),
     )
 
 

@@ -114,6 +114,7 @@ def multiscale_inputs(inputs: ReleaseInputs) -> CalibratedInputs:
         delta=inputs.delta,
         scale=math.sqrt(statistics.fmean(norms)),
         spent=inputs.spent,
+        neighbours=inputs.neighbours,
     )
 
 

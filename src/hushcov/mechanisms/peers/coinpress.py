@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov.accounting import Event, Gaussian, Guarantee, calibrate_gaussian
+from hushcov.accounting import Event, Gaussian, Guarantee
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, noise_sigmas, squared_sensitivity, symmetric_noise
@@ -144,7 +144,7 @@ class CoinPressParameters:
         names = ("constants", "n_steps", "row_norm", "norm_bound", "record_half_width")
         lists = ("eigenvalue_bounds", "sigmas", "diagonal_sigmas", "mus", "noise_sds")
         return {
-            "inputs": asdict(self.inputs) | {"spent": spent},
+            "inputs": self.inputs.to_dict() | {"spent": spent},
             **{name: getattr(self, name) for name in (*names, "matrix_half_width")},
             **{name: list(getattr(self, name)) for name in lists},
         }
@@ -195,7 +195,7 @@ def coinpress_parameters(
     cure = "more steps bear wider eigenvalue_bounds; 3 is usual."
     n_steps = check_integer("n_steps", n_steps, at_least=1, at_most=MOST_STEPS, cure=cure)
     bounds = _check_bounds(eigenvalue_bounds, inputs)
-    mu = calibrate_gaussian(inputs.epsilon, inputs.delta, inputs.spent) * WITHIN  # proof: step 4
+    mu = inputs.largest_mu() * WITHIN  # proof: step 4
     mus = [mu * math.sqrt(share) for share in budget_shares(n_steps)]
     norm_bound = _norm_bound(inputs, min(mus))
     record_half_width, matrix_half_width = _fixed_point(inputs.n_features, bounds)

@@ -79,7 +79,9 @@ def release_screened(
     if parameters.norm_mu is not None:
         bound = release_norm_bound(records, products, parameters, entropy, progress=progress)
         products = product_map(grid, rows, columns, bound)
-    values = release_values(records, products, parameters.mu, entropy, progress=progress)
+    values = release_values(
+        records, products, parameters.mu, parameters.inputs.neighbours, entropy, progress=progress
+    )
     release = _assemble(values, parameters, guarantee)  # proof: step 9
     return release if sparse else replace(release, integers=release.integers.toarray())
 
@@ -136,7 +138,8 @@ def release_norm_bound(
     """
     assert parameters.norm_mu is not None
     counts = products.norm_histogram(records, progress=progress)
-    sigma = smallest_sigma(2, parameters.norm_mu)  # proof: step 4
+    square = parameters.inputs.neighbours.moved(replaced=2, removed=1)
+    sigma = smallest_sigma(square, parameters.norm_mu)  # proof: step 4
     noisy = counts + rounded_normal(entropy.generator, sigma, len(counts))
     above = np.cumsum(noisy[::-1])[::-1]  # records in this bin or a higher one, about
     median = int(np.flatnonzero(above >= parameters.inputs.n_records / 2)[-1:].sum())

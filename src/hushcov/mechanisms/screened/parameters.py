@@ -13,8 +13,8 @@ from hushcov.accounting import (
     BoundedRange,
     Event,
     Gaussian,
+    Neighbours,
     calibrate_near,
-    calibrate_zcdp,
     smallest_sigma,
 )
 from hushcov.exceptions import CapacityError
@@ -157,8 +157,8 @@ class ScreenedParameters:
 
     @property
     def score_sensitivity(self) -> int:
-        """Most that a score moves when one record is replaced."""
-        return self.scoring.sensitivity
+        """Most that a score moves between neighbours that differ in one record."""
+        return self.scoring.sensitivity(self.inputs.neighbours)
 
     def tilted(self, tilt: tuple[int, ...]) -> ScreenedParameters:
         """The same screen on centred signs, at no higher cost: rates follow the sensitivity."""
@@ -201,16 +201,14 @@ class ScreenedParameters:
     @property
     def noise_sd(self) -> tuple[float, float]:
         """Noise of pairs and of the diagonal in units of scale^2, when no record is shrunk."""
-        noise = sum_sigma(self.norm_bound, self.mu)
+        noise = sum_sigma(self.norm_bound, self.mu, self.inputs.neighbours)
         unit = self.inputs.n_records * self.integers_per_square
         return noise / (PAIR_WEIGHT * unit), noise / (DIAGONAL_WEIGHT * unit)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
-        inputs = asdict(self.inputs)
-        inputs.pop("spent")
         return {
-            "inputs": inputs,
+            "inputs": self.inputs.to_dict(),
             "design": asdict(self.design),
             "screen": self.screen,
             "norm": self.norm,
@@ -229,14 +227,16 @@ def ranges(norm_bound: int) -> tuple[int, int]:
     return max(1, norm_bound // _FACTOR_PART), max(1, norm_bound // _SIZE_PART)
 
 
-def squared_sum_sensitivity(norm_bound: int) -> int:
+def squared_sum_sensitivity(norm_bound: int, neighbours: Neighbours) -> int:
     """Most that the summed contributions move in Euclidean norm, squared."""
-    return 4 * norm_bound**2 + sum(part**2 for part in ranges(norm_bound))  # proof: step 6
+    square = norm_bound**2
+    beside = sum(part**2 for part in ranges(norm_bound))
+    return neighbours.moved(replaced=4 * square, removed=square) + beside  # proof: step 6
 
 
-def sum_sigma(norm_bound: int, mu: float) -> int:
+def sum_sigma(norm_bound: int, mu: float, neighbours: Neighbours) -> int:
     """The least noise that makes the sensitivity of the sums at most `mu` deviations."""
-    return smallest_sigma(squared_sum_sensitivity(norm_bound), mu)  # proof: step 7
+    return smallest_sigma(squared_sum_sensitivity(norm_bound, neighbours), mu)  # proof: step 7
 
 
 def size_cap(n_features: int) -> float:
@@ -324,7 +324,7 @@ def screened_parameters(
             design=design,
             screen=screen,
             norm=norm,
-            levels=_levels(sizes, design, for_screen, screen),
+            levels=_levels(sizes, design, for_screen, SCREENS[screen], inputs.neighbours),
             n_pairs=n_pairs,
             half_width=half_width,
             norm_bound=max(1, int(min(bound, widest * half_width**2))),
@@ -335,18 +335,22 @@ def screened_parameters(
     if not certified:
         return draft(1.0)
     # proof: step 8
-    found = calibrate_near(lambda m: draft(m).events, inputs.epsilon, inputs.delta)
+    found = calibrate_near(lambda m: inputs.charged(draft(m).events), inputs.epsilon, inputs.delta)
     return draft(found)
 
 
 def _levels(
-    sizes: tuple[int, ...], design: ScreenedDesign, rho: float, screen: str
+    sizes: tuple[int, ...],
+    design: ScreenedDesign,
+    rho: float,
+    screen: Screen,
+    neighbours: Neighbours,
 ) -> tuple[ScreenLevel, ...]:
     """Levels whose `size` steps of range eta cost their share of rho: size eta^2 / 8 each."""
     levels = []
     for size, share in zip(sizes, level_shares(sizes, design), strict=True):
         eta = math.sqrt(8 * rho * share / size)
-        levels.append(ScreenLevel(size, eta / (2 * SCREENS[screen].sensitivity)))
+        levels.append(ScreenLevel(size, eta / (2 * screen.sensitivity(neighbours))))
     return tuple(levels)
 
 
@@ -372,5 +376,5 @@ def product_half_width(inputs: ReleaseInputs, n_pairs: int, mu: float) -> int:
 
 def _rest(inputs: ReleaseInputs) -> float:
     """What the budget has left in zCDP, about; the accountant has the last word."""
-    total = calibrate_zcdp(inputs.epsilon, inputs.delta)
+    total = inputs.rho
     return max(total - spent_rho(inputs.spent), total * 1e-3)

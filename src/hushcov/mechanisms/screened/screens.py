@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
+from hushcov.accounting import Neighbours
 from hushcov.records import (
     FeatureGrid,
     Progress,
@@ -28,12 +29,18 @@ TO_CORRELATION = math.pi / 2  # a small mean product of signs, times this, is a 
 class Screen(ABC):
     """One way to score pairs: integers that say how strongly two features move together.
 
-    `sensitivity` is the most that a score moves when one record is replaced.
+    `most` is the most that one record adds to a score, or takes off it.
     """
 
     name: ClassVar[str]
-    sensitivity: ClassVar[int]
+    most: ClassVar[int]
+    rounding: ClassVar[int] = 0  # less than what scores are rounded by, and 1
     tilts: ClassVar[bool] = False  # whether released means of signs can be taken off the signs
+
+    def sensitivity(self, neighbours: Neighbours) -> int:
+        """The most that a score moves between neighbours that differ in one record."""
+        own = neighbours.moved(replaced=2 * self.most, removed=self.most)
+        return own + self.rounding  # proof: step 1
 
     @abstractmethod
     def sums(
@@ -62,16 +69,15 @@ class Screen(ABC):
 
 
 class SignScreen(Screen):
-    """Products of signs: a replaced record moves a sum of +1 and -1 by at most 2.
+    """Products of signs: a record adds +1, -1 or 0.
 
     Scores are in units of 1 / `resolution`, and are rounded where `rounding` is 1.
     """
 
     name = "sign"
-    sensitivity = 2  # proof: step 1
+    most = 1  # proof: step 1
     tilts = True
     resolution: ClassVar[int] = 1
-    rounding: ClassVar[int] = 0
 
     def variances(self, n_features: int) -> FloatArray:
         """The variances of what is multiplied, about."""
@@ -82,7 +88,7 @@ class SignScreen(Screen):
     ) -> npt.NDArray[Any]:
         """See `Screen.sums`; signs need no scales."""
         return sign_scores(
-            records, lambda products, *_: products, records.n_records, progress=progress
+            records, lambda products, *_: products, records.n_rows, progress=progress
         )
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
@@ -110,7 +116,7 @@ class CentredSigns(SignScreen):
 
     resolution: ClassVar[int] = 2**6
     rounding: ClassVar[int] = 1  # rounding towards zero moves a score by less than 1
-    sensitivity: ClassVar[int] = 2 * resolution + rounding  # proof: step 11
+    most: ClassVar[int] = resolution  # proof: step 11
 
     def variances(self, n_features: int) -> FloatArray:
         """See `SignScreen.variances`: of a sign with a mean of m, less m and over 1 + |m|."""
@@ -121,7 +127,7 @@ class CentredSigns(SignScreen):
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
         """See `Screen.sums`; exact integers, rounded towards zero once."""
-        n = records.n_records
+        n = records.n_rows  # each of them has its means taken off
         tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
 
@@ -161,7 +167,7 @@ class ClippedScreen(Screen):
 
     name = "clipped"
     radius, half_width = 1.5, 15
-    sensitivity = 2 * half_width**2  # proof: step 1
+    most = half_width**2  # proof: step 1
 
     def sums(
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
@@ -171,7 +177,7 @@ class ClippedScreen(Screen):
         return pair_sums(
             lambda i, j: clipped_gram(records, coarse, i, j, progress=progress),
             records.n_features,
-            records.n_records * self.half_width**2,
+            records.n_rows * self.half_width**2,
         )
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:

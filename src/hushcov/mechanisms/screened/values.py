@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov.accounting import Neighbours
 from hushcov.mechanisms.screened.parameters import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
@@ -65,6 +66,7 @@ def release_values(
     records: Records,
     products: ProductMap,
     mu: float,
+    neighbours: Neighbours,
     entropy: Entropy,
     *,
     progress: Progress | None = None,
@@ -73,11 +75,11 @@ def release_values(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. The noise makes the most that the sums move
+    Neighbours: as given; no precondition. The noise makes the most that the sums move
     `mu` deviations; all else is post-processing. `docs/proofs/screened.md`.
     """
     n, d = records.n_records, records.n_features
-    sigma = sum_sigma(products.norm_bound, mu)  # proof: step 7
+    sigma = sum_sigma(products.norm_bound, mu, neighbours)  # proof: step 7
     sums = products.sum(records, progress=progress)  # proof: step 5
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
     unit = n * _integers_per_square(products.grid)

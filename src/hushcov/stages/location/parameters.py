@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import Gaussian, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import LARGEST_SIGMA
 
@@ -66,6 +66,7 @@ class LocationParameters:
     n_features: int
     total_mu: float
     evidence_level: float = 1e-5
+    neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
         check_integer(
@@ -106,14 +107,23 @@ class LocationParameters:
         mu = math.sqrt(square)
         while Fraction(mu) ** 2 > left:  # proof: step 3
             mu = math.nextafter(mu, 0)
-        sigma = smallest_sigma(2 * units.histograms, mu)
+        sigma = self.sigma(units, mu)
         enough = self.n_records >= LEAST_RATIO * sigma and sigma <= LARGEST_SIGMA
         return mu if enough else None
+
+    def sigma(self, units: Units, mu: float) -> int:
+        """The noise of the counts of a look."""
+        return smallest_sigma(self._moved * units.histograms, mu)  # proof: step 1
+
+    @property
+    def _moved(self) -> int:
+        """The square of how far one record moves a histogram."""
+        return self.neighbours.moved(replaced=2, removed=1)
 
     def _share(self, look: int, units: Units) -> float:
         def needed(ratio: float) -> float:
             """Share at which n / sigma is `ratio`."""
-            return 2 * units.histograms * (ratio / (self.n_records * self.total_mu)) ** 2
+            return self._moved * units.histograms * (ratio / (self.n_records * self.total_mu)) ** 2
 
         if look == 0:
             return min(_FIRST_LOOK, max(_LEAST_FIRST, needed(_AIM_FIRST)))

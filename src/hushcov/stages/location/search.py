@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import BoolArray
-from hushcov.accounting import Gaussian, smallest_sigma
+from hushcov.accounting import Gaussian
 from hushcov.exceptions import DataError
 from hushcov.noise import Entropy, check_entropy
 from hushcov.records import Bounds, Records, signed_octaves
@@ -53,7 +53,7 @@ def find_location(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. Each look is the rounding of a Gaussian
+    Neighbours: those of the parameters; no precondition. Each look is the rounding of a Gaussian
     mechanism with the mu of its event, and the sum of their squares is at most that of
     `parameters.largest_mu` whatever is seen. See `docs/proofs/location.md`.
     """
@@ -75,7 +75,7 @@ def find_location(
         if mu is None:
             break
         events.append(Gaussian(mu))
-        sigma = smallest_sigma(2 * units.histograms, mu)  # proof: step 1
+        sigma = parameters.sigma(units, mu)  # proof: step 1
         if number == 0 and n > _SEEN * sigma:
             low_reach = _LOW_REACH_SEEN
         common = tuple((b, k) for b, k in popular.most_common(_MOST_POPULAR) if k >= _POPULAR)

@@ -17,7 +17,6 @@ from hushcov.accounting import (
     Gaussian,
     Guarantee,
     calibrate_near,
-    calibrate_zcdp,
     smallest_sigma,
 )
 from hushcov.exceptions import CapacityError, ParameterError
@@ -115,7 +114,7 @@ class RowTopKParameters:
         """Return inputs and parameters as plain, JSON-ready data."""
         spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         return {
-            "inputs": asdict(self.inputs) | {"spent": spent},
+            "inputs": self.inputs.to_dict() | {"spent": spent},
             "constants": "sound",
             "radius": self.radius,
             "half_width": self.half_width,
@@ -239,7 +238,7 @@ def _half_width(inputs: ReleaseInputs, mu: float) -> int:
 
 def _rest(inputs: ReleaseInputs) -> float:
     """What the budget has left in zCDP, about; the accountant has the last word."""
-    total = calibrate_zcdp(inputs.epsilon, inputs.delta)
+    total = inputs.rho
     return max(total - spent_rho(inputs.spent), total * 1e-3)
 
 

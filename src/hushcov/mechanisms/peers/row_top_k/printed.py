@@ -15,7 +15,7 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_real
 from hushcov.accounting import NOT_CERTIFIED, Guarantee, compose
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.inputs import ReleaseInputs
+from hushcov.inputs import ReleaseInputs, guaranteed
 from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH
 from hushcov.mechanisms.peers.row_top_k.mechanism import NAME, mutual_pairs
 from hushcov.noise import Entropy, check_entropy
@@ -68,7 +68,7 @@ class PrintedParameters:
         """Return inputs and parameters as plain, JSON-ready data."""
         spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         return {
-            "inputs": asdict(self.inputs) | {"spent": spent},
+            "inputs": self.inputs.to_dict() | {"spent": spent},
             "constants": "paper",
             "radius": self.radius,
             "half_width": self.half_width,
@@ -127,6 +127,7 @@ def claim_printed(parameters: PrintedParameters) -> Guarantee:
         method=NOT_CERTIFIED,
         preconditions=(),
         private=False,
+        **guaranteed(inputs.neighbours),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import Event, Gaussian, calibrate_gaussian, smallest_sigma
+from hushcov.accounting import Event, Gaussian, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, balanced_row_norm, noise_sigmas
@@ -116,7 +116,7 @@ class SeparateParameters:
         """Return inputs and parameters as plain, JSON-ready data."""
         spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         return asdict(self) | {
-            "inputs": asdict(self.inputs) | {"spent": spent},
+            "inputs": self.inputs.to_dict() | {"spent": spent},
             "row_norm": self.row_norm,
         }
 
@@ -211,14 +211,13 @@ def separate_parameters(
     """
     check_choice("method", method, METHODS)
     check_choice("constants", constants, CONSTANTS)
-    epsilon, delta, spent = inputs.epsilon, inputs.delta, inputs.spent
-    mu = calibrate_gaussian(epsilon, delta, spent) * WITHIN  # proof: step 9
+    mu = inputs.largest_mu() * WITHIN  # proof: step 9
     histogram_sigma = None
     if method == "adaptive":
         share = _histogram_share(inputs.n_features, constants)
         histogram_sigma = smallest_sigma(2, mu * math.sqrt(share))
         counts = Gaussian(histogram_mu(histogram_sigma))
-        mu = calibrate_gaussian(epsilon, delta, (*spent, counts)) * WITHIN  # proof: step 9
+        mu = inputs.largest_mu((*inputs.spent, counts)) * WITHIN  # proof: step 9
     norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
     cure = "it is a public bound on the norm of every record, in units of the scales."
     norm = min(check_real("row_norm", norm, above=0, cure=cure), _LARGEST_RADIUS)

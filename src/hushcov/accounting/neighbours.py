@@ -1,0 +1,106 @@
+"""Whose privacy it is: which datasets are neighbours, and what that does to charges."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeVar
+
+from hushcov._validation import check_choice, check_integer, shown
+from hushcov.accounting.events import (
+    BoundedRange,
+    Clocked,
+    DiscreteGaussian,
+    Event,
+    Gaussian,
+    OneShotLaplace,
+    Pure,
+)
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+
+Number = TypeVar("Number", int, Fraction)
+
+REPLACE, ADD_REMOVE = "replace", "add-remove"
+#: Every relation by its name, with what a guarantee calls it.
+RELATIONS = {REPLACE: "replace-one", ADD_REMOVE: "add-remove-one"}
+#: The unit where every record is one.
+RECORD = "record"
+MOST_ROWS = 2**20
+_LONGEST = 60
+# What a charge grows by where one unit may have several records: makes up for a rounding.
+_UP = 1 + 2.0**-50
+
+
+def check_unit(unit: object) -> str:
+    """What a unit is, as a short word; it is written into every release."""
+    if not isinstance(unit, str) or not unit.isprintable() or not 0 < len(unit) <= _LONGEST:
+        raise ParameterError(
+            f"unit must be a word of at most {_LONGEST} printable characters, got {shown(unit)}: "
+            "say what one unit is, as patient."
+        )
+    return unit
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Datasets that differ in one unit, of which at most `most_rows` records are summed.
+
+    With "replace" a unit has other records in the one than in the other, and there are as many
+    units in both. With "add-remove" it is in one of them alone, and how many there are is not
+    public.
+
+    Attributes
+    ----------
+    relation : {"replace", "add-remove"}
+    most_rows : int
+        Records of one unit that are summed, at most.
+    unit : str
+        What a unit is, in one word.
+    """
+
+    relation: str = REPLACE
+    most_rows: int = 1
+    unit: str = RECORD
+
+    def __post_init__(self) -> None:
+        check_choice("neighbours", self.relation, tuple(RELATIONS))
+        check_unit(self.unit)
+        cure = "it is how many records of one unit are summed, at most."
+        check_integer("max_rows_per_unit", self.most_rows, at_least=1, at_most=MOST_ROWS, cure=cure)
+
+    def moved(self, *, replaced: Number, removed: Number) -> Number:
+        """How far one record moves a statistic, or the square of that, by what becomes of it."""
+        return {REPLACE: replaced, ADD_REMOVE: removed}[self.relation]  # proof: step 1
+
+    @property
+    def outer_product(self) -> float:
+        """About how far one record of norm 1 moves a sum of outer products, over a replaced one."""
+        return {REPLACE: 1.0, ADD_REMOVE: math.sqrt(0.5)}[self.relation]
+
+    def charged(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        """What events of one record cost for a unit, whose records change one after the other."""
+        return tuple(for_group(event, self.most_rows) for event in events)  # proof: step 2
+
+
+#: One record is replaced by another.
+ONE_REPLACED = Neighbours()
+
+
+def for_group(event: Event, size: int) -> Event:
+    """What an event costs where neighbours differ in so many records, not in one."""
+    if size == 1:
+        return event
+    factor = size * _UP
+    if isinstance(event, Gaussian | DiscreteGaussian | Clocked):
+        return replace(event, mu=event.mu * factor)  # proof: step 2
+    if isinstance(event, BoundedRange):
+        return replace(event, eta=event.eta * factor)  # proof: step 2
+    if isinstance(event, OneShotLaplace):
+        return replace(event, sensitivity=event.sensitivity * factor)  # proof: step 2
+    if isinstance(event, Pure):
+        return replace(event, epsilon=event.epsilon * factor)  # proof: step 2
+    raise PrivacyConditionError(
+        f"events must have a law that is known for several records, got {type(event).__name__}: "
+        "use a mechanism whose noise is Gaussian, or units of one record."
+    )
