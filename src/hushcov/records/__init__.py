@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from hushcov.records.signs import (
         PACKED_PANEL_BYTES,
         TILE_BYTES,
+        TILE_ROWS,
         PackedSigns,
         sign_gram,
         sign_gram_and_sums,
@@ -89,6 +90,7 @@ __all__ = [
     "PANEL_BYTES",
     "SMALLEST_EXPONENT",
     "TILE_BYTES",
+    "TILE_ROWS",
     "ArrayRecords",
     "BlockFunction",
     "Bounds",
@@ -158,7 +160,7 @@ __getattr__ = lazy(
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
     compact="CompactRecords",
     files="FileRecords",
-    signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
+    signs="PACKED_PANEL_BYTES TILE_BYTES TILE_ROWS PackedSigns "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
     together="sum_and_keep_signs sum_together",
 )
