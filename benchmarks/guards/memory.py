@@ -2,8 +2,9 @@
 
     python benchmarks/guards/memory.py [--only WORDS]
 
-Arrays in memory and in `.npy` files, and Parquet files in groups of rows and in one giant group. What is wanted of each is a ratio between 0.85 and 1.15. Records are in
-groups of five features with correlations of a half.
+Arrays in memory and in `.npy` files, and Parquet files in groups of rows and in one giant group.
+What is wanted of each is a ratio between 0.85 and 1.15. Records are in groups of five features with
+correlations of a half.
 """
 
 from __future__ import annotations
