@@ -286,6 +286,7 @@ def stages(path: str, d: int) -> dict[str, Callable[[], object]]:
         "sign statistics": lambda: sign_gram(records),
         "Gaussian fit, known": lambda: GaussianCovariance(**BUDGET, **KNOWN).fit(records),
         "screened fit, known": lambda: ScreenedCovariance(**BUDGET, **KNOWN).fit(records),
+        "default fit, unknown": lambda: PrivateSparseCovariance(**BUDGET).fit(records),
     }
 
 

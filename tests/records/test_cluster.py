@@ -27,6 +27,7 @@ from hushcov.exceptions import DataError, SeededNoiseWarning
 from hushcov.records import (
     ArrayRecords,
     CentredRecords,
+    CompactRecords,
     CompleteRecords,
     DaskRecords,
     FeatureGrid,
@@ -420,6 +421,56 @@ def test_what_is_sent_to_readers_of_files_holds_no_value(tmp_path, cut_files):
         assert not any(value.tobytes() in sent[0] for value in X.ravel())
         sign_gram(DaskRecords(cut(X, (50, 51))))
     assert all(value.tobytes() in sent[1] for value in X.ravel())
+
+
+# Compact copies on workers
+
+
+def compact_of(records, starts):
+    watched = WatchedRecords(records, lambda: starts.append(1), lambda rows: None)
+    return CompactRecords(watched, SCALES * 0.1, SCALES * 3, SCALES)
+
+
+@pytest.mark.parametrize("room", [0, 200, 2**28])
+def test_copies_are_kept_where_files_are_read_up_to_a_bound(tmp_path, cut_files, monkeypatch, room):
+    write_in_batches(tmp_path / "x.parquet", X, 7)
+    cut_files(7)
+    monkeypatch.setattr(cluster, "_MOST_KEPT", room)
+    starts, expected = [], CompactRecords(ArrayRecords(X), SCALES * 0.1, SCALES * 3, SCALES)
+    records = compact_of(DaskRecords(FileRecords(tmp_path)), starts)
+    for _ in range(3):
+        np.testing.assert_array_equal(sign_gram(records), sign_gram(expected))
+    assert len(starts) == (1 if room == 2**28 else 3)
+    (keepers,) = records.held.keepers.values()
+    kept = [each for each in keepers if each is not None]
+    assert len(kept) == {0: 0, 200: 4, 2**28: 15}[room]  # 56 bytes a piece, and 24 the last
+    assert all(each._copy.rows is not None for each in kept)
+
+
+def test_a_copy_that_is_sent_elsewhere_takes_no_row_along(tmp_path):
+    write_in_batches(tmp_path / "x.parquet", X, 50)
+    records = compact_of(DaskRecords(FileRecords(tmp_path)), [])
+    sign_gram(records)
+    (keepers,) = records.held.keepers.values()
+    sent = cloudpickle.dumps(keepers[0])
+    assert len(sent) < 200 < keepers[0]._copy.rows.nbytes
+    assert cloudpickle.loads(sent)._copy.rows is None
+
+
+def test_copies_on_workers_go_with_the_records(client, tmp_path, cut_files):
+    write_in_batches(tmp_path / "x.parquet", X, 7)
+    cut_files(7)
+    records = compact_of(DaskRecords(FileRecords(tmp_path)), [])
+    expected = CompactRecords(ArrayRecords(X), SCALES * 0.1, SCALES * 3, SCALES)
+    for _ in range(2):
+        np.testing.assert_array_equal(sign_gram(records), sign_gram(expected))
+    assert sum(map(len, client.has_what().values())) == 15
+    del records
+    for _ in range(200):
+        if not sum(map(len, client.has_what().values())):
+            break
+        time.sleep(0.05)
+    assert sum(map(len, client.has_what().values())) == 0
 
 
 # Errors of the user's own tasks

@@ -115,7 +115,7 @@ def test_blocks_threads_and_panels_change_nothing(n, d, zeros, block_rows, threa
 
 @pytest.mark.parametrize("tile_rows", [1, 512, 1024])
 def test_tiles_change_nothing(monkeypatch, tile_rows):
-    monkeypatch.setattr(signs, "_TILE_ROWS", tile_rows)
+    monkeypatch.setattr(signs, "TILE_ROWS", tile_rows)
     X = table(1700, 3, 0.001)
     assert found(ArrayRecords(X, block_rows=700)) == literal(X)
     assert len(PackedSigns(ArrayRecords(X))._tiles) == {1: 4, 512: 4, 1024: 2}[tile_rows]

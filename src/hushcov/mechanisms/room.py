@@ -146,9 +146,9 @@ class Mechanism(ABC):
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """Bytes of its working arrays, where blocks have so many rows.
 
-        Here: the sum, a block's sum as doubles and as integers, and the block on its grid.
+        Here: the sum, and a block's sum as doubles and as integers.
         """
-        return DENSE_BYTES * n_features**2 + rows * n_features * 8
+        return DENSE_BYTES * n_features**2
 
 
 def pool_of(inputs: ReleaseInputs, *mus: float) -> float:

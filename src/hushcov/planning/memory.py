@@ -13,9 +13,12 @@ from pathlib import Path
 #: Features up to which an estimate is a dense matrix where nothing else is asked for.
 LARGEST_DENSE = 10_000
 # Python, NumPy, SciPy, scikit-learn and compiled code, before any fit.
-_PROCESS = 300 * 10**6
-# Blocks of rows that are there at the same time: one being read, one waiting, one in use.
-_BLOCKS = 3
+_PROCESS = 280 * 10**6
+# What pyarrow adds to it.
+_ARROW = 20 * 10**6
+# Blocks of rows that are there at the same time: of files of columns one being read, one waiting
+# and one in use, of others one.
+_BLOCKS_READ, _BLOCKS = 3, 1
 # Working arrays whose size depends on nothing.
 _FIXED = 50 * 10**6
 # Linux: what a container may use. "max" in the file says that there is no limit.
@@ -27,8 +30,8 @@ def process_memory(n_features: int, rows: int, *, reader: int = 0) -> int:
 
     `reader` is what reading files takes beside them.
     """
-    blocks = _BLOCKS * rows * n_features * 8
-    return _PROCESS + _FIXED + reader + blocks
+    blocks = (_BLOCKS_READ if reader else _BLOCKS) * rows * n_features * 8
+    return _PROCESS + _FIXED + (_ARROW if reader else 0) + reader + blocks
 
 
 def total_memory() -> int | None:

@@ -81,10 +81,13 @@ def fit_memory(
     that means are found privately, so that a compact copy of few records is kept.
     """
     from hushcov.records.compact import copy_bytes
+    from hushcov.records.together import early_signs
 
     rows = default_block_rows(n_features)
     work = _named(mechanism).work(n_records, n_features, rows, sparse)
-    kept = copy_bytes(n_records, n_features) if prepared else 0
+    kept = 0
+    if prepared:  # where no copy is kept, signs are: most have one bit, since zeros are few
+        kept = copy_bytes(n_records, n_features) or early_signs(n_records, n_features) // 2
     return process_memory(n_features, rows, reader=reader) + work + kept
 
 

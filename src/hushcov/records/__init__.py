@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from hushcov.records.signs import (
         PACKED_PANEL_BYTES,
         TILE_BYTES,
+        TILE_ROWS,
         PackedSigns,
         sign_gram,
         sign_gram_and_sums,
@@ -91,6 +92,7 @@ __all__ = [
     "PANEL_BYTES",
     "SMALLEST_EXPONENT",
     "TILE_BYTES",
+    "TILE_ROWS",
     "WEIGHT_LEVELS",
     "ArrayRecords",
     "BlockFunction",
@@ -165,7 +167,7 @@ __getattr__ = lazy(
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
     compact="CompactRecords",
     files="FileRecords",
-    signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
+    signs="PACKED_PANEL_BYTES TILE_BYTES TILE_ROWS PackedSigns "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
     together="sum_and_keep_signs sum_together",
     units="WEIGHT_LEVELS Units split_columns weighted",

@@ -21,14 +21,21 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
+from hushcov.records.compact import KeptOfPiece
 from hushcov.records.files import FileRecords
 from hushcov.records.formats import FileSpan
-from hushcov.records.protocol import BlockFunction, PartitionedRecords, Progress, Records
+from hushcov.records.protocol import BlockFunction, Held, PartitionedRecords, Progress, Records
 from hushcov.records.sources import ArrayRecords, check_frame, check_table
 from hushcov.records.views import View, WatchedRecords
 
 _FAN_IN = 8  # sums added up in one task
-_ROWS_OF_PIECE = 2**18  # rows of a file for one task
+# Rows of a file for one task, at most. Where that makes fewer tasks than this, a worker would often
+# wait for another that has one more, so there are fewer rows, but not so few that sums of pairs of
+# features take long beside them.
+_ROWS_OF_PIECE, _FEW_PIECES, _FEWEST_ROWS, _ROWS_A_FEATURE = 2**18, 64, 2**14, 8
+# What workers keep in copies: a share of the memory that dask gives them, or so many bytes where
+# there is no worker or no limit.
+_SHARE_KEPT, _MOST_KEPT = 0.25, 2**28
 _ROWS_OF_REPORT = 2**16  # rows between two reports of progress
 # Progress callbacks by process and topic. A fork of this process has its own number and none.
 _LISTENERS: dict[tuple[int, str], Progress] = {}
@@ -64,16 +71,18 @@ class DaskRecords(PartitionedRecords):
     Privacy
     -------
     Nothing here is private by itself; see `Records`. Workers that read files send sums of integers
-    and numbers of rows, nothing else. Rows of a collection may be sent from worker to worker: at
-    the edges of partitions if rows are paired, and whole partitions if dask moves work. An error in
-    the collection's own tasks becomes a `DataError` without their message; workers log the message.
+    and numbers of rows, nothing else. They keep compact copies (`CompactRecords`) in their memory
+    until the fit ends, at most a quarter of what dask lets them use, and send none. Rows of a
+    collection may be sent from worker to worker: at the edges of partitions if rows are paired, and
+    whole partitions if dask moves work. An error in the collection's own tasks becomes a
+    `DataError` without their message; workers log the message.
     """
 
     def __init__(self, data: Any) -> None:
         _dask()
         self._in_files = isinstance(data, FileRecords)
         if isinstance(data, FileRecords):
-            spans = data.pieces(_ROWS_OF_PIECE)
+            spans = data.pieces(_rows_of_piece(data.n_records, data.n_features))
             pieces = [Piece(span.n_rows, _Spanned(data, span)) for span in spans]
             n_features = data.n_features
             self.gaps, self.feature_names = data.gaps, data.feature_names
@@ -111,6 +120,7 @@ class DaskRecords(PartitionedRecords):
         block_function: BlockFunction,
         *,
         progress: Progress | None = None,
+        held: Held | None = None,
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`."""
         delayed = _dask().delayed
@@ -118,17 +128,41 @@ class DaskRecords(PartitionedRecords):
         # Fewer than `rows_each` rows make no record: the view would leave them out.
         cut = self._file_groups if self._in_files else self._groups
         groups = [group for group in cut(rows_each) if _rows_of(group) >= rows_each]
+        keepers = self._keepers(groups, rows_each, held)
         with _listening(progress) as topic:
             sums = [
-                delayed(_sum_rows)(work, topic, *(piece.load(*rows) for piece, rows in group))
-                for group in groups
+                delayed(_sum_rows)(
+                    work, topic, keeper, *(piece.load(*rows) for piece, rows in group)
+                )
+                for group, keeper in zip(groups, keepers, strict=True)
             ]
             while len(sums) > 1:
                 sums = [
                     delayed(_added)(*sums[start : start + _FAN_IN])
                     for start in range(0, len(sums), _FAN_IN)
                 ]
-            return np.asarray(_computed(sums[0].compute))
+            total = np.asarray(_computed(sums[0].compute))
+        if held is not None:
+            held.complete = None not in keepers
+        return total
+
+    def _keepers(self, groups: Sequence[Group], rows_each: int, held: Held | None) -> list[Any]:
+        """For each group what keeps a compact copy of its rows where they are read, or None.
+
+        Groups are given to workers here, each to the one that has least to do for its threads.
+        """
+        if held is None or not self._in_files:
+            return [None] * len(groups)
+        client = _used_client()
+        place = (rows_each, None if client is None else client.id)
+        if place not in held.keepers:
+            sizes = [2 * _rows_of(group) * self.n_features for group in groups]
+            rooms = {None: (_MOST_KEPT, 1)} if client is None else _rooms(client)
+            held.keepers[place] = [
+                None if where is _NOWHERE else _keeper(client, where, size)
+                for where, size in zip(_spread(sizes, rooms), sizes, strict=True)
+            ]
+        return list(held.keepers[place])
 
     def _groups(self, rows_each: int) -> Iterator[Group]:
         """Group rows so that the `rows_each` rows of a record stay together.
@@ -170,6 +204,52 @@ class DaskRecords(PartitionedRecords):
                 group = [(piece, (first, piece.n_rows))] if first < piece.n_rows else []
         if group:
             yield group
+
+
+def _rows_of_piece(n_records: int, n_features: int) -> int:
+    fewest = max(_FEWEST_ROWS, _ROWS_A_FEATURE * n_features)
+    return min(_ROWS_OF_PIECE, max(fewest, -(-n_records // _FEW_PIECES)))
+
+
+_NOWHERE = object()  # in no copy
+
+
+def _spread(sizes: Sequence[int], rooms: dict[Any, tuple[int, int]]) -> list[Any]:
+    """Where copies of these sizes go, by the room and the threads of each place."""
+    taken = dict.fromkeys(rooms, 0)
+    found: list[Any] = [_NOWHERE] * len(sizes)
+    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        able = [place for place, (room, _) in rooms.items() if taken[place] + sizes[i] <= room]
+        if able:
+            place = min(able, key=lambda place: (taken[place] + sizes[i]) / rooms[place][1])
+            taken[place] += sizes[i]
+            found[i] = place
+    return found
+
+
+def _keeper(client: Any, worker: Any, n_bytes: int) -> Any:
+    if client is None:
+        return KeptOfPiece(n_bytes)
+    return client.submit(
+        KeptOfPiece, n_bytes, workers=[worker], allow_other_workers=True, pure=False
+    )
+
+
+def _rooms(client: Any) -> dict[str, tuple[int, int]]:
+    """Bytes that each worker may keep in copies, and its threads."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return {
+        address: (int(_SHARE_KEPT * (each["memory_limit"] or 4 * _MOST_KEPT)), each["nthreads"])
+        for address, each in workers.items()
+    }
+
+
+def _used_client() -> Any:
+    """The client of the scheduler that dask would use now; None where that is no cluster."""
+    from dask.base import get_scheduler
+
+    found = getattr(get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
+    return found if hasattr(found, "scheduler_info") else None
 
 
 def _computed(compute: Callable[[], _Computed]) -> _Computed:
@@ -226,10 +306,15 @@ class _Work:
     block_function: BlockFunction
     gaps: bool
 
-    def __call__(self, parts: Sequence[Any], report: Progress) -> IntArray:
+    def __call__(
+        self, parts: Sequence[Any], report: Progress, keeper: KeptOfPiece | None = None
+    ) -> IntArray:
         records = _joined(parts)
         records.gaps = self.gaps
-        return self.view(WatchedRecords(records, _nothing, report)).map_sum(self.block_function)
+        seen = self.view(WatchedRecords(records, _nothing, report))
+        if keeper is not None:
+            seen = keeper.serve(seen)
+        return seen.map_sum(self.block_function)
 
 
 def _joined(parts: Sequence[Any]) -> Records:
@@ -243,9 +328,9 @@ def _nothing() -> None:
     pass
 
 
-def _sum_rows(work: _Work, topic: str | None, *parts: Any) -> IntArray:
+def _sum_rows(work: _Work, topic: str | None, keeper: KeptOfPiece | None, *parts: Any) -> IntArray:
     report = _Report(topic)
-    total = work(parts, report)
+    total = work(parts, report, keeper)
     report.send()
     return total
 

@@ -20,6 +20,8 @@ from hushcov._compiled import compiled, run_parts, threads
 from hushcov.records.grids import check_feature_scale, check_numbers
 from hushcov.records.protocol import (
     BlockFunction,
+    Held,
+    PartitionedRecords,
     Progress,
     Records,
     check_finite,
@@ -38,6 +40,7 @@ from hushcov.records.views import (
     View,
     WrappedRecords,
     complete_rows,
+    layers_of,
     source_of,
 )
 
@@ -48,7 +51,7 @@ UNITS = 512
 _LARGEST = -MISSING - 1  # integer: nearly 64 scales
 # Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
 # which take four times as much if they are doubles.
-_MOST_KEPT, _MOST_IN_MEMORY = 2**28, 2**30
+_MOST_KEPT, _MOST_IN_MEMORY = 2**26, 2**30
 
 
 def copy_bytes(n_records: int, n_features: int, *, in_memory: bool = False) -> int:
@@ -68,7 +71,8 @@ class CompactRecords(WrappedRecords):
 
     The integers of the first sum are kept in memory where they are few enough (`copy_bytes`), or in
     a file if the records name a folder for it, and read in place of the records from then on.
-    Records on a device and on a cluster are mapped anew for every sum.
+    Workers of a cluster that read files keep copies of what they read (`DaskRecords`). Other
+    records on a cluster, and those on a device, are mapped anew for every sum.
 
     Parameters
     ----------
@@ -110,7 +114,11 @@ class CompactRecords(WrappedRecords):
         source = source_of(records)
         size = copy_bytes(records.n_rows, d, in_memory=isinstance(source, ArrayRecords))
         allowed = keep and not self.on_device
-        self._copy = _Copy(allowed and size > 0, source.scratch if allowed else None)
+        elsewhere = isinstance(source, PartitionedRecords)
+        self._copy = _Copy(
+            allowed and not elsewhere and size > 0, source.scratch if allowed else None
+        )
+        self.held = Held() if allowed and elsewhere else None
 
     @property
     def keeps_copy(self) -> bool:
@@ -195,6 +203,10 @@ class CompactRecords(WrappedRecords):
                 rows[rows.isnan().any(1)] = float("nan")
             yield rows if self.gaps == records.gaps else complete_rows(rows)
 
+    def share(self, copy: _Copy) -> None:
+        """Take integers from this copy, or put them there."""
+        self._copy = copy
+
     def _view(self) -> View:
         return partial(
             CompactRecords,
@@ -220,6 +232,30 @@ class _Copy:
         file = tempfile.TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115 (closed below)
         weakref.finalize(self, file.close)
         return file
+
+
+class KeptOfPiece:
+    """Rows of a piece of a file, and on the worker that reads them their compact copy.
+
+    Where this is pickled, the copy stays behind: whoever gets it reads the file. So dask may move
+    it, or write it to a disk, and no row goes along.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        self._n_bytes, self._copy = n_bytes, _Copy(True, None)
+
+    def __reduce__(self) -> Any:
+        return KeptOfPiece, (self._n_bytes,)
+
+    def __sizeof__(self) -> int:
+        return self._n_bytes  # from the start: dask asks once
+
+    def serve(self, records: Records) -> Records:
+        """Return the same records, which use the copy."""
+        for layer in layers_of(records):
+            if isinstance(layer, CompactRecords):
+                layer.share(self._copy)
+        return records
 
 
 def _read_back(file: io.FileIO, n_rows: int, n_features: int) -> Iterator[Int16Array]:

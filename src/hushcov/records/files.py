@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +49,7 @@ _NOT_RECORDS = ("_", ".")  # names of files and folders that begin so hold no re
 # Bytes decoded at a time: pyarrow spends some microseconds on each column of each batch.
 _BATCH_BYTES = 16 * 2**20
 # Bytes, and number, of blocks read ahead while others are worked on.
-_AHEAD_BYTES = 16 * 2**20
+_AHEAD_BYTES = 8 * 2**20
 _MOST_AHEAD = 8
 # Measured: batches that pyarrow has at a time, what it takes over what it uses, and what it takes
 # for files in other formats, at most.
@@ -278,18 +281,35 @@ class FileRecords(Records):
 def _read_ahead(blocks: Blocks, count: int) -> Blocks:
     """Yield the same blocks, and read `count` more in another thread while one is in use.
 
-    However this ends, the thread ends too and the file is closed.
+    However this ends, nothing is read after it and the file is closed.
     """
-    reader = ThreadPoolExecutor(1, thread_name_prefix="hushcov-reader")
+    reader, following = _reader(os.getpid()), deque[Any]()
     try:
-        following = deque(reader.submit(next, blocks, None) for _ in range(count))
+        following.extend(reader.submit(next, blocks, None) for _ in range(count))
         while (block := following.popleft().result()) is not None:
             following.append(reader.submit(next, blocks, None))
             yield block
             del block  # free it before waiting for the next one
     finally:
-        reader.shutdown(cancel_futures=True)
+        wait([each for each in following if not each.cancel()])
         blocks.close()
+        reader.submit(_give_back).result()
+
+
+def _give_back() -> None:
+    """Return memory that is free to the system, where it can be told: the next sums use other."""
+    arrow().default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+@cache
+def _reader(process: int) -> ThreadPoolExecutor:
+    """One thread for all readings: pyarrow and NumPy use again what they freed in the same one.
+
+    A process that was forked starts its own.
+    """
+    return ThreadPoolExecutor(1, thread_name_prefix="hushcov-reader")
 
 
 def _folder(scratch: str | os.PathLike[str]) -> str:

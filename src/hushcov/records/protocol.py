@@ -10,6 +10,7 @@ import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -85,6 +86,18 @@ def like(values: Any, block: Any) -> Any:
     return namespace(block).as_tensor(values, device=block.device) if is_tensor(block) else values
 
 
+@dataclass(eq=False)
+class Held:
+    """Keeps copies on the workers of a cluster, which go when this object goes.
+
+    `keepers` are handles on the workers, by how rows were cut. `complete` says that all records
+    have been copied.
+    """
+
+    keepers: dict[Any, Any] = field(default_factory=dict)
+    complete: bool = False
+
+
 class Records(ABC):
     """Sensitive rows that can be summed over, as often as needed, but not looked at.
 
@@ -121,6 +134,8 @@ class Records(ABC):
 
     #: A folder where a compact copy of the records may be written.
     scratch: str | None = None
+    #: Says that workers may keep compact copies for these records, and holds what keeps them.
+    held: Held | None = None
 
     @reading
     def map_sum(
@@ -240,11 +255,13 @@ class PartitionedRecords(Records):
         block_function: BlockFunction,
         *,
         progress: Progress | None = None,
+        held: Held | None = None,
     ) -> IntArray:
         """Return `view(records).map_sum(block_function)`, computed partition by partition.
 
         `view` makes one record of `rows_each` successive rows, so these must be read together,
-        also where they lie in two partitions. `view` and `block_function` must be picklable.
+        also where they lie in two partitions. `view` and `block_function` must be picklable. With
+        `held`, workers may keep the copies that `CompactRecords` in `view` makes.
         """
 
     @reading

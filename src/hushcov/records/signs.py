@@ -21,7 +21,7 @@ PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readi
 PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
 # Signs that wait to be multiplied, so that sums are seldom read and written: of so many records,
 # and of fewer where they would take more bytes and are not kept.
-_TILE_ROWS, TILE_BYTES = 2**15, 2**26
+TILE_ROWS, TILE_BYTES = 2**15, 2**26
 
 #: Makes scores of a panel of products of signs, the sums of signs, and which features these are.
 Score = Callable[[IntArray, IntArray, int, int], IntArray]
@@ -60,7 +60,7 @@ class PackedSigns:
         assert hands_out_arrays(records), "tiles would not come back from elsewhere"
         self._tiles: list[SignTile] = []
         self._n_features = records.n_features
-        packing = _Packing(_whole_cells(min(_TILE_ROWS, records.n_rows)), self._tiles)
+        packing = _Packing(_whole_cells(min(TILE_ROWS, records.n_rows)), self._tiles)
         self.sums = read(packing) if read else records.map_sum(packing, progress=progress)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
@@ -98,7 +98,7 @@ def sign_gram_and_sums(
     Nothing here is private by itself. Replacing one record moves every entry and every sum by at
     most 2.
     """
-    rows = min(_TILE_ROWS, TILE_BYTES * 8 // (2 * records.n_features), records.n_rows)
+    rows = min(TILE_ROWS, TILE_BYTES * 8 // (2 * records.n_features), records.n_rows)
     panel = _SignPanel(_whole_cells(rows), start, records.n_features if stop is None else stop)
     found = records.map_sum(panel, progress=progress)
     return found[1:], found[0]

@@ -6,6 +6,7 @@ columns and clusters have modules of their own, which are loaded when such a sou
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from numbers import Real
@@ -215,6 +216,13 @@ class NpyRecords(_TableRecords):
     def __init__(self, path: str | os.PathLike[str], *, block_rows: int | None = None) -> None:
         super().__init__(map_npy(Path(path)), block_rows)
 
+    def _blocks(self) -> Iterator[FloatArray]:
+        done = 0
+        for block in super()._blocks():
+            yield block
+            _let_go(self._table, done, done + len(block))
+            done += len(block)
+
 
 class TensorRecords(Records):
     """Rows of a PyTorch tensor, summed over on its own device.
@@ -337,6 +345,20 @@ def map_npy(path: Path) -> NDArray[Any]:
             f"{path} is shorter than its header says (shape {shape}): the file is truncated; "
             "copy or write it again."
         ) from None
+
+
+def _let_go(table: NDArray[Any], first: int, last: int) -> None:
+    """Tell the system that rows `first` to `last` - 1 need not stay in the memory of this process.
+
+    Where the rows of a column are together, all parts of the file are in use until the end.
+    """
+    memory: Any = getattr(table.base, "_mmap", None)
+    if not table.flags.c_contiguous or not hasattr(memory, "madvise"):
+        return
+    header, page = len(memory) - table.nbytes, mmap.PAGESIZE
+    start, stop = ((header + row * table.strides[0]) // page * page for row in (first, last))
+    if start < stop:
+        memory.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
 def check_table(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, kinds: str) -> None:

@@ -254,6 +254,12 @@ def sum_together(
     return together.split(total, records.n_features)
 
 
+def early_signs(n_records: int, n_features: int) -> int:
+    """Most bytes of signs that `sum_and_keep_signs` keeps; 0 where it keeps none."""
+    size = -(-2 * n_records * n_features // 8)
+    return size if size <= _EARLY_BYTES else 0
+
+
 def sum_and_keep_signs(
     records: Records, sums: Sequence[CentringSums], *, keep: bool = True
 ) -> list[IntArray]:
@@ -269,8 +275,8 @@ def sum_and_keep_signs(
     from hushcov.records.signs import KeptSigns, PackedSigns
 
     copied = any(layer.keeps_copy for layer in layers_of(records))
-    size = 2 * records.n_rows * records.n_features // 8
-    if not keep or copied or size > _EARLY_BYTES or not hands_out_arrays(records):
+    size = early_signs(records.n_rows, records.n_features)
+    if not keep or copied or not size or not hands_out_arrays(records):
         return sum_together(records, sums)
     found: list[IntArray] = []
 

@@ -72,6 +72,9 @@ class WrappedRecords(Records):
             return super().map_sum(block_function, progress=progress)
         wrappers = [layer for layer in layers if isinstance(layer, WrappedRecords)]
         watchers = [layer for layer in wrappers if isinstance(layer, WatchedRecords)]
+        held = next((layer.held for layer in wrappers if layer.held is not None), None)
+        if held is not None and held.complete:
+            watchers = []  # the records themselves are not read
         for watcher in watchers:
             watcher.start()
         listeners = [watcher.progress for watcher in watchers] + ([progress] if progress else [])
@@ -79,7 +82,8 @@ class WrappedRecords(Records):
             Chain(tuple(layer._view() for layer in reversed(wrappers))),
             math.prod(layer.rows_each for layer in wrappers),
             block_function,
-            progress=_All(tuple(listeners)),
+            progress=_All(tuple(listeners)) if listeners else None,
+            held=held,
         )
 
     def with_gaps(self) -> Self:

@@ -33,7 +33,14 @@ from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
-from hushcov.records import PACKED_PANEL_BYTES, PANEL_BYTES, TILE_BYTES, Records, signs_kept
+from hushcov.records import (
+    PACKED_PANEL_BYTES,
+    PANEL_BYTES,
+    TILE_BYTES,
+    TILE_ROWS,
+    Records,
+    signs_kept,
+)
 from hushcov.release import Release
 from hushcov.stages import Prepared
 
@@ -173,7 +180,7 @@ class Screened(Mechanism):
         """Signs and sums of a panel, and scores."""
         d = n_features
         kept = signs_kept(n_records, d)
-        tile = min(TILE_BYTES, 2 * (n_records * d // 8 + 1))
+        tile = min(TILE_BYTES, 2 * (min(n_records, TILE_ROWS) * d // 8 + 1))
         panel, signs = (PACKED_PANEL_BYTES, kept) if kept else (PANEL_BYTES, tile)
         scores = (4 if n_records < 2**31 else 8) * d * (d - 1) // 2
         screen = min(8 * d * d, panel) + signs + scores
