@@ -151,6 +151,14 @@ def test_whom_the_guarantee_protects():
         assert part in Page(page).text, part
 
 
+def test_a_released_number_of_records_is_said():
+    counted = {"released": 10_000, "noise_sd": 70.0, "unit": "patient", "max_rows_per_unit": 5}
+    making = Making(n_averaged=10_000, counted=counted | {"relation": "add-remove"})
+    page = Page(report_page(six(making=making)))
+    assert "Number of records: about 10,000 records, released with noise" in page.text
+    assert "each patient counts with 5 records at most" in page.text
+
+
 @pytest.mark.parametrize(
     ("known", "said"),
     [

@@ -285,5 +285,6 @@ def complete_facts(release: Release) -> list[tuple[str, str]]:
     """How many records are complete, and what was found of means and norms, where released."""
     making = release.making
     words = complete_words(making.complete, "pairs of records" if making.paired else "records")
-    lines = [] if words is None else [("complete", words)]
+    counts = (("counted", making.counted_words), ("complete", words))
+    lines = [(label, clean(sentence)) for label, sentence in counts if sentence is not None]
     return lines + [(label, clean(sentence)) for label, sentence in preparation_words(release)]

@@ -158,7 +158,13 @@ def assumed(subject: Subject) -> dict[str, Any]:
     ]
     words = complete_words(making.complete, "pairs of records" if making.paired else "records")
     found = preparation_words(subject.release)
-    return {"inputs": listed, "complete": words, "found": found}
+    counted = making.counted_words
+    return {
+        "inputs": listed,
+        "complete": words,
+        "found": found,
+        "counted": None if counted is None else printable(counted),
+    }
 
 
 def _shown(value: int | float) -> str:
