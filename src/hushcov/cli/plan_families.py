@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from hushcov._words import count, counted, memory, number
+from hushcov.accounting.promise import odds_of
 from hushcov.cli.forecasts import Planner, error_cell, knowledge, rounded, warned
 from hushcov.cli.output import clean, facts, heading, paragraph, show, steps, text_table, warning
 from hushcov.cli.words import PROMISED, promised
@@ -240,6 +241,8 @@ def print_like(out: Console, plan: LikePlan) -> None:
     ]
     if found is not None:
         lines.append(("structure", f"{found.kind}: {clean(found.why)}"))
+    whom = release.guarantee.adjacency, release.guarantee.unit
+    lines.append(("odds", clean(str(odds_of(first.epsilon, first.delta, *whom)))))
     facts(out, lines)
     show(out, "")
     cells = [
