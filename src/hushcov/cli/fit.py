@@ -350,6 +350,8 @@ def _announce(out: Console, job: Job) -> Guarantee:
     if refused:
         raise refused[0].refusal()
     refuse_taken(folder)
+    show(out, "")
+    facts(out, [("odds", str(guarantee.odds()))])
     return guarantee
 
 

@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushcov._words import counted, memory, noise_level, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import RELATIONS, Guarantee
 from hushcov.accounting.ledger import Ledger
+from hushcov.accounting.promise import promise_words
 from hushcov.cli.files import holds_release
 from hushcov.cli.fit_options import PAIRS, PRIVATE, THEOREM
 from hushcov.cli.forecasts import forecast_dict
@@ -27,7 +28,6 @@ from hushcov.cli.words import (
     detection,
     families_error,
     found_pairs,
-    privacy_promise,
     privacy_verdict,
     structure_facts,
     typical_error,
@@ -228,10 +228,11 @@ class PlannedJob(Job):
         inputs, d = self.plan.inputs, self.plan.inputs.n_features
         mechanism = self.plan.chosen.mechanism
         unspent = f" The delta of {number(inputs.delta)} is not used." if mechanism.pure else ""
-        promise = privacy_promise(inputs.epsilon, 0.0 if mechanism.pure else inputs.delta)
+        to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
+        delta = 0.0 if mechanism.pure else inputs.delta
         return [
             ("release", f"{d:,} x {d:,} covariance: integers, a unit, and {counted(d, 'scale')}"),
-            ("guarantee", promise),
+            ("guarantee", promise_words(inputs.epsilon, delta, *to_whom)),
             ("", f"It holds whatever the records are.{unspent}"),
             ("public inputs", self._public()),
             ("not known", self._unknown()),
@@ -389,7 +390,7 @@ class TheoremJob(Job):
         return [
             ("release", f"{d:,} x {d:,} covariance: integers and a unit"),
             ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
-            ("guarantee", privacy_promise(inputs.epsilon, inputs.delta)),
+            ("guarantee", promise_words(inputs.epsilon, inputs.delta)),
             ("private?", privacy_verdict(self.parameters)),
             ("accurate?", accuracy_verdict(self.parameters)),
             ("public inputs", f"the size of the data, {listed}"),
