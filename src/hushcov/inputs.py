@@ -104,6 +104,11 @@ class ReleaseInputs:
         _check_spent(self)
 
     @property
+    def n_sampled(self) -> int:
+        """How many records are surely independent: rows of one unit may be alike."""
+        return max(1, self.n_records // self.neighbours.most_rows)
+
+    @property
     def rho(self) -> float:
         """The whole budget in zCDP of one record, about; the accountant has the last word."""
         return calibrate_zcdp(self.epsilon, self.delta) / self.neighbours.most_rows**2

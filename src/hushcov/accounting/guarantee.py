@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
 from hushcov._validation import check_choice, check_integer, check_real, shown
@@ -108,6 +108,25 @@ class Guarantee:
             allowed = ", ".join(kind.__name__ for kind in types)
             raise ParameterError(f"{name} must be a tuple of {allowed}: pass such a tuple.")
         object.__setattr__(self, name, tuple(value))
+
+    def after(self, before: Guarantee) -> Guarantee:
+        """Return what this release and one before it promise together, whatever that one showed.
+
+        Epsilons and deltas add up, also where this one was chosen in the light of the other.
+        """
+        both = {
+            name: getattr(before, name) + getattr(self, name)
+            for name in ("transcript_epsilon", "transcript_delta", "numerical_delta")
+        }
+        return replace(
+            self,
+            epsilon=before.epsilon + self.epsilon,
+            delta=before.delta + self.delta,
+            events=(*before.events, *self.events),
+            method=f"{self.method} after {before.method}",
+            private=before.private and self.private,
+            **both,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee as plain, JSON-ready data."""

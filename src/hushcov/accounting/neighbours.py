@@ -70,11 +70,6 @@ class Neighbours:
         cure = "it is how many records of one unit are summed, at most."
         check_integer("max_rows_per_unit", self.most_rows, at_least=1, at_most=MOST_ROWS, cure=cure)
 
-    @property
-    def counts_are_public(self) -> bool:
-        """Whether the number of records is the same in all neighbours."""
-        return self.relation == REPLACE and self.unit == RECORD
-
     def moved(self, *, replaced: Number, removed: Number) -> Number:
         """How far one record moves a statistic, or the square of that, by what becomes of it."""
         return {REPLACE: replaced, ADD_REMOVE: removed}[self.relation]  # proof: step 1

@@ -38,7 +38,10 @@ from hushcov.release.findings import estimate
 
 REACTIONS = ("raise", "warn")
 # What a fit leaves beside public attributes.
-_PRIVATE = ("_n_rows", "_stores_precision", "_precision")
+_PRIVATE = (
+    *("_n_rows", "_stores_precision", "_precision"),
+    *("_before", "_whose_privacy", "_entropy"),
+)
 
 
 def charge_words(ledger: object, receipt: Any) -> str:

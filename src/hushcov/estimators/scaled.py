@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov._profile import PLANNING, timed
 from hushcov._validation import check_choice, check_integer, check_real
+from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
+from hushcov.estimators.whose import ESTIMANDS, Whose, completed
 from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
@@ -23,7 +25,7 @@ from hushcov.noise import entropy_source
 from hushcov.planning import Plan, Request
 from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.postprocess import Matrix
-from hushcov.records import Records, check_feature_scale
+from hushcov.records import Records, check_feature_scale, split_columns
 from hushcov.release import Release
 from hushcov.release.findings import (
     UNRESOLVED,
@@ -33,6 +35,8 @@ from hushcov.release.findings import (
     preparation_words,
 )
 
+# Not proved for units of several rows, nor where the number of records is not public.
+_ONE_ROW_ONLY = ("multiscale",)
 _CALLER = 4  # whoever called `fit`, seen from what warns
 _WARNED = 3  # the same, seen from `_run`
 
@@ -51,6 +55,20 @@ class ScaledCovariance(PrivateCovariance):
     positive_semidefinite : bool, default=False
         Whether to project the estimate, in units of the scales, on the positive semidefinite
         matrices, which fills in zeros.
+    neighbours : {"replace", "add-remove"}, default="replace"
+        What becomes of one unit in a neighbouring dataset: it has other records, or it is not there
+        at all. With "add-remove" there is about half the noise at the same epsilon, and the number
+        of records is not public: 2 % of epsilon release it first. Replacing costs at most
+        twice the epsilon of removing.
+    max_rows_per_unit : int, optional
+        How many rows of one unit are summed, at most, where `fit` gets a `unit`. Noise grows by how
+        far units are from having so many, not with the number itself. None finds a
+        number from 1 % of epsilon.
+    estimand : {"rows", "unit-means"}, default="rows"
+        What is estimated where `fit` gets a `unit`: the covariance of rows, each of which counts,
+        or that of the means of units.
+    max_sample_weight : float, optional
+        The largest survey weight that any record can have; public. Required with `sample_weight`.
 
     Attributes
     ----------
@@ -62,25 +80,81 @@ class ScaledCovariance(PrivateCovariance):
 
     feature_scale: Any = None
     positive_semidefinite: bool = False
+    neighbours: str = REPLACE
+    max_rows_per_unit: int | None = None
+    estimand: str = ESTIMANDS[0]
+    max_sample_weight: float | None = None
 
     sparse_output = False  # options of some estimators
     scale_share = "auto"
     #: Nonzeros of a row that are assumed where none are declared; None where they must be.
     assumed_row_sparsity: ClassVar[float | None] = 5
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, unit: Any = None, sample_weight: Any = None) -> Self:
         """Release the covariance of the records in `X`.
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features), path of a .npy file, or Records
+        X : array-like of shape (n_records, n_features), path of a file, or Records
         y : ignored
+        unit : str, int or array-like of shape (n_records,), optional
+            Whose the rows are: the name or the position of a column with identifiers, which is no
+            feature then, or the identifiers themselves. All rows of a unit are protected together.
+            Identifiers are compared, and reach no release, log or message.
+        sample_weight : array-like of shape (n_records,), optional
+            Public survey weights, up to `max_sample_weight`; larger ones count as that.
         """
         with self._fresh():
             self._check_ledger()
-            records = self._open(X)
+            X, whose = self._whose(X, unit, sample_weight)
+            records = self.counted(self._open(X), whose)
             plan = self.fit_plan(records.n_records, records.n_features, gaps=records.gaps)
             return self._run(records, plan)
+
+    def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
+        """The table without the column of identifiers, and whose privacy it is."""
+        identifiers, word = None, RECORD
+        if unit is not None:
+            X, identifiers, word = split_columns(X, unit)
+        return X, Whose.checked(self, word, identifiers, weights)
+
+    def counted(self, records: Records, whose: Whose) -> Records:
+        """Records of which as many as the released number are said to be, where it is not public.
+
+        Nothing is charged, read or released where it is.
+        """
+        whose.check_length(records.n_records)
+        self._whose_privacy, self._entropy = whose.neighbours, None
+        counting = whose.counting(self._budget())
+        if counting is None:
+            return records if whose.identifiers is None else whose.means(records)
+        if self._paired:
+            raise ParameterError(
+                "centre must be 'private', or assume_centered True, where the number of records is "
+                "not public, got centre='pairs': one record more would shift all pairs after it."
+            )
+        self._check_able(whose)
+        self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
+        with self._charged(counting.certify(private=self._entropy.private)):
+            found = counting.run(*whose.prepared(records), self._entropy)
+        self._before, self._whose_privacy = found, found.neighbours
+        self._n_rows = found.released
+        return found.records
+
+    def _budget(self) -> float:
+        self._check_given("epsilon")
+        cure = "it is the privacy budget, a positive number."
+        return check_real("epsilon", self.epsilon, above=0, cure=cure)
+
+    def _check_able(self, whose: Whose) -> None:
+        """Refuse units with several rows where the mechanism's noise is not known for them."""
+        name = getattr(self, "mechanism", None) or type(self).__name__
+        if whose.neighbours != ONE_REPLACED and name in _ONE_ROW_ONLY:
+            raise ParameterError(
+                f"unit, sample_weight and neighbours='add-remove' must be left out with {name}, "
+                "which was not proved for them: use PrivateSparseCovariance, ScreenedCovariance or "
+                "GaussianCovariance."
+            )
 
     def fit_planned(self, X: Any, plan: Plan) -> Self:
         """The same by a plan that `fit_plan` made before, for records of this size."""
@@ -100,21 +174,33 @@ class ScaledCovariance(PrivateCovariance):
         """
         with timed(PLANNING):
             request = replace(self.request(n_features), bounds=self._public_bounds(n_features))
+            request = self._after_count(request)
             inputs, stages = request.divide(n_records, n_features, gaps=gaps)
             scale = self._public_scale(n_features)
             chosen = self._planned(inputs, request.apart(inputs))
             sparse = self._sparse(n_features)
             return request.plan(inputs, stages, chosen, scale, sparse=sparse)
 
+    def _after_count(self, request: Request) -> Request:
+        """The same with what a count before it left, and whose privacy it is."""
+        before = getattr(self, "_before", None)
+        epsilon = request.epsilon if before is None else before.left
+        neighbours = getattr(self, "_whose_privacy", None) or ONE_REPLACED
+        return replace(request, epsilon=epsilon, neighbours=neighbours)
+
     def _run(self, records: Records, plan: Plan) -> Self:
         self._keep(plan)
         self._heed(*plan.cautions, stacklevel=_CALLER)
         guarantee = plan.certify(private=self.random_state is None)
-        entropy = entropy_source(self.random_state, stacklevel=_CALLER)
-        # Nothing has been read from the records and no noise has been drawn so far, and all
-        # that follows is certified. Charge first, then release.
+        entropy = getattr(self, "_entropy", None) or entropy_source(
+            self.random_state, stacklevel=_CALLER
+        )
+        # Nothing but a count has been read from the records, and all that follows is certified.
+        # Charge first, then release.
         with self._charged(guarantee):
-            self._estimate(plan.release(records, entropy))
+            release = plan.release(records, entropy)
+            before = getattr(self, "_before", None)
+            self._estimate(release if before is None else completed(release, before))
         if self.release_.making.unresolved:
             sentence = dict(preparation_words(self.release_))[UNRESOLVED]
             warnings.warn(sentence, AccuracyWarning, stacklevel=_WARNED)

@@ -176,7 +176,7 @@ class Request:
         self, inputs: ReleaseInputs, stages: tuple[Stage, ...], expected: Forecast | None
     ) -> tuple[Caution, ...]:
         """What people should know of a fit with this error to expect."""
-        found = [large_delta(inputs.delta, inputs.n_records * self.rows_averaged)]
+        found = [large_delta(inputs.delta, inputs.n_sampled * self.rows_averaged)]
         for stage in stages:
             if isinstance(stage, ScaleParameters):
                 found.append(noisy_scales(stage, self.counted))

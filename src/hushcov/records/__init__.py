@@ -58,6 +58,7 @@ from hushcov.records.views import (
     CentredRecords,
     ClippedRecords,
     CompleteRecords,
+    CountedRecords,
     DeviceRecords,
     PairDifferences,
     ScaledRecords,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
         signs_kept,
     )
     from hushcov.records.together import sum_and_keep_signs, sum_together
+    from hushcov.records.units import WEIGHT_LEVELS, Units, split_columns, weighted
 
 __all__ = [
     "LARGEST_EXPONENT",
@@ -89,6 +91,7 @@ __all__ = [
     "PANEL_BYTES",
     "SMALLEST_EXPONENT",
     "TILE_BYTES",
+    "WEIGHT_LEVELS",
     "ArrayRecords",
     "BlockFunction",
     "Bounds",
@@ -100,6 +103,7 @@ __all__ = [
     "CodedRecords",
     "CompactRecords",
     "CompleteRecords",
+    "CountedRecords",
     "DaskRecords",
     "DeviceRecords",
     "FeatureGrid",
@@ -117,6 +121,7 @@ __all__ = [
     "Statistics",
     "TensorRecords",
     "TransformedRecords",
+    "Units",
     "WatchedRecords",
     "WrappedRecords",
     "bounded_sums",
@@ -148,8 +153,10 @@ __all__ = [
     "signs_and_norms",
     "signs_kept",
     "source_of",
+    "split_columns",
     "sum_and_keep_signs",
     "sum_together",
+    "weighted",
 ]
 
 __getattr__ = lazy(
@@ -161,4 +168,5 @@ __getattr__ = lazy(
     signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
     together="sum_and_keep_signs sum_together",
+    units="WEIGHT_LEVELS Units split_columns weighted",
 )

@@ -81,10 +81,10 @@ def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> Cen
     """What `bounded_sums` sums up, for `sum_together`."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)  # None would be no bound
-    if records.n_records * grid.half_width > LARGEST_SUM:
+    if records.n_rows * grid.half_width > LARGEST_SUM:
         raise CapacityError(
             f"half_width must keep n_records * half_width within 2**62, got {grid.half_width} for "
-            f"{records.n_records} records: use a smaller one."
+            f"{records.n_rows} records: use a smaller one."
         )
     return BoundedSums(BoundedRows.on(grid, bound))
 
@@ -121,10 +121,10 @@ def fourth_sums_of(
     bound = _check_norm_bound(norm_bound)
     unit = 2 ** check_integer("unit_bits", unit_bits, at_least=0, at_most=52, cure="use 30.")
     too_large = max(bound * unit, bound**2 * records.n_features) >= LARGEST_EXACT_FLOAT
-    if too_large or records.n_records * bound > LARGEST_SUM:
+    if too_large or records.n_rows * bound > LARGEST_SUM:
         raise CapacityError(
             f"norm_bound must keep sums of powers and of their squares exact, got {bound} for "
-            f"{records.n_records} records: use a smaller one."
+            f"{records.n_rows} records: use a smaller one."
         )
     rows = BoundedRows(grid.multipliers, grid.half_width, np.inf)
     return FourthSums(rows, float(unit), float(bound))

@@ -108,7 +108,7 @@ class CompactRecords(WrappedRecords):
         self._per_unit = np.zeros(d)
         np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
         source = source_of(records)
-        size = copy_bytes(records.n_records, d, in_memory=isinstance(source, ArrayRecords))
+        size = copy_bytes(records.n_rows, d, in_memory=isinstance(source, ArrayRecords))
         allowed = keep and not self.on_device
         self._copy = _Copy(allowed and size > 0, source.scratch if allowed else None)
 
@@ -149,13 +149,13 @@ class CompactRecords(WrappedRecords):
     def _integers(self) -> Iterator[Int16Array]:
         if self._copy.rows is not None:
             step = default_block_rows(self.n_features)
-            for start in range(0, self.n_records, step):
+            for start in range(0, self.n_rows, step):
                 yield self._copy.rows[start : start + step]
             return
         if self._copy.file is not None:
-            yield from _read_back(self._copy.file, self.n_records, self.n_features)
+            yield from _read_back(self._copy.file, self.n_rows, self.n_features)
             return
-        shape = (self.n_records, self.n_features)
+        shape = (self.n_rows, self.n_features)
         kept = np.empty(shape, dtype=np.int16) if self._copy.wanted else None
         file = self._copy.opened() if kept is None else None
         filled = 0
@@ -222,11 +222,11 @@ class _Copy:
         return file
 
 
-def _read_back(file: io.FileIO, n_records: int, n_features: int) -> Iterator[Int16Array]:
+def _read_back(file: io.FileIO, n_rows: int, n_features: int) -> Iterator[Int16Array]:
     """The integers of a file in blocks; several readings may take turns."""
     step, size = default_block_rows(n_features), 2 * n_features
-    for start in range(0, n_records, step):
-        integers = np.empty((min(step, n_records - start), n_features), dtype=np.int16)
+    for start in range(0, n_rows, step):
+        integers = np.empty((min(step, n_rows - start), n_features), dtype=np.int16)
         file.seek(start * size)
         _check_whole(file.readinto(integers.data.cast("B")), integers)
         yield integers

@@ -102,10 +102,10 @@ def row_bounded_gram(
     derives how far the matrix moves when one record is replaced.
     """
     grid.check_features(records.n_features)
-    if records.n_records * grid.half_width**2 >= 2**63:
+    if records.n_rows * grid.half_width**2 >= 2**63:
         raise CapacityError(
             f"half_width must keep n_records * half_width**2 below 2**63, got {grid.half_width} "
-            f"for {records.n_records} records: use a smaller one."
+            f"for {records.n_rows} records: use a smaller one."
         )
     block_gram = _BoundedGram(BoundedRows.on(grid, norm_bound))
     return records.map_sum(block_gram, progress=progress)

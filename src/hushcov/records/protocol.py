@@ -88,7 +88,7 @@ def like(values: Any, block: Any) -> Any:
 class Records(ABC):
     """Sensitive rows that can be summed over, as often as needed, but not looked at.
 
-    A subclass sets `n_records` and `n_features`, which are public, and yields the rows.
+    A subclass sets `n_records` and `n_features`, which are public or released, and yields the rows.
 
     Privacy
     -------
@@ -108,6 +108,11 @@ class Records(ABC):
     on_device: bool = False
     #: Signs that were packed while something else was summed: `records.signs.KeptSigns`.
     kept_signs: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are summed. For memory and exact sums alone: it need not be public."""
+        return self.n_records
 
     @property
     def keeps_copy(self) -> bool:

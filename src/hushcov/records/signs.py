@@ -60,7 +60,7 @@ class PackedSigns:
         assert hands_out_arrays(records), "tiles would not come back from elsewhere"
         self._tiles: list[SignTile] = []
         self._n_features = records.n_features
-        packing = _Packing(_whole_cells(min(_TILE_ROWS, records.n_records)), self._tiles)
+        packing = _Packing(_whole_cells(min(_TILE_ROWS, records.n_rows)), self._tiles)
         self.sums = read(packing) if read else records.map_sum(packing, progress=progress)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
@@ -98,7 +98,7 @@ def sign_gram_and_sums(
     Nothing here is private by itself. Replacing one record moves every entry and every sum by at
     most 2.
     """
-    rows = min(_TILE_ROWS, TILE_BYTES * 8 // (2 * records.n_features), records.n_records)
+    rows = min(_TILE_ROWS, TILE_BYTES * 8 // (2 * records.n_features), records.n_rows)
     panel = _SignPanel(_whole_cells(rows), start, records.n_features if stop is None else stop)
     found = records.map_sum(panel, progress=progress)
     return found[1:], found[0]
@@ -117,7 +117,7 @@ def sign_scores(
     Nothing here is private by itself; see `sign_gram`.
     """
     d, signs = records.n_features, _taken(records)
-    if not (signs or (signs_kept(records.n_records, d) and hands_out_arrays(records))):
+    if not (signs or (signs_kept(records.n_rows, d) and hands_out_arrays(records))):
         return pair_sums(
             lambda i, j: score(*sign_gram_and_sums(records, i, j, progress=progress), i, j),
             d,

@@ -269,7 +269,7 @@ def sum_and_keep_signs(
     from hushcov.records.signs import KeptSigns, PackedSigns
 
     copied = any(layer.keeps_copy for layer in layers_of(records))
-    size = 2 * records.n_records * records.n_features // 8
+    size = 2 * records.n_rows * records.n_features // 8
     if not keep or copied or size > _EARLY_BYTES or not hands_out_arrays(records):
         return sum_together(records, sums)
     found: list[IntArray] = []

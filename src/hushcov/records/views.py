@@ -56,6 +56,11 @@ class WrappedRecords(Records):
         self.on_device = records.on_device
         self._records = records
 
+    @property
+    def n_rows(self) -> int:
+        """See `Records`."""
+        return self._records.n_rows // self.rows_each
+
     @reading
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
@@ -419,6 +424,26 @@ def complete_rows(block: Any) -> Any:
     """A block with zeros for every row that misses a value."""
     xp = namespace(block)
     return xp.where(xp.isnan(block).any(1)[:, None], 0.0, block)
+
+
+class CountedRecords(WrappedRecords):
+    """The same records, where how many there are is not public: `n_records` was released.
+
+    Privacy
+    -------
+    Sums are those of the rows themselves. Whatever divides them, or is planned for them, uses
+    the released number.
+    """
+
+    def __init__(self, records: Records, n_records: int) -> None:
+        super().__init__(records)
+        self.n_records = n_records
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        yield from self._records._blocks()
+
+    def _view(self) -> View:
+        return Chain()
 
 
 class DeviceRecords(WrappedRecords):

@@ -78,10 +78,10 @@ class Coverage:
         variance: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """Deviations of entries, all errors together, and which share of each the bounds left."""
-        assert release.making.n_complete is not None
+        assert release.n_sampled is not None
         rows, columns = places
         noise = _noise(release, places)
-        sampling = self.sampling_sd(places, values, variance, release.making.n_complete)
+        sampling = self.sampling_sd(places, values, variance, release.n_sampled)
         factor = 0.5 * self._factor(places, values, variance)
         lost = factor * (self.lost[rows] + self.lost[columns])
         lost_sd = factor * (self.lost_sd[rows] + self.lost_sd[columns])
@@ -106,7 +106,7 @@ class Coverage:
         self, release: Release, pairs: tuple[IntArray, IntArray], values: FloatArray, level: float
     ) -> BoolArray:
         """Features of whose variance and of these pairs no interval has to bear too much."""
-        assert release.making.n_complete is not None
+        assert release.n_sampled is not None
         own = np.arange(release.n_features)
         variance = release.integers.diagonal() * release.unit
         # Light tails that lose much are heavy ones whose fourth powers were cut off.
@@ -114,7 +114,7 @@ class Coverage:
         found = (self.kurtosis <= _HEAVIEST) & ~cut_off
         for places, entries in ((pairs, values), ((own, own), variance)):
             noise = _noise(release, places)
-            sampling = self.sampling_sd(places, entries, variance, release.making.n_complete)
+            sampling = self.sampling_sd(places, entries, variance, release.n_sampled)
             half = _half_width(np.hypot(noise, sampling), level)
             share = self._factor(places, entries, variance) * np.abs(entries)
             for features in places:
@@ -128,7 +128,7 @@ class Coverage:
     def smallest(self, release: Release, level: float) -> float:
         """No pair whose value is smaller fails by itself; infinite where none can."""
         worst = max(self.lost.max(), 2 * self.lost_sd.max(), self.unexplained.max())
-        if worst == 0 or release.noise_sd is None or release.making.n_complete is None:
+        if worst == 0 or release.noise_sd is None or release.n_sampled is None:
             return np.inf
         least = min(*_MOST_PUT_BACK[1], _MOST_DOUBT, _MOST_UNEXPLAINED)
         return float(least * _half_width(np.array(release.noise_sd[0]), level) / (2 * worst))

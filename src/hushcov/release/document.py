@@ -117,6 +117,8 @@ class Making:
         released.
     structure : Structure, optional
         What the matrix was found to be, where that was looked for.
+    counted : mapping, optional
+        What was released of the number of records, where that is not public.
     bounds : tuple of pairs, optional
         Public bounds of every feature, low and high, None where there is none; None where nobody
         gave any.
@@ -138,6 +140,7 @@ class Making:
     unresolved: tuple[int, ...] = ()
     shrunk: float | None = None
     structure: Structure | None = None
+    counted: Mapping[str, Any] | None = None
     bounds: tuple[tuple[float | None, float | None], ...] | None = None
     tails: Tails | None = None
     parts: tuple[Part, ...] = ()
@@ -185,6 +188,12 @@ class Release:
     warnings: tuple[str, ...] = ()
     column_names: tuple[str, ...] | None = None
     making: Making = Making()
+
+    @property
+    def n_sampled(self) -> int | None:
+        """How many complete records are surely independent; None where nobody said."""
+        n = self.making.n_complete
+        return None if n is None else max(1, n // self.guarantee.rows_per_unit)
 
     @property
     def name(self) -> str:

@@ -214,7 +214,7 @@ def _standing_out(
 
 def factors_of(release: Release) -> Split | None:
     """Factors and a remainder, in units of the scales, where the release has factors."""
-    structure, n = release.making.structure, release.making.n_complete
+    structure, n = release.making.structure, release.n_sampled
     if structure is None or structure.rank == 0:
         return None
     assert release.noise_sd is not None
@@ -349,7 +349,7 @@ def find(release: Release) -> Findings:
     factors = ratio(np.ones_like(unit), unit)
     found, n_found = _found(release, matrix, factors, rule, threshold)
     ends = variance_ends = None
-    if release.noise_sd is not None and release.making.n_complete is not None:
+    if release.noise_sd is not None and release.n_sampled is not None:
         rows, columns = found.rows[:MOST_INTERVALS], found.columns[:MOST_INTERVALS]
         values = values_at(release.integers, rows, columns) * release.unit
         released = release.integers.diagonal() * release.unit
@@ -379,10 +379,10 @@ def _rule(release: Release) -> tuple[str, float]:
         return KEPT, making.threshold
     if release.selected is not None:
         return SELECTED, 0.0
-    if release.noise_sd is not None and making.n_averaged is not None:
+    if release.noise_sd is not None and release.n_sampled is not None:
         noise = release.noise_sd[0]
         if 0 < noise < _LARGEST_NOISE:
-            return BEYOND, universal_threshold(noise, making.n_averaged, release.n_features)
+            return BEYOND, universal_threshold(noise, release.n_sampled, release.n_features)
     d = release.n_features
     pairs = (np.count_nonzero(release.integers) - np.count_nonzero(release.integers.diagonal())) / 2
     return (SELECTED if pairs < d * (d - 1) / 2 else STRONGEST), 0.0

@@ -88,6 +88,10 @@ class _Run:
         return self.parameters.inputs.n_records
 
     @property
+    def sampled(self) -> int:
+        return self.parameters.inputs.n_sampled
+
+    @property
     def d(self) -> int:
         return self.parameters.inputs.n_features
 
@@ -156,7 +160,7 @@ def _worth_selecting(run: _Run) -> bool:
     mu = run.clock.mu_left
     all_pairs = _entry_noise(run, mu)
     few = value_noise(run.d, run.parameters.inputs, 0.6 * mu)
-    n = run.n
+    n = run.sampled
     return detection_deviation(all_pairs, n) > _WORTH * detection_deviation(few, n)
 
 
@@ -185,7 +189,7 @@ def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
     while ladder.climb(run.clock, run.entropy, _WEAKEST * _pair_noise(run, ladder)):
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
         if probe is not None and enough and ladder.next_share > _DEAR:
-            deviation = entry_deviation(probe.mean, probe.noise_sd, run.n)
+            deviation = entry_deviation(probe.mean, probe.noise_sd, run.sampled)
             strong = np.abs(probe.mean) > _CLEANED * deviation
             if _hidden(run, ladder.mask | strong, probe) > _whole_noise(run):
                 return True
@@ -197,11 +201,11 @@ def _hidden(run: _Run, taken: BoolArray, probe: Probe) -> float:
     seen, noise = probe.mean, probe.noise_sd
     left = ~_with_diagonal(taken)
     rest = np.where(left, seen, 0.0)
-    found = signal_norm(rest, left, entry_deviation(seen, noise, run.n))
+    found = signal_norm(rest, left, entry_deviation(seen, noise, run.sampled))
     part = np.where(left, 0.0, seen)
     strongest = np.linalg.eigh(part)[1][:, -1] if run.d <= 500 else leading_direction(part)
     directions = [np.ones(run.d), strongest]
-    others = (coherent_norm(rest, each, noise, seen, run.n) for each in directions)
+    others = (coherent_norm(rest, each, noise, seen, run.sampled) for each in directions)
     return max(found, *others)
 
 
@@ -212,7 +216,7 @@ def _with_diagonal(mask: BoolArray) -> BoolArray:
 def _whole_noise(run: _Run) -> float:
     """The norm of the noise if the whole matrix got all that is left."""
     noise = _entry_noise(run, run.clock.mu_left)
-    return 2 * math.sqrt(run.d) * math.hypot(noise, run.norm.typical / math.sqrt(run.n))
+    return 2 * math.sqrt(run.d) * math.hypot(noise, run.norm.typical / math.sqrt(run.sampled))
 
 
 def _entry_noise(run: _Run, mu: float) -> float:
@@ -224,7 +228,7 @@ def _pair_noise(run: _Run, ladder: Ladder) -> float:
     """The norm of the noise if the selected pairs got all that is left."""
     real = max(ladder.real, run.d / 4)
     noise = value_noise(round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.clock.left))
-    return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.n)
+    return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.sampled)
 
 
 def _whole(run: _Run) -> WholeMatrix:
@@ -250,8 +254,8 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     if probe is None:
         mu = math.sqrt(FIRST_LOOK * run.clock.left)
         probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
-    found = best_candidate(probe.mean, probe.noise_sd, run.n, rough=True)
-    all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.n)
+    found = best_candidate(probe.mean, probe.noise_sd, run.sampled, rough=True)
+    all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.sampled)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
     counted = _counted(probe, run.norm)
     noise = 2 * math.sqrt(run.d) / (run.n * run.clock.mu_left) * cleaned
@@ -289,7 +293,7 @@ def _of_whole(run: _Run, probe: Probe | None, guarantee: Guarantee) -> Release:
     """The document of a whole matrix, with what it was found to be."""
     whole = _released(run, probe)
     noise_sd = whole.noise_sd
-    found = best_candidate(whole.mean, noise_sd[0], run.n)
+    found = best_candidate(whole.mean, noise_sd[0], run.sampled)
     return _document(
         run,
         guarantee,
@@ -348,7 +352,7 @@ def _structure(
     Sampling errors of related features add up: their norm is about 2 sqrt(norm trace / n).
     """
     noise, hidden, cut = errors
-    sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.n)
+    sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.sampled)
     both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
     most = (_SURELY * both + _MISSED * (hidden + cut)) / whole
     if np.count_nonzero(run.scale) < run.d:
@@ -381,7 +385,7 @@ def _of_pairs(
     sparse: bool,
 ) -> Release:
     """The document of selected pairs."""
-    deviation = detection_deviation(values.noise_sd[0], run.n)
+    deviation = detection_deviation(values.noise_sd[0], run.sampled)
     threshold = _KEEP * deviation
     unit = values.noise_sd[0] / _FINE
     pairs = np.rint(values.pairs / unit).astype(np.int64)

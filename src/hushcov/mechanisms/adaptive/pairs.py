@@ -93,7 +93,7 @@ def release_pairs(
     products = product_map(grid, rows, columns, bound)
     first = release_values(records, products, mu, inputs.neighbours, entropy)
     kept = np.abs(first.pairs * first.unit) > _DROPPED * detection_deviation(
-        first.noise_sd[0], inputs.n_records
+        first.noise_sd[0], inputs.n_sampled
     )
     rows, columns = rows[kept], columns[kept]
     d = inputs.n_features

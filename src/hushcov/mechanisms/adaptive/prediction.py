@@ -42,7 +42,7 @@ def predict_adaptive(inputs: ReleaseInputs) -> Forecast:
 
 def _factor(inputs: ReleaseInputs) -> float:
     """One factor that explains a third of the variance: found as soon as it stands out."""
-    n, d = inputs.n_records, inputs.n_features
+    n, d = inputs.n_sampled, inputs.n_features
     # Norms of records vary as if a third of the features were related.
     noise = gaussian_parameters(replace(inputs, row_sparsity=math.ceil(_EXPLAINS * d))).noise_sd
     noise *= math.sqrt(d)
@@ -58,7 +58,7 @@ def _dense(inputs: ReleaseInputs, noise: float, variances: float) -> float:
 
     `variances` is the error of variances alone.
     """
-    n, d = inputs.n_records, inputs.n_features
+    n, d = inputs.n_sampled, inputs.n_features
     sampling = 2 * math.sqrt(d / (_DENSE_NORM * n))
     whole = math.hypot(2 * noise * math.sqrt(d) / _DENSE_NORM, _DENSE_SAMPLING * sampling)
     alone = 1 - (1 - min(1.0, variances)) / _DENSE_NORM

@@ -75,5 +75,5 @@ def look_at_signs(
     mean += mean.T
     np.fill_diagonal(mean, variances * unit)
     # Sampling errors are larger by the same factor as scores.
-    sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / n)
+    sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / inputs.n_sampled)
     return Probe(mean, math.hypot(sigma * in_scales, sampling))

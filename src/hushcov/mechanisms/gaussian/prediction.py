@@ -96,7 +96,7 @@ def _n_draws(size: int) -> int:
 def _full_errors(parameters: GaussianParameters, setting: _Setting) -> list[float]:
     """Draws of the error without a threshold, in the eigenbasis of the reference."""
     ref, values = setting.ref, setting.spectrum
-    n, size = parameters.inputs.n_records, len(values)
+    n, size = parameters.inputs.n_sampled, len(values)
     G, H = np.random.default_rng(_SEED + 1).standard_normal((2, _n_draws(size), size, size))
     noise = _symmetric(G) * (ref.variance * parameters.noise_sd)
     diagonal = np.arange(size)
@@ -147,7 +147,7 @@ def _clipped_share(bound: float, mean: float, variance: float) -> float:
 def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> list[float]:
     """Draws of the error on the support of the reference and on what passes by chance."""
     ref, inputs = setting.ref, parameters.inputs
-    n, d, size = inputs.n_records, inputs.n_features, len(ref.matrix)
+    n, d, size = inputs.n_sampled, inputs.n_features, len(ref.matrix)
     generator = np.random.default_rng(_SEED + 1)
     limit = ref.variance * universal_threshold(parameters.noise_sd, n, d)
     diagonal = ref.rows == ref.columns

@@ -82,7 +82,7 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
         """The smallest correlation that passes nine times out of ten; None without a threshold."""
         if not self.level:
             return None
-        noise_sd, n = self.parameters.noise_sd, self.parameters.inputs.n_records
+        noise_sd, n = self.parameters.noise_sd, self.parameters.inputs.n_sampled
         return min(1.0, self.level + NINE_OF_TEN * detection_deviation(noise_sd, n))
 
     def facts(self, before: str = SCALES) -> Facts:
@@ -97,7 +97,7 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
         return [
             ("budget", budget_words(inputs, before, {}, "the values")),
             ("values", f"{clipped}; {pairs}"),
-            ("noise", noise_level(parameters.noise_sd, inputs.n_records)),
+            ("noise", noise_level(parameters.noise_sd, inputs.n_sampled)),
             (
                 "threshold",
                 kept if self.level else "none: every pair is released, and none is set to zero",
@@ -163,7 +163,7 @@ class GaussianThreshold(GaussianNoise):
         if given is not None:
             return given
         inputs = parameters.inputs
-        return universal_threshold(parameters.noise_sd, inputs.n_records, inputs.n_features)
+        return universal_threshold(parameters.noise_sd, inputs.n_sampled, inputs.n_features)
 
 
 GAUSSIAN, GAUSSIAN_THRESHOLD = GaussianNoise(), GaussianThreshold()

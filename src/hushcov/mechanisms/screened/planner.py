@@ -129,7 +129,7 @@ def detection_limit(parameters: ScreenedParameters) -> float:
     correlations = np.linspace(0.002, 1.0, 500)
     found = found_probability(parameters, ref, correlations)
     noise = _value_law(parameters, ref).pair / ref.variance
-    noise = math.hypot(noise, 1 / math.sqrt(parameters.inputs.n_records))
+    noise = math.hypot(noise, 1 / math.sqrt(parameters.inputs.n_sampled))
     kept = special.ndtr(correlations / noise - parameters.design.keep_above)
     sure = np.flatnonzero(found * kept >= 0.9)
     return float(correlations[sure[0]]) if len(sure) else 1.0
@@ -142,7 +142,7 @@ def draw_errors(
     draws, law = _drawn(ref, n_draws, seed), _value_law(parameters, ref)
     off = ref.rows != ref.columns
     value = draws.sampling[np.arange(n_draws) % len(draws.sampling)]
-    value /= math.sqrt(2 * parameters.inputs.n_records)
+    value /= math.sqrt(2 * parameters.inputs.n_sampled)
     value += ref.values * (1 - law.bias)
     value += np.where(off, law.pair, law.diagonal) * draws.normals
     pairs = _pairs(ref)
@@ -331,7 +331,7 @@ def _noise_sd(parameters: ScreenedParameters) -> tuple[float, float]:
 
 
 def _threshold(parameters: ScreenedParameters, ref: Reference, law: _ValueLaw) -> float:
-    sampling = ref.variance / math.sqrt(parameters.inputs.n_records)
+    sampling = ref.variance / math.sqrt(parameters.inputs.n_sampled)
     return parameters.design.keep_above * math.hypot(law.pair, sampling)
 
 
@@ -355,7 +355,7 @@ def _false_pairs(
     Returns draw, row, column and value of each.
     """
     inputs, size = parameters.inputs, len(ref.matrix)
-    sampling = ref.variance / math.sqrt(inputs.n_records)
+    sampling = ref.variance / math.sqrt(inputs.n_sampled)
     noise = math.hypot(_value_law(parameters, ref).pair, sampling)
     keep = parameters.design.keep_above
     rate = false * 2 * float(special.ndtr(-keep)) * size / inputs.n_features
@@ -379,7 +379,7 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     inputs, size = parameters.inputs, len(ref.matrix)
     law = _value_law(parameters, ref)
     noise = law.pair
-    threshold, sampling = _threshold(parameters, ref, law), ref.variance**2 / inputs.n_records
+    threshold, sampling = _threshold(parameters, ref, law), ref.variance**2 / inputs.n_sampled
     entries = _pairs(ref).sizes
     found, false = _selection(parameters, ref, _pairs(ref).correlations)
     found = found[_pairs(ref).index] * special.ndtr((entries - threshold) / noise)

@@ -84,7 +84,7 @@ class PlannedScreened(PooledPlan[ScreenedParameters]):
     def threshold(self, release: Release) -> float:
         """The planned number of deviations, with the noise as it came out."""
         assert release.noise_sd is not None
-        deviation = detection_deviation(release.noise_sd[0], self.parameters.inputs.n_records)
+        deviation = detection_deviation(release.noise_sd[0], self.parameters.inputs.n_sampled)
         return self.parameters.design.keep_above * deviation
 
     def facts(self, before: str = SCALES) -> Facts:
@@ -98,7 +98,7 @@ class PlannedScreened(PooledPlan[ScreenedParameters]):
             ("values", f"records are scaled down to at most {factor} times the typical norm"),
         ]
         if parameters.n_pairs:
-            found.append(("noise", noise_level(parameters.noise_sd[0], inputs.n_records)))
+            found.append(("noise", noise_level(parameters.noise_sd[0], inputs.n_sampled)))
             found.append(("threshold", self._kept()))
         return [*found, ("certified", certified_words(self.certify(private=True)))]
 
@@ -117,7 +117,7 @@ class PlannedScreened(PooledPlan[ScreenedParameters]):
         )
 
     def _kept(self) -> str:
-        keep, n = self.parameters.design.keep_above, self.parameters.inputs.n_records
+        keep, n = self.parameters.design.keep_above, self.parameters.inputs.n_sampled
         if keep == 0:
             return "none: all released pairs are kept"
         limit = keep * detection_deviation(self.parameters.noise_sd[0], n)

@@ -88,7 +88,7 @@ class SignScreen(Screen):
     ) -> npt.NDArray[Any]:
         """See `Screen.sums`; signs need no scales."""
         return sign_scores(
-            records, lambda products, *_: products, records.n_records, progress=progress
+            records, lambda products, *_: products, records.n_rows, progress=progress
         )
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
@@ -127,7 +127,7 @@ class CentredSigns(SignScreen):
         self, records: Records, feature_scale: FloatArray, progress: Progress | None
     ) -> npt.NDArray[Any]:
         """See `Screen.sums`; exact integers, rounded towards zero once."""
-        n = records.n_records
+        n = records.n_rows  # each of them has its means taken off
         tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
 
@@ -177,7 +177,7 @@ class ClippedScreen(Screen):
         return pair_sums(
             lambda i, j: clipped_gram(records, coarse, i, j, progress=progress),
             records.n_features,
-            records.n_records * self.half_width**2,
+            records.n_rows * self.half_width**2,
         )
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:

@@ -1,0 +1,139 @@
+"""Whose privacy a fit protects: options, identifiers, and the count that comes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hushcov._validation import check_choice, check_integer, check_real
+from hushcov.accounting import ADD_REMOVE, RECORD, RELATIONS, REPLACE, Neighbours
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.records import WEIGHT_LEVELS, Records, Units, weighted
+from hushcov.release import Part, Release
+from hushcov.stages.counting import Counted, Counting
+
+#: What may be estimated of units that have several rows.
+ESTIMANDS = ("rows", "unit-means")
+_SIZES, _COUNT = "how many records units have", "the number of records"
+
+
+@dataclass(frozen=True, eq=False)
+class Whose:
+    """Whose privacy it is, from public inputs alone; nothing is read here.
+
+    `identifiers` are those of the rows, or make them when they are called; `weights` are those of
+    the rows over the most that one may have.
+    """
+
+    relation: str = REPLACE
+    unit: str = RECORD
+    identifiers: Any = None
+    most_rows: int | None = 1
+    estimand: str = ESTIMANDS[0]
+    weights: Any = None
+    most_weight: float = 1.0
+
+    @classmethod
+    def checked(
+        cls,
+        options: Any,
+        unit: str = RECORD,
+        identifiers: Any = None,
+        weights: Any = None,
+    ) -> Whose:
+        """What the options of an estimator say, or why not."""
+        check_choice("neighbours", options.neighbours, tuple(RELATIONS))
+        check_choice("estimand", options.estimand, ESTIMANDS)
+        most = options.max_rows_per_unit
+        if most is not None:
+            cure = "it is how many rows of one unit are summed, at most."
+            most = check_integer("max_rows_per_unit", most, at_least=1, cure=cure)
+        if identifiers is None:
+            for name, usual in (("max_rows_per_unit", None), ("estimand", ESTIMANDS[0])):
+                if getattr(options, name) != usual:
+                    raise ParameterError(
+                        f"{name} must be left out without a unit, got "
+                        f"{getattr(options, name)!r}: pass unit to fit, a column of identifiers."
+                    )
+            return cls(options.neighbours, **_weights(options, weights))
+        if weights is not None:
+            raise ParameterError(
+                "sample_weight must be left out with a unit: rows of one unit with weights of "
+                "their own are not bounded together. Use one of them."
+            )
+        if options.estimand == ESTIMANDS[1]:
+            if most is not None:
+                raise ParameterError(
+                    f"max_rows_per_unit must be left out with estimand='unit-means', got {most}: "
+                    "all rows of a unit are averaged."
+                )
+            most = 1
+        return cls(options.neighbours, unit, identifiers, most, options.estimand)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the number of records has to be released first."""
+        several = self.identifiers is not None and self.estimand == ESTIMANDS[0]
+        return self.relation == ADD_REMOVE or several or self.weights is not None
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """As far as they are public."""
+        return Neighbours(self.relation, self.most_rows or 1, self.unit)
+
+    def counting(self, epsilon: float) -> Counting | None:
+        """The first release, where there is to be one."""
+        if not self.counts:
+            return None
+        return Counting(epsilon, self.neighbours, chooses=self.most_rows is None)
+
+    def prepared(self, records: Records) -> tuple[Records, Units | None]:
+        """Records whose rows are counted, and who they belong to; this reads identifiers."""
+        if self.estimand == ESTIMANDS[1]:
+            return self.means(records), None
+        if self.weights is not None:
+            return weighted(records, self.weights, self.most_weight), None
+        return records, None if self.identifiers is None else self._units(records)
+
+    def means(self, records: Records) -> Records:
+        """One record for each unit."""
+        return self._units(records).means(records)
+
+    def _units(self, records: Records) -> Units:
+        made = self.identifiers() if callable(self.identifiers) else self.identifiers
+        return Units.of(made, records.n_records)
+
+    def check_length(self, n_rows: int) -> None:
+        """Refuse identifiers or weights that are not as many as rows."""
+        for name, given in (("unit", self.identifiers), ("sample_weight", self.weights)):
+            if given is not None and not callable(given) and len(given) != n_rows:
+                raise DataError(
+                    f"{name} must have one entry for each of the {n_rows:,} rows, got "
+                    f"{len(given):,}: pass one for each."
+                )
+
+
+def _weights(options: Any, weights: Any) -> dict[str, Any]:
+    """What weights say of a row: it is there at most so many times."""
+    most = options.max_sample_weight
+    if (most is None) != (weights is None):
+        raise ParameterError(
+            "max_sample_weight must be given with sample_weight, and only then: it is the largest "
+            "weight that any record can have, a public number."
+        )
+    if weights is None:
+        return {}
+    cure = "it is the largest weight that any record can have."
+    most = check_real("max_sample_weight", most, above=0, cure=cure)
+    return {"weights": weights, "most_weight": most, "most_rows": WEIGHT_LEVELS}
+
+
+def completed(release: Release, counted: Counted) -> Release:
+    """The document of a release with the count before it: its cost, its part and its words."""
+    before = counted.guarantee
+    names = (_SIZES, _COUNT)[-len(before.events) :]
+    parts = tuple(Part(name, (event,)) for name, event in zip(names, before.events, strict=True))
+    making = replace(
+        release.making, parts=(*parts, *release.making.parts), counted=counted.to_dict()
+    )
+    return replace(release, guarantee=release.guarantee.after(before), making=making)

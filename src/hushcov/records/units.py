@@ -1,0 +1,340 @@
+"""Units: whose rows are whose, and which rows of a unit are summed.
+
+Which rows those are is a rule of the unit's rows alone: all of them, or if they are too many, those
+with the smallest fingerprints of what is in them. Identifiers are compared and never kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._validation import check_integer
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.records.protocol import Records, default_block_rows, is_tensor, like
+from hushcov.records.views import View, WrappedRecords, hands_out_arrays
+
+#: Weights are whole multiples of this part of the largest.
+WEIGHT_LEVELS = 16
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+_NULLS = {"NoneType", "NAType", "NaTType"}
+_ONE_OF = "pass the name or the position of a column, or one identifier for each row."
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The unit of every row, as a number from 0 on.
+
+    Parameters
+    ----------
+    codes : ndarray of int
+        One for each row, in the order of the rows.
+    """
+
+    codes: IntArray
+
+    @classmethod
+    def of(cls, identifiers: object, n_rows: int) -> Units:
+        """The units of rows with these identifiers; checked."""
+        found = check_identifiers(identifiers, n_rows)
+        return cls(np.unique(found, return_inverse=True)[1].astype(np.int64).reshape(-1))
+
+    @cached_property
+    def _sizes(self) -> IntArray:
+        return np.bincount(self.codes)
+
+    @property
+    def n_units(self) -> int:
+        """How many there are."""
+        return len(self._sizes)
+
+    def sizes(self) -> IntArray:
+        """How many rows each has."""
+        return self._sizes
+
+    def bounded(self, records: Records, most_rows: int) -> Records:
+        """The records without those of a unit beyond so many.
+
+        Privacy
+        -------
+        Each unit is mapped on its own, so that neighbours which differ in one unit differ in at
+        most `most_rows` of these records: `docs/proofs/neighbours.md`, step 3.
+        """
+        if self._sizes.max() <= most_rows:
+            return records
+        prints = fingerprints(records)
+        return ChosenRecords(records, self.chosen(prints, most_rows))  # proof: step 3
+
+    def chosen(self, prints: NDArray[np.uint64], most_rows: int) -> BoolArray:
+        """Which rows are summed: those of a unit with the smallest fingerprints."""
+        check_integer("max_rows_per_unit", most_rows, at_least=1, cure="1 is the least.")
+        chosen = np.ones(len(self.codes), dtype=bool)
+        many = np.flatnonzero(self._sizes[self.codes] > most_rows)
+        order = many[np.lexsort((prints[many], self.codes[many]))]
+        units = self.codes[order]
+        first = np.flatnonzero(np.diff(units, prepend=-1))
+        rank = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
+        chosen[order] = rank < most_rows
+        return chosen
+
+    def means(self, records: Records) -> Records:
+        """One record for each unit, the mean of its rows, whatever their order.
+
+        Privacy
+        -------
+        Each unit is mapped on its own to one record.
+        """
+        if not hands_out_arrays(records):
+            raise DataError(
+                "estimand='unit-means' must have records in memory or files, got a cluster or a "
+                "device: average the rows of each unit there, and fit the table of means."
+            )
+        return MeanRecords(records, self)
+
+
+class MeanRecords(WrappedRecords):
+    """The means of units. They are computed in memory, where all rows are held for once."""
+
+    def __init__(self, records: Records, units: Units) -> None:
+        super().__init__(records)
+        self._units = units
+        self.n_records = units.n_units
+
+    @property
+    def n_rows(self) -> int:
+        """See `Records`."""
+        return self.n_records
+
+    @cached_property
+    def _means(self) -> FloatArray:
+        rows = np.concatenate([np.array(block) for block in self._records._blocks()])
+        sizes, codes = self._units.sizes(), self._units.codes
+        found = np.empty((self.n_records, rows.shape[1]))
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        for column in range(rows.shape[1]):
+            order = np.lexsort((rows[:, column], codes))  # sums do not depend on the order
+            found[:, column] = np.add.reduceat(rows[order, column], starts)
+        return found / sizes[:, None]
+
+    def _blocks(self) -> Iterator[Any]:
+        step = default_block_rows(self.n_features)
+        for start in range(0, self.n_records, step):
+            yield np.ascontiguousarray(self._means[start : start + step])
+
+    def _view(self) -> View:
+        raise NotImplementedError("rows of partitions are averaged where they are")
+
+
+class ChosenRecords(WrappedRecords):
+    """The rows that are chosen, in their order; `n_records` is not public.
+
+    Privacy
+    -------
+    Nothing here is private by itself; see `Units.bounded`.
+    """
+
+    def __init__(self, records: Records, chosen: BoolArray) -> None:
+        super().__init__(records)
+        self._chosen = chosen
+        self.n_records = int(np.count_nonzero(chosen))
+
+    @property
+    def n_rows(self) -> int:
+        """See `Records`."""
+        return self.n_records
+
+    def _blocks(self) -> Iterator[Any]:
+        start = 0
+        for block in self._records._blocks():
+            own = self._chosen[start : start + len(block)]
+            start += len(block)
+            if own.any():
+                yield block[like(own, block)]
+
+    def _view(self) -> View:
+        raise NotImplementedError("rows of partitions are chosen where they are")
+
+
+class RepeatedRecords(WrappedRecords):
+    """Every row so many times as its weight says; `n_records` is not public.
+
+    Privacy
+    -------
+    Nothing here is private by itself. A row is there at most so many times as the largest weight
+    says.
+    """
+
+    def __init__(self, records: Records, times: IntArray) -> None:
+        super().__init__(records)
+        self._times = times
+        self.n_records = int(times.sum())
+
+    @property
+    def n_rows(self) -> int:
+        """See `Records`."""
+        return self.n_records
+
+    def _blocks(self) -> Iterator[Any]:
+        start, most = 0, max(1, int(self._times.max()))
+        for block in self._records._blocks():
+            step = max(1, len(block) // most)  # repeated, they are no more than a block
+            for first in range(0, len(block), step):
+                rows: Any = block[first : first + step]
+                times = self._times[start : start + len(rows)]
+                start += len(rows)
+                if times.any():
+                    repeat = rows.repeat_interleave if is_tensor(rows) else rows.repeat
+                    yield repeat(like(times, rows), 0)
+
+    def _view(self) -> View:
+        raise NotImplementedError("rows of partitions are repeated where they are")
+
+
+def weighted(records: Records, weights: object, most: float) -> Records:
+    """The records with public weights up to `most`, in sixteenths of it.
+
+    Privacy
+    -------
+    A record is there at most `WEIGHT_LEVELS` times, whatever its weight is said to be.
+    """
+    found = np.asarray(_plain(weights), dtype=np.float64)
+    if found.shape != (records.n_records,) or not np.isfinite(found).all() or (found < 0).any():
+        raise DataError(
+            "sample_weight must have one number for each row, finite and not negative: correct the "
+            "weights, or leave out rows by a rule that uses their own row alone."
+        )
+    times = np.rint(np.minimum(found / most, 1.0) * WEIGHT_LEVELS).astype(np.int64)
+    if not times.any():
+        raise DataError(
+            "sample_weight must have numbers near max_sample_weight, and all round to zero beside "
+            "it: give the largest weight that a row can have."
+        )
+    return RepeatedRecords(records, times)
+
+
+def fingerprints(records: Records) -> NDArray[np.uint64]:
+    """A number for each row that depends on nothing but its values."""
+    found: list[NDArray[np.uint64]] = []
+    block: Any
+    for block in records._blocks():
+        rows = np.ascontiguousarray(block.cpu().numpy() if is_tensor(block) else block)
+        found.append(_fingerprint(rows))
+    return np.concatenate(found)
+
+
+def _fingerprint(rows: FloatArray) -> NDArray[np.uint64]:
+    total = np.zeros(len(rows), dtype=np.uint64)
+    rows = np.where(np.isnan(rows), np.nan, rows) + 0.0  # one NaN, one zero
+    for column in rows.T:
+        total = (total ^ np.ascontiguousarray(column).view(np.uint64)) * _MULTIPLIER
+        total ^= total >> _SHIFT
+    return total
+
+
+def check_identifiers(identifiers: object, n_rows: int) -> NDArray[Any]:
+    """Identifiers as an array of numbers or of text, one for each row; never quoted."""
+    found = np.asarray(_plain(identifiers))
+    if found.ndim != 1 or len(found) != n_rows:
+        raise DataError(
+            f"unit must have one identifier for each of the rows, got shape {found.shape} for "
+            f"{n_rows:,} rows: " + _ONE_OF
+        )
+    if found.dtype.kind == "f":
+        if np.isnan(found).any():
+            raise _null()
+        if not (np.isfinite(found).all() and (found == np.rint(found)).all()):
+            raise DataError(
+                "unit must have whole numbers or text, got fractions or infinities: use "
+                "identifiers that are compared exactly."
+            )
+    if found.dtype.kind in "iufSU":
+        return found
+    if found.dtype.kind != "O":
+        raise DataError(
+            f"unit must have whole numbers or text, got {found.dtype}: convert it to text."
+        )
+    return _of_objects(found)
+
+
+def _of_objects(found: NDArray[Any]) -> NDArray[Any]:
+    kinds = {type(each) for each in found}
+    if {kind.__name__ for kind in kinds} & _NULLS or any(
+        isinstance(each, float) and math.isnan(each) for each in found
+    ):
+        raise _null()
+    if kinds <= {str} or kinds <= {bytes}:
+        return found.astype(str if kinds <= {str} else bytes)
+    if all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
+        return _integers(found)
+    raise DataError(
+        "unit must have identifiers of one type, whole numbers or text, got another or several: "
+        "convert all of them to text in the same way."
+    )
+
+
+def _integers(found: NDArray[Any]) -> NDArray[Any]:
+    try:
+        return found.astype(np.int64)
+    except OverflowError:
+        return found.astype(str)  # exact, too
+
+
+def _null() -> DataError:
+    return DataError(
+        "unit must have an identifier in every row, but some are missing: give these rows "
+        "identifiers of their own if they are of different units, or leave them out by a rule that "
+        "uses their own row alone."
+    )
+
+
+def _plain(identifiers: object) -> Any:
+    """Columns of pandas, polars and Arrow as arrays."""
+    for name in ("to_numpy",):
+        make: Callable[..., Any] | None = getattr(identifiers, name, None)
+        if make is not None:
+            try:
+                return make(zero_copy_only=False)
+            except TypeError:
+                return make()
+    return identifiers
+
+
+def split_columns(X: Any, unit: object) -> tuple[Any, Any, str]:
+    """The table without the column of identifiers, that column, and a word for a unit.
+
+    `unit` is a name, a position, or the identifiers themselves.
+    """
+    if isinstance(unit, str):
+        names = [str(name) for name in getattr(X, "columns", ())]
+        if names.count(unit) != 1:
+            raise ParameterError(
+                f"unit must name one column of X, got {unit!r}, which {names.count(unit)} of "
+                f"{len(names)} have: " + _ONE_OF
+            )
+        return _without(X, names.index(unit), unit)
+    if isinstance(unit, int | np.integer) and not isinstance(unit, bool):
+        shape = getattr(X, "shape", (0, 0))
+        if len(shape) != 2 or not 0 <= unit < shape[1]:
+            raise ParameterError(
+                f"unit must be the position of a column of X, got {unit} for shape {shape}: "
+                + _ONE_OF
+            )
+        return _without(X, int(unit), None)
+    return X, unit, "unit"
+
+
+def _without(X: Any, place: int, name: str | None) -> tuple[Any, Any, str]:
+    if hasattr(X, "drop") and hasattr(X, "columns"):
+        label = list(X.columns)[place]
+        rest = X.drop(columns=[label]) if hasattr(X, "iloc") else X.drop(label)
+        return rest, X[label], name or "unit"
+    table = np.asarray(X)
+    return np.delete(table, place, axis=1), table[:, place], name or "unit"

@@ -1,0 +1,165 @@
+"""How many records there are, where that is not public; and how many of a unit are summed.
+
+It is the first thing that is released. All else is planned for the released number, with what is
+left of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hushcov._arrays import IntArray
+from hushcov.accounting import Guarantee, Neighbours, Pure
+from hushcov.inputs import LARGEST_CALIBRATED_N, guaranteed
+from hushcov.noise import Entropy, check_entropy, discrete_laplace
+from hushcov.records import CountedRecords, Records, Units
+
+# Of epsilon: for the number of records, and for how many records units have.
+_COUNT, _SIZES = 0.02, 0.01
+# Units are counted by the octave of their number of records.
+_OCTAVES = 21
+# Of the records that units could have, so many are there at least: noise grows by what is not.
+_LEAST_FILLED = 0.8
+_WITHIN = 1 - 2.0**-40  # far more than the roundings of sums
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The first release of a fit: what it spends, from public inputs alone.
+
+    `neighbours.most_rows` is public, unless `chooses` says that it is found from the records.
+    """
+
+    epsilon: float
+    neighbours: Neighbours
+    chooses: bool = False
+
+    @property
+    def count_epsilon(self) -> float:
+        """What the count spends."""
+        return _COUNT * self.epsilon
+
+    @property
+    def sizes_epsilon(self) -> float:
+        """What the sizes of units spend; 0 where they are not looked at."""
+        return _SIZES * self.epsilon if self.chooses else 0.0
+
+    @property
+    def left(self) -> float:
+        """The epsilon that is left for all else."""
+        return (self.epsilon - self.count_epsilon - self.sizes_epsilon) * _WITHIN
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """What the count costs, before anything is read."""
+        spent = [self.sizes_epsilon, self.count_epsilon]
+        total = math.fsum(spent)
+        return Guarantee(
+            epsilon=total,
+            delta=0.0,
+            transcript_epsilon=total,
+            transcript_delta=0.0,
+            numerical_delta=0.0,
+            events=tuple(Pure(each) for each in spent if each),  # proof: step 4
+            method="basic",
+            preconditions=("none: counts are integers, and their noise is exact",),
+            private=private,
+            **guaranteed(self.neighbours),
+        )
+
+    def run(self, records: Records, units: Units | None, entropy: Entropy) -> Counted:
+        """Release how many records there are, of units that are bounded.
+
+        Privacy
+        -------
+        Neighbours: those given; no precondition. See `docs/proofs/neighbours.md`, steps 3 and 4.
+        """
+        check_entropy(entropy)
+        neighbours = self.neighbours
+        if units is not None:
+            if self.chooses:
+                most = release_most_rows(units.sizes(), neighbours, self.sizes_epsilon, entropy)
+                neighbours = replace(neighbours, most_rows=most)
+            records = units.bounded(records, neighbours.most_rows)  # proof: step 3
+        scale = math.ceil(neighbours.most_rows / self.count_epsilon)
+        noise = discrete_laplace(entropy.generator, scale, 1)[0]
+        count = min(max(1, records.n_rows + noise), LARGEST_CALIBRATED_N)  # proof: step 4
+        guarantee = replace(self.certify(private=entropy.private), **guaranteed(neighbours))
+        return Counted(
+            CountedRecords(records, count), count, scale, neighbours, guarantee, self.left
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Records with their released number, and what that cost. `scale` is that of its noise.
+
+    `left` is the epsilon for all else.
+    """
+
+    records: CountedRecords
+    released: int
+    scale: int
+    neighbours: Neighbours
+    guarantee: Guarantee
+    left: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the document of a release says of it."""
+        return {
+            "released": self.released,
+            "noise_sd": math.sqrt(2) * self.scale,
+            "unit": self.neighbours.unit,
+            "max_rows_per_unit": self.neighbours.most_rows,
+            "relation": self.neighbours.relation,
+        }
+
+
+def release_most_rows(
+    sizes: IntArray, neighbours: Neighbours, epsilon: float, entropy: Entropy
+) -> int:
+    """How many records of a unit to sum, at most: the larger, the more of them units have.
+
+    `sizes` are the numbers of records of all units.
+
+    Privacy
+    -------
+    Neighbours: those given; no precondition. A unit is in one bin, so that the counts move by 2 in
+    sum where it is replaced, and by 1 where it is removed. All else is computed from them.
+    """
+    octave = np.minimum(np.frexp(sizes.astype(np.float64))[1] - 1, _OCTAVES - 1)
+    counts = np.bincount(octave, minlength=_OCTAVES)
+    moved = neighbours.moved(replaced=2, removed=1)
+    scale = math.ceil(moved / epsilon)
+    noise = discrete_laplace(entropy.generator, scale, _OCTAVES)
+    noisy = counts + np.array(noise, dtype=np.float64)  # proof: step 4
+    return most_rows(noisy, math.sqrt(2) * scale)
+
+
+def most_rows(noisy_counts: Any, noise_sd: float) -> int:
+    """The largest power of two that units fill by four fifths, about; from noisy counts."""
+    counts = np.where(noisy_counts > 4 * noise_sd, noisy_counts, 0.0)
+    least = 2.0 ** np.arange(len(counts))
+    best = 1
+    for most in (2**k for k in range(1, len(counts))):
+        filled = float(np.minimum(1.4 * least, most) @ counts)
+        if filled >= _LEAST_FILLED * most * float(counts.sum()) > 0:
+            best = most
+    return best
+
+
+def counted_words(found: object) -> str | None:
+    """Say what `Counted.to_dict` says; None of anything else, as a document may hold."""
+    if not isinstance(found, Mapping):
+        return None
+    released, sd, most = (found.get(name) for name in ("released", "noise_sd", "max_rows_per_unit"))
+    unit = found.get("unit")
+    whole = type(released) is int and type(most) is int and isinstance(unit, str)
+    if not whole or not isinstance(sd, float) or released < 0 or most < 1:  # type: ignore[operator]
+        return None
+    rows = f"about {released:,} records, released with noise of standard deviation {sd:,.0f}"
+    return rows if most == 1 else f"{rows}; at most {most:,} of one {unit} were summed"
