@@ -76,7 +76,8 @@ class Neighbours:
 
     def allowed_for(self, n_records: int) -> int:
         """For how many records roundings leave room: more than a released number of them."""
-        return n_records if self.counts_are_public else _ROOM * n_records  # proof: step 4
+        public = (self.relation, self.most_rows, self.unit) == (REPLACE, 1, RECORD)
+        return n_records if public else _ROOM * n_records  # proof: step 4
 
     @property
     def outer_product(self) -> float:
