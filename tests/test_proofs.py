@@ -18,31 +18,37 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PROVED = ("stages", "mechanisms", "mechanisms/peers")
 NOT_PROVED = {"__init__", "peers", "room", "stage"}
+# Pages about code in several places, which count for no other page.
+SHARED = {"neighbours": ("accounting/neighbours.py", "records/units.py", "stages/counting.py")}
 
 HEADING = re.compile(r"^## Step (\d+): \S.*$")
 COMMENT = re.compile(r"^# proof: step (\d+)$")
 
 
-def proved_code(root: Path) -> dict[str, Path]:
-    """Everything that needs a proof page: name of the page and the module or package."""
+def proved_code(root: Path) -> dict[str, list[Path]]:
+    """Everything that needs a proof page: name of the page, and its modules."""
     package = root / "src" / "hushcov"
-    found = {"accounting": package / "accounting"}
-    listed = (path for folder in PROVED for path in sorted((package / folder).glob("*")))
-    for path in listed:
+    found = {
+        name: [package / place for place in places if (package / place).exists()]
+        for name, places in SHARED.items()
+    }
+    shared = {path for paths in found.values() for path in paths}
+    listed = [path for folder in PROVED for path in sorted((package / folder).glob("*"))]
+    for path in (package / "accounting", *listed):
         is_module = path.suffix == ".py" or (path / "__init__.py").exists()
-        if is_module and path.stem not in NOT_PROVED:
-            found[path.stem] = path
-    return found
+        if is_module and path.stem not in NOT_PROVED and path not in shared:
+            found[path.stem] = [module for module in modules(path) if module not in shared]
+    return {name: paths for name, paths in found.items() if paths}
 
 
 def modules(path: Path) -> list[Path]:
     return sorted(path.rglob("*.py")) if path.suffix != ".py" else [path]
 
 
-def steps_in_code(path: Path) -> tuple[set[int], list[str]]:
+def steps_in_code(paths: list[Path]) -> tuple[set[int], list[str]]:
     """Steps named by comments, and comments about proofs that name none."""
     steps, unreadable = set(), []
-    for module in modules(path):
+    for module in paths:
         for token in tokenize.generate_tokens(io.StringIO(module.read_text()).readline):
             if token.type != tokenize.COMMENT or "proof:" not in token.string.lower():
                 continue
@@ -69,8 +75,8 @@ def steps_in_page(page: Path) -> tuple[list[int], list[str]]:
 def proof_problems(root: Path) -> list[str]:
     """What is missing between code and proof pages, in words; empty if all is well."""
     problems = []
-    for name, path in proved_code(root).items():
-        named, problems_in_code = steps_in_code(path)
+    for name, paths in proved_code(root).items():
+        named, problems_in_code = steps_in_code(paths)
         problems += [f"unreadable proof comment: {where}" for where in problems_in_code]
         page = root / "docs" / "proofs" / f"{name}.md"
         if not page.exists():
@@ -111,9 +117,9 @@ def test_release_functions_state_their_privacy():
 
 def test_there_is_something_to_check():
     """The two tests above must not pass because they look in the wrong place."""
-    assert {"accounting", "multiscale"} <= set(proved_code(ROOT))
-    for path in proved_code(ROOT).values():
-        assert steps_in_code(path)[0]
+    assert {"accounting", "multiscale", "neighbours"} <= set(proved_code(ROOT))
+    for paths in proved_code(ROOT).values():
+        assert steps_in_code(paths)[0]
     sources = [module.read_text() for module in modules(ROOT / "src" / "hushcov" / "mechanisms")]
     assert any("\ndef release_" in source for source in sources)
 

@@ -1,7 +1,7 @@
 """Privacy events: what a mechanism did, as frozen data, for the accountant to charge.
 
-Every sensitivity is already the replace-one one: two datasets are neighbours when they have
-equally many records and differ in one of them. An event records the mechanism that ran, not
+Every sensitivity is already that of one record, replaced or removed as neighbours are
+(`hushcov.accounting.neighbours`). An event records the mechanism that ran, not
 what it costs; the cost follows from all events together (`hushcov.accounting.composition`).
 `Parts` are the events of one composition, sorted by the kind of bound they obey.
 """

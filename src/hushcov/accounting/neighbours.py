@@ -28,6 +28,7 @@ RELATIONS = {REPLACE: "replace-one", ADD_REMOVE: "add-remove-one"}
 RECORD = "record"
 MOST_ROWS = 2**20
 _LONGEST = 60
+_ROOM = 2  # records for each one of a released number
 # What a charge grows by where one unit may have several records: makes up for a rounding.
 _UP = 1 + 2.0**-50
 
@@ -72,6 +73,11 @@ class Neighbours:
     def moved(self, *, replaced: Number, removed: Number) -> Number:
         """How far one record moves a statistic, or the square of that, by what becomes of it."""
         return {REPLACE: replaced, ADD_REMOVE: removed}[self.relation]  # proof: step 1
+
+    def allowed_for(self, n_records: int) -> int:
+        """For how many records roundings leave room: more than a released number of them."""
+        public = (self.relation, self.most_rows, self.unit) == (REPLACE, 1, RECORD)
+        return n_records if public else _ROOM * n_records  # proof: step 4
 
     @property
     def outer_product(self) -> float:

@@ -27,9 +27,10 @@ from hushcov.lab.audit.attack import (
     flat,
     inputs_of,
     matrix_statistics,
+    records_of,
     summed,
 )
-from hushcov.lab.audit.neighbours import HUGE, Pair
+from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, replaced
 from hushcov.mechanisms.adaptive import (
     AdaptiveParameters,
     Ladder,
@@ -42,7 +43,7 @@ from hushcov.mechanisms.adaptive import (
 from hushcov.mechanisms.adaptive.parameters import FIRST_LOOK, NAME
 from hushcov.mechanisms.screened import CentredSigns, SignScreen
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords
+from hushcov.records import Records
 from hushcov.stages.stage import NormBound
 
 _SLOWNESS = 30  # a whole release looks for structures
@@ -80,19 +81,22 @@ class PartTarget(Target):
     parameters: AdaptiveParameters
 
     @abstractmethod
-    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
         """Run the part, and return what it releases."""
 
     def quick(self, rows: FloatArray) -> Draw:
         """The part itself each time, with a new clock."""
-        records = ArrayRecords(rows)
+        records = self._records(rows)
         return lambda generator: self._run(records, Entropy(generator, private=False))
+
+    def _records(self, rows: FloatArray) -> Records:
+        return records_of(rows, self.parameters.inputs.n_records)
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The same."""
-        return self._run(ArrayRecords(rows), entropy)
+        return self._run(self._records(rows), entropy)
 
-    def _run(self, records: ArrayRecords, entropy: Entropy) -> FloatArray:
+    def _run(self, records: Records, entropy: Entropy) -> FloatArray:
         return self.part(records, Clock(self.parameters.event, self.parameters.rate), entropy)
 
 
@@ -102,7 +106,7 @@ class LooksTarget(PartTarget):
 
     parameters: AdaptiveParameters
 
-    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
         """One look for the usual share, one for the rest."""
         inputs = self.parameters.inputs
         bound = NormBound(np.sqrt(inputs.n_features), 0.0, 1.0)
@@ -120,7 +124,7 @@ class SignsTarget(PartTarget):
     parameters: AdaptiveParameters
     screen: SignScreen
 
-    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
         """One look, for all of the time."""
         inputs, mu = self.parameters.inputs, clock.mu_left
         sums = self.screen.sums(records, np.ones(records.n_features), None)
@@ -138,14 +142,14 @@ class LadderTarget(PartTarget):
 
     def quick(self, rows: FloatArray) -> Draw:
         """Scores are computed once."""
-        scores = self._scores(ArrayRecords(rows))
+        scores = self._scores(self._records(rows))
         return lambda generator: self._climbed(scores, Entropy(generator, private=False))
 
-    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
         """Climb until there is no time left for selections."""
         return self._climbed(self._scores(records), entropy, clock)
 
-    def _scores(self, records: ArrayRecords) -> IntArray:
+    def _scores(self, records: Records) -> IntArray:
         return _SCREEN.scores(records, np.ones(records.n_features), None)
 
     def _climbed(
@@ -170,7 +174,7 @@ class ValuesTarget(PartTarget):
 
     parameters: AdaptiveParameters
 
-    def part(self, records: ArrayRecords, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
         """Both looks at the pair."""
         places: tuple[IntArray, IntArray] = np.array([0]), np.array([1])
         inputs, scale = self.parameters.inputs, np.ones(2)
@@ -185,49 +189,51 @@ def _parameters(pair: Pair) -> AdaptiveParameters:
     return adaptive_parameters(inputs_of(pair, 2))
 
 
-def _whole(name: str) -> tuple[Attack, ...]:
+def _whole(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
-    pairs = neighbours.sign_flips(n, d, HUGE), neighbours.huge_or_zero(n, d)
+    pairs = turn(neighbours.sign_flips(n, d, HUGE)), turn(neighbours.huge_or_zero(n, d))
     return tuple(
         Attack(name, AdaptiveTarget(_parameters(pair)), pair, matrix_statistics(pair), _SLOWNESS)
         for pair in pairs
     )
 
 
-def _looks(name: str) -> tuple[Attack, ...]:
+def _looks(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
-    pairs = neighbours.sign_flips(n, d, HUGE), neighbours.axes(n, d, HUGE)
+    pairs = turn(neighbours.sign_flips(n, d, HUGE)), turn(neighbours.axes(n, d, HUGE))
     return tuple(
         Attack(
             name,
             LooksTarget(_parameters(pair)),
             pair,
-            (along_change(pair.first[0], pair.second[0]), FITTED),
+            (along_change(pair.before, pair.after), FITTED),
         )
         for pair in pairs
     )
 
 
-def _signs(name: str, screen: SignScreen | None = None) -> tuple[Attack, ...]:
+def _signs(
+    name: str, turn: Turn = replaced, screen: SignScreen | None = None
+) -> tuple[Attack, ...]:
     """Half of the signs flip: no other record is farther."""
-    pair = neighbours.sign_flips(RECORDS, FEATURES, HUGE)
+    pair = turn(neighbours.sign_flips(RECORDS, FEATURES, HUGE))
     target = SignsTarget(_parameters(pair), screen or SignScreen())
-    change = along_change(pair.first[0], pair.second[0])
+    change = along_change(pair.before, pair.after)
     return (Attack(name, target, pair, (change, FITTED)),)
 
 
-def _tilted(name: str) -> tuple[Attack, ...]:
+def _tilted(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     """The same less tilts that the records do not have."""
-    return _signs(name, CentredSigns((_TILT,) * FEATURES))
+    return _signs(name, turn, CentredSigns((_TILT,) * FEATURES))
 
 
-def _ladder(name: str) -> tuple[Attack, ...]:
+def _ladder(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     """Which pairs are selected where all are tied; and scores that all move the same way.
 
     Few records show a ladder that does not end.
     """
-    tied, few = neighbours.tied(_SIDE, _HEIGHT), neighbours.tied_few(_FEW, _MANY)
-    raised = neighbours.raised(_FEW, _MANY)
+    tied = turn(neighbours.tied(_SIDE, _HEIGHT))
+    few, raised = turn(neighbours.tied_few(_FEW, _MANY)), turn(neighbours.raised(_FEW, _MANY))
     short = _climbing(few, _FEW_RATE)
     n_pairs = _MANY * (_MANY - 1) // 2
     real = Statistic("real pairs", flat(np.zeros(n_pairs), np.ones(_RUNGS)))
@@ -249,7 +255,7 @@ def _favoured(pair: Pair) -> Statistic:
     return Statistic("favoured pairs", np.sign(first - second)[upper])
 
 
-def _values(name: str) -> tuple[Attack, ...]:
+def _values(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     """One pair that is real but weak, and a record at the bound on norms.
 
     So it is not dropped, and does not show how far records were shrunk, which is noisy, too.
@@ -258,6 +264,7 @@ def _values(name: str) -> tuple[Attack, ...]:
     others = np.ones((_MORE_RECORDS - 1, 2))
     others[round((1 + _WEAK) / 2 * _MORE_RECORDS) :, 1] = -1.0
     pair = neighbours.replacement("pair among real ones", flips.first[0], flips.second[0], others)
+    pair = turn(pair)
     target = ValuesTarget(_parameters(pair))
     return (Attack(name, target, pair, (summed("pair value", [0], 3), FITTED)),)
 
@@ -271,4 +278,13 @@ HANDMADE: Handmade = {
         "ladder": _ladder,
         "values": _values,
     },
+}
+
+TURNED = {
+    NAME: _whole,
+    f"{NAME}-looks": _looks,
+    f"{NAME}-signs": _signs,
+    f"{NAME}-tilted-signs": _tilted,
+    f"{NAME}-ladder": _ladder,
+    f"{NAME}-values": _values,
 }

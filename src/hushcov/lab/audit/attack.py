@@ -20,9 +20,15 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Clocked, Event, Gaussian
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.audit.neighbours import Pair
+from hushcov.lab.audit.neighbours import Pair, Turn
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords, FeatureGrid, Records, row_bounded_gram
+from hushcov.records import (
+    ArrayRecords,
+    CountedRecords,
+    FeatureGrid,
+    Records,
+    row_bounded_gram,
+)
 from hushcov.release import Release
 
 # Sizes are small, so that one record matters and tens of thousands of runs are quick. Budgets are
@@ -83,13 +89,20 @@ class Target(ABC):
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
         """A whole release of records at scale 1."""
-        scale = np.ones(rows.shape[1])
-        return type(self).release_by(ArrayRecords(rows), scale, self.parameters, entropy)
+        scale, n = np.ones(rows.shape[1]), self.parameters.inputs.n_records
+        return type(self).release_by(records_of(rows, n), scale, self.parameters, entropy)
 
 
 def inputs_of(pair: Pair, row_sparsity: int = 1) -> ReleaseInputs:
     """Public inputs at the usual budget, for the size of a pair."""
-    return ReleaseInputs(pair.n_records, pair.n_features, row_sparsity, EPSILON, DELTA)
+    size = pair.n_records, pair.n_features, row_sparsity
+    return ReleaseInputs(*size, EPSILON, DELTA, neighbours=pair.neighbours)
+
+
+def records_of(rows: FloatArray, n_records: int) -> Records:
+    """Records that a release is planned for so many of, which may be more than there are."""
+    records = ArrayRecords(rows)
+    return records if len(rows) == n_records else CountedRecords(records, n_records)
 
 
 def bounded_gram(rows: FloatArray, parameters: Any, norm_bound: int | None) -> IntArray:
@@ -185,7 +198,7 @@ def linear_discriminant(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def matrix_statistics(pair: Pair) -> tuple[Statistic, ...]:
     """What to compute from all entries of a released matrix."""
-    return along_change(pair.first[0], pair.second[0]), trace(pair.n_features), FITTED
+    return along_change(pair.before, pair.after), trace(pair.n_features), FITTED
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,5 +222,7 @@ class Attack:
 
 #: Makes all attacks on what has the given name.
 Builder = Callable[[str], tuple[Attack, ...]]
+#: The same for neighbours of any kind.
+Turned = Callable[[str, Turn], tuple[Attack, ...]]
 #: Attacks made by hand: by mechanism, and by variant ("" for the mechanism as it is by default).
 Handmade = dict[str, dict[str, Builder]]

@@ -15,8 +15,17 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
+from hushcov.accounting import REPLACE
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.audit import adaptive, eigenvectors, gaussian, neighbours, preparation, selection
+from hushcov.lab.audit import (
+    adaptive,
+    counts,
+    eigenvectors,
+    gaussian,
+    neighbours,
+    preparation,
+    selection,
+)
 from hushcov.lab.audit.attack import (
     FEATURES,
     RECORDS,
@@ -25,16 +34,17 @@ from hushcov.lab.audit.attack import (
     Draw,
     Promise,
     Target,
+    Turned,
     flat,
     inputs_of,
     matrix_statistics,
     promised,
+    records_of,
 )
-from hushcov.lab.audit.neighbours import HUGE
+from hushcov.lab.audit.neighbours import HUGE, KINDS, Turn, replaced
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import Entropy
 from hushcov.planning import mechanisms
-from hushcov.records import ArrayRecords
 from hushcov.release import Release
 
 _SLOWNESS = 2  # whole releases take a millisecond or more
@@ -75,7 +85,8 @@ class RegisteredTarget(Target):
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
         """A whole release of records at scale 1."""
-        return self.plan.release(ArrayRecords(rows), np.ones(rows.shape[1]), entropy)
+        records = records_of(rows, self.inputs.n_records)
+        return self.plan.release(records, np.ones(rows.shape[1]), entropy)
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The released integers, and which entries were released."""
@@ -83,7 +94,7 @@ class RegisteredTarget(Target):
         return flat(release.integers, release.released)
 
 
-def registered(mechanism: str) -> tuple[Attack, ...]:
+def registered(mechanism: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     """Attack a mechanism of which only its entry in the registry is known.
 
     The replaced record is an extreme one against zeros, one whose signs are flipped, and one that
@@ -91,9 +102,9 @@ def registered(mechanism: str) -> tuple[Attack, ...]:
     """
     n, d = RECORDS, FEATURES
     pairs = (
-        neighbours.huge_or_zero(n, d),
-        neighbours.sign_flips(n, d, HUGE),
-        neighbours.axes(n, d, HUGE),
+        turn(neighbours.huge_or_zero(n, d)),
+        turn(neighbours.sign_flips(n, d, HUGE)),
+        turn(neighbours.axes(n, d, HUGE)),
     )
     target = RegisteredTarget(mechanism, inputs_of(pairs[0], row_sparsity=2))
     return tuple(
@@ -116,12 +127,33 @@ _BUILDERS = _builders()
 AUDITED = tuple(_BUILDERS)
 
 
-def attacks_on(name: str) -> tuple[Attack, ...]:
-    """All attacks on one of `AUDITED`."""
-    check_choice("mechanism", name, AUDITED)
-    return _BUILDERS[name](name)
+_TURNED: dict[str, Turned] = {
+    **selection.TURNED,
+    **adaptive.TURNED,
+    **gaussian.TURNED,
+    counts.NAME: counts.attacks,
+}
+_OTHERS: dict[str, Turned] = {
+    name: registered
+    for name in mechanisms()
+    if not any(turned.startswith(name) for turned in _TURNED)
+}
 
 
-def is_handmade(name: str) -> bool:
-    """Whether the attacks on one of `AUDITED` are made by hand."""
-    return _BUILDERS[name] is not registered
+def audited(kind: str = REPLACE) -> tuple[str, ...]:
+    """Everything that is audited on neighbours of this kind, by name."""
+    check_choice("neighbours", kind, tuple(KINDS))
+    return AUDITED if kind == REPLACE else (*_TURNED, *_OTHERS)
+
+
+def attacks_on(name: str, kind: str = REPLACE) -> tuple[Attack, ...]:
+    """All attacks on one of `audited`."""
+    check_choice("mechanism", name, audited(kind))
+    if kind == REPLACE:
+        return _BUILDERS[name](name)
+    return {**_TURNED, **_OTHERS}[name](name, KINDS[kind])
+
+
+def is_handmade(name: str, kind: str = REPLACE) -> bool:
+    """Whether the attacks on one of `audited` are made by hand."""
+    return _BUILDERS[name] is not registered if kind == REPLACE else name in _TURNED

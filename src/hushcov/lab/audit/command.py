@@ -13,11 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from hushcov._words import number
+from hushcov.accounting import REPLACE
 from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
-from hushcov.lab.audit.attacks import AUDITED, attacks_on, is_handmade
+from hushcov.lab.audit.attacks import attacks_on, audited, is_handmade
+from hushcov.lab.audit.neighbours import KINDS
 from hushcov.lab.audit.run import (
     ALARM_RATE,
     BATCHES,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_NAMES = tuple(dict.fromkeys(name for kind in KINDS for name in audited(kind)))
 _SPREAD = 0.12  # between attacks on one mechanism, in units of the distance between mechanisms
 # How a result is drawn: its name in the legend, marker and colour.
 _CURVE = ("measured (Gaussian curve)", "o", BLUE)
@@ -44,17 +47,27 @@ def _show_list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Say what is audited, and on which pairs of datasets, and end."""
     if not wanted or ctx.resilient_parsing:
         return
-    facts(console(), ((name, _described(name)) for name in AUDITED))
+    kind = ctx.params.get("neighbours") or REPLACE
+    facts(console(), ((name, _described(name, kind)) for name in audited(kind)))
     ctx.exit()
 
 
-def _described(name: str) -> str:
-    pairs = "; ".join(attack.name for attack in attacks_on(name))
-    return pairs if is_handmade(name) else f"{pairs} (whole releases)"
+def _described(name: str, kind: str) -> str:
+    pairs = "; ".join(attack.name for attack in attacks_on(name, kind))
+    return pairs if is_handmade(name, kind) else f"{pairs} (whole releases)"
 
 
 @click.command(cls=Command, name="audit")
-@click.argument("mechanism", type=click.Choice(("all", *AUDITED)), metavar="MECHANISM|all")
+@click.argument("mechanism", type=click.Choice(("all", *_NAMES)), metavar="MECHANISM|all")
+@click.option(
+    "--neighbours",
+    type=click.Choice(tuple(KINDS)),
+    default=REPLACE,
+    show_default=True,
+    is_eager=True,
+    help="How the two datasets differ: one record is replaced, or is in one of them alone; or "
+    "three records of one unit.",
+)
 @click.option(
     "--list",
     is_flag=True,
@@ -79,6 +92,7 @@ def command(
     ctx: click.Context,
     /,
     mechanism: str,
+    neighbours: str,
     runs: int | None,
     quick: bool,
     seed: int,
@@ -87,29 +101,32 @@ def command(
 ) -> None:
     """Attack a mechanism, or all of them, and bound epsilon from below.
 
-    A mechanism runs many times on two datasets that differ in one record, chosen to be as hard
-    on it as its proof allows. How well its outputs tell the two apart bounds its epsilon from
-    below: a bound above the claim would prove the claim wrong, one below it proves nothing. The
-    exit code is 0 if every claim survives and 1 if one is broken.
+    A mechanism runs many times on two datasets that differ in one record, or in those of one unit,
+    chosen to be as hard on it as its proof allows. How well its outputs tell the two apart bounds
+    its epsilon from below: a bound above the claim would prove the claim wrong, one below it proves
+    nothing. The exit code is 0 if every claim survives and 1 if one is broken.
 
     \b
     Examples:
       hushcov audit --list
       hushcov audit all --quick
       hushcov audit screened --figure audit.png
+      hushcov audit all --neighbours add-remove
     """
     if quick and runs is not None:
         raise ParameterError("quick cannot be given together with --runs: leave one of them out.")
     check_paths(figure)
     runs = runs if runs is not None else QUICK_RUNS if quick else DEFAULT_RUNS
     started = time.perf_counter()
-    results = _attack(AUDITED if mechanism == "all" else (mechanism,), runs, seed)
+    names = audited(neighbours) if mechanism == "all" else (mechanism,)
+    results = _attack(names, neighbours, runs, seed)
     seconds = time.perf_counter() - started
     survive = all(result.survives for result in results)
     if figure is not None:
         write_png(figure, audit_figure(results))
     if as_json:
-        summary = {"survive": survive, "seed": seed, "alarm_rate": ALARM_RATE}
+        summary = {"survive": survive, "neighbours": neighbours, "seed": seed}
+        summary |= {"alarm_rate": ALARM_RATE}
         found = {"seconds": round(seconds, 2), "attacks": [item.to_dict() for item in results]}
         click.echo(json.dumps(summary | found, indent=1, allow_nan=False))
     else:
@@ -117,12 +134,12 @@ def command(
     ctx.exit(0 if survive else CHECK_FAILED)
 
 
-def _attack(names: tuple[str, ...], runs: int, seed: int) -> list[AuditResult]:
-    n_attacks = sum(len(attacks_on(name)) for name in names)
+def _attack(names: tuple[str, ...], kind: str, runs: int, seed: int) -> list[AuditResult]:
+    n_attacks = sum(len(attacks_on(name, kind)) for name in names)
     results: list[AuditResult] = []
     with steps(n_attacks * BATCHES) as step:
         for name in names:
-            results += audit(name, runs=runs, seed=seed, progress=step)
+            results += audit(name, neighbours=kind, runs=runs, seed=seed, progress=step)
     return results
 
 

@@ -27,9 +27,10 @@ from hushcov.lab.audit.attack import (
     inputs_of,
     matrix_statistics,
     outer_change,
+    records_of,
     remembered,
 )
-from hushcov.lab.audit.neighbours import HUGE, Pair
+from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, replaced
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.peers.coinpress import NAME as COINPRESS
@@ -90,7 +91,8 @@ class ScalesTarget(Target):
     @property
     def promise(self) -> Promise:
         """One Gaussian curve, read at the given delta."""
-        epsilon = gaussian_epsilon(self.parameters.mu, self.delta)
+        mu = self.parameters.mu * self.parameters.neighbours.most_rows
+        epsilon = gaussian_epsilon(mu, self.delta)
         return Promise(epsilon, self.delta, gaussian=True)
 
     def quick(self, rows: FloatArray) -> Draw:
@@ -105,7 +107,8 @@ class ScalesTarget(Target):
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The noisy counts of a whole release."""
-        scales = release_scales(ArrayRecords(rows), self.parameters, entropy)
+        records = records_of(rows, self.parameters.n_records)
+        scales = release_scales(records, self.parameters, entropy)
         return flat(scales.noisy_counts.ravel()[self.moved])
 
 
@@ -113,10 +116,10 @@ def _counts(rows: FloatArray) -> IntArray:
     return log2_histogram(ArrayRecords(rows)).ravel()
 
 
-def _row(name: str) -> tuple[Attack, ...]:
+def _row(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     found = [
-        _attack(name, pair, "row")
+        _attack(name, turn(pair), "row")
         for pair in (
             neighbours.sign_flips(n, d, HUGE),
             neighbours.sign_flips_among_others(n, d, HUGE),
@@ -125,15 +128,15 @@ def _row(name: str) -> tuple[Attack, ...]:
         )
     ]
     # At norms from four times the radius on, the noise is the same everywhere.
-    wide = neighbours.disjoint(2, 32, HUGE)
+    wide = turn(neighbours.disjoint(2, 32, HUGE))
     parameters = gaussian_parameters(inputs_of(wide, 2), radius=1.0, row_norm=4.0)
-    change = outer_change(wide.first[0], wide.second[0])
+    change = outer_change(wide.before, wide.after)
     target = GaussianTarget(parameters, weights=np.triu(change).ravel())
     found.append(Attack(name, target, wide, (Statistic("along change", np.ones(1)),)))
     return tuple(found)
 
 
-def _coordinate(name: str) -> tuple[Attack, ...]:
+def _coordinate(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     odd, single = neighbours.sign_flips(n, 3, HUGE), neighbours.huge_or_zero(n, 1)
     found = (
@@ -144,7 +147,7 @@ def _coordinate(name: str) -> tuple[Attack, ...]:
         neighbours.axes(n, d, HUGE),
         neighbours.huge_or_zero(n, d),
     )
-    return tuple(_attack(name, pair, "coordinate") for pair in found)
+    return tuple(_attack(name, turn(pair), "coordinate") for pair in found)
 
 
 def _attack(name: str, pair: Pair, clipping: str) -> Attack:
@@ -152,12 +155,15 @@ def _attack(name: str, pair: Pair, clipping: str) -> Attack:
     return Attack(name, GaussianTarget(parameters), pair, matrix_statistics(pair))
 
 
-def _scales(name: str) -> tuple[Attack, ...]:
+def _scales(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
-    # Noise is a whole number. At this budget, an epsilon of about 4, it is not rounded up.
-    parameters = scale_parameters(n, d, math.sqrt(2 * d) / 3 * (1 + 1e-12))
     found = []
-    for pair in (neighbours.octaves(n, d), neighbours.huge_or_zero(n, d)):
+    for pair in (turn(neighbours.octaves(n, d)), turn(neighbours.huge_or_zero(n, d))):
+        # Noise is a whole number. At this budget, an epsilon of about 4, it is not rounded up.
+        size = math.sqrt(pair.neighbours.moved(replaced=2 * d, removed=d))
+        sigma = math.ceil(size) * pair.neighbours.most_rows
+        mu = size / sigma * (1 + 1e-12)
+        parameters = scale_parameters(pair.n_records, d, mu, pair.neighbours)
         change = _counts(pair.second) - _counts(pair.first)
         moved = np.flatnonzero(change)
         along = Statistic("along change", flat(change[moved]))
@@ -233,4 +239,10 @@ HANDMADE: Handmade = {
     gaussian.NAME: {"row": _row, "coordinate": _coordinate},
     "scales": {"": _scales},
     COINPRESS: {"": _coinpress, "paper": partial(_coinpress, constants="paper")},
+}
+
+TURNED = {
+    f"{gaussian.NAME}-row": _row,
+    f"{gaussian.NAME}-coordinate": _coordinate,
+    "scales": _scales,
 }

@@ -1,41 +1,64 @@
 """Neighbouring datasets that are as hard to keep apart as a mechanism's proof allows.
 
-The first record is the one that is replaced. What is around it decides how much it shows.
+The first record is the one that is replaced. What is around it decides how much it shows. `KINDS`
+make other neighbours of such a pair: without that record, or with several of one unit in its place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import hadamard
 
 from hushcov._arrays import FloatArray
+from hushcov.accounting import ADD_REMOVE, ONE_REPLACED, REPLACE, Neighbours
 from hushcov.exceptions import ParameterError
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 HUGE = 1e9  # beyond every clipping radius
+UNITS = "units"
+_ROWS = 3  # of the unit that changes
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two datasets that differ in their first record, and what is special about them."""
+    """Two datasets that differ in their first record, and what is special about them.
+
+    They differ in the first records of both, as many as one unit has, where `neighbours` are not
+    the usual ones.
+    """
 
     name: str
     first: FloatArray
     second: FloatArray
+    neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
-        same_shape = self.first.shape == self.second.shape
-        if not same_shape or not np.array_equal(self.first[1:], self.second[1:]):
+        most = self.neighbours.most_rows
+        left = most if self.neighbours.relation == REPLACE else 0
+        there = len(self.first) - most == len(self.second) - left >= 0
+        if not there or not np.array_equal(self.first[most:], self.second[left:]):
             raise ParameterError(
                 "second must equal first but for the first record: neighbours differ in one."
             )
 
     @property
     def n_records(self) -> int:
-        """Number of records of each dataset."""
+        """The number of records that a release is planned for."""
         return len(self.first)
+
+    @property
+    def before(self) -> FloatArray:
+        """A record of the unit that changes."""
+        return np.asarray(self.first[0])
+
+    @property
+    def after(self) -> FloatArray:
+        """What becomes of it; zeros where nothing does."""
+        gone = self.neighbours.relation == ADD_REMOVE
+        return np.zeros_like(self.first[0]) if gone else np.asarray(self.second[0])
 
     @property
     def n_features(self) -> int:
@@ -46,6 +69,44 @@ class Pair:
 def replacement(name: str, before: FloatArray, after: FloatArray, others: FloatArray) -> Pair:
     """A record replaced by another one, in front of records that stay."""
     return Pair(name, np.vstack([before, others]), np.vstack([after, others]))
+
+
+#: Other neighbours of a pair.
+Turn = Callable[[Pair], Pair]
+
+
+def replaced(pair: Pair) -> Pair:
+    """The pair itself."""
+    return pair
+
+
+def removed(pair: Pair) -> Pair:
+    """The first record is there, or it is not."""
+    return replace(pair, second=pair.first[1:], neighbours=Neighbours(ADD_REMOVE))
+
+
+def of_unit(pair: Pair) -> Pair:
+    """Three records of one unit, all of them replaced."""
+    first, second = (
+        np.vstack([np.tile(rows[0], (_ROWS, 1)), rows[1:]]) for rows in (pair.first, pair.second)
+    )
+    return replace(pair, first=first, second=second, neighbours=Neighbours(REPLACE, _ROWS, "unit"))
+
+
+def unit_removed(pair: Pair) -> Pair:
+    """Three records of one unit are there, or they are not."""
+    first = of_unit(pair).first
+    gone = Neighbours(ADD_REMOVE, _ROWS, "unit")
+    return replace(pair, first=first, second=first[_ROWS:], neighbours=gone)
+
+
+#: Kinds of neighbours that mechanisms are attacked on.
+KINDS: dict[str, Turn] = {
+    REPLACE: replaced,
+    ADD_REMOVE: removed,
+    UNITS: of_unit,
+    f"{UNITS}-removed": unit_removed,
+}
 
 
 def _alone(name: str, before: FloatArray, after: FloatArray, n_records: int) -> Pair:

@@ -20,9 +20,9 @@ from scipy import special
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer
-from hushcov.accounting import gaussian_epsilon
+from hushcov.accounting import REPLACE, gaussian_epsilon
 from hushcov.lab.audit.attack import Attack, Draw, Promise, weighted_sums
-from hushcov.lab.audit.attacks import AUDITED, attacks_on
+from hushcov.lab.audit.attacks import attacks_on, audited
 from hushcov.noise import Entropy
 
 #: Told, before each batch of runs, what is being attacked.
@@ -74,11 +74,12 @@ class AuditResult:
 def audit(
     mechanism: str,
     *,
+    neighbours: str = REPLACE,
     runs: int = DEFAULT_RUNS,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[AuditResult, ...]:
-    """Attack one of `AUDITED` on each of its pairs of neighbouring datasets.
+    """Attack one of `audited` on each of its pairs of neighbouring datasets of this kind.
 
     `runs` is the number on each dataset of a pair; slow mechanisms make fewer. The seed makes the
     audit repeatable. `progress` is called `BATCHES` times for each attack.
@@ -86,8 +87,8 @@ def audit(
     cure = "a few thousand show a mistake by a factor of 2."
     check_integer("runs", runs, at_least=_FEWEST_RUNS, cure=cure)
     check_integer("seed", seed, at_least=0, cure="leave it out for the default.")
-    attacks = attacks_on(mechanism)
-    alarm_rate = ALARM_RATE / len(AUDITED) / len(attacks)
+    attacks = attacks_on(mechanism, neighbours)
+    alarm_rate = ALARM_RATE / len(audited(neighbours)) / len(attacks)
     return tuple(run_attack(attack, runs, alarm_rate, seed, progress) for attack in attacks)
 
 

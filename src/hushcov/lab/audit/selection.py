@@ -28,10 +28,11 @@ from hushcov.lab.audit.attack import (
     flat,
     inputs_of,
     matrix_statistics,
+    records_of,
     remembered,
     summed,
 )
-from hushcov.lab.audit.neighbours import HUGE, Pair
+from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, replaced
 from hushcov.mechanisms.multiscale import (
     CalibratedInputs,
     Design,
@@ -116,7 +117,8 @@ class ScreenedTarget(Target):
 
     def quick(self, rows: FloatArray) -> Draw:
         """Exact sums are kept by what was selected; selection and noise are drawn each time."""
-        p, records, scale = self.parameters, ArrayRecords(rows), np.ones(rows.shape[1])
+        p, scale = self.parameters, np.ones(rows.shape[1])
+        records = records_of(rows, p.inputs.n_records)
         grid = FeatureGrid(scale, RADIUS, p.half_width)
 
         @remembered
@@ -177,8 +179,11 @@ class _CountedProducts(ProductMap):
         return self.counts
 
 
-def _screened(name: str, *, screen: str = "sign", norm: str = "public") -> tuple[Attack, ...]:
+def _screened(
+    name: str, turn: Turn = replaced, *, screen: str = "sign", norm: str = "public"
+) -> tuple[Attack, ...]:
     def attack(title: str, pair: Pair, **design: Any) -> Attack:
+        pair = turn(pair)
         changed, inputs = replace(_SCREENED, **design), inputs_of(pair, 2)
         target = ScreenedTarget(screened_parameters(inputs, changed, screen=screen, norm=norm))
         statistics = (*_screened_statistics(target), FITTED)
@@ -382,4 +387,10 @@ HANDMADE: Handmade = {
         "quantile": partial(_screened, norm="quantile"),
     },
     row_top_k.NAME: {"": _row_top_k},
+}
+
+TURNED = {
+    screened.NAME: _screened,
+    f"{screened.NAME}-clipped": partial(_screened, screen="clipped"),
+    f"{screened.NAME}-quantile": partial(_screened, norm="quantile"),
 }

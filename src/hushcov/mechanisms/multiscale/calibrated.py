@@ -84,14 +84,14 @@ class CalibratedParameters:
 
     @property
     def entry_sensitivity(self) -> float:
-        """Delta, the most that replacing one clipped record moves an entry of S."""
-        return 2 * self.clip_radius**2 / self.inputs.n_records
+        """Delta, the most that one clipped record moves an entry of S."""
+        return _products(self.inputs) * self.clip_radius**2 / self.inputs.n_records
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What is charged: the events spent before, and those of the schedule."""
         inflation = RECONSTRUCTIONS[self.reconstruction].inflation
-        inflated = self.entry_sensitivity * (1 + inflation(self.inputs.n_records))
+        inflated = self.entry_sensitivity * (1 + inflation(_rounded(self.inputs)))
         return (*self.inputs.spent, *schedule_events(self.schedule, inflated))
 
     @property
@@ -137,7 +137,7 @@ def calibrated_parameters(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. The events of the answer compose to at most
+    Neighbours: those of the inputs; no precondition. The events of the answer compose to at most
     (epsilon, delta - numerical_delta) by the accountant, which re-checks its own answer;
     `docs/proofs/multiscale.md`, steps 10 and 11.
     """
@@ -150,7 +150,22 @@ def calibrated_parameters(
 
     # Of all noise in the bracket the least costs the most precision.
     delta = composition_delta(inputs.delta, scaled(_BRACKET[0]).numerical_delta)
-    return scaled(calibrate(lambda factor: scaled(factor).events, inputs.epsilon, delta, _BRACKET))
+
+    def events(factor: float) -> tuple[Event, ...]:
+        return inputs.neighbours.charged(scaled(factor).events)
+
+    return scaled(calibrate(events, inputs.epsilon, delta, _BRACKET))
+
+
+def _products(inputs: CalibratedInputs) -> int:
+    """How far one record moves a sum of products, in squared radii."""
+    return inputs.neighbours.moved(replaced=2, removed=1)  # proof: step 1
+
+
+def _rounded(inputs: CalibratedInputs) -> int:
+    """Records to which the inflation by roundings belongs: half a sensitivity has twice of it."""
+    allowed = inputs.neighbours.allowed_for(inputs.n_records)
+    return allowed * inputs.neighbours.moved(replaced=1, removed=2)
 
 
 def composition_delta(delta: float, numerical: float) -> float:
@@ -196,8 +211,8 @@ def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
         gate_correction=1.0,
         gumbel=True,
     )
-    sensitivity = 2 * (design.clip_radius * inputs.scale) ** 2 / inputs.n_records
-    sensitivity *= 1 + query_inflation(inputs.n_records)
+    sensitivity = _products(inputs) * (design.clip_radius * inputs.scale) ** 2 / inputs.n_records
+    sensitivity *= 1 + query_inflation(_rounded(inputs))
     cost = sum(
         level.quota
         / level.threshold**2

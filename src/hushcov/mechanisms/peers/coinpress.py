@@ -122,7 +122,7 @@ class CoinPressParameters:
         d, B = self.inputs.n_features, self.norm_bound
         # proof: step 2
         squares = (
-            squared_sensitivity(d, ROOM * B, B, sigma, diagonal_sigma)
+            squared_sensitivity(d, ROOM * B, B, sigma, diagonal_sigma, self.inputs.neighbours)
             for sigma, diagonal_sigma in zip(self.sigmas, self.diagonal_sigmas, strict=True)
         )
         return tuple(math.sqrt(float(square)) * (1 + 2.0**-50) for square in squares)
@@ -188,7 +188,7 @@ def coinpress_parameters(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. Nothing here depends on records. The events
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The events
     of the answer compose to at most (epsilon, delta); `docs/proofs/coinpress.md`, step 4.
     """
     check_choice("constants", constants, CONSTANTS)
@@ -199,7 +199,7 @@ def coinpress_parameters(
     mus = [mu * math.sqrt(share) for share in budget_shares(n_steps)]
     norm_bound = _norm_bound(inputs, min(mus))
     record_half_width, matrix_half_width = _fixed_point(inputs.n_features, bounds)
-    sigmas = [_sigmas(inputs.n_features, norm_bound, constants, mu_t) for mu_t in mus]
+    sigmas = [_sigmas(inputs, norm_bound, constants, mu_t) for mu_t in mus]
     return CoinPressParameters(
         inputs,
         bounds,
@@ -240,7 +240,7 @@ def _norm_bound(inputs: ReleaseInputs, mu: float) -> int:
     """The norm bound on the finest grid whose sums, squared norms and noise are exact."""
     finest = min(
         _LARGEST_NORM_BOUND,
-        math.isqrt(2**62 // inputs.n_records) // ROOM,
+        math.isqrt(2**62 // inputs.neighbours.allowed_for(inputs.n_records)) // ROOM,
         math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features) // ROOM,
         math.isqrt(math.floor(LARGEST_SIGMA / 4 * min(1.0, mu))),
     )
@@ -269,12 +269,14 @@ def _fixed_point(n_features: int, bounds: tuple[float, float]) -> tuple[int, int
     return record_half_width, room // record_half_width - 1
 
 
-def _sigmas(n_features: int, norm_bound: int, constants: str, mu: float) -> tuple[int, int]:
+def _sigmas(inputs: ReleaseInputs, norm_bound: int, constants: str, mu: float) -> tuple[int, int]:
     """The noise of one step, off the diagonal and on it."""
+    d, neighbours = inputs.n_features, inputs.neighbours
     if constants == "sound":
-        return noise_sigmas(n_features, ROOM * norm_bound, norm_bound, mu)
-    # Variance norm^4/rho with rho = mu^2/2.
-    sigma = math.floor(math.sqrt(2) * norm_bound**2 / mu) + 1
+        return noise_sigmas(d, ROOM * norm_bound, norm_bound, mu, neighbours)
+    # Variance norm^4/rho with rho = mu^2/2; half of it where records are removed.
+    halves = neighbours.moved(replaced=2, removed=1)
+    sigma = math.floor(math.sqrt(halves) * norm_bound**2 / mu) + 1
     return sigma, sigma
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import Event, Guarantee, Pure
+from hushcov.accounting import ONE_REPLACED, Event, Guarantee, Neighbours, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, WITHIN, balanced_row_norm
@@ -87,16 +87,17 @@ class EigenSamplingParameters:
     @property
     def largest_sum(self) -> int:
         """The most that squared norms add up to: a bound on trace and eigenvalues."""
-        return self.inputs.n_records * self.norm_bound**2
+        return _allowed_for(self.inputs) * self.norm_bound**2
 
     @property
     def epsilon(self) -> float:
         """What the release costs, rounded up."""
-        n, d, B = self.inputs.n_records, self.inputs.n_features, self.norm_bound
-        total = Fraction(eigenvalue_sensitivity(n, d, B), self.eigenvalue_scale)
+        n, d, B = _allowed_for(self.inputs), self.inputs.n_features, self.norm_bound
+        neighbours = self.inputs.neighbours
+        total = Fraction(eigenvalue_sensitivity(n, d, B, neighbours), self.eigenvalue_scale)
         if d > 1:
             # proof: step 5
-            total += 2 * Fraction(self.direction_rate) * score_sensitivity(n, d, B)
+            total += Fraction(self.direction_rate) * score_range(n, d, B, neighbours)
         return float(total) * (1 + 2.0**-50)
 
     @property
@@ -107,18 +108,24 @@ class EigenSamplingParameters:
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
         named = asdict(self)
-        named["inputs"] |= {"spent": []}
-        return named | {"epsilon": self.epsilon}
+        return named | {"inputs": self.inputs.to_dict() | {"spent": []}, "epsilon": self.epsilon}
 
 
-def eigenvalue_sensitivity(n_records: int, n_features: int, norm_bound: int) -> int:
+def _allowed_for(inputs: ReleaseInputs) -> int:
+    return inputs.neighbours.allowed_for(inputs.n_records)
+
+
+def eigenvalue_sensitivity(
+    n_records: int, n_features: int, norm_bound: int, neighbours: Neighbours = ONE_REPLACED
+) -> int:
     """The most that rounded eigenvalues move in l1 norm, errors of computing them included."""
     n, d, B = n_records, n_features, norm_bound
     # proof: step 2
     if d == 1:
         return B**2
     error = 16 * d * _UNIT * n * B**2
-    return math.ceil(2 * B**2 + d * (1 + 2 * error))
+    exact = neighbours.moved(replaced=2 * B**2, removed=B**2)
+    return math.ceil(exact + d * (1 + 2 * error))
 
 
 def score_sensitivity(n_records: int, n_features: int, norm_bound: int) -> Fraction:
@@ -127,6 +134,19 @@ def score_sensitivity(n_records: int, n_features: int, norm_bound: int) -> Fract
     # proof: step 4
     error = (3 * d + 6) * d * _UNIT * n * B**2 + Fraction(d, 2)
     return B**2 + 2 * error
+
+
+def score_range(
+    n_records: int, n_features: int, norm_bound: int, neighbours: Neighbours = ONE_REPLACED
+) -> Fraction:
+    """The length of the interval in which scores of directions move, all of them.
+
+    A record that is replaced raises some by up to the sensitivity and lowers others. One that is
+    removed raises none, but for errors.
+    """
+    most = score_sensitivity(n_records, n_features, norm_bound)
+    error = most - norm_bound**2
+    return neighbours.moved(replaced=2 * most, removed=most + error)  # proof: step 3
 
 
 def pure_inputs(
@@ -160,15 +180,15 @@ def eigen_sampling_parameters(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. Nothing here depends on records. The answer
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The answer
     costs at most epsilon; `docs/proofs/eigen_sampling.md`, step 6.
     """
     check_choice("constants", constants, CONSTANTS)
-    n, d = inputs.n_records, inputs.n_features
+    n, d, neighbours = _allowed_for(inputs), inputs.n_features, inputs.neighbours
     half_width, B = _grid(inputs, row_norm)
     # proof: step 6
-    budget = Fraction(inputs.epsilon * WITHIN) / (1 if d == 1 else 2)
-    rate = budget / (2 * score_sensitivity(n, d, B)) / (2 if constants == "paper" else 1)
+    budget = Fraction(inputs.epsilon * WITHIN) / (1 if d == 1 else 2) / neighbours.most_rows
+    rate = budget / score_range(n, d, B, neighbours) / (2 if constants == "paper" else 1)
     return EigenSamplingParameters(
         inputs=inputs,
         allocation=allocation,
@@ -176,7 +196,7 @@ def eigen_sampling_parameters(
         radius=RADIUS,
         half_width=half_width,
         norm_bound=B,
-        eigenvalue_scale=math.ceil(eigenvalue_sensitivity(n, d, B) / budget),
+        eigenvalue_scale=math.ceil(eigenvalue_sensitivity(n, d, B, neighbours) / budget),
         direction_rate=float(rate),
     )
 
@@ -188,8 +208,8 @@ def _grid(inputs: ReleaseInputs, row_norm: float | None) -> tuple[int, int]:
     norm = min(
         check_real("row_norm", norm, above=0, cure=cure), RADIUS * math.sqrt(inputs.n_features)
     )
-    longest = math.isqrt(_LARGEST_SUM // inputs.n_records)
-    finest = min(LARGEST_HALF_WIDTH, math.isqrt(_LARGEST_GRAM // inputs.n_records))
+    longest = math.isqrt(_LARGEST_SUM // _allowed_for(inputs))
+    finest = min(LARGEST_HALF_WIDTH, math.isqrt(_LARGEST_GRAM // _allowed_for(inputs)))
     half_width = math.floor(min(finest, RADIUS / norm * longest))
     if longest < 1 or half_width < 1:
         raise CapacityError(
@@ -236,7 +256,7 @@ def certify_eigen_sampling(parameters: EigenSamplingParameters, *, private: bool
 
     Privacy
     -------
-    Neighbours: replace one record. Pure epsilon-DP: eigenvalues by exact Laplace noise, directions
+    Neighbours: those of the inputs. Pure epsilon-DP: eigenvalues by exact Laplace noise, directions
     by exact draws; `docs/proofs/eigen_sampling.md`. The error bounds of the eigenvalue solver and
     of exp and log are trusted, and the guarantee says so.
     """

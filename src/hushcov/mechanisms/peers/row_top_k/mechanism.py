@@ -12,10 +12,12 @@ import numpy as np
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import (
+    ONE_REPLACED,
     BoundedRange,
     Event,
     Gaussian,
     Guarantee,
+    Neighbours,
     calibrate_near,
     smallest_sigma,
 )
@@ -63,7 +65,7 @@ class RowTopKParameters:
         check_real("radius", self.radius, above=0, cure=cure)
         check_integer("half_width", self.half_width, at_least=1, cure=cure)
         check_real("mu", self.mu, above=0, cure=cure)
-        if self.inputs.n_records * self.half_width**2 > LARGEST_SCORE:
+        if allowed_for(self.inputs) * self.half_width**2 > LARGEST_SCORE:
             raise CapacityError(
                 f"half_width must keep n_records * half_width**2 within 2**53, got "
                 f"{self.half_width} for {self.inputs.n_records:,} records: {cure}"
@@ -79,8 +81,9 @@ class RowTopKParameters:
 
     @property
     def score_sensitivity(self) -> int:
-        """Most that a score moves when one record is replaced."""
-        return 2 * self.half_width**2  # proof: step 2
+        """Most that a score moves between neighbours that differ in one record."""
+        most = self.half_width**2
+        return self.inputs.neighbours.moved(replaced=2 * most, removed=most)  # proof: step 2
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -123,6 +126,11 @@ class RowTopKParameters:
         }
 
 
+def allowed_for(inputs: ReleaseInputs) -> int:
+    """Records that scores are exact for."""
+    return inputs.neighbours.allowed_for(inputs.n_records)
+
+
 def picks(inputs: ReleaseInputs) -> int:
     """How many entries the rows select by looking at data, all rows together.
 
@@ -158,7 +166,7 @@ def row_top_k_parameters(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. Nothing here depends on records. The events
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The events
     of the answer compose to at most (epsilon, delta) by the accountant, which re-checks its own
     answer; `docs/proofs/row_top_k.md`, step 7.
     """
@@ -183,12 +191,13 @@ def _least_noise(inputs: ReleaseInputs, radius: float | None, share: float) -> R
         half_width = _half_width(inputs, mu)
         rate = None
         if n_picks:
-            rate = math.sqrt(8 * for_selection / n_picks) / (4 * half_width**2)
+            moved = inputs.neighbours.moved(replaced=2, removed=1) * half_width**2
+            rate = math.sqrt(8 * for_selection / n_picks) / (2 * moved)
         chosen = balanced_radius(inputs, mu) if radius is None else radius
         return RowTopKParameters(inputs, chosen, half_width, rate, mu)
 
     def events(multiplier: float) -> tuple[Event, ...]:
-        return draft(multiplier).events
+        return inputs.charged(draft(multiplier).events)
 
     # proof: step 7
     return draft(calibrate_near(events, inputs.epsilon, inputs.delta))
@@ -203,7 +212,9 @@ def balanced_radius(inputs: ReleaseInputs, mu: float) -> float:
     noise matrix, and for what the selection misses, whose noise grows with R^2 as well. The
     derivatives 4 phi(R) and 2 `_NOISE_WEIGHT` v R cancel at the answer, phi the normal density.
     """
-    v = math.sqrt(4 * most_pairs(inputs) + inputs.n_features) / (inputs.n_records * mu)
+    pairs, d = most_pairs(inputs), inputs.n_features
+    square = inputs.neighbours.moved(replaced=4 * pairs + d, removed=pairs + d)
+    v = math.sqrt(square) / (inputs.n_records * mu)
     low, high = _LEAST_RADIUS, _MOST_RADIUS
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -215,7 +226,8 @@ def balanced_radius(inputs: ReleaseInputs, mu: float) -> float:
 
 def _half_width(inputs: ReleaseInputs, mu: float) -> int:
     """The finest grid on which scores are exact and the noise of all values can be drawn."""
-    if inputs.n_records > LARGEST_SCORE:
+    n_records = allowed_for(inputs)
+    if n_records > LARGEST_SCORE:
         raise CapacityError(
             f"n_records must be at most 2**53 for exact scores, got {inputs.n_records:,}: release "
             "disjoint parts and average them."
@@ -224,7 +236,7 @@ def _half_width(inputs: ReleaseInputs, mu: float) -> int:
     widest = 2 * math.sqrt(4 * most_pairs(inputs) + inputs.n_features)
     finest = min(
         LARGEST_HALF_WIDTH,
-        math.isqrt(LARGEST_SCORE // inputs.n_records),  # proof: step 2
+        math.isqrt(LARGEST_SCORE // n_records),  # proof: step 2
         math.floor(math.sqrt(LARGEST_SIGMA * mu / widest)),
     )
     if finest < 1:
@@ -243,16 +255,25 @@ def _rest(inputs: ReleaseInputs) -> float:
 
 
 def values_squared_sensitivity(
-    n_features: int, half_width: int, pairs: Iterable[tuple[int, int]]
+    n_features: int,
+    half_width: int,
+    pairs: Iterable[tuple[int, int]],
+    neighbours: Neighbours = ONE_REPLACED,
 ) -> int:
-    """The most that replacing a record moves pair products and all squares, squared.
+    """The most that one record moves pair products and all squares, squared.
 
-    For integer records with coordinates of at most `half_width`. The pairs are split into groups
-    of features in which every pair was selected; a group moves as a whole Gram matrix does, its
-    squares included. A feature without a pair moves by its square alone.
+    For integer records with coordinates of at most `half_width`. A record that is removed moves
+    each by its size. Where one is replaced, the pairs are split into groups of features in which
+    every pair was selected; a group moves as a whole Gram matrix does, its squares included. A
+    feature without a pair moves by its square alone.
     """
     pairs = tuple(pairs)
     # proof: step 5
+    removed = half_width**4 * (len(pairs) + n_features)
+    return neighbours.moved(replaced=_replaced(n_features, half_width, pairs), removed=removed)
+
+
+def _replaced(n_features: int, half_width: int, pairs: tuple[tuple[int, int], ...]) -> int:
     total = sum(_whole_group(len(group), half_width) for group in complete_groups(pairs))
     alone = n_features - len({feature for pair in pairs for feature in pair})
     return total + alone * _whole_group(1, half_width)
@@ -293,7 +314,7 @@ def certify_row_top_k(parameters: RowTopKParameters, *, private: bool) -> Guaran
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. The picks of the rows are bounded-range
+    Neighbours: those of the inputs; no precondition. The picks of the rows are bounded-range
     events, the values one Gaussian whose noise follows from what was picked;
     `docs/proofs/row_top_k.md`.
     """
@@ -352,7 +373,7 @@ def pick_partners(
 
     Privacy
     -------
-    Neighbours: replace one record. No score moves by more than `score_sensitivity`, so every pick
+    Neighbours: those of the inputs. No score moves by more than `score_sensitivity`, so every pick
     is one bounded-range step of `parameters.events`.
     """
     d, k = parameters.inputs.n_features, parameters.inputs.row_sparsity
@@ -377,7 +398,8 @@ def value_sigma(rows: IntArray, columns: IntArray, parameters: RowTopKParameters
     """The least noise that makes the values of these pairs and the squares cost `mu`."""
     pairs = zip(rows.tolist(), columns.tolist(), strict=True)
     d = parameters.inputs.n_features
-    square = values_squared_sensitivity(d, parameters.half_width, pairs)
+    neighbours = parameters.inputs.neighbours
+    square = values_squared_sensitivity(d, parameters.half_width, pairs, neighbours)
     return smallest_sigma(square, parameters.mu)  # proof: step 6
 
 
@@ -392,7 +414,7 @@ def noisy_values(
 
     Privacy
     -------
-    Neighbours: replace one record. With `value_sigma` of the same pairs as noise this is one
+    Neighbours: those of the inputs. With `value_sigma` of the same pairs as noise this is one
     Gaussian event, `Gaussian(mu)`, for any pairs that are known already.
     """
     noise = rounded_normal(generator, sigma, len(rows) + len(gram))  # proof: step 6

@@ -10,7 +10,7 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import Event, Gaussian, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, Event, Gaussian, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, balanced_row_norm, noise_sigmas
@@ -67,7 +67,7 @@ class SeparateParameters:
         cure = "use separate_parameters."
         check_real("radius", self.radius, above=0, cure=cure)
         check_integer("half_width", self.half_width, at_least=1, cure=cure)
-        most = math.isqrt(LARGEST_SUM // self.inputs.n_records)
+        most = math.isqrt(LARGEST_SUM // _allowed_for(self.inputs))
         check_integer("norm_bound", self.norm_bound, at_least=1, at_most=most, cure=cure)
         check_real("release_mu", self.release_mu, above=0, cure=cure)
         if self.histogram_sigma is not None:
@@ -104,7 +104,8 @@ class SeparateParameters:
         """Of the counts if there are any, and of the matrix."""
         if self.histogram_sigma is None:
             return (self.release_mu,)
-        return (histogram_mu(self.histogram_sigma), self.release_mu)
+        counts = histogram_mu(self.histogram_sigma, self.inputs.neighbours)
+        return (counts, self.release_mu)
 
     @property
     def part_names(self) -> tuple[str, ...]:
@@ -134,21 +135,30 @@ class MatrixNoise:
     eigenvalue_sigma: int | None
 
 
-def eigenvalue_sensitivity(n_records: int, n_features: int, norm_bound: int) -> int:
-    """The most that replacing one record moves the rounded, computed, sorted eigenvalues, in l2.
+def _allowed_for(inputs: ReleaseInputs) -> int:
+    return inputs.neighbours.allowed_for(inputs.n_records)
+
+
+def eigenvalue_sensitivity(
+    n_records: int, n_features: int, norm_bound: int, neighbours: Neighbours = ONE_REPLACED
+) -> int:
+    """The most that one record moves the rounded, computed, sorted eigenvalues, in l2.
 
     Of the Gram matrix of integer records of norm at most `norm_bound`, rounded up.
     """
-    exact = math.isqrt(2 * norm_bound**4 - 1) + 1  # proof: step 3
+    square = norm_bound**4
+    square = neighbours.moved(replaced=2 * square, removed=square)  # proof: step 3
+    exact = math.isqrt(square - 1) + 1
     # proof: step 4
-    largest = n_records * norm_bound**2
+    largest = neighbours.allowed_for(n_records) * norm_bound**2
     error = Fraction(_EIGENSOLVER * n_features * largest, LARGEST_EXACT_FLOAT) + Fraction(1, 2)
     return exact + math.isqrt(math.ceil(4 * n_features * error**2)) + 1
 
 
-def histogram_mu(sigma: int) -> float:
-    """The l2 sensitivity of counts, sqrt(2), over their noise, rounded up."""
-    return math.sqrt(2) / sigma * (1 + 2.0**-50)  # proof: step 5
+def histogram_mu(sigma: int, neighbours: Neighbours = ONE_REPLACED) -> float:
+    """The l2 sensitivity of counts, sqrt(2) or 1, over their noise, rounded up."""
+    square = neighbours.moved(replaced=2, removed=1)  # proof: step 5
+    return math.sqrt(square) / sigma * (1 + 2.0**-50)
 
 
 def matrix_noise(parameters: SeparateParameters, method: str, norm_bound: int) -> MatrixNoise:
@@ -156,7 +166,7 @@ def matrix_noise(parameters: SeparateParameters, method: str, norm_bound: int) -
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. A Gram matrix of integer records of norm at
+    Neighbours: those of the inputs; no precondition. A Gram matrix of integer records of norm at
     most `norm_bound`, and for "separate" its eigenvalues, with this noise are one Gaussian
     mechanism of at most `release_mu`; `docs/proofs/separate.md`, step 6.
     """
@@ -167,16 +177,19 @@ def matrix_noise(parameters: SeparateParameters, method: str, norm_bound: int) -
     eigenvalue_sigma = None
     if method == "separate":
         share = _EIGENVALUE_SHARE[parameters.constants]
-        sensitivity = eigenvalue_sensitivity(inputs.n_records, inputs.n_features, norm_bound)
+        size = inputs.n_records, inputs.n_features
+        sensitivity = eigenvalue_sensitivity(*size, norm_bound, inputs.neighbours)
         eigenvalue_mu = mu * math.sqrt(share) * _INSIDE
         eigenvalue_sigma = smallest_sigma(sensitivity**2, eigenvalue_mu)  # proof: step 6
         mu *= math.sqrt(1 - share) * _INSIDE
     # proof: step 2
     if parameters.constants == "paper":
-        sigma = diagonal_sigma = smallest_sigma(2 * norm_bound**4, mu)
+        square = norm_bound**4
+        square = inputs.neighbours.moved(replaced=2 * square, removed=square)
+        sigma = diagonal_sigma = smallest_sigma(square, mu)
     else:
         sigma, diagonal_sigma = noise_sigmas(
-            inputs.n_features, parameters.half_width, norm_bound, mu
+            inputs.n_features, parameters.half_width, norm_bound, mu, inputs.neighbours
         )
     return MatrixNoise(sigma, diagonal_sigma, eigenvalue_sigma)
 
@@ -206,7 +219,7 @@ def separate_parameters(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. Nothing here depends on records. The events
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The events
     of the answer compose to at most (epsilon, delta); `docs/proofs/separate.md`, step 9.
     """
     check_choice("method", method, METHODS)
@@ -215,8 +228,9 @@ def separate_parameters(
     histogram_sigma = None
     if method == "adaptive":
         share = _histogram_share(inputs.n_features, constants)
-        histogram_sigma = smallest_sigma(2, mu * math.sqrt(share))
-        counts = Gaussian(histogram_mu(histogram_sigma))
+        square = inputs.neighbours.moved(replaced=2, removed=1)
+        histogram_sigma = smallest_sigma(square, mu * math.sqrt(share))
+        counts = Gaussian(histogram_mu(histogram_sigma, inputs.neighbours))
         mu = inputs.largest_mu((*inputs.spent, counts)) * WITHIN  # proof: step 9
     norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
     cure = "it is a public bound on the norm of every record, in units of the scales."
@@ -238,7 +252,7 @@ def _histogram_share(n_features: int, constants: str) -> float:
 
 def _largest_norm_bound(inputs: ReleaseInputs, mu: float, constants: str) -> float:
     """The norm bound at which noise is as large as is drawn, or sums as large as int64 holds."""
-    n, d = inputs.n_records, inputs.n_features
+    n, d = _allowed_for(inputs), inputs.n_features
     share = _EIGENVALUE_SHARE[constants]
     matrix = (LARGEST_SIGMA - 3) * mu * math.sqrt(1 - share) / math.sqrt(2)
     rounding = math.sqrt(d) + 4  # as in `eigenvalue_sensitivity`, from above
@@ -252,7 +266,7 @@ def _half_width(inputs: ReleaseInputs, radius: float, norm: float, largest_bound
     """The finest grid on which sums, squared norms and noise are within what is exact."""
     finest = min(
         _LARGEST_HALF_WIDTH,
-        math.isqrt(LARGEST_SUM // inputs.n_records),
+        math.isqrt(LARGEST_SUM // _allowed_for(inputs)),
         math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
         # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
         math.floor(min(2.0**62, radius / norm * largest_bound)),

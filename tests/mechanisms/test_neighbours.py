@@ -1,0 +1,163 @@
+"""Every mechanism on neighbours of every kind: nothing moves by more than what is charged."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.adaptive import adaptive_parameters, release_adaptive
+from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
+from hushcov.mechanisms.peers.coinpress import coinpress_parameters, release_coinpress
+from hushcov.mechanisms.peers.row_top_k import release_row_top_k, row_top_k_parameters
+from hushcov.mechanisms.peers.separate import release_separate, separate_parameters
+from hushcov.mechanisms.screened import release_screened, screened_parameters
+from hushcov.noise import Entropy
+from hushcov.records import ArrayRecords, CountedRecords
+from mechanisms.screened.settings import DESIGN
+from moved import shares
+
+N, D = 60, 4
+HUGE = 1e9
+
+
+def _screened(screen, norm, n_levels=2):
+    design = dataclasses.replace(DESIGN, n_levels=n_levels, norm_factor=0.5)
+    return lambda inputs: screened_parameters(inputs, design, screen=screen, norm=norm)
+
+
+# Parameters, the release, and how much of the charge the worst neighbours reach: of the Gaussian
+# steps with "replace" and with "add-remove", and of the selections.
+MECHANISMS = {
+    "gaussian, row": (gaussian_parameters, release_gaussian, (0.98, 0.98, 0)),
+    "gaussian, coordinate": (
+        lambda inputs: gaussian_parameters(inputs, clipping="coordinate"),
+        release_gaussian,
+        (0.99, 0.99, 0),
+    ),
+    "screened, sign": (_screened("sign", "public"), release_screened, (0.6, 0.6, 0.99)),
+    "screened, clipped": (_screened("clipped", "public"), release_screened, (0.6, 0.6, 0.99)),
+    "screened, quantile": (_screened("sign", "quantile"), release_screened, (0.3, 0.3, 0.99)),
+    "screened, all pairs": (_screened("sign", "public", 0), release_screened, (0.8, 0.9, 0)),
+    "adaptive": (adaptive_parameters, release_adaptive, (0.5, 0.5, 0)),
+    "row top k": (row_top_k_parameters, release_row_top_k, (0.7, 0.7, 0.99)),
+    "separate, gauss": (
+        lambda inputs: separate_parameters(inputs, method="gauss"),
+        release_separate,
+        (0.98, 0.98, 0),
+    ),
+    "separate, apart": (
+        lambda inputs: separate_parameters(inputs, method="separate"),
+        release_separate,
+        (0.95, 0.95, 0),
+    ),
+    "separate, paper": (
+        lambda inputs: separate_parameters(inputs, method="separate", constants="paper"),
+        release_separate,
+        (0.8, 0.8, 0),
+    ),
+    "separate, adaptive": (separate_parameters, release_separate, (0.8, 0.8, 0)),
+    "coinpress": (
+        lambda inputs: coinpress_parameters(inputs, eigenvalue_bounds=(1.0, 1.0)),
+        release_coinpress,
+        (0.98, 0.98, 0),
+    ),
+    "coinpress, paper": (
+        lambda inputs: coinpress_parameters(
+            inputs, eigenvalue_bounds=(1.0, 1.0), constants="paper"
+        ),
+        release_coinpress,
+        (0.98, 0.98, 0),
+    ),
+}
+
+
+def rows_to_try(rng):
+    """Pairs of rows, as hard as they can be and any: what one is, and what it becomes."""
+    ones, axes = np.ones(D), np.eye(D)
+    half = np.where(np.arange(D) % 2 == 0, 1.0, -1.0)
+    late = np.where(np.arange(D) < D // 2, 1.0, -1.0)
+    yield HUGE * ones, HUGE * half
+    yield 1.0 * ones, 1.0 * late
+    yield 1.5 * ones, 1.5 * half
+    yield HUGE * axes[0], HUGE * axes[-1]
+    yield HUGE * ones, 0 * ones
+    yield HUGE * half, 0 * ones
+    yield 0 * ones, 1.0 * half
+    for size in (0.3, 1.0, 3.0, 30.0):
+        yield tuple(size * rng.standard_normal((2, D)))
+
+
+def pairs_of(neighbours, rng):
+    """Datasets that differ in one unit, with a number of records that both are planned for."""
+    others = rng.standard_normal((N - neighbours.most_rows, D))
+    others[:, 1] += others[:, 0]
+    most = neighbours.most_rows
+    for before, after in rows_to_try(rng):
+        for fewer in {0, most - 1} if neighbours.relation == REPLACE else {most}:
+            first = np.vstack([np.tile(before, (most, 1)), others])
+            second = np.vstack([np.tile(after, (most - fewer, 1)), others])
+            yield tuple(CountedRecords(ArrayRecords(rows), N) for rows in (first, second))
+
+
+@pytest.mark.parametrize("name", tuple(MECHANISMS))
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
+def test_nothing_moves_by_more_than_what_is_charged(monkeypatch, relation, most, name):
+    plan, release_by, least = MECHANISMS[name]
+    neighbours = Neighbours(relation, most, "record" if most == 1 else "patient")
+    inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours)
+    parameters = plan(inputs)
+    events = inputs.charged(parameters.events)
+    scale = np.ones(D)
+
+    def release(records):
+        release_by(records, scale, parameters, Entropy(np.random.default_rng(1), private=False))
+
+    found = [
+        shares(monkeypatch, release, *pair, events)
+        for pair in pairs_of(neighbours, np.random.default_rng(0))
+    ]
+    gaussian, widest = np.max(found, axis=0)
+    assert gaussian <= 1 + 1e-9
+    assert widest <= 1 + 1e-9
+    assert gaussian >= least[relation == ADD_REMOVE], gaussian
+    assert widest >= least[2], widest
+
+
+@pytest.mark.parametrize("name", ["gaussian, row", "screened, sign", "adaptive", "row top k"])
+def test_noise_for_removed_records_is_too_little_for_replaced_ones(monkeypatch, name):
+    """The same test finds noise of the one relation under the claim of the other."""
+    plan, release_by, _ = MECHANISMS[name]
+    parameters = plan(ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=Neighbours(ADD_REMOVE)))
+
+    def release(records):
+        entropy = Entropy(np.random.default_rng(1), private=False)
+        release_by(records, np.ones(D), parameters, entropy)
+
+    found = [
+        shares(monkeypatch, release, *pair, parameters.events)
+        for pair in pairs_of(Neighbours(), np.random.default_rng(0))
+    ]
+    assert np.max(found) > 1.3
+
+
+@pytest.mark.parametrize("name", ["gaussian, row", "screened, sign", "adaptive", "separate, apart"])
+def test_rows_that_are_counted_twice_are_found(monkeypatch, name):
+    """Units of six rows where three are charged."""
+    plan, release_by, _ = MECHANISMS[name]
+    inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=Neighbours(REPLACE, 3, "patient"))
+    parameters = plan(inputs)
+
+    def release(records):
+        entropy = Entropy(np.random.default_rng(1), private=False)
+        release_by(records, np.ones(D), parameters, entropy)
+
+    found = [
+        shares(monkeypatch, release, *pair, inputs.charged(parameters.events))
+        for pair in pairs_of(Neighbours(REPLACE, 6, "patient"), np.random.default_rng(0))
+    ]
+    assert np.max(found) > 1.3
