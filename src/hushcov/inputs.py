@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import (
@@ -16,11 +16,12 @@ from hushcov.accounting import (
     Neighbours,
     calibrate_gaussian,
     calibrate_zcdp,
-    clocked,
     compose,
 )
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records import Records, Statistics
+
+if TYPE_CHECKING:
+    from hushcov.records import Records, Statistics
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
@@ -120,6 +121,8 @@ class ReleaseInputs:
 
     def longest_clock(self) -> Clocked:
         """The longest clock of one record that the events spent leave room for."""
+        from hushcov.accounting import clocked
+
         found = clocked(self.epsilon, self.delta, self.charged(self.spent))
         return replace(found, mu=found.mu / self.neighbours.most_rows)
 

@@ -22,7 +22,7 @@ from hushcov.planning import Request
 from hushcov.records import open_records
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.stages import preparation
+from hushcov.stages import preparation, shares
 from hushcov.stages.location import LocationParameters
 from statistics_helpers import short_and_long
 
@@ -188,10 +188,10 @@ def test_what_is_set_aside_where_nothing_is_shared_is_enough(n, d):
     (event,) = request.apart(inputs).spent
     looks = LocationParameters(n, d, stage.pool).largest_mu
     others = [
-        math.sqrt(preparation.centre_share(n, found, stage.pool)) * stage.pool
+        math.sqrt(shares.centre_share(n, found, stage.pool)) * stage.pool
         for found in range(1, d + 1)
     ]
-    norms = preparation.norm_share(n, d, stage.pool)
+    norms = shares.norm_share(n, d, stage.pool)
     shares = (norms, preparation._TAILS, preparation._SQUARES)
     others = [max(others), *(math.sqrt(share) * stage.pool for share in shares)]
     taken = sum(Fraction(mu) ** 2 for mu in (looks, *others))

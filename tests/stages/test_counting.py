@@ -11,7 +11,7 @@ from scipy import stats
 from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, Units
-from hushcov.stages.counting import Counting, counted_words, most_rows, release_most_rows
+from hushcov.stages.counting import Counting, most_rows, release_most_rows
 
 SIZES = (1, 2, 3, 5, 8)
 
@@ -104,11 +104,3 @@ def test_one_unit_moves_the_sizes_by_two_in_sum_where_it_is_replaced():
             patch.setattr("hushcov.stages.counting.discrete_laplace", watch)
             release_most_rows(sizes, Neighbours(relation, unit="patient"), 0.5, seeded())
         assert drawn == [moved * 2]
-
-
-def test_words():
-    found = Counting(1.0, Neighbours(REPLACE, 4, "patient")).run(table(), units(), seeded())
-    words = counted_words(found.to_dict())
-    assert "at most 4 of one patient were summed" in words
-    assert counted_words(None) is None
-    assert counted_words({"released": 3}) is None

@@ -12,17 +12,16 @@ from hushcov.accounting import ONE_REPLACED
 from hushcov.exceptions import ParameterError
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, CentredRecords, FeatureGrid, bounded_sums, fourth_sums
-from hushcov.stages import Prepared, preparation, stage
+from hushcov.stages import Prepared, stage
 from hushcov.stages.preparation import (
     WIDEST,
     Preparation,
-    centre_share,
     choose_norm,
-    preparation_for,
     release_centre,
     release_norms,
     release_tails,
 )
+from hushcov.stages.shares import centre_share, norm_share, preparation_for
 from statistics_helpers import FALSE_ALARM
 
 N, D = 20_000, 8
@@ -132,7 +131,7 @@ def test_shares_fall_with_the_number_of_records():
     """But for that of the norms, which rises from 0.01 to 0.1 where noise is small."""
     shares = {n: preparation_for(n, 1000, MU) for n in (10**4, 10**5, 10**6)}
     assert max(shares.values()) == shares[10**4] <= 0.371
-    others = [share - preparation.norm_share(n, 1000, MU) for n, share in shares.items()]
+    others = [share - norm_share(n, 1000, MU) for n, share in shares.items()]
     assert others == sorted(others, reverse=True)
     assert centre_share(10**9, 10, MU) == 0.005
 

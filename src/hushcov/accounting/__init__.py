@@ -36,6 +36,7 @@ from hushcov.accounting.neighbours import (
     RECORD,
     RELATIONS,
     REPLACE,
+    UP,
     Neighbours,
     for_group,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "RECORD",
     "RELATIONS",
     "REPLACE",
+    "UP",
     "Approximate",
     "Bound",
     "BoundedRange",

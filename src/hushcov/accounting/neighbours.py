@@ -29,8 +29,8 @@ RECORD = "record"
 MOST_ROWS = 2**20
 _LONGEST = 60
 _ROOM = 2  # records for each one of a released number
-# What a charge grows by where one unit may have several records: makes up for a rounding.
-_UP = 1 + 2.0**-50
+#: Makes up for two roundings.
+UP = 1 + 2.0**-50
 
 
 def check_unit(unit: object) -> str:
@@ -97,7 +97,7 @@ def for_group(event: Event, size: int) -> Event:
     """What an event costs where neighbours differ in so many records, not in one."""
     if size == 1:
         return event
-    factor = size * _UP
+    factor = size * UP
     if isinstance(event, Gaussian | DiscreteGaussian | Clocked):
         return replace(event, mu=event.mu * factor)  # proof: step 2
     if isinstance(event, BoundedRange):

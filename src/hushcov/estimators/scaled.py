@@ -25,7 +25,7 @@ from hushcov.noise import entropy_source
 from hushcov.planning import Plan, Request
 from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.postprocess import Matrix
-from hushcov.records import Records, check_feature_scale, split_columns
+from hushcov.records import Records, check_feature_scale
 from hushcov.release import Release
 from hushcov.release.findings import (
     UNRESOLVED,
@@ -115,6 +115,8 @@ class ScaledCovariance(PrivateCovariance):
         """The table without the column of identifiers, and whose privacy it is."""
         identifiers, word = None, RECORD
         if unit is not None:
+            from hushcov.records import split_columns
+
             X, identifiers, word = split_columns(X, unit)
         return X, Whose.checked(self, word, identifiers, weights)
 

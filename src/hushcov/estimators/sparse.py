@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -15,9 +15,12 @@ from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.planning import Comparison, Plan, compare, default_mechanism, mechanisms
+from hushcov.planning import Plan, default_mechanism, mechanisms
 from hushcov.release import Structure
 from hushcov.release.findings import factors_of
+
+if TYPE_CHECKING:
+    from hushcov.planning import Comparison
 
 
 class ErrorEstimate(NamedTuple):
@@ -117,6 +120,8 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
 
         `n_records` counts what is averaged: rows, or pairs of them with `centre="pairs"`.
         """
+        from hushcov.planning import compare
+
         request = self.request(n_features)
         inputs = request.inputs(n_records, n_features)
         return compare(inputs, apart=request.apart(inputs))
@@ -156,6 +161,8 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
     @property
     def plan_(self) -> Comparison:
         """Predicted errors of all mechanisms for the size of the last fit, best first."""
+        from hushcov.planning import compare
+
         check_is_fitted(self, "mechanism_")
         inputs, apart = self._compared
         return compare(inputs, apart=apart)

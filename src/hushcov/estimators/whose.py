@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ADD_REMOVE, RECORD, RELATIONS, REPLACE, Neighbours
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records import WEIGHT_LEVELS, Records, Units, weighted
+from hushcov.records import Records
 from hushcov.release import Part, Release
-from hushcov.stages.counting import Counted, Counting
+
+if TYPE_CHECKING:
+    from hushcov.records import Units
+    from hushcov.stages.counting import Counted, Counting
 
 #: What may be estimated of units that have several rows.
 ESTIMANDS = ("rows", "unit-means")
@@ -85,6 +88,8 @@ class Whose:
         """The first release, where there is to be one."""
         if not self.counts:
             return None
+        from hushcov.stages.counting import Counting
+
         return Counting(epsilon, self.neighbours, chooses=self.most_rows is None)
 
     def prepared(self, records: Records) -> tuple[Records, Units | None]:
@@ -92,6 +97,8 @@ class Whose:
         if self.estimand == ESTIMANDS[1]:
             return self.means(records), None
         if self.weights is not None:
+            from hushcov.records import weighted
+
             return weighted(records, self.weights, self.most_weight), None
         return records, None if self.identifiers is None else self._units(records)
 
@@ -100,6 +107,8 @@ class Whose:
         return self._units(records).means(records)
 
     def _units(self, records: Records) -> Units:
+        from hushcov.records import Units
+
         made = self.identifiers() if callable(self.identifiers) else self.identifiers
         return Units.of(made, records.n_records)
 
@@ -123,6 +132,8 @@ def _weights(options: Any, weights: Any) -> dict[str, Any]:
         )
     if weights is None:
         return {}
+    from hushcov.records import WEIGHT_LEVELS
+
     cure = "it is the largest weight that any record can have."
     most = check_real("max_sample_weight", most, above=0, cure=cure)
     return {"weights": weights, "most_weight": most, "most_rows": WEIGHT_LEVELS}

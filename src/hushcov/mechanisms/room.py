@@ -21,8 +21,6 @@ from hushcov.stages import Prepared
 Parameters = TypeVar("Parameters")
 #: Where the numbers of a published mechanism come from: our proof, or its publication.
 CONSTANTS = ("sound", "paper")
-#: Makes up for two roundings.
-UP = 1 + 2.0**-50
 #: For an entry of a release: its integer, its estimate, and that while it is made symmetric.
 DENSE_BYTES = 3 * 8
 #: What is found before a mechanism where means need not be.

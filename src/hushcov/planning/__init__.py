@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
 from hushcov.planning.cautions import Caution, hopeless_because, large_delta
-from hushcov.planning.comparison import Comparison, compare, smallest_n
 from hushcov.planning.memory import total_memory
 from hushcov.planning.plan import Plan, Request
 from hushcov.planning.registry import (
@@ -18,6 +17,7 @@ from hushcov.planning.registry import (
 from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
 if TYPE_CHECKING:
+    from hushcov.planning.comparison import Comparison, compare, smallest_n
     from hushcov.planning.families import Families, Family, forecast_families
     from hushcov.planning.like import LikeForecast, forecast_like
 
@@ -48,5 +48,8 @@ __all__ = [
 ]
 
 __getattr__ = lazy(
-    __name__, families="Families Family forecast_families", like="LikeForecast forecast_like"
+    __name__,
+    comparison="Comparison compare smallest_n",
+    families="Families Family forecast_families",
+    like="LikeForecast forecast_like",
 )

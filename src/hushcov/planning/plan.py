@@ -35,7 +35,8 @@ from hushcov.stages import (
     complete_parameters,
     scale_parameters,
 )
-from hushcov.stages.preparation import Preparation, preparation_for
+from hushcov.stages.preparation import Preparation
+from hushcov.stages.shares import preparation_for
 
 #: What can become of means that are not known.
 CENTRES = ("private", "pairs")

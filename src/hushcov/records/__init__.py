@@ -32,14 +32,6 @@ from hushcov.records.counts import (
     signed_octaves,
     signs_and_norms,
 )
-from hushcov.records.gram import (
-    PANEL_BYTES,
-    clipped_gram,
-    pair_sums,
-    record_statistics,
-    row_bounded_gram,
-    second_moments,
-)
 from hushcov.records.grids import FeatureGrid, IntegerGrid, check_feature_scale
 from hushcov.records.knowledge import Bounds, check_bounds
 from hushcov.records.products import ProductMap, finest_half_width
@@ -53,7 +45,6 @@ from hushcov.records.protocol import (
 )
 from hushcov.records.rows import CentringSums
 from hushcov.records.sources import ArrayRecords, NpyRecords, TensorRecords, open_records
-from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import (
     CentredRecords,
     ClippedRecords,
@@ -73,6 +64,14 @@ if TYPE_CHECKING:
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
     from hushcov.records.compact import CompactRecords
     from hushcov.records.files import FileRecords
+    from hushcov.records.gram import (
+        PANEL_BYTES,
+        clipped_gram,
+        pair_sums,
+        record_statistics,
+        row_bounded_gram,
+        second_moments,
+    )
     from hushcov.records.signs import (
         PACKED_PANEL_BYTES,
         TILE_BYTES,
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
         sign_scores,
         signs_kept,
     )
+    from hushcov.records.statistics import RecordMap, Statistics
     from hushcov.records.together import sum_and_keep_signs, sum_together
     from hushcov.records.units import WEIGHT_LEVELS, Units, split_columns, weighted
 
@@ -167,8 +167,10 @@ __getattr__ = lazy(
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
     compact="CompactRecords",
     files="FileRecords",
+    gram="PANEL_BYTES clipped_gram pair_sums record_statistics row_bounded_gram second_moments",
     signs="PACKED_PANEL_BYTES TILE_BYTES TILE_ROWS PackedSigns "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
+    statistics="RecordMap Statistics",
     together="sum_and_keep_signs sum_together",
     units="WEIGHT_LEVELS Units split_columns weighted",
 )

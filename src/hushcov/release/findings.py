@@ -28,7 +28,6 @@ from hushcov.postprocess import (
     upper_pairs,
     values_at,
 )
-from hushcov.release.coverage import coverage
 from hushcov.release.document import Release
 from hushcov.release.pairs import Pairs, Scan, ordered, pairs_at, scan
 
@@ -287,6 +286,8 @@ def _set_unresolved(release: Release, matrix: Matrix, value: float) -> None:
 
 def interval_holds(release: Release) -> BoolArray:
     """For every feature, whether intervals of its entries can be believed, at the level 0.95."""
+    from hushcov.release.coverage import coverage
+
     found = coverage(release)
     least = found.smallest(release, LEVEL)
     if least == np.inf:
@@ -308,6 +309,8 @@ def _ends(
     level: float,
 ) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
     """Ends for pairs, given that they passed the threshold, and for variances."""
+    from hushcov.release.coverage import coverage
+
     found = coverage(release)
     rows, columns, values = pairs
     own = np.arange(release.n_features)

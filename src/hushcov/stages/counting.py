@@ -7,14 +7,13 @@ left of the budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hushcov._arrays import IntArray
-from hushcov.accounting import Guarantee, Neighbours, Pure
+from hushcov.accounting import UP, Guarantee, Neighbours, Pure
 from hushcov.inputs import LARGEST_CALIBRATED_N, guaranteed
 from hushcov.noise import Entropy, check_entropy, discrete_laplace
 from hushcov.records import CountedRecords, Records, Units
@@ -25,7 +24,6 @@ _COUNT, _SIZES = 0.02, 0.01
 _OCTAVES = 21
 # Of the records that units could have, so many are there at least: noise grows by what is not.
 _LEAST_FILLED = 0.8
-_WITHIN = 1 - 2.0**-40  # far more than the roundings of sums
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Counting:
     @property
     def left(self) -> float:
         """The epsilon that is left for all else."""
-        return (self.epsilon - self.count_epsilon - self.sizes_epsilon) * _WITHIN
+        return (self.epsilon - self.count_epsilon - self.sizes_epsilon) / UP
 
     def certify(self, *, private: bool) -> Guarantee:
         """What the count costs, before anything is read."""
@@ -150,16 +148,3 @@ def most_rows(noisy_counts: Any, noise_sd: float) -> int:
         if filled >= _LEAST_FILLED * most * float(counts.sum()) > 0:
             best = most
     return best
-
-
-def counted_words(found: object) -> str | None:
-    """Say what `Counted.to_dict` says; None of anything else, as a document may hold."""
-    if not isinstance(found, Mapping):
-        return None
-    released, sd, most = (found.get(name) for name in ("released", "noise_sd", "max_rows_per_unit"))
-    unit = found.get("unit")
-    whole = type(released) is int and type(most) is int and isinstance(unit, str)
-    if not whole or not isinstance(sd, float) or released < 0 or most < 1:  # type: ignore[operator]
-        return None
-    rows = f"about {released:,} records, released with noise of standard deviation {sd:,.0f}"
-    return rows if most == 1 else f"{rows}; at most {most:,} of one {unit} were summed"

@@ -33,6 +33,7 @@ from hushcov.records import (
     sign_sums,
 )
 from hushcov.release import Tails
+from hushcov.stages.shares import OF_SQUARES, OF_TAILS, OF_TILTS, centre_share, norm_share
 from hushcov.stages.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
 
 if TYPE_CHECKING:
@@ -41,17 +42,12 @@ if TYPE_CHECKING:
 # Coordinates are clipped at their reach, which is at most so many scales.
 WIDEST = 64.0
 HALF_WIDTH = 2**15 - 1
-# Shares of the pool (in mu^2): of the first look at least, and of all looks together that are
-# planned for; of the centre and of the norms, at least and at most; of tilts and of tails.
-_LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
-_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
-_NORMS, _NORMS_RATIO, _TILTS, _TAILS = (0.01, 0.1), 3e-4, 0.01, 0.01
 # Fourth powers, in squared variances: the largest that counts follows from the noise that it brings
 # to a mean of them, within bounds. Their unit has so many bits of the grid at variance 1.
 _TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
 _TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 # Scales are refined by mean squares of values within a few scales, where these are not too noisy.
-_SQUARES, _MOST_SQUARE_NOISE, _SQUARE_DOUBT = 0.02, 0.3, 2.0
+_MOST_SQUARE_NOISE, _SQUARE_DOUBT = 0.3, 2.0
 _SQUARE_RADIUS, _SQUARE_WIDTH = 8.0, 2**10 - 1
 _SQUARE_NORMS, _SQUARE_NOISE = (1.5, 8.0), 0.1  # bounds over typical norms; the noise aimed at
 # The mean square below which a scale is moved, the factor by which it may be, and how much too
@@ -114,7 +110,7 @@ class Preparation(Stage):
         """The mu that all steps together never exceed, where no tilts are asked for."""
         looks = self._looks.largest_mu
         share = centre_share(self.n_records, self.n_features, self.pool)
-        share += self._norm_share + _TAILS + _SQUARES
+        share += self._norm_share + OF_TAILS + OF_SQUARES
         return math.hypot(looks, math.sqrt(share) * self.pool) * _ABOVE  # proof: step 7
 
     @property
@@ -193,7 +189,7 @@ class Preparation(Stage):
 
         n_found = int(found.found.sum())
         mu = math.sqrt(centre_share(self.n_records, n_found, self.pool)) * self.pool
-        square_mu = math.sqrt(_SQUARES) * self.pool
+        square_mu = math.sqrt(OF_SQUARES) * self.pool
         n_scaled = int(np.count_nonzero(scale))
         noise_there = square_noise(self.n_records * share, n_scaled, square_mu)
         rescaled = not self.known_scale and noise_there <= _MOST_SQUARE_NOISE
@@ -234,7 +230,7 @@ class Preparation(Stage):
         from hushcov.records import sum_and_keep_signs
 
         records, scale, share = prepared.records, prepared.feature_scale, prepared.share
-        mu = math.sqrt(_TAILS) * self.pool
+        mu = math.sqrt(OF_TAILS) * self.pool
         taken, tilt, signs = [], None, 0
         wanted = [norm_counts_of(records, *_norm_bins(scale), signs=self.tilts)]
         if typical is not None:
@@ -242,7 +238,7 @@ class Preparation(Stage):
         counts, fourths, *_ = [*sum_and_keep_signs(records, wanted, keep=self.tilts), None]
         if self.tilts:
             signs = len(scale)
-            tilt_mu = math.sqrt(_TILTS) * self.pool
+            tilt_mu = math.sqrt(OF_TILTS) * self.pool
             tilt = release_tilts(records, tilt_mu, self.neighbours, entropy, sums=counts[:signs])
             taken.append((TILTS, Gaussian(tilt_mu)))
         left = _left(self.pool, [*prepared.taken, *taken])
@@ -267,7 +263,7 @@ class Preparation(Stage):
         mu = math.sqrt(self._norm_share) * self.pool
         counts, sigma = release_norms(records, scale, mu, self.neighbours, entropy, counts=counts)
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
-        rest = left**2 - mu**2 - _TAILS * self.pool**2
+        rest = left**2 - mu**2 - OF_TAILS * self.pool**2
         rest = math.sqrt(max(rest, 1e-6 * self.pool**2)) / self.neighbours.outer_product
         n_found = int(np.count_nonzero(scale))
         bound = choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
@@ -285,25 +281,6 @@ class _Moved:
     scale: FloatArray
     taken: list[tuple[str, Gaussian]]
     typical: float | None = None
-
-
-def preparation_for(n_records: int, n_features: int, total: float) -> float:
-    """The share of the Gaussian part `total` that is set aside, from public numbers."""
-    look = min(_MOST_LOOK, max(_LOOK, 2 * n_features * (_LOOK_RATIO / (n_records * total)) ** 2))
-    others = norm_share(n_records, n_features, total) + _TAILS + _SQUARES
-    return look + centre_share(n_records, n_features, total) + others
-
-
-def centre_share(n_records: int, n_features: int, total: float) -> float:
-    """The share at which the centre is off by `_CENTRE_ERROR` scales, within bounds."""
-    share = 8 * n_features / (_CENTRE_ERROR * n_records * total) ** 2
-    return min(_MOST_CENTRE, max(_LEAST_CENTRE, share))
-
-
-def norm_share(n_records: int, n_features: int, total: float) -> float:
-    """The share for norms: the more, the less noise there will be beside what a bound cuts off."""
-    least, most = _NORMS
-    return min(most, max(least, _NORMS_RATIO * n_records * total / (2 * n_features)))
 
 
 def _left(pool: float, taken: list[tuple[str, Gaussian]]) -> float:

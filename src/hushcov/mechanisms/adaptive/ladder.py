@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import IntArray
-from hushcov.accounting import Clock, smallest_sigma
+from hushcov.accounting import UP, Clock, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import MOST_LADDER, TEST
-from hushcov.mechanisms.room import UP
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen, pair_of
 from hushcov.noise import TAKEN, Entropy, gumbel_top, rounded_normal
 

@@ -13,10 +13,10 @@ from hushcov._triangle import mirror, spread_pairs
 from hushcov.accounting import Clock, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.matrix import WholeMatrix
+from hushcov.mechanisms.gaussian.mechanism import NOISE_STRIP
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen
 from hushcov.noise import Entropy, rounded_normal
 
-_STRIP = 2**22  # pairs that get noise at a time
 _LEAST_VARIANCE = 0.5  # of centred signs, on average
 
 
@@ -78,8 +78,8 @@ def look_at_signs(
     unit = typical / float(variances.mean())
     in_scales = TO_CORRELATION * unit / (n * screen.resolution)
     mean = np.empty((d, d))
-    for start in range(0, len(sums), _STRIP):
-        part = sums[start : start + _STRIP]
+    for start in range(0, len(sums), NOISE_STRIP):
+        part = sums[start : start + NOISE_STRIP]
         noisy = part + rounded_normal(entropy.generator, sigma, len(part))
         spread_pairs(start, noisy * in_scales, mean)
     mirror(mean)

@@ -407,7 +407,8 @@ def release_gaussian_sums(
     return _noisy(statistics.gram.copy(), grid.feature_scale, parameters, guarantee, entropy)
 
 
-_STRIP = 2**22  # pairs that get noise at a time
+#: Pairs that get noise at a time.
+NOISE_STRIP = 2**22
 
 
 def _noisy(
@@ -442,8 +443,8 @@ def symmetric_noise(
     """Independent rounded normals on the upper triangle, mirrored."""
     d = n_features
     noise = np.empty((d, d), dtype=np.int64)
-    for start in range(0, d * (d - 1) // 2, _STRIP):
-        number = min(_STRIP, d * (d - 1) // 2 - start)
+    for start in range(0, d * (d - 1) // 2, NOISE_STRIP):
+        number = min(NOISE_STRIP, d * (d - 1) // 2 - start)
         spread_pairs(start, rounded_normal(generator, sigma, number), noise)
     mirror(noise)
     np.fill_diagonal(noise, rounded_normal(generator, diagonal_sigma, d))

@@ -10,6 +10,7 @@ from scipy import special
 
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import (
+    UP,
     BoundedRange,
     Event,
     Gaussian,
@@ -20,7 +21,6 @@ from hushcov.accounting import (
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.gaussian import WITHIN
-from hushcov.mechanisms.room import UP
 from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns, Screen
 from hushcov.noise import LARGEST_SIGMA
 from hushcov.records import finest_half_width

@@ -13,6 +13,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import (
     ONE_REPLACED,
+    UP,
     BoundedRange,
     Event,
     Gaussian,
@@ -24,7 +25,6 @@ from hushcov.accounting import (
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, WITHIN, squared_sensitivity
-from hushcov.mechanisms.room import UP
 from hushcov.noise import (
     LARGEST_SCORE,
     LARGEST_SIGMA,
