@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from hushcov.accounting import Gaussian, smallest_sigma
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
@@ -507,7 +507,7 @@ def test_evidence_is_the_smallest_windows_that_stand_out():
     counts = rng.normal(size=(40, 2, octaves.N_OCTAVES)) * 10
     counts[:, :, 60:70] += rng.uniform(0, 40, (40, 1, 10))
     sigma = rng.uniform(8, 12, 40)
-    limits = octaves.Thresholds(4.0, 4.5)
+    limits = octaves.Thresholds(4.0, 4.5, 5.0)
     evidence = octaves.find_evidence(counts, sigma, limits)
     for each, deviation, mask in zip(counts, sigma, evidence.mask, strict=True):
         np.testing.assert_array_equal(mask, minimal_windows(each, deviation, limits))
@@ -616,3 +616,27 @@ def test_what_lies_in_two_cells_is_opened_with_its_neighbours(place):
     assert cells.opened_counts(counts[0], first).tolist() == [0, 5000, 5000, 0]
     wide = np.full((1, 64), 10_000 / 64)
     assert not cells.concentrated(wide, 10_000, 100.0, 5.0).any()
+
+
+def noisy_columns(mean, n_columns, *, n=30_000, sigma=212.0):
+    """Counts of normal columns of deviation 1 by sign and octave, with the noise of a look."""
+    edges = np.exp2(np.arange(octaves.N_OCTAVES + 1.0) + SMALLEST_EXPONENT)
+    above = np.diff(special.ndtr(edges - mean))
+    below = np.diff(special.ndtr(edges + mean))
+    expected = n * np.concatenate([below, above, [0.0]])
+    noise = np.random.default_rng(5).standard_normal((n_columns, len(expected)))
+    return expected + sigma * noise
+
+
+def too_large(mean, n_columns=30_000):
+    limits = octaves.thresholds(50, 1e-5 / 12, {})
+    sigma = np.full(n_columns, 212.0)
+    found = octaves.read_all(noisy_columns(mean, n_columns), sigma, 30_000, limits)
+    return sum(reading is not None and reading.scale > 3 for reading in found)
+
+
+def test_noise_beyond_the_last_octave_hardly_ever_makes_a_scale_three_times_too_large(monkeypatch):
+    """5e-6 of such columns, so more than 4 of 30,000 once in 1e6 times; 7e-4 with any fringe."""
+    assert too_large(-3.3) <= 4
+    monkeypatch.setattr(octaves, "_without_fringe", lambda counts, sigma, used, *_: used)
+    assert too_large(-3.3) > 4

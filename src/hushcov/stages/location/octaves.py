@@ -30,10 +30,12 @@ _SQUARE = 7 / 3 * np.exp2(2 * _EXPONENTS)
 _SIGNED_WIDTH, _UNSIGNED_WIDTH = 3, 6
 _WINDOWS = N_OCTAVES * (2 * _SIGNED_WIDTH + _UNSIGNED_WIDTH)
 
-# A range with evidence ends where its last octave has less than this many deviations, and goes on
-# while the next 1, 2 or 3 octaves have more than these. 3.2, 3.5 and 3.8 gave false ends.
-_LAST_DEVIATIONS = 2.5
-_NEXT_DEVIATIONS = (4.0, 4.2, 4.4)
+# A range with evidence ends where its last octave has less than this many deviations. It goes on
+# while the next 1, 2 or 3 octaves stand out, and its last ones, where they hold less than this part
+# of it, must stand out together: noise does so in some column with this probability. A false end
+# makes a scale several times too large.
+_LAST_DEVIATIONS, _FRINGE, _MOST_FRINGE = 2.5, 0.2, 6
+_END_LEVEL, _NEXT = 1e-4, 3
 _MOST_STEPS = 8
 # Octaves below the range hardly matter for its moments: they join where they are not just noise.
 _BELOW, _BELOW_DEVIATIONS = 6, 1.5
@@ -61,10 +63,11 @@ def deviations(tests: float, level: float) -> float:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Deviations that a single bin, a window of octaves and each popular bin must exceed."""
+    """Deviations that a bin, a window of octaves, an end and each popular bin must exceed."""
 
     single: float
     window: float
+    end: float
     popular: tuple[tuple[int, float], ...] = ()
 
 
@@ -78,6 +81,7 @@ def thresholds(n_columns: int, level: float, popular: dict[int, int]) -> Thresho
     return Thresholds(
         deviations(n_columns * N_SIGNED, level),
         deviations(n_columns * _WINDOWS, level),
+        deviations(n_columns * (_NEXT + _MOST_FRINGE), _END_LEVEL),
         tuple((b, deviations(n_columns, level * k / total)) for b, k in popular.items()),
     )
 
@@ -243,7 +247,8 @@ def _read(
     evidence = find_evidence(counts, sigma, limits)
     seen = evidence.mask.any(axis=(1, 2))
     first = evidence.mask.any(axis=1).argmax(axis=1)
-    used = _upwards(counts, sigma, _without_weak_end(counts, sigma, evidence))
+    used = _upwards(counts, sigma, _without_weak_end(counts, sigma, evidence), limits.end)
+    used = _without_fringe(counts, sigma, used, evidence.alone, limits.end)
     place = np.arange(N_OCTAVES)
     below = (place >= first[:, None] - _BELOW) & (place < first[:, None])
     joins = counts >= (_BELOW_DEVIATIONS * sigma)[:, None, None]
@@ -294,19 +299,19 @@ def _without_weak_end(counts: FloatArray, sigma: FloatArray, evidence: Evidence)
     return kept
 
 
-def _upwards(counts: FloatArray, sigma: FloatArray, mask: BoolArray) -> BoolArray:
+def _upwards(counts: FloatArray, sigma: FloatArray, mask: BoolArray, surely: float) -> BoolArray:
     """Let the range go on as long as the next octaves stand out, of signs that have evidence."""
     used, end = mask.copy(), _ends(mask)
     signs: BoolArray = np.asarray(mask.any(axis=2))
     left = np.flatnonzero(signs.any(axis=1))
     for _ in range(_MOST_STEPS):
         going = np.zeros(len(counts), dtype=np.bool_)
-        for width, z in enumerate(_NEXT_DEVIATIONS, start=1):
+        for width in range(1, _NEXT + 1):
             at = left[~going[left] & (end[left] + width <= N_OCTAVES)]
             following = end[at, None] + np.arange(width)
             more = np.where(signs[at, :, None], counts[at[:, None], :, following].swapaxes(1, 2), 0)
             noise = sigma[at] * np.sqrt(signs[at].sum(axis=1) * width)
-            at = at[_sum_all(np.ascontiguousarray(more)) > z * noise]
+            at = at[_sum_all(np.ascontiguousarray(more)) > surely * noise]
             for octave in range(width):
                 used[at, :, end[at] + octave] |= signs[at]
             end[at] += width
@@ -315,6 +320,26 @@ def _upwards(counts: FloatArray, sigma: FloatArray, mask: BoolArray) -> BoolArra
         if not len(left):
             break
     return used
+
+
+def _without_fringe(
+    counts: FloatArray, sigma: FloatArray, used: BoolArray, alone: BoolArray, surely: float
+) -> BoolArray:
+    """Leave out as many of the last octaves as do not stand out together, if they hold little."""
+    held = np.where(used, counts, 0.0).sum(axis=1)
+    bins, ends = used.sum(axis=1), _ends(used)
+    whole = held.sum(axis=1)
+    fringe, noise, dropped = np.zeros(len(counts)), np.zeros(len(counts)), np.zeros_like(ends)
+    open_ends, every = used.any(axis=(1, 2)), np.arange(len(counts))
+    for width in range(1, _MOST_FRINGE + 1):
+        last = np.maximum(ends - width, 0)
+        open_ends &= ~alone[every, last] & (ends > width)
+        fringe += held[every, last]
+        noise += bins[every, last]
+        weak = (fringe < surely * np.sqrt(noise) * sigma) & (fringe < _FRINGE * whole)
+        dropped[open_ends & weak] = width
+    place = np.arange(N_OCTAVES)
+    return np.asarray(used & (place < (ends - dropped)[:, None])[:, None])
 
 
 def _scale_of_moments(shares: FloatArray, offset: FloatArray, second: FloatArray) -> FloatArray:
