@@ -23,6 +23,7 @@ from hushcov.lab.audit.attack import (
     Handmade,
     Statistic,
     Target,
+    Turned,
     along_change,
     flat,
     inputs_of,
@@ -280,7 +281,7 @@ HANDMADE: Handmade = {
     },
 }
 
-TURNED = {
+TURNED: dict[str, Turned] = {
     NAME: _whole,
     f"{NAME}-looks": _looks,
     f"{NAME}-signs": _signs,

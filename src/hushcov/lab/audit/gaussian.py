@@ -22,6 +22,7 @@ from hushcov.lab.audit.attack import (
     Promise,
     Statistic,
     Target,
+    Turned,
     bounded_gram,
     flat,
     inputs_of,
@@ -241,7 +242,7 @@ HANDMADE: Handmade = {
     COINPRESS: {"": _coinpress, "paper": partial(_coinpress, constants="paper")},
 }
 
-TURNED = {
+TURNED: dict[str, Turned] = {
     f"{gaussian.NAME}-row": _row,
     f"{gaussian.NAME}-coordinate": _coordinate,
     "scales": _scales,

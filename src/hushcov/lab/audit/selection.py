@@ -23,6 +23,7 @@ from hushcov.lab.audit.attack import (
     Handmade,
     Statistic,
     Target,
+    Turned,
     along_change,
     bounded_gram,
     flat,
@@ -389,7 +390,7 @@ HANDMADE: Handmade = {
     row_top_k.NAME: {"": _row_top_k},
 }
 
-TURNED = {
+TURNED: dict[str, Turned] = {
     screened.NAME: _screened,
     f"{screened.NAME}-clipped": partial(_screened, screen="clipped"),
     f"{screened.NAME}-quantile": partial(_screened, norm="quantile"),
