@@ -101,8 +101,9 @@ class ScaledCovariance(PrivateCovariance):
             Whose the rows are: the name or the position of a column with identifiers, which is no
             feature then, or the identifiers themselves. All rows of a unit are protected together.
             Identifiers are compared, and reach no release, log or message.
-        sample_weight : array-like of shape (n_records,), optional
-            Public survey weights, up to `max_sample_weight`; larger ones count as that.
+        sample_weight : str, int or array-like of shape (n_records,), optional
+            Public survey weights, up to `max_sample_weight`; larger ones count as that. A column is
+            no feature then.
         """
         with self._fresh():
             self._check_ledger()
@@ -113,9 +114,11 @@ class ScaledCovariance(PrivateCovariance):
 
     def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
         """The table without the column of identifiers, and whose privacy it is."""
-        identifiers, word = None, RECORD
+        identifiers, word, gaps = None, RECORD, bool(self.drop_nulls)
         if unit is not None:
-            X, identifiers, word = split_columns(X, unit)
+            X, identifiers, word = split_columns(X, unit, drop_nulls=gaps)
+        if weights is not None and unit is None:
+            X, weights, _ = split_columns(X, weights, what="sample_weight", drop_nulls=gaps)
         return X, Whose.checked(self, word, identifiers, weights)
 
     def counted(self, records: Records, whose: Whose) -> Records:
@@ -126,13 +129,16 @@ class ScaledCovariance(PrivateCovariance):
         whose.check_length(records.n_records)
         self._whose_privacy, self._entropy = whose.neighbours, None
         counting = whose.counting(self._budget())
-        if counting is None:
-            return records if whose.identifiers is None else whose.means(records)
+        if counting is None and whose.identifiers is None:
+            return records
         if self._paired:
             raise ParameterError(
-                "centre must be 'private', or assume_centered True, where the number of records is "
-                "not public, got centre='pairs': one record more would shift all pairs after it."
+                "centre must be 'private', or assume_centered True, with units, weights and "
+                "neighbours='add-remove', got centre='pairs': one record more would shift all "
+                "pairs after it."
             )
+        if counting is None:
+            return whose.means(records)
         self._check_able(whose)
         self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         with self._charged(counting.certify(private=self._entropy.private)):

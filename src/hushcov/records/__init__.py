@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
     from hushcov.records.compact import CompactRecords
     from hushcov.records.files import FileRecords
+    from hushcov.records.identifiers import split_columns
     from hushcov.records.signs import (
         PACKED_PANEL_BYTES,
         TILE_BYTES,
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
         signs_kept,
     )
     from hushcov.records.together import sum_and_keep_signs, sum_together
-    from hushcov.records.units import WEIGHT_LEVELS, Units, split_columns, weighted
+    from hushcov.records.units import WEIGHT_LEVELS, Units, weighted
 
 __all__ = [
     "LARGEST_EXPONENT",
@@ -165,8 +166,9 @@ __getattr__ = lazy(
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
     compact="CompactRecords",
     files="FileRecords",
+    identifiers="split_columns",
     signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
     together="sum_and_keep_signs sum_together",
-    units="WEIGHT_LEVELS Units split_columns weighted",
+    units="WEIGHT_LEVELS Units weighted",
 )

@@ -70,7 +70,7 @@ class DaskRecords(PartitionedRecords):
     """
 
     def __init__(self, data: Any) -> None:
-        _dask()
+        dask_module()
         self._in_files = isinstance(data, FileRecords)
         if isinstance(data, FileRecords):
             spans = data.pieces(_ROWS_OF_PIECE)
@@ -86,14 +86,14 @@ class DaskRecords(PartitionedRecords):
         check_frame(data)
         if hasattr(data, "to_dask_array"):
             self.feature_names = tuple(str(name) for name in data.columns)
-            data = _computed(partial(data.to_dask_array, lengths=True))
+            data = computed(partial(data.to_dask_array, lengths=True))
         if getattr(data, "ndim", None) != 2:
             raise DataError(
                 "the dask collection must have two dimensions, records by features: pass an array "
                 "or a dataframe of such a shape."
             )
         if any(math.isnan(length) for length in data.shape):
-            data = _computed(data.copy().compute_chunk_sizes)  # which changes the array in place
+            data = computed(data.copy().compute_chunk_sizes)  # which changes the array in place
         if data.numblocks[1] > 1:
             data = data.rechunk({1: -1})
         check_table("the dask collection", data.shape, data.dtype, kinds="biufO")
@@ -113,22 +113,14 @@ class DaskRecords(PartitionedRecords):
         progress: Progress | None = None,
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`."""
-        delayed = _dask().delayed
-        work = delayed(_Work(view, block_function, self.gaps), pure=False)
         # Fewer than `rows_each` rows make no record: the view would leave them out.
         cut = self._file_groups if self._in_files else self._groups
-        groups = [group for group in cut(rows_each) if _rows_of(group) >= rows_each]
-        with _listening(progress) as topic:
-            sums = [
-                delayed(_sum_rows)(work, topic, *(piece.load(*rows) for piece, rows in group))
-                for group in groups
-            ]
-            while len(sums) > 1:
-                sums = [
-                    delayed(_added)(*sums[start : start + _FAN_IN])
-                    for start in range(0, len(sums), _FAN_IN)
-                ]
-            return np.asarray(_computed(sums[0].compute))
+        groups = [
+            [piece.load(*rows) for piece, rows in group]
+            for group in cut(rows_each)
+            if _rows_of(group) >= rows_each
+        ]
+        return sum_groups(Work(view, block_function, self.gaps), groups, progress)
 
     def _groups(self, rows_each: int) -> Iterator[Group]:
         """Group rows so that the `rows_each` rows of a record stay together.
@@ -172,7 +164,21 @@ class DaskRecords(PartitionedRecords):
             yield group
 
 
-def _computed(compute: Callable[[], _Computed]) -> _Computed:
+def sum_groups(work: Work, groups: Sequence[Any], progress: Progress | None) -> IntArray:
+    """The sum of what tasks make of their groups of delayed tables or Records."""
+    delayed = dask_module().delayed
+    sent = delayed(work, pure=False)
+    with _listening(progress) as topic:
+        sums = [delayed(_sum_rows)(sent, topic, *group) for group in groups]
+        while len(sums) > 1:
+            sums = [
+                delayed(_added)(*sums[start : start + _FAN_IN])
+                for start in range(0, len(sums), _FAN_IN)
+            ]
+        return np.asarray(computed(sums[0].compute))
+
+
+def computed(compute: Callable[[], _Computed]) -> _Computed:
     """Return what dask computes. Replace an error of the user's own tasks: it may quote rows.
 
     The new error is raised outside the `except` block, so that it does not refer to the old one.
@@ -219,7 +225,7 @@ class _Spanned:
 
 
 @dataclass(frozen=True)
-class _Work:
+class Work:
     """What a task does with its rows. Picklable: it is sent to the workers."""
 
     view: View
@@ -233,6 +239,8 @@ class _Work:
 
 
 def _joined(parts: Sequence[Any]) -> Records:
+    if isinstance(parts[0], ArrayRecords):
+        return parts[0]  # whole units, which are not joined
     if isinstance(parts[0], FileRecords):
         return parts[0].only([span for part in parts for span in part.spans])
     tables = [np.asarray(part) for part in parts]
@@ -243,7 +251,9 @@ def _nothing() -> None:
     pass
 
 
-def _sum_rows(work: _Work, topic: str | None, *parts: Any) -> IntArray:
+def _sum_rows(work: Work, topic: str | None, *parts: Any) -> IntArray | None:
+    if parts[0] is None:
+        return None  # a partition without rows
     report = _Report(topic)
     total = work(parts, report)
     report.send()
@@ -285,9 +295,12 @@ def _tell(topic: str, rows: int) -> None:
             progress(rows)
 
 
-def _added(*parts: IntArray) -> IntArray:
-    total = parts[0].copy()
-    for part in parts[1:]:
+def _added(*parts: IntArray | None) -> IntArray | None:
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    total = found[0].copy()
+    for part in found[1:]:
         total += part
     return total
 
@@ -322,7 +335,8 @@ def _client() -> Any:
         return None
 
 
-def _dask() -> Any:
+def dask_module() -> Any:
+    """Return the package dask, or raise an error that says how to install it."""
     try:
         import dask
     except ImportError:
