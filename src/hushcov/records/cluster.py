@@ -233,6 +233,7 @@ class Work:
     gaps: bool
 
     def __call__(self, parts: Sequence[Any], report: Progress) -> IntArray:
+        """The sum over these rows."""
         records = _joined(parts)
         records.gaps = self.gaps
         return self.view(WatchedRecords(records, _nothing, report)).map_sum(self.block_function)

@@ -203,7 +203,7 @@ def _of_dask(X: Any, named: str | int, what: str, drop_nulls: bool) -> tuple[Any
 
 
 def _of_table(X: Any, named: str | int, what: str) -> tuple[Any, Any, str]:
-    names = getattr(X, "column_names", None) or getattr(X, "columns", ())
+    names: Any = getattr(X, "column_names", None) or getattr(X, "columns", ())
     shape = getattr(X, "shape", None) or np.shape(X)
     place = _place_of([str(name) for name in names], named, shape, what)
     return *_without(X, place), _word(named, what)
