@@ -126,19 +126,17 @@ class ScaledCovariance(PrivateCovariance):
 
         Nothing is charged, read or released where it is.
         """
-        whose.check_length(records.n_records)
         self._whose_privacy, self._entropy = whose.neighbours, None
         counting = whose.counting(self._budget())
-        if counting is None and whose.identifiers is None:
-            return records
-        if self._paired:
+        if self._paired and (whose.identifiers is not None or counting is not None):
             raise ParameterError(
-                "centre must be 'private', or assume_centered True, with units, weights and "
-                "neighbours='add-remove', got centre='pairs': one record more would shift all "
-                "pairs after it."
+                "centre must be 'private', or assume_centered True, with a unit, with weights and "
+                "with neighbours='add-remove', got centre='pairs': a record more would shift all "
+                "pairs after it, and pairs would mix units."
             )
+        whose.check_length(records.n_records)
         if counting is None:
-            return whose.means(records)
+            return records if whose.identifiers is None else whose.means(records)
         self._check_able(whose)
         self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         with self._charged(counting.certify(private=self._entropy.private)):
