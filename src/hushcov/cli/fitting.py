@@ -5,21 +5,29 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from rich.console import Console
 
 from hushcov._words import counted, memory, noise_level, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import ONE_REPLACED, Guarantee
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import holds_release
 from hushcov.cli.fit_options import PAIRS, PRIVATE, THEOREM
+from hushcov.cli.fit_units import (
+    Columns,
+    counted_records,
+    guessed_records,
+    paid_count,
+    whose_words,
+)
 from hushcov.cli.forecasts import forecast_dict
-from hushcov.cli.output import busy
+from hushcov.cli.output import busy, console
 from hushcov.cli.words import (
     Found,
     accuracy_verdict,
@@ -34,6 +42,7 @@ from hushcov.cli.words import (
 )
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.estimators.base import PrivateCovariance, charge_words
+from hushcov.estimators.whose import Whose
 from hushcov.exceptions import (
     AccuracyWarning,
     DataError,
@@ -72,6 +81,7 @@ class Source:
     known_mean: bool
     centre: str = PRIVATE
     key: SigningKey | None = None  # to sign the release with
+    about: bool = False  # how many records there are was released, or guessed
 
     def __post_init__(self) -> None:
         if self.n_averaged < 1:
@@ -95,7 +105,8 @@ class Source:
         n, d = self.records.n_records, self.records.n_features
         pairs = f", used as {counted(n // 2, 'difference')} of pairs" if self.paired else ""
         odd = "; the last record is left out" if self.paired and n % 2 else ""
-        return f"{self.file}: {counted(n, 'record')} of {counted(d, 'feature')}{pairs}{odd}"
+        about = "about " * self.about
+        return f"{self.file}: {about}{counted(n, 'record')} of {counted(d, 'feature')}{pairs}{odd}"
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
@@ -136,6 +147,10 @@ class Job(ABC):
     @abstractmethod
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
+
+    def paid(self) -> AbstractContextManager[None]:
+        """Whatever is refused in it says what was spent before."""
+        return nullcontext()
 
     def fit(self, records: Records) -> None:
         """Run the mechanism; the announcement has said what to heed."""
@@ -196,13 +211,24 @@ class PlannedJob(Job):
 
     estimator: PrivateSparseCovariance
     plan: Plan
+    whose: Whose = field(default_factory=Whose)
 
     @classmethod
     def prepare(
-        cls, source: Source, mechanism: str, *, feature_scale: Any = None, **public: Any
+        cls,
+        source: Source,
+        mechanism: str,
+        *,
+        feature_scale: Any = None,
+        columns: Columns | None = None,
+        out: Console | None = None,
+        **public: Any,
     ) -> PlannedJob:
-        """Settle every public number of the release; no record is read."""
-        records = source.records
+        """Settle every public number of the release; no record is read.
+
+        Where the number of records is not public, it is released first.
+        """
+        records, columns = source.records, columns or Columns()
         if feature_scale is not None:
             check_feature_scale(feature_scale, records.n_features)
         estimator = PrivateSparseCovariance(
@@ -214,31 +240,55 @@ class PlannedJob(Job):
             store_precision=False,
             **public,
         )
-        with busy("comparing the mechanisms, from public inputs"):
-            plan = estimator.fit_plan(source.n_averaged, records.n_features, gaps=records.gaps)
-        return cls(source, estimator, plan)
+        whose = Whose.checked(estimator, columns.word, columns.identifiers, columns.weights)
+        guess = None
+        if whose.counts or whose.identifiers is not None:
+            estimator.request(records.n_features)  # refused before anything is read or charged
+            if columns.guess is not None:
+                records, guess = guessed_records(records, columns), whose
+            else:
+                records = counted_records(out or console(), records, estimator, whose)
+            source = replace(source, records=records, about=whose.counts)
+        with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
+            plan = estimator.fit_plan(
+                source.n_averaged, records.n_features, gaps=records.gaps, whose=guess
+            )
+        return cls(source, estimator, plan, whose)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """What `fit` warns of, or refuses."""
         return self.plan.cautions
 
+    def paid(self) -> AbstractContextManager[None]:
+        """Whatever is refused in it says that a count is paid."""
+        return paid_count(self.estimator)
+
     def announcement(self) -> list[tuple[str, str]]:
         """What will be released, how, and what to expect."""
         inputs, d = self.plan.inputs, self.plan.inputs.n_features
         mechanism = self.plan.chosen.mechanism
         unspent = f" The delta of {number(inputs.delta)} is not used." if mechanism.pure else ""
-        promise = privacy_promise(inputs.epsilon, 0.0 if mechanism.pure else inputs.delta)
+        epsilon = self.certify().epsilon  # with what a count before it spends
+        promise = privacy_promise(epsilon, 0.0 if mechanism.pure else inputs.delta)
         return [
             ("release", f"{d:,} x {d:,} covariance: integers, a unit, and {counted(d, 'scale')}"),
             ("guarantee", promise),
             ("", f"It holds whatever the records are.{unspent}"),
+            *self._protected(),
             ("public inputs", self._public()),
             ("not known", self._unknown()),
             ("mechanism", self._mechanism()),
             *self._expected(),
             ("memory", f"at most about {memory(self.memory)}; records are read in blocks"),
         ]
+
+    def _protected(self) -> list[tuple[str, str]]:
+        """Whom it protects, where that is not one record that is replaced."""
+        if self.whose.neighbours == ONE_REPLACED:
+            return []
+        words = whose_words(self.whose, self.plan.inputs.neighbours.most_rows)
+        return [("protects", f"{words}; neighbours: {self.whose.relation}")]
 
     def _public(self) -> str:
         inputs = self.plan.inputs
@@ -248,8 +298,9 @@ class PlannedJob(Job):
         known = 0 if bounds is None else int((np.isfinite([bounds.low, bounds.high])).any(0).sum())
         scales += f", bounds of {counted(known, 'feature')}" if known else ""
         return (
-            f"the size of the data, epsilon {number(inputs.epsilon)}, delta "
-            f"{number(inputs.delta)}{self._sparsity()}{scales}{mean}"
+            f"{'the number of features' if self.source.about else 'the size of the data'}, epsilon "
+            f"{number(self.estimator.epsilon or 0.0)}, delta {number(inputs.delta)}"
+            f"{self._sparsity()}{scales}{mean}"
         )
 
     def _sparsity(self) -> str:
@@ -334,14 +385,21 @@ class PlannedJob(Job):
 
     def certify(self) -> Guarantee:
         """What `fit` will charge: it is private at any number of records."""
-        return self.plan.certify(private=True)
+        guarantee, found = self.plan.certify(private=True), self.estimator.counted_
+        if found is not None:
+            return guarantee.after(found.guarantee)
+        counting = self.whose.counting(self.estimator.epsilon or 0.0)
+        return guarantee if counting is None else guarantee.after(counting.certify(private=True))
 
     def _run(self, records: Records) -> None:
-        self.estimator.fit_planned(records, self.plan)
+        if self.whose.counts or self.whose.identifiers is not None:
+            self.estimator.fit_counted(records, self.plan)
+        else:
+            self.estimator.fit_planned(records, self.plan)
 
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
-        each = self.plan.chosen.forecast
+        each, found = self.plan.chosen.forecast, self.estimator.counted_
         return {
             "mechanism": self.plan.chosen.mechanism.name,
             "predicted_error": None if each is None else dict(each.predicted_error),
@@ -351,6 +409,11 @@ class PlannedJob(Job):
             "hopeless": None if each is None else each.hopeless,
             "warnings": [caution.sentence for caution in self.cautions],
             "predicted_memory_bytes": self.memory,
+            "neighbours": self.whose.relation,
+            "protected": self.whose.unit,
+            "max_rows_per_unit": self.plan.inputs.neighbours.most_rows,
+            "estimand": self.whose.estimand,
+            "counted": None if found is None else found.to_dict(),
             "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],
         }
 
@@ -418,7 +481,8 @@ def prepare(source: Source, mechanism: str, **public: Any) -> Job:
     """Settle everything public about a release, by options that were checked; reads no record."""
     if mechanism != THEOREM:
         return PlannedJob.prepare(source, mechanism, **public)
-    public.pop("psd")
+    for name in ("psd", "columns", "out"):
+        public.pop(name, None)
     return TheoremJob.prepare(source, **public)
 
 
