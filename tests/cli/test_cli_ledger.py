@@ -77,6 +77,27 @@ def test_charge_prints_its_receipt_as_json(run, ledger):
     assert found == json.loads(json.dumps(ledger.history("people")[0].to_dict()))
 
 
+def test_whom_a_budget_protects(run, tmp_path):
+    whom = ("--unit", "patient", "--neighbours", "add-remove")
+    text = _words(run("ledger", "init", "visits.db", *BUDGET, *whom))
+    assert "for adding or removing all records of any one patient" in text
+    (found,) = json.loads(run("ledger", "show", "visits.db", "--json").stdout)["datasets"]
+    assert (found["neighbours"], found["unit"]) == ("add-remove", "patient")
+    assert run("ledger", "init", "visits.db", *BUDGET).exit_code != 0  # another promise
+    assert run("ledger", "init", "other.db", *BUDGET, "--unit", "").exit_code != 0
+    assert not (tmp_path / "other.db").exists()
+
+
+def test_show_marks_converted_releases(run, ledger):
+    events = (Gaussian(0.01),)
+    released = {"epsilon": 0.1, "delta": 1e-6, "transcript_epsilon": 0.1, "transcript_delta": 0.0}
+    released |= {"numerical_delta": 0.0, "events": events, "method": "x", "preconditions": ()}
+    ledger.charge("people", Guarantee(**released, adjacency="add-remove-one"), label="x")
+    text = _words(run("ledger", "show", "budget.db"))
+    assert "for replacing any one record" in text
+    assert "counted twice: for one" in text
+
+
 def test_show_marks_seeded_releases(run, ledger):
     seeded = Guarantee(
         epsilon=0.5,

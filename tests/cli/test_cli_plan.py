@@ -275,9 +275,15 @@ def test_json_has_everything(planned):
     found = json.loads(planned("--records", 20_000, "--json", "--target-error", 0.5))
     assert list(found) == [
         *("n_features", "row_sparsity", "epsilon", "delta", "known_mean", "centre"),
-        "known_scale",
+        *("known_scale", "neighbours", "unit", "max_rows_per_unit", "odds"),
         *("mechanisms", "plans", "designs", "target_error", "smallest_records"),
     ]
+    assert (found["neighbours"], found["unit"], found["max_rows_per_unit"]) == (
+        "replace",
+        "record",
+        1,
+    )
+    assert found["odds"]["guess"] == "what one record is"
     assert found["mechanisms"] == list(predicted())
     (each,) = found["plans"]
     assert list(each) == ["n_records", "n_averaged", "best", "forecasts", "refusals", "warnings"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli.errors import EXIT_CODES
-from hushcov.release import Release
+from hushcov.release import Making, Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 
@@ -54,6 +55,7 @@ def test_everything_is_said(run):
         "UTC by hushcov 0.1.0, numpy 2",
         "private yes",
         "(1, 1e-6)-differential privacy: replacing any one record",
+        "odds somebody who is 1, 10 or 50 % sure what one record is can become 2.67,",
         "spent epsilon 0.5, delta 1e-6 (bound: gaussian)",
         "checked rows are bounded",
         "mechanism screened",
@@ -65,6 +67,22 @@ def test_everything_is_said(run):
     ):
         assert part in text
     assert "NOT PRIVATE" not in text
+
+
+def test_whom_it_protects_and_what_was_counted(run):
+    counted = {"released": 10_000, "noise_sd": 70.0, "unit": "patient", "max_rows_per_unit": 5}
+    release = Release.read(write("plain"))
+    whom = {"adjacency": "add-remove-one", "unit": "patient", "rows_per_unit": 5}
+    guarantee = replace(release.guarantee, **whom)
+    making = Making(n_averaged=10_000, counted=counted | {"relation": "add-remove"})
+    replace(release, guarantee=guarantee, making=making).write("out")
+    text = _words(run("show", "out").stdout)
+    assert "adding or removing all records of any one patient changes" in text
+    assert "50 % sure that one patient is in the data can" in text
+    assert "counted about 10,000 records, released with noise of standard deviation 70" in text
+    found = json.loads(run("show", "out", "--json").stdout)
+    assert found["odds"]["guess"] == "that one patient is in the data"
+    assert found["making"]["counted"]["max_rows_per_unit"] == 5
 
 
 def test_not_private_is_said_loudly(run):

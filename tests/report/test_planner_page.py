@@ -144,7 +144,10 @@ def test_the_sliders_say_what_their_values_mean(small_page):
     assert sliders["n_records"]["notes"][2].endswith("as the mean is found privately")
     assert sliders["row_sparsity"]["notes"][0] == "variances alone are released"
     assert sliders["row_sparsity"]["notes"][1].endswith("together with 1 other at most")
-    assert sliders["epsilon"]["notes"][0].endswith("by a factor of 2.72 at most")
+    note = sliders["epsilon"]["notes"][0]
+    assert note.startswith("replacing one record changes the probability of an outcome by a factor")
+    assert "of 2.72 at most: " in note
+    assert note.endswith("50 % sure what one record is becomes 73.1 % sure at most")
     assert sliders["delta"]["labels"] == ["1e-8", "1e-6"]
     assert data["knowledge"].startswith("Means, scales and norms unknown: found from")
     assert data["fit_options"] == ""

@@ -121,10 +121,11 @@ def test_a_private_release_has_no_banner():
 def test_the_guarantee_in_words_and_formulas():
     page = Page(report_page(six()))
     for part in (
-        "it becomes at most 2.72 times as likely, plus 1e-6",
+        "replacing any one record makes whatever happens at most 2.72 times as likely, plus 1e-6",
         "Pr[M(x) \u2208 S] \u2264 e \u03b5 Pr[M(x\u2032) \u2208 S] + \u03b4",
-        "5 % 5 % 14 %",  # e^1 * 5 %
-        "50 % 50 % 82 %",  # 1 - (1 - 50 %) / e
+        "50 % 73.1 %",  # e / (1 + e)
+        "5 % 5 % 6.12 %",  # Phi(Phi^-1(5 %) + mu) of its mu of 0.1
+        "but for a chance of 1 in 1,000,000",
         "Groups. A person with several records",
         "Records that tell of each other",
         "Other releases from the same records",
@@ -132,6 +133,30 @@ def test_the_guarantee_in_words_and_formulas():
         "10,000: records averaged",
     ):
         assert part in page.text, part
+
+
+def test_whom_the_guarantee_protects():
+    of_unit = replace(six().guarantee, adjacency="add-remove-one", unit="<b>patient")
+    page = report_page(replace(six(), guarantee=of_unit))
+    assert "<b>patient" not in page
+    for part in (
+        "adding or removing all records of any one <b>patient makes whatever happens",
+        "for each <b>patient",
+        "What somebody could learn about one <b>patient",
+        "guesses that one <b>patient is in the data",
+        "there the factor counts twice",
+        "All records of one <b>patient are protected as one",
+        "Public inputs: the names",
+    ):
+        assert part in Page(page).text, part
+
+
+def test_a_released_number_of_records_is_said():
+    counted = {"released": 10_000, "noise_sd": 70.0, "unit": "patient", "max_rows_per_unit": 5}
+    making = Making(n_averaged=10_000, counted=counted | {"relation": "add-remove"})
+    page = Page(report_page(six(making=making)))
+    assert "Number of records: about 10,000 records, released with noise" in page.text
+    assert "each patient counts with 5 records at most" in page.text
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ from hushcov.report.sections import (
     alone,
     cost,
     currency,
-    largest_power,
     privacy_parts,
 )
 from hushcov.report.spectrum import error_reach, spectrum
@@ -168,21 +167,6 @@ def test_shares_are_of_what_adds_up():
     costs = [e.mu**2 / 2 if isinstance(e, Gaussian) else e.count * e.eta**2 / 8 for e in events]
     assert rho == pytest.approx(sum(costs))
     assert alone(parts[-1], 1e-6) < fitted("screened").release_.guarantee.transcript_epsilon
-
-
-@pytest.mark.parametrize(("alarm", "epsilon", "delta"), [(0.05, 1.0, 1e-6), (0.5, 3.0, 0.01)])
-def test_no_test_does_better_than_is_said(alarm, epsilon, delta):
-    """The worst mechanism there is reaches the bound."""
-    power = largest_power(alarm, epsilon, delta)
-    factor = np.exp(epsilon)
-    # With probability delta it gives the record away; else it flips a coin.
-    under_a = np.array([delta, (1 - delta) * factor / (1 + factor), (1 - delta) / (1 + factor), 0])
-    under_b = under_a[::-1]
-    order = np.argsort(-under_b / np.maximum(under_a, 1e-300))
-    x = np.concatenate([[0], np.cumsum(under_a[order])])
-    y = np.concatenate([[0], np.cumsum(under_b[order])])
-    assert power == pytest.approx(np.interp(alarm, x, y))
-    assert largest_power(alarm, 1e300, delta) == 1
 
 
 def test_forecasts_are_the_planners():

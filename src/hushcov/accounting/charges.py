@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast, get_args
 
+from hushcov._validation import check_choice
 from hushcov._version import __version__
 from hushcov.accounting.composition import Bound, calibrate_gaussian, compose
 from hushcov.accounting.curves import gaussian_epsilon
@@ -25,6 +26,8 @@ from hushcov.accounting.events import (
 from hushcov.accounting.filter import spent_adaptively
 from hushcov.accounting.guarantee import NOT_CERTIFIED, Guarantee
 from hushcov.accounting.ledger_file import Entry
+from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit, for_group
+from hushcov.accounting.promise import change_words, largest_factor
 from hushcov.exceptions import LedgerError, ParameterError, PrivacyConditionError
 
 BUDGET, CHARGE = "budget", "charge"
@@ -40,12 +43,22 @@ _UNPROMISED = 1 / 8
 
 @dataclass(frozen=True)
 class Budget:
-    """The total (epsilon, delta) that everything released from a dataset may cost."""
+    """The total (epsilon, delta) that everything released from a dataset may cost.
+
+    It is promised to one `unit` that is replaced, or added or removed: `neighbours`.
+    """
 
     dataset: str
     epsilon: float
     delta: float
     time: str = ""
+    neighbours: str = REPLACE
+    unit: str = RECORD
+
+    @property
+    def change(self) -> str:
+        """What neighbours differ by, in words."""
+        return change_words(RELATIONS[self.neighbours], self.unit)
 
 
 @dataclass(frozen=True)
@@ -53,11 +66,14 @@ class Charge:
     """What one release costs: its events, or the (epsilon, delta) it promises as a whole.
 
     Both are true statements about the release. `promise` is None where only events are known.
+    `converted` says that the release was promised for a unit that is added or removed, and that
+    both are here what they cost for one that is replaced.
     """
 
     events: tuple[Event, ...]
     promise: Pure | Approximate | None = None
     private: bool = True
+    converted: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,11 +119,67 @@ def as_charge(cost: object) -> Charge:
     return Charge(given, promise)
 
 
+def charge_to(budget: Budget, cost: object) -> Charge:
+    """What a cost is for those whom a budget protects, or a refusal.
+
+    Events by themselves are those of the budget's own neighbours.
+    """
+    charge = as_charge(cost)
+    if not isinstance(cost, Guarantee):
+        return charge
+    if cost.unit != budget.unit:
+        raise PrivacyConditionError(
+            f"unit of the release must be {budget.unit!r}, which the budget of dataset "
+            f"{budget.dataset!r} protects, got {cost.unit!r}: release with that unit, or open "
+            "another dataset with open_dataset(..., unit=) or 'hushcov ledger init --unit'. "
+            "Nothing was charged: do not release."
+        )
+    promised = RELATIONS[budget.neighbours]
+    if cost.adjacency == promised:
+        return charge
+    if promised == RELATIONS[REPLACE]:
+        return _replaced(charge)
+    raise PrivacyConditionError(
+        f"neighbours of the release must be {budget.neighbours!r}, as the budget of dataset "
+        f"{budget.dataset!r} promises, got {cost.adjacency!r}: what is promised for replacing says "
+        "nothing of data that has one unit more. Release with neighbours='add-remove', or open "
+        "another dataset with neighbours='replace'. Nothing was charged: do not release."
+    )
+
+
+def _replaced(charge: Charge) -> Charge:
+    """What a release for one unit added or removed costs for one replaced: it does both."""
+    return Charge(
+        events=tuple(_twice(event) for event in charge.events),
+        promise=None
+        if charge.promise is None
+        else cast("Pure | Approximate", _twice(charge.promise)),
+        private=charge.private,
+        converted=True,
+    )
+
+
+def _twice(event: Event) -> Event:
+    # proof: step 27
+    if isinstance(event, TotalVariation):
+        return event  # it holds for every dataset
+    if not isinstance(event, Approximate):
+        return for_group(event, 2)
+    delta = (1 + largest_factor(event.epsilon)) * event.delta * (1 + _LAST_PLACES)
+    if delta >= 1:
+        raise PrivacyConditionError(
+            f"delta must be so small that a replacement is private, got {event.delta!r} at epsilon "
+            f"{event.epsilon!r} for one unit added or removed: promise less. Nothing was charged."
+        )
+    return Approximate(2 * event.epsilon, delta)
+
+
 def _guarantee_charge(guarantee: Guarantee) -> Charge:
     """Charge what ran where the events say so, and the promise where they do not.
 
-    `Pure` and `Approximate` events state a target. Those of the paper's theorem leave out what
-    rounding the moments adds (docs/proofs/multiscale.md, step 8), which only the promise covers.
+    `Approximate` events state a target. Those of the paper's theorem leave out what rounding the
+    moments adds (docs/proofs/multiscale.md, step 8), which only the promise covers. What is pure
+    throughout is a promise, too.
     """
     if guarantee.method == NOT_CERTIFIED:
         raise PrivacyConditionError(
@@ -117,20 +189,27 @@ def _guarantee_charge(guarantee: Guarantee) -> Charge:
     epsilon, delta = guarantee.epsilon, guarantee.delta
     promise = Approximate(epsilon, delta) if delta else Pure(epsilon)
     events = guarantee.events
-    if not events or any(isinstance(event, Pure | Approximate) for event in events):
+    targets = [isinstance(event, Approximate) for event in events]
+    if any(targets) or all(isinstance(event, Pure) for event in events):
         return Charge((promise,), promise, guarantee.private)
     if guarantee.numerical_delta:
         # proof: step 6
         # It is (1 + e^epsilon) times a distance. Deltas would not do: together with other
         # releases the same distance costs more, because the total epsilon is larger.
-        distance = guarantee.numerical_delta / (1 + math.exp(min(epsilon, 700.0)))
+        distance = guarantee.numerical_delta / (1 + largest_factor(epsilon))
         events = (*events, TotalVariation(distance * (1 + 1e-12)))
     return Charge(events, promise, guarantee.private)
 
 
 def budget_body(budget: Budget) -> str:
-    """Return what is written down of a budget, as JSON."""
-    return _dump({"epsilon": budget.epsilon, "delta": budget.delta})
+    """Return what is written down of a budget, as JSON.
+
+    Budgets for one replaced record are as they always were; a version that knows no others cannot
+    read the rest, and refuses.
+    """
+    whom = {"neighbours": budget.neighbours, "unit": budget.unit}
+    usual = (budget.neighbours, budget.unit) == (REPLACE, RECORD)
+    return _dump({"epsilon": budget.epsilon, "delta": budget.delta} | ({} if usual else whom))
 
 
 def charge_body(
@@ -140,6 +219,7 @@ def charge_body(
     return {
         "label": label,
         "private": charge.private,
+        "converted": charge.converted,
         "promise": None if charge.promise is None else event_to_dict(charge.promise),
         "events": [event_to_dict(event) for event in charge.events],
         "total": asdict(total),
@@ -170,7 +250,10 @@ def read_entry(entry: Entry) -> Budget | Receipt:
 
 
 def _read_budget(entry: Entry) -> Budget:
-    return Budget(dataset=entry.dataset, time=entry.time, **json.loads(entry.body))
+    budget = Budget(dataset=entry.dataset, time=entry.time, **json.loads(entry.body))
+    check_choice("neighbours", budget.neighbours, tuple(RELATIONS))
+    check_unit(budget.unit)
+    return budget
 
 
 def _read_receipt(entry: Entry) -> Receipt:
@@ -180,6 +263,7 @@ def _read_receipt(entry: Entry) -> Receipt:
         events=tuple(event_from_dict(event) for event in body["events"]),
         promise=None if promise is None else cast("Pure | Approximate", event_from_dict(promise)),
         private=body["private"],
+        converted=body.get("converted", False),
     )
     return Receipt(
         id=entry.id,
@@ -215,6 +299,15 @@ class Remaining:
     epsilon: float
     pure_epsilon: float
     delta: float
+
+    def converted(self) -> Remaining:
+        """What fits of releases for a unit added or removed, which count twice."""
+        epsilon = 0.0
+        if self.epsilon > 0:
+            mu = calibrate_gaussian(self.epsilon, self.delta) / 2
+            epsilon = min(self.epsilon / 2, gaussian_epsilon(mu * (1 - 1e-9), self.delta))
+        delta = self.delta / (1 + largest_factor(epsilon)) * (1 - 1e-9)
+        return Remaining(epsilon, self.pure_epsilon / 2 * (1 - 1e-9), delta)
 
 
 def total(charges: Sequence[Charge], budget: Budget) -> Bound:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting.events import Event, event_from_dict, event_to_dict, exact_fields
 from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit
 from hushcov.exceptions import ParameterError, PrivacyConditionError
+
+if TYPE_CHECKING:
+    from hushcov.accounting.promise import Odds
 
 ADJACENCIES = tuple(RELATIONS.values())
 #: The method of a release whose published privacy argument has gaps: nothing is certified.
@@ -148,10 +151,24 @@ class Guarantee:
         counts = Counter(repr(event) for event in self.events)
         return "; ".join(f"{n} x {event}" if n > 1 else event for event, n in counts.items())
 
+    def odds(self) -> Odds:
+        """What somebody could learn of one unit at most, as odds; `print` it for words.
+
+        Tests are bounded by the noise that ran where that is known to be Gaussian, and by epsilon
+        and delta elsewhere.
+        """
+        from hushcov.accounting.promise import odds_of
+
+        proved = self.method != NOT_CERTIFIED
+        events, slack = (self.events if proved else ()), self.numerical_delta
+        return odds_of(self.epsilon, self.delta, self.adjacency, self.unit, events, slack)
+
     def __str__(self) -> str:
+        from hushcov.accounting.promise import promise_words
+
         lines = [
-            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency} adjacency"
-            + ("" if self.unit == RECORD else f", units: {self.unit}"),
+            promise_words(self.epsilon, self.delta, self.adjacency, self.unit),
+            f"  odds: {self.odds()}",
             f"  spent: epsilon {self.transcript_epsilon:.6g}, delta {self.transcript_delta:.6g} "
             f"(bound: {self.method})",
             f"  numerical error: delta {self.numerical_delta:.6g}",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from hushcov._validation import check_real, shown
+from hushcov._validation import check_choice, check_real, shown
 from hushcov.accounting.charges import (
     BUDGET,
     CHARGE,
@@ -19,6 +19,7 @@ from hushcov.accounting.charges import (
     as_charge,
     budget_body,
     charge_json,
+    charge_to,
     read_entry,
     remaining,
     total,
@@ -28,6 +29,7 @@ from hushcov.accounting.composition import Bound
 from hushcov.accounting.events import Event
 from hushcov.accounting.guarantee import Guarantee
 from hushcov.accounting.ledger_file import Book, Store
+from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit
 from hushcov.exceptions import BudgetError, ParameterError
 
 __all__ = ["Budget", "Ledger", "Receipt", "Remaining", "Statement"]
@@ -88,10 +90,10 @@ class Ledger:
     -------
     Charge before data is read and before noise is drawn. A charge is on the disk when `charge`
     returns, so a crash between charge and release loses budget, never privacy. All charges, by any
-    number of processes and threads, compose to at most the dataset's (epsilon, delta) for
-    neighbours that replace one record, also where what a release costs was chosen in the light
-    of earlier ones: `docs/proofs/accounting.md`, steps 22 to 28. `docs/ledger.md` has what a
-    ledger cannot see.
+    number of processes and threads, compose to at most the dataset's (epsilon, delta) for the
+    neighbours it was opened for (one replaced record by default), also where what a release costs
+    was chosen in the light of earlier ones: `docs/proofs/accounting.md`, steps 22 to 28.
+    `docs/ledger.md` has what a ledger cannot see.
 
     Examples
     --------
@@ -119,12 +121,21 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
-    def open_dataset(self, name: str, epsilon: float, delta: float) -> Budget:
+    def open_dataset(
+        self,
+        name: str,
+        epsilon: float,
+        delta: float,
+        neighbours: str = REPLACE,
+        unit: str = RECORD,
+    ) -> Budget:
         """Set the total budget of a dataset, once; the same budget again changes nothing.
 
-        `delta` may be 0 where every release is pure. The file is created if it is not there.
+        `delta` may be 0 where every release is pure. The budget is promised for a `unit`, in one
+        word, that is replaced, or that is added or removed: `neighbours` is "replace" or
+        "add-remove". The file is created if it is not there.
         """
-        asked = _check_budget(name, epsilon, delta)
+        asked = _check_budget(name, epsilon, delta, neighbours, unit)
         with self._store.writing(create=True) as book:
             promises = _statement(book, name).promises
             if not promises:
@@ -137,17 +148,26 @@ class Ledger:
                     f"{asked.delta!r}: leave it, or make a new promise with change_budget or "
                     "'hushcov ledger change'."
                 )
+            if (budget.neighbours, budget.unit) != (asked.neighbours, asked.unit):
+                raise ParameterError(
+                    f"the budget of dataset {name!r} must stay for {budget.change}, as promised "
+                    f"before, got one for {asked.change}: open another dataset for it. The two "
+                    "have budgets of their own, and what both cost together nobody counts."
+                )
             return budget
 
     def change_budget(self, name: str, epsilon: float, delta: float) -> Budget:
         """Promise another total from now on; the ledger keeps both. Refused below what is spent.
 
-        A larger total weakens what people were told before: it is theirs to decide.
+        Whom it protects stays. A larger total weakens what people were told before: it is theirs to
+        decide.
         """
         # proof: step 28
         asked = _check_budget(name, epsilon, delta)
         with self._store.writing() as book:
-            spent = total(_known(book, name).charges, asked)
+            known = _known(book, name)
+            asked = replace(asked, neighbours=known.budget.neighbours, unit=known.budget.unit)
+            spent = total(known.charges, asked)
             if not within(spent, asked):
                 raise BudgetError(
                     f"epsilon of dataset {name!r} must be at least {spent.epsilon:.6g} at delta "
@@ -166,7 +186,10 @@ class Ledger:
         dataset
             A dataset that was opened.
         cost
-            The guarantee of the release, known before any record is read, or its events.
+            The guarantee of the release, known before any record is read, or its events. A
+            guarantee for adding or removing costs a budget for replacing twice as much, and the
+            receipt says `charge.converted`; the other way round, and for another unit, it is
+            refused. Events by themselves are taken to be those of the budget's own neighbours.
         label
             What the release is, in a few words. Never put a value from the data here.
 
@@ -175,28 +198,31 @@ class Ledger:
         BudgetError
             If all charges together would pass the budget.
         PrivacyConditionError
-            If the guarantee is not certified: what it would cost is not known.
+            If the guarantee is not certified, or not for whom the budget protects: what it would
+            cost is not known.
         LedgerError
             If the file cannot be read or written. In both cases nothing is charged: do not release.
         """
-        new = as_charge(cost)
+        as_charge(cost)  # refused before the file is touched, if at all
         _check_name("label", label)
         with self._store.writing() as book:
             statement = _known(book, dataset)
+            new = charge_to(statement.budget, cost)
             after = total((*statement.charges, new), statement.budget)
             if within(after, statement.budget):
                 entry = book.append(CHARGE, dataset, charge_json(label, new, after))
                 return cast("Receipt", read_entry(entry))
         # Outside of the transaction: finding out what is left takes longer than others should wait.
-        raise _refusal(statement, after)
+        raise _refusal(statement, after, converted=new.converted)
 
     def quote(self, dataset: str, cost: Guarantee | Event | Sequence[Event]) -> Remaining:
         """Return what a charge would leave, or refuse it as `charge` does; nothing is charged."""
         statement = self.statement(dataset)
-        charges = (*statement.charges, as_charge(cost))
+        new = charge_to(statement.budget, cost)
+        charges = (*statement.charges, new)
         after = total(charges, statement.budget)
         if not within(after, statement.budget):
-            raise _refusal(statement, after)
+            raise _refusal(statement, after, converted=new.converted)
         return remaining(charges, statement.budget)
 
     def spent(self, dataset: str) -> Bound:
@@ -250,12 +276,14 @@ def _names(book: Book) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry.dataset for entry in book.entries))
 
 
-def _refusal(statement: Statement, after: Bound) -> BudgetError:
+def _refusal(statement: Statement, after: Bound, *, converted: bool) -> BudgetError:
     budget, left = statement.budget, statement.remaining()
+    left = left.converted() if converted else left
+    twice = f"For {budget.change} it counts twice. " if converted else ""
     return BudgetError(
         f"dataset {budget.dataset!r} has a total budget of epsilon {budget.epsilon:g} and delta "
         f"{budget.delta:g}; it stands at epsilon {statement.spent().epsilon:.4g}, and this release "
-        f"would bring it to {after.epsilon:.4g}. {_advice(left)} A larger total is a new "
+        f"would bring it to {after.epsilon:.4g}. {twice}{_advice(left)} A larger total is a new "
         "promise: change_budget, or 'hushcov ledger change'. Nothing was charged: do not release.",
         left.epsilon,
     )
@@ -279,8 +307,12 @@ def _rounded_down(value: float) -> float:
     return shorter if shorter <= value else float(f"{value * (1 - 1e-3):.4g}")
 
 
-def _check_budget(name: str, epsilon: float, delta: float) -> Budget:
+def _check_budget(
+    name: str, epsilon: float, delta: float, neighbours: str = REPLACE, unit: str = RECORD
+) -> Budget:
     _check_name("dataset", name)
+    check_choice("neighbours", neighbours, tuple(RELATIONS))
+    check_unit(unit)
     epsilon = check_real("epsilon", epsilon, above=0, cure="it is the total budget, a real number.")
     delta = check_real(
         "delta",
@@ -290,7 +322,7 @@ def _check_budget(name: str, epsilon: float, delta: float) -> Budget:
         or_zero=True,
         cure="choose it well below 1 / records; 0 is allowed where every release is pure.",
     )
-    return Budget(name, epsilon, delta)
+    return Budget(name, epsilon, delta, neighbours=neighbours, unit=unit)
 
 
 def _check_name(what: str, name: object) -> None:

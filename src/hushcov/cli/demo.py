@@ -18,6 +18,7 @@ from rich.table import Table
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer
 from hushcov._words import counted, exact, number
+from hushcov.accounting.promise import promise_words
 from hushcov.cli.files import reserved
 from hushcov.cli.forecasts import Planner, mechanism_table, remarks
 from hushcov.cli.options import INTEGER, Command
@@ -31,7 +32,7 @@ from hushcov.cli.output import (
     plain_table,
     show,
 )
-from hushcov.cli.words import LEVEL_WORDS, found_pairs, pair_remarks, pair_table, privacy_promise
+from hushcov.cli.words import LEVEL_WORDS, found_pairs, pair_remarks, pair_table
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, SeededNoiseWarning
 from hushcov.mechanisms.multiscale import PublicInputs, TheoremParameters, theorem_parameters
@@ -241,7 +242,7 @@ def _tell_plan(out: Console, estimator: PrivateSparseCovariance, data: Simulated
     heading(out, "2. The plan: all of this is known before any record is read")
     paragraph(
         out,
-        f"{privacy_promise(row.inputs.epsilon, row.inputs.delta)} Every mechanism below keeps "
+        f"{promise_words(row.inputs.epsilon, row.inputs.delta)} Every mechanism below keeps "
         "this promise. Predicted errors, relative to the covariance's norm (the zero matrix has "
         "1), if the covariance is like one of three models:",
     )

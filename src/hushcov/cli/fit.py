@@ -362,6 +362,8 @@ def _announce(out: Console, job: Job) -> Guarantee:
     if refused:
         with job.paid():
             raise refused[0].refusal()
+    show(out, "")
+    facts(out, [("odds", str(guarantee.odds()))])
     return guarantee
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from rich.console import Console
 
 from hushcov._words import counted, memory, noise_level, number
-from hushcov.accounting import ONE_REPLACED, Guarantee
+from hushcov.accounting import ONE_REPLACED, RELATIONS, Guarantee
 from hushcov.accounting.ledger import Ledger
+from hushcov.accounting.promise import promise_words
 from hushcov.cli.files import holds_release
 from hushcov.cli.fit_options import PAIRS, PRIVATE, THEOREM
 from hushcov.cli.fit_units import (
@@ -35,7 +36,6 @@ from hushcov.cli.words import (
     detection,
     families_error,
     found_pairs,
-    privacy_promise,
     privacy_verdict,
     structure_facts,
     typical_error,
@@ -270,10 +270,11 @@ class PlannedJob(Job):
         mechanism = self.plan.chosen.mechanism
         unspent = f" The delta of {number(inputs.delta)} is not used." if mechanism.pure else ""
         epsilon = self.certify().epsilon  # with what a count before it spends
-        promise = privacy_promise(epsilon, 0.0 if mechanism.pure else inputs.delta)
+        to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
+        delta = 0.0 if mechanism.pure else inputs.delta
         return [
             ("release", f"{d:,} x {d:,} covariance: integers, a unit, and {counted(d, 'scale')}"),
-            ("guarantee", promise),
+            ("guarantee", promise_words(epsilon, delta, *to_whom)),
             ("", f"It holds whatever the records are.{unspent}"),
             *self._protected(),
             ("public inputs", self._public()),
@@ -287,8 +288,10 @@ class PlannedJob(Job):
         """Whom it protects, where that is not one record that is replaced."""
         if self.whose.neighbours == ONE_REPLACED:
             return []
-        words = whose_words(self.whose, self.plan.inputs.neighbours.most_rows)
-        return [("protects", f"{words}; neighbours: {self.whose.relation}")]
+        most = self.plan.inputs.neighbours.most_rows
+        guessed = self.whose.most_rows is None and self.estimator.counted_ is None
+        as_if = f" (found from the records; predicted as if {most})" * guessed
+        return [("protects", whose_words(self.whose, most) + as_if)]
 
     def _public(self) -> str:
         inputs = self.plan.inputs
@@ -452,7 +455,7 @@ class TheoremJob(Job):
         return [
             ("release", f"{d:,} x {d:,} covariance: integers and a unit"),
             ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
-            ("guarantee", privacy_promise(inputs.epsilon, inputs.delta)),
+            ("guarantee", promise_words(inputs.epsilon, inputs.delta)),
             ("private?", privacy_verdict(self.parameters)),
             ("accurate?", accuracy_verdict(self.parameters)),
             ("public inputs", f"the size of the data, {listed}"),

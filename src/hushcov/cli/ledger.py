@@ -13,10 +13,19 @@ from rich.table import Table
 
 from hushcov._validation import check_real
 from hushcov._words import counted, number
-from hushcov.accounting import Approximate, Pure
+from hushcov.accounting import RECORD, RELATIONS, REPLACE, Approximate, Pure
 from hushcov.accounting.ledger import Ledger, Receipt, Remaining, Statement
 from hushcov.cli.options import JSON, NUMBER, Command, Function
-from hushcov.cli.output import console, echo_json, facts, heading, paragraph, plain_table, show
+from hushcov.cli.output import (
+    clean,
+    console,
+    echo_json,
+    facts,
+    heading,
+    paragraph,
+    plain_table,
+    show,
+)
 
 _FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 _DATASET = click.option(
@@ -59,16 +68,39 @@ def command(ctx: click.Context) -> None:
 @_DATASET
 @_EPSILON
 @_DELTA
+@click.option(
+    "--neighbours",
+    type=click.Choice(tuple(RELATIONS)),
+    default=REPLACE,
+    show_default=True,
+    help="What may happen to one unit: it is replaced, or added or removed.",
+)
+@click.option(
+    "--unit",
+    default=RECORD,
+    show_default=True,
+    metavar="WORD",
+    help="Whom the budget protects, in one word, as patient; all records of one of them together.",
+)
 @JSON
-def init(file: Path, dataset: str, epsilon: float, delta: float, as_json: bool) -> None:
+def init(
+    file: Path,
+    dataset: str,
+    epsilon: float,
+    delta: float,
+    neighbours: str,
+    unit: str,
+    as_json: bool,
+) -> None:
     """Promise a total budget for a dataset, in a new file or one that exists.
 
     \b
-    Example:
+    Examples:
       hushcov ledger init budget.db --dataset patients --epsilon 1 --delta 1e-6
+      hushcov ledger init budget.db --dataset visits --epsilon 1 --delta 1e-6 --unit patient
     """
     ledger = Ledger(file)
-    ledger.open_dataset(dataset, epsilon, delta)
+    ledger.open_dataset(dataset, epsilon, delta, neighbours, unit)
     _report([ledger.statement(dataset)], as_json)
 
 
@@ -161,6 +193,7 @@ def _print_statement(out: Console, statement: Statement) -> None:
                 for each in statement.promises[:-1]
             ),
             ("promised", f"{_cost(budget.epsilon, budget.delta)}, on {_day(budget.time)}"),
+            ("for", clean(budget.change)),
             ("spent", _spent(statement, spent.epsilon, spent.delta, spent.method)),
             *_fixed_costs(statement),
             ("left", _left(statement.remaining())),
@@ -225,7 +258,9 @@ def _receipt_cost(receipt: Receipt) -> str:
         cost = _cost(promise.epsilon, getattr(promise, "delta", 0.0))
     else:
         cost = ", ".join(dict.fromkeys(repr(event) for event in events))
-    return cost if receipt.charge.private else f"{cost} (seeded: not private)"
+    notes = ["counted twice: for one added or removed"] * receipt.charge.converted
+    notes += [] if receipt.charge.private else ["seeded: not private"]
+    return f"{cost} ({'; '.join(notes)})" if notes else cost
 
 
 def _cost(epsilon: float, delta: float) -> str:
@@ -242,6 +277,8 @@ def _as_json(statement: Statement) -> dict[str, object]:
         "dataset": budget.dataset,
         "epsilon": budget.epsilon,
         "delta": budget.delta,
+        "neighbours": budget.neighbours,
+        "unit": budget.unit,
         "promises": [asdict(each) for each in statement.promises],
         "spent": asdict(statement.spent()),
         "remaining": asdict(statement.remaining()),

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from hushcov._validation import check_real
 from hushcov._words import counted, number
-from hushcov.accounting import REPLACE, Neighbours
+from hushcov.accounting import RELATIONS, REPLACE, Neighbours
+from hushcov.accounting.promise import odds_of
 from hushcov.cli.files import check_figure, check_parent
 from hushcov.cli.forecasts import (
     Planner,
@@ -44,6 +45,7 @@ from hushcov.cli.plan_families import (
     print_families,
     print_like,
 )
+from hushcov.cli.words import PROMISED, promised
 from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import COMPARED_MODELS, Request, default_mechanism, predicted
@@ -355,6 +357,7 @@ def _search(
 
 def _public(planner: Planner) -> dict[str, object]:
     request = planner.request
+    to_whom = RELATIONS[request.neighbours.relation], request.neighbours.unit
     return {
         "n_features": planner.n_features,
         "row_sparsity": request.row_sparsity,
@@ -363,6 +366,10 @@ def _public(planner: Planner) -> dict[str, object]:
         "known_mean": request.known_mean,
         "centre": request.centre,
         "known_scale": request.known_scale,
+        "neighbours": request.neighbours.relation,
+        "unit": request.neighbours.unit,
+        "max_rows_per_unit": request.neighbours.most_rows,
+        "odds": odds_of(request.epsilon, request.delta, *to_whom).to_dict(),
         "mechanisms": list(planner.mechanisms),
     }
 
@@ -378,7 +385,7 @@ def _size(row: Row) -> str:
 def _print(
     out: Console, planner: Planner, rows: Sequence[Row], designs: dict[str, MechanismPlan[Any]]
 ) -> None:
-    one = len(rows) == 1
+    one, request = len(rows) == 1, planner.request
     size = f"{counted(rows[0].n_records, 'record')} of {_size(rows[0])}" if one else _size(rows[0])
     heading(out, f"Predicted error: {size}")
     paragraph(
@@ -394,8 +401,10 @@ def _print(
         warning(out, sentence)
     for name, design in designs.items():
         heading(out, f"The design of {name}, from public inputs alone")
-        facts(out, design.facts(planner.request.found_before))
+        facts(out, design.facts(request.found_before))
         table = design.table()
         if table is not None:
             show(out, "")
             show(out, text_table(*table))
+    heading(out, PROMISED)
+    facts(out, promised(request.epsilon, request.delta, request.neighbours))

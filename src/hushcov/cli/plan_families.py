@@ -10,8 +10,10 @@ from typing import Any
 from rich.console import Console
 
 from hushcov._words import count, counted, memory, number
+from hushcov.accounting.promise import odds_of
 from hushcov.cli.forecasts import Planner, error_cell, knowledge, rounded, warned
 from hushcov.cli.output import clean, facts, heading, paragraph, show, steps, text_table, warning
+from hushcov.cli.words import PROMISED, promised
 from hushcov.planning import Caution, Families, LikeForecast, default_mechanism, fit_memory
 from hushcov.planning.families import families, forecast_families, guesses, smallest_for
 from hushcov.planning.like import MULTIPLES, Earlier, earlier_release
@@ -127,6 +129,8 @@ def print_families(out: Console, plan: FamilyPlan) -> None:
     if one:
         heading(out, "The design, from public inputs alone")
         facts(out, default_mechanism().plan(rows[0].found.inputs).facts(request.found_before))
+    heading(out, PROMISED)
+    facts(out, promised(request.epsilon, request.delta, request.neighbours))
     if plan.smallest is not None:
         heading(out, f"Smallest number of records with a predicted error of {plan.target_error}")
         cells = [
@@ -237,6 +241,8 @@ def print_like(out: Console, plan: LikePlan) -> None:
     ]
     if found is not None:
         lines.append(("structure", f"{found.kind}: {clean(found.why)}"))
+    whom = release.guarantee.adjacency, release.guarantee.unit
+    lines.append(("odds", clean(str(odds_of(first.epsilon, first.delta, *whom)))))
     facts(out, lines)
     show(out, "")
     cells = [

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hushcov._words import counted, memory, number
+from hushcov.accounting import RELATIONS
+from hushcov.accounting.promise import change_words, guess_words, highest_posterior, in_percent
 from hushcov.cli.forecasts import MOST_RECORDS, Planner, Row, knowledge
 from hushcov.cli.output import steps
 from hushcov.cli.workers import Task, run_tasks, usable_cores
@@ -166,17 +168,25 @@ def _axes(planner: Planner, grid: Grid) -> dict[str, Axis]:
         ),
         "epsilon": Axis(
             tuple(map(_exact, grid.epsilon)),
-            tuple(
-                "replacing one record changes the probability of an outcome by a factor of "
-                f"{number(math.exp(epsilon), 3)} at most"
-                for epsilon in grid.epsilon
-            ),
+            tuple(_factor(planner, epsilon) for epsilon in grid.epsilon),
         ),
         "delta": Axis(
             tuple(map(_exact, grid.delta)),
             tuple(f"and by {_exact(delta)} on top of that" for delta in grid.delta),
         ),
     }
+
+
+def _factor(planner: Planner, epsilon: float) -> str:
+    """What an epsilon promises, and how much surer somebody can become."""
+    neighbours = planner.request.neighbours
+    to_whom = RELATIONS[neighbours.relation], neighbours.unit
+    after = in_percent(highest_posterior(0.5, epsilon))
+    return (
+        f"{change_words(*to_whom, 'one')} changes the probability of an outcome by a factor of "
+        f"{number(math.exp(epsilon), 3)} at most: somebody who is 50 % sure "
+        f"{guess_words(*to_whom)} becomes {after} sure at most"
+    )
 
 
 def _exact(value: float) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from hushcov._words import counted, number
+from hushcov.accounting.promise import promise_words
 from hushcov.cli.options import JSON, Command
 from hushcov.cli.output import clean, console, echo_json, facts, heading, paragraph, warning
 from hushcov.cli.words import (
     Found,
     complete_facts,
     found_pairs,
-    privacy_promise,
     show_pairs,
     structure_facts,
 )
@@ -91,11 +91,13 @@ def _about(stored: StoredRelease) -> list[tuple[str, str]]:
 
 def _promises(release: Release) -> list[tuple[str, str]]:
     guarantee = release.guarantee
+    budget = (guarantee.epsilon, guarantee.delta)
     delta = guarantee.transcript_delta + guarantee.numerical_delta
     checked = "; ".join(map(clean, guarantee.preconditions)) or "nothing needed checking"
     return [
         ("private", "yes" if guarantee.private else "NO"),
-        ("guarantee", privacy_promise(guarantee.epsilon, guarantee.delta)),
+        ("guarantee", clean(promise_words(*budget, guarantee.adjacency, guarantee.unit))),
+        ("odds", clean(str(guarantee.odds()))),
         (
             "spent",
             f"epsilon {number(guarantee.transcript_epsilon)}, delta {number(delta)} "
@@ -154,6 +156,7 @@ def _as_json(folder: Path, stored: StoredRelease, found: Found) -> dict[str, obj
         "signature": signature(stored),
         **stored.description,
         "name": stored.release.name,
+        "odds": stored.release.guarantee.odds().to_dict(),
         "released_pairs": _released_pairs(stored.release),
         "structure": structure_dict(stored.release),
         "found_pairs": found.number,

@@ -12,6 +12,8 @@ from rich.table import Table
 
 from hushcov._arrays import FloatArray
 from hushcov._words import counted, exact, number
+from hushcov.accounting import ONE_REPLACED, RELATIONS, Neighbours
+from hushcov.accounting.promise import odds_of, promise_words
 from hushcov.cli.output import clean, heading, paragraph, short_name, show, text_table
 from hushcov.mechanisms.multiscale import TheoremParameters
 from hushcov.planning import COMPARED_MODELS, Families, Forecast, mechanisms
@@ -31,19 +33,22 @@ from hushcov.release.findings import (
 from hushcov.release.structure import structure_words
 from hushcov.stages.complete import complete_words
 
+#: The heading over what a plan promises.
+PROMISED = "What would be promised"
 LEVEL_WORDS = f"{number(100 * LEVEL)} %"
 _TOO_STRONG = "The strongest of many estimates tend to be too strong."
 _OUTSIDE = "*"  # marks an estimate that lies outside its interval
 
 
-def privacy_promise(epsilon: float, delta: float) -> str:
-    """Say what (epsilon, delta)-differential privacy means, or that without a delta."""
-    name = f"({number(epsilon)}, {number(delta)})" if delta else f"Pure {number(epsilon)}"
-    return (
-        f"{name}-differential privacy: replacing any one record changes the probability of any "
-        f"outcome by at most a factor e^epsilon = {number(math.exp(min(epsilon, 700)), 3)}"
-        + (f", plus delta = {number(delta)}." if delta else ".")
-    )
+def promised(
+    epsilon: float, delta: float, neighbours: Neighbours = ONE_REPLACED
+) -> list[tuple[str, str]]:
+    """What is promised to whom, and what could be learnt of them; before anything is certified."""
+    to_whom = RELATIONS[neighbours.relation], neighbours.unit
+    return [
+        ("promise", promise_words(epsilon, delta, *to_whom)),
+        ("odds", str(odds_of(epsilon, delta, *to_whom))),
+    ]
 
 
 def privacy_verdict(parameters: TheoremParameters) -> str:
@@ -280,5 +285,6 @@ def complete_facts(release: Release) -> list[tuple[str, str]]:
     """How many records are complete, and what was found of means and norms, where released."""
     making = release.making
     words = complete_words(making.complete, "pairs of records" if making.paired else "records")
-    lines = [] if words is None else [("complete", words)]
+    counts = (("counted", making.counted_words), ("complete", words))
+    lines = [(label, clean(sentence)) for label, sentence in counts if sentence is not None]
     return lines + [(label, clean(sentence)) for label, sentence in preparation_words(release)]

@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Event, Guarantee
+from hushcov._words import counted as number_of
+from hushcov._words import number
+from hushcov.accounting import RECORD, Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ..
     return tuple(Part(name, (event,)) for name, event in listed)
 
 
+#: What is said of a released number of rows.
+COUNTED = ("released", "noise_sd", "unit", "max_rows_per_unit", "relation")
 #: What a matrix can be found to be.
 KINDS = ("sparse", "factors", "dense")
 
@@ -103,6 +107,10 @@ class Making:
         Whether differences of two rows were averaged instead of the rows.
     complete : mapping, optional
         The released number of complete records, where some may miss a value.
+    counted : mapping, optional
+        The released number of rows, where how many there are is not public, with the deviation of
+        its noise; and of which units at most how many rows are summed, by which relation. Keys:
+        released, noise_sd, unit, max_rows_per_unit, relation.
     scales : {"given", "released"}, optional
         Where the scales of the features come from; None without any.
     threshold : float
@@ -134,6 +142,7 @@ class Making:
     n_averaged: int | None = None
     paired: bool | None = None
     complete: Mapping[str, int] | None = None
+    counted: Mapping[str, Any] | None = None
     scales: Literal["given", "released"] | None = None
     threshold: float = 0.0
     projected: bool = False
@@ -158,7 +167,25 @@ class Making:
         if n is None or self.n_rows is None:
             return None if n is None else f"{n:,} averaged, or differences of two"
         pairs = f", averaged as {n:,} difference{'' if n == 1 else 's'} of two"
-        return f"{self.n_rows:,}{pairs if self.paired else ''}"
+        about = "about " if self.counted is not None else ""
+        return f"{about}{self.n_rows:,}{pairs if self.paired else ''}"
+
+    @property
+    def counted_words(self) -> str | None:
+        """What was released of the number of rows, in words; None where it is public."""
+        if self.counted is None:
+            return None
+        released, noise_sd, unit, most, _ = (self.counted[name] for name in COUNTED)
+        if unit != RECORD:
+            bound = f"each {unit} counts with {number_of(most, 'record')} at most"
+        else:
+            bound = (
+                f"each counts {number_of(most, 'time')} at most" if most > 1 else "each counts once"
+            )
+        return (
+            f"about {number_of(released, 'record')}, released with noise of standard deviation "
+            f"{number(noise_sd, 2)}, because how many there are is not public; {bound}"
+        )
 
 
 @dataclass(frozen=True, eq=False)

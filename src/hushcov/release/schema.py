@@ -12,21 +12,23 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hushcov._arrays import IntArray
-from hushcov.accounting import Guarantee
+from hushcov.accounting import RELATIONS, Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
-from hushcov.release.document import KINDS, Making, Part, Release, Structure, Tails
+from hushcov.release.document import COUNTED, KINDS, Making, Part, Release, Structure, Tails
 
-FORMAT = 4
-_EARLIER = 3  # the format before, which is read as well
+FORMAT = 5
+# Formats before, which are read as well, with what they do not have.
+_EARLIER = {3: ("tails", "structure", "bounds", "counted"), 4: ("counted",)}
+_PROTECTED = ("unit", "rows_per_unit")  # of a guarantee; one record before format 5
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "location", "noise_sd"),
     *("selected", "warnings", "column_names", "making", "files"),
 )
 _MAKING = (
-    *("n_rows", "n_averaged", "paired", "complete", "scales", "threshold", "projected"),
-    *("unresolved", "shrunk", "tails", "structure", "bounds", "parts", "made"),
+    *("n_rows", "n_averaged", "paired", "complete", "counted", "scales", "threshold"),
+    *("projected", "unresolved", "shrunk", "tails", "structure", "bounds", "parts", "made"),
 )
 _TAILS = ("fourth", "noise_sd", "lost", "lost_sd")
 _COMPLETE = ("released", "of", "noise_sd")
@@ -62,10 +64,16 @@ def _describe_making(making: Making) -> dict[str, Any]:
     plain = {name: getattr(making, name) for name in _MAKING}
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     complete = None if making.complete is None else dict(making.complete)
+    counted = None if making.counted is None else dict(making.counted)
     tails = None if making.tails is None else asdict(making.tails)
     structure = None if making.structure is None else asdict(making.structure)
     bounds = None if making.bounds is None else [list(pair) for pair in making.bounds]
-    listed = {"bounds": bounds, "unresolved": list(making.unresolved), "tails": tails}
+    listed = {
+        "counted": counted,
+        "bounds": bounds,
+        "unresolved": list(making.unresolved),
+        "tails": tails,
+    }
     return plain | {"parts": parts, "complete": complete, "structure": structure} | listed
 
 
@@ -90,14 +98,19 @@ def parse(content: bytes | bytearray) -> dict[str, Any]:
         raise DamagedReleaseError("release.json is not strict JSON in UTF-8") from None
     if not isinstance(found, dict):
         raise DamagedReleaseError("release.json must be an object with named fields")
-    if found.get("format") not in (_EARLIER, FORMAT) or isinstance(found["format"], bool):
+    version = found.get("format")
+    if type(version) is not int or version not in (*_EARLIER, FORMAT):
+        known = ", ".join(map(str, _EARLIER))
         raise DamagedReleaseError(
-            f"release.json must have format {_EARLIER} or {FORMAT}, which this hushcov reads"
+            f"release.json must have format {known} or {FORMAT}, which this hushcov reads"
         )
     _check_names("release.json", found, _FIELDS)
-    if found["format"] == _EARLIER and isinstance(found["making"], dict):
-        for name in ("tails", "structure", "bounds"):
-            found["making"].setdefault(name, None)
+    making, guarantee = found["making"], found["guarantee"]
+    if isinstance(making, dict):
+        for name in _EARLIER.get(version, ()):
+            making.setdefault(name, None)
+    if version == FORMAT and isinstance(guarantee, dict) and not set(_PROTECTED) <= set(guarantee):
+        raise DamagedReleaseError(f"guarantee of release.json lacks {' or '.join(_PROTECTED)}")
     return found
 
 
@@ -173,6 +186,8 @@ def _check_possible(release: Release) -> None:
         _wrong("n_averaged", "the number of rows, or of pairs of them")
     if count is not None and not count["released"] <= count["of"] == n:
         _wrong("complete", "at most as many as were averaged")
+    if making.counted is not None and n_rows not in (None, making.counted["released"]):
+        _wrong("n_rows", "the released number, where how many there are is not public")
     before = (making.scales == "released") + (count is not None)
     if 0 < len(making.parts) < before:
         _wrong("parts", "a list that has the scales and the number of complete records")
@@ -248,6 +263,7 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
     known = {
         "parts": _parts(fields["parts"], guarantee),
         "complete": _complete(fields["complete"]),
+        "counted": _counted(fields["counted"], guarantee),
         "structure": _structure(fields["structure"], d),
         "unresolved": _unresolved(fields["unresolved"], d),
         "bounds": _bounds(fields["bounds"], d),
@@ -317,6 +333,22 @@ def _complete(count: object) -> dict[str, int] | None:
     if not all(0 <= each <= _MOST_RECORDS for each in count.values()):
         _wrong("complete", "null or three whole numbers")
     return count
+
+
+def _counted(count: object, guarantee: Guarantee) -> dict[str, Any] | None:
+    if count is None:
+        return None
+    if not isinstance(count, dict):
+        _wrong("counted", "null or an object with named fields")
+    _check_names("counted of release.json", count, COUNTED)
+    if type(count["released"]) is not int or not 0 <= count["released"] <= _MOST_RECORDS:
+        _wrong("counted", "a number of records")
+    (noise_sd,) = _numbers("counted", [count["noise_sd"]], 1)
+    promised = (guarantee.unit, guarantee.rows_per_unit, guarantee.adjacency)
+    unit, most, relation = (count[name] for name in COUNTED[2:])
+    if type(most) is not int or (unit, most, RELATIONS.get(str(relation))) != promised:
+        _wrong("counted", "of those whom the guarantee protects")
+    return count | {"noise_sd": noise_sd}
 
 
 def _parts(listed: object, guarantee: Guarantee) -> tuple[Part, ...]:

@@ -17,6 +17,9 @@ import numpy as np
 from hushcov._version import __version__
 from hushcov._words import counted
 from hushcov.accounting import (
+    ADD_REMOVE,
+    RECORD,
+    RELATIONS,
     Approximate,
     BoundedRange,
     DiscreteGaussian,
@@ -25,6 +28,13 @@ from hushcov.accounting import (
     Pure,
     TotalVariation,
     compose,
+)
+from hushcov.accounting.promise import (
+    change_words,
+    fails_words,
+    guess_words,
+    in_percent,
+    largest_factor,
 )
 from hushcov.exceptions import HushcovError
 from hushcov.release import Part, Release, named_parts
@@ -53,9 +63,7 @@ _STYLES = ("colours.css", "base.css", "report.css")
 _PROGRAMS = ("heat_data.js", "heat_drawing.js", "heat_moving.js", "graph.js")
 _MOST_PARAMETERS = 20_000  # characters
 _LONGEST_PART = 120  # characters of the name of a part
-_FALSE_ALARMS = (0.01, 0.05, 0.1, 0.5)
-_MOST_EPSILON = 700.0  # of which doubles hold the exponential
-_GROUP = 4  # records of one person or family
+_GROUP = 4  # units of one family or firm
 
 #: What shares of the budget are shares of.
 ZCDP, EPSILON = "zcdp", "epsilon"
@@ -116,26 +124,25 @@ def report_page(release: Release) -> str:
 
 
 def promise(subject: Subject) -> dict[str, Any]:
-    """The guarantee as a factor, for tests and for groups, and what it rests on."""
+    """The guarantee as a factor and in odds, for whom it is, and what it rests on."""
     guarantee = subject.release.guarantee
-    epsilon, delta = guarantee.epsilon, guarantee.delta
+    epsilon, delta, unit = guarantee.epsilon, guarantee.delta, printable(guarantee.unit)
     conditions = "; ".join(map(printable, guarantee.preconditions)) or "nothing needed checking"
     of_groups = _GROUP * math.exp(min((_GROUP - 1) * epsilon, 600)) * delta
-    tests = [(alarm, largest_power(alarm, epsilon, delta)) for alarm in _FALSE_ALARMS]
+    odds = guarantee.odds()
     return {
-        "factor": math.exp(min(epsilon, _MOST_EPSILON)),
-        "tests": [[percent(alarm), percent(alarm), percent(power)] for alarm, power in tests],
+        "factor": largest_factor(epsilon),
+        "change": change_words(guarantee.adjacency, unit),
+        "guess": guess_words(guarantee.adjacency, unit),
+        "fails": fails_words(delta),
+        "removed": guarantee.adjacency == RELATIONS[ADD_REMOVE],
+        "unit": unit,
+        "grouped": unit != RECORD,
+        "beliefs": [list(map(in_percent, each)) for each in odds.beliefs],
+        "tests": [[*[in_percent(alarm)] * 2, in_percent(power)] for alarm, power in odds.tests],
         "group": (_GROUP, _GROUP * epsilon, min(1.0, of_groups)),
         "conditions": conditions[:1].upper() + conditions[1:],
     }
-
-
-def largest_power(false_alarm: float, epsilon: float, delta: float) -> float:
-    """How often a test may be right about B that is wrong about A in `false_alarm` of cases."""
-    factor = math.exp(min(epsilon, _MOST_EPSILON))
-    by_one_side = factor * false_alarm + delta
-    by_other_side = 1 - (1 - false_alarm - delta) / factor
-    return min(1.0, by_one_side, by_other_side)
 
 
 # ---- what was assumed ----
@@ -151,7 +158,13 @@ def assumed(subject: Subject) -> dict[str, Any]:
     ]
     words = complete_words(making.complete, "pairs of records" if making.paired else "records")
     found = preparation_words(subject.release)
-    return {"inputs": listed, "complete": words, "found": found}
+    counted = making.counted_words
+    return {
+        "inputs": listed,
+        "complete": words,
+        "found": found,
+        "counted": None if counted is None else printable(counted),
+    }
 
 
 def _shown(value: int | float) -> str:

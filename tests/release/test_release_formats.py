@@ -1,0 +1,167 @@
+"""Documents of earlier formats are read, and what the newest one has more is checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hushcov.accounting import Gaussian, Guarantee, Pure
+from hushcov.exceptions import DamagedReleaseError, ReleaseError
+from hushcov.release import Making, Part, Release
+from hushcov.release.schema import FORMAT
+
+FORMAT_4 = Path(__file__).parent / "format_4"  # written by the version that wrote this format
+EVENTS = (Pure(0.02), Gaussian(0.1))
+COUNTED = {
+    "released": 19_987,
+    "noise_sd": 70.7,
+    "unit": "patient",
+    "max_rows_per_unit": 10,
+    "relation": "add-remove",
+}
+PARTS = (Part("how many rows", EVENTS[:1]), Part("values", EVENTS[1:]))
+MAKING = Making(n_rows=19_987, n_averaged=19_987, paired=False, counted=COUNTED, parts=PARTS)
+
+
+def counted_release(**changes) -> Release:
+    guarantee = Guarantee(
+        epsilon=1.0,
+        delta=1e-6,
+        transcript_epsilon=0.9,
+        transcript_delta=1e-6,
+        numerical_delta=0.0,
+        events=EVENTS,
+        method="basic",
+        preconditions=(),
+        adjacency="add-remove-one",
+        unit="patient",
+        rows_per_unit=10,
+    )
+    making = replace(MAKING, **changes)
+    return Release("gaussian", np.eye(2, dtype=np.int64), 0.1, guarantee, {}, making=making)
+
+
+def described(folder: Path) -> dict:
+    return json.loads((folder / "release.json").read_text())
+
+
+def seal(folder: Path, about: dict) -> None:
+    content = json.dumps(about).encode()
+    (folder / "release.json").write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    (folder / "release.sha256").write_text(f"{digest}  release.json\n")
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return counted_release().write(tmp_path / "out")
+
+
+# Earlier formats.
+
+
+def test_a_document_of_format_4_is_for_one_replaced_record():
+    release, about = Release.read(FORMAT_4), described(FORMAT_4)
+    assert about["format"] == 4
+    assert "unit" not in about["guarantee"]
+    guarantee = release.guarantee
+    assert (guarantee.adjacency, guarantee.unit, guarantee.rows_per_unit) == (
+        *("replace-one", "record"),
+        1,
+    )
+    assert release.making.counted is None
+    assert release.making.words == "4,000"
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_earlier_documents_read_as_what_is_written_of_them_now(tmp_path, version):
+    old = shutil.copytree(FORMAT_4, tmp_path / "old")
+    about = described(old) | {"format": version}
+    if version == 3:
+        for name in ("tails", "structure", "bounds"):
+            del about["making"][name]
+    seal(old, about)
+    release = Release.read(old)
+    new = release.write(tmp_path / "new")
+    assert described(new)["format"] == FORMAT == 5
+    assert Release.read(new) == release
+
+
+def test_the_newest_format_says_whom_it_protects(folder):
+    about = described(folder)
+    assert (about["guarantee"]["unit"], about["guarantee"]["rows_per_unit"]) == ("patient", 10)
+    for name in ("unit", "rows_per_unit"):
+        lacking = {key: value for key, value in about["guarantee"].items() if key != name}
+        seal(folder, about | {"guarantee": lacking})
+        with pytest.raises(DamagedReleaseError, match=r"guarantee of release\.json lacks unit or"):
+            Release.read(folder)
+    for version in (2, 6, 5.0, True, "5", [5], None):
+        seal(folder, about | {"format": version})
+        with pytest.raises(DamagedReleaseError, match="format 3, 4 or 5"):
+            Release.read(folder)
+
+
+# The released number of rows.
+
+
+def test_what_was_counted_is_read_back(folder):
+    release = Release.read(folder)
+    assert release == counted_release()
+    assert release.making.counted == COUNTED
+    assert release.making.words == "about 19,987"
+    assert counted_release(counted=COUNTED | {"noise_sd": 71.0}) != release
+
+
+@pytest.mark.parametrize(
+    ("change", "bound"),
+    [
+        ({}, "each patient counts with 10 records at most"),
+        ({"max_rows_per_unit": 1}, "each patient counts with 1 record at most"),
+        ({"unit": "record", "max_rows_per_unit": 1}, "each counts once"),
+        ({"unit": "record", "max_rows_per_unit": 7}, "each counts 7 times at most"),
+    ],
+)
+def test_counts_in_words(change, bound):
+    words = Making(counted=COUNTED | change).counted_words
+    assert words.startswith("about 19,987 records, released with noise of standard deviation 71, ")
+    assert words.endswith(f"because how many there are is not public; {bound}")
+    assert Making().counted_words is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"released": -1}, "a number of records"),
+        ({"released": 1.0}, "a number of records"),
+        ({"released": 10**101}, "a number of records"),
+        ({"noise_sd": -1.0}, "not negative"),
+        ({"noise_sd": "1"}, "made of numbers"),
+        ({"noise_sd": 10**400}, "finite"),
+        ({"unit": "visit"}, "of those whom the guarantee protects"),
+        ({"max_rows_per_unit": 9}, "of those whom the guarantee protects"),
+        ({"max_rows_per_unit": 10.0}, "of those whom the guarantee protects"),
+        ({"relation": "replace"}, "of those whom the guarantee protects"),
+        ({"relation": ["add-remove"]}, "of those whom the guarantee protects"),
+        ({"more": 1}, "has fields other than"),
+    ],
+)
+def test_counts_that_cannot_be_right(folder, change, words):
+    about = described(folder)
+    seal(folder, about | {"making": about["making"] | {"counted": COUNTED | change}})
+    with pytest.raises(DamagedReleaseError, match=words):
+        Release.read(folder)
+
+
+def test_a_number_of_rows_that_is_not_the_released_one_is_not_written(tmp_path):
+    """It would be the true one, which nobody may know."""
+    with pytest.raises(ReleaseError, match="the released number"):
+        counted_release(n_rows=20_000, n_averaged=20_000).write(tmp_path / "out")
+    with pytest.raises(ReleaseError, match="whom the guarantee protects"):
+        counted_release(counted=COUNTED | {"unit": "record"}).write(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
