@@ -360,8 +360,7 @@ def _announce(out: Console, job: Job) -> Guarantee:
             warning(out, caution.sentence)
     guarantee = job.certify()
     if refused:
-        with job.paid():
-            raise refused[0].refusal()
+        raise refused[0].refusal(job.spent_before)
     show(out, "")
     facts(out, [("odds", str(guarantee.odds()))])
     return guarantee

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -148,9 +148,10 @@ class Job(ABC):
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
 
-    def paid(self) -> AbstractContextManager[None]:
-        """Whatever is refused in it says what was spent before."""
-        return nullcontext()
+    @property
+    def spent_before(self) -> str:
+        """The epsilon of a count that was released before; nothing where there was none."""
+        return ""
 
     def fit(self, records: Records) -> None:
         """Run the mechanism; the announcement has said what to heed."""
@@ -260,9 +261,11 @@ class PlannedJob(Job):
         """What `fit` warns of, or refuses."""
         return self.plan.cautions
 
-    def paid(self) -> AbstractContextManager[None]:
-        """Whatever is refused in it says that a count is paid."""
-        return paid_count(self.estimator)
+    @property
+    def spent_before(self) -> str:
+        """See `Job.spent_before`."""
+        found = self.estimator.counted_
+        return "" if found is None else number(found.guarantee.epsilon)
 
     def announcement(self) -> list[tuple[str, str]]:
         """What will be released, how, and what to expect."""

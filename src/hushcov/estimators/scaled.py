@@ -155,8 +155,12 @@ class ScaledCovariance(PrivateCovariance):
                 "pairs after it, and pairs would mix units."
             )
         whose.check_length(records.n_records)
+        if counting is None and whose.identifiers is None:
+            return records
         if counting is None:
-            return records if whose.identifiers is None else whose.means(records)
+            means = whose.means(records)
+            self._n_rows = means.n_records
+            return means
         self._check_able(whose)
         self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         with self._charged(counting.certify(private=self._entropy.private)):
