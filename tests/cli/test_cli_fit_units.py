@@ -137,7 +137,7 @@ def test_the_ledger_has_the_count_and_the_rest(run, visits):
     fit(run, visits, "--unit", "patient_id", "--ledger", "b.db", "--dataset", "v")
     said = json.loads(run("ledger", "show", "b.db", "--json").stdout)
     (statement,) = said if isinstance(said, list) else said["datasets"]
-    assert len(statement["receipts"]) == 2
+    assert len(statement["charges"]) == 2
 
 
 def test_what_is_hopeless_after_the_count_says_that_it_is_paid(refused, run, visits):

@@ -24,8 +24,9 @@ from hushcov.cli.files import (
     reserved,
 )
 from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centre
+from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
-from hushcov.cli.fitting import Job, Source, prepare, quoted, stated_charge
+from hushcov.cli.fitting import Job, prepare, quoted, stated_charge
 from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
     console,
@@ -247,7 +248,7 @@ def command(
       hushcov fit survey.csv --codebook codebook.csv --epsilon 1 --delta 1e-6
       hushcov fit visits.parquet --unit patient_id --epsilon 1 --delta 1e-6
     """
-    asked = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
+    asked: dict[str, Any] = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
     asked |= {"codebook": codebook, "unit": unit, "sample_weight": sample_weight}
     check_options(mechanism, public | asked)
     apart = [name for name in (unit, sample_weight) if name is not None]

@@ -19,7 +19,8 @@ from hushcov.accounting import ONE_REPLACED, RELATIONS, Guarantee
 from hushcov.accounting.ledger import Ledger
 from hushcov.accounting.promise import promise_words
 from hushcov.cli.files import holds_release
-from hushcov.cli.fit_options import PAIRS, PRIVATE, THEOREM
+from hushcov.cli.fit_options import THEOREM
+from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import (
     Columns,
     counted_records,
@@ -45,7 +46,6 @@ from hushcov.estimators.base import PrivateCovariance, charge_words
 from hushcov.estimators.whose import Whose
 from hushcov.exceptions import (
     AccuracyWarning,
-    DataError,
     PrivacyConditionError,
     PrivacyWarning,
 )
@@ -65,61 +65,10 @@ from hushcov.planning import (
 from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.postprocess import Matrix
 from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
-from hushcov.release import Release, SigningKey
+from hushcov.release import Release
 from hushcov.release.structure import structure_dict
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
-
-
-@dataclass(frozen=True)
-class Source:
-    """The records, and where the release goes. Nothing is read here."""
-
-    file: Path
-    folder: Path
-    records: Records
-    known_mean: bool
-    centre: str = PRIVATE
-    key: SigningKey | None = None  # to sign the release with
-    about: bool = False  # how many records there are was released, or guessed
-
-    def __post_init__(self) -> None:
-        if self.n_averaged < 1:
-            raise DataError(
-                f"{self.file} must hold at least 2 records for differences of pairs, got 1: add "
-                "records, or use --known-mean if their mean is zero."
-            )
-
-    @property
-    def n_averaged(self) -> int:
-        """How many records, or differences of two, the mechanism averages."""
-        n = self.records.n_records
-        return n // 2 if self.paired else n
-
-    @property
-    def paired(self) -> bool:
-        """Whether differences of two records are averaged."""
-        return not self.known_mean and self.centre == PAIRS
-
-    def __str__(self) -> str:
-        n, d = self.records.n_records, self.records.n_features
-        pairs = f", used as {counted(n // 2, 'difference')} of pairs" if self.paired else ""
-        odd = "; the last record is left out" if self.paired and n % 2 else ""
-        about = "about " * self.about
-        return f"{self.file}: {about}{counted(n, 'record')} of {counted(d, 'feature')}{pairs}{odd}"
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain, JSON-ready data."""
-        return {
-            "file": str(self.file),
-            "n_records": self.records.n_records,
-            "n_features": self.records.n_features,
-            "n_averaged": self.n_averaged,
-            "known_mean": self.known_mean,
-            "centre": self.centre,
-            "output": str(self.folder),
-            "signed": self.key is not None,
-        }
 
 
 @dataclass(frozen=True)

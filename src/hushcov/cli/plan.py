@@ -155,8 +155,9 @@ def command(
     """
     if like is not None:
         given = (n_features, row_sparsity, codebook, target_error, figure, html)
-        given = (*given, public["neighbours"], public["max_rows_per_unit"])
-        _check_like(*given, *mechanisms, centre, known_mean or known_scale or refine or None)
+        whose = public["neighbours"], public["max_rows_per_unit"]
+        known = known_mean or known_scale or refine or None
+        _check_like(*given, *whose, *mechanisms, centre, known)
         _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
         return
     for name in ("epsilon", "delta"):

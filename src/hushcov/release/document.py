@@ -125,8 +125,6 @@ class Making:
         released.
     structure : Structure, optional
         What the matrix was found to be, where that was looked for.
-    counted : mapping, optional
-        What was released of the number of records, where that is not public.
     bounds : tuple of pairs, optional
         Public bounds of every feature, low and high, None where there is none; None where nobody
         gave any.
@@ -149,7 +147,6 @@ class Making:
     unresolved: tuple[int, ...] = ()
     shrunk: float | None = None
     structure: Structure | None = None
-    counted: Mapping[str, Any] | None = None
     bounds: tuple[tuple[float | None, float | None], ...] | None = None
     tails: Tails | None = None
     parts: tuple[Part, ...] = ()
