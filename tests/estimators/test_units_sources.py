@@ -313,6 +313,23 @@ def test_pairs_are_refused(tmp_path):
         refused(tmp_path / "visits.parquet", "pairs", error=ParameterError, **options)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"neighbours": "add-remove"},
+        {"max_rows_per_unit": 2},
+        {"estimand": "unit-means"},
+        {"max_sample_weight": 1.0},
+    ],
+)
+def test_sums_of_sites_are_of_replaced_records_alone(options):
+    made = estimator(**{"max_rows_per_unit": None} | options)
+    with pytest.raises(ParameterError, match="must be left out for partial_fit"):
+        made.partial_fit(ROWS, total_records=N)
+    with pytest.raises(TypeError, match="unit"):
+        made.partial_fit(ROWS, total_records=N, unit=OWNERS)
+
+
 def test_one_unit_with_all_rows(tmp_path):
     """It is one unit, and no error: its rows are bounded like those of any other."""
     write(tmp_path / "visits.parquet", frame([SECRET] * N), "parquet")
