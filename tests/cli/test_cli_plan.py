@@ -276,7 +276,7 @@ def test_json_has_everything(planned):
     assert list(found) == [
         *("n_features", "row_sparsity", "epsilon", "delta", "known_mean", "centre"),
         *("known_scale", "neighbours", "unit", "max_rows_per_unit", "odds"),
-        *("mechanisms", "plans", "designs", "target_error", "smallest_records"),
+        *("mechanisms", "count_epsilon", "plans", "designs", "target_error", "smallest_records"),
     ]
     assert (found["neighbours"], found["unit"], found["max_rows_per_unit"]) == (
         "replace",

@@ -22,7 +22,8 @@ EVERYWHERE = {
     *("epsilon", "row_sparsity", "store_precision", "assume_centered", "device", "random_state"),
     *("ledger", "dataset"),
 }
-SCALED = {"feature_scale", "positive_semidefinite"}
+WHOSE = {"neighbours", "max_rows_per_unit", "estimand", "max_sample_weight"}
+SCALED = WHOSE | {"feature_scale", "positive_semidefinite"}
 APPROXIMATE = SCALED | {"delta", "on_large_delta", "scale_share", "drop_nulls"}
 CENTRED = APPROXIMATE | {"centre", "bounds", "on_hopeless"}
 OPTIONS = {

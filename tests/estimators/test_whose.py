@@ -162,7 +162,7 @@ def test_weights_are_those_of_a_table_with_repeated_rows():
 
 def test_the_ledger_is_charged_for_the_count_and_then_for_the_rest(tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
-    ledger.open_dataset("people", 4.0, 1e-5)
+    ledger.open_dataset("people", 4.0, 1e-5, unit="unit")
     X, ids = people(2000)
     est = GaussianCovariance(**BUDGET, max_rows_per_unit=2, ledger=ledger, dataset="people")
     est.fit(X, unit=ids)
@@ -191,7 +191,7 @@ def test_the_ledger_is_charged_for_the_count_and_then_for_the_rest(tmp_path):
 )
 def test_what_means_nothing_is_refused_before_anything_is_charged(options, given, words, tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
-    ledger.open_dataset("people", 4.0, 1e-5)
+    ledger.open_dataset("people", 4.0, 1e-5, unit="unit")
     X = np.random.default_rng(0).normal(size=(50, 3))
     est = PrivateSparseCovariance(**BUDGET, **options, ledger=ledger, dataset="people")
     with pytest.raises(ParameterError, match=words):

@@ -176,7 +176,7 @@ def test_a_partition_is_not_copied():
         seen.append(records._records._table)
         return records
 
-    work = cluster._Work(looked_at, length, gaps=False)
+    work = cluster.Work(looked_at, length, gaps=False)
     assert work([X], seen.append)[0] == 101
     assert np.shares_memory(seen[0], X)
     assert seen[1:] == [101]
@@ -381,7 +381,7 @@ def travelled(records):
     """All that tasks answer while statistics of pairs are summed."""
     with dask.config.set(scheduler="synchronous"), Results() as results:
         list(statistics(PairDifferences(records)))
-    return [each for each in results.seen if not isinstance(each, cluster._Work)]
+    return [each for each in results.seen if not isinstance(each, cluster.Work)]
 
 
 def only_sums(results):

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ def opened(
     scheduler: str | None,
     names: str | None = None,
     delimiter: str | None = None,
+    leave_out: Sequence[str] = (),
     **options: Any,
 ) -> Iterator[Records]:
     """Open what `path` names; headers and numbers of rows are read, and no record.
@@ -49,6 +50,7 @@ def opened(
         columns=_split(columns),
         names=_split(names),
         delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
+        leave_out=() if path.suffix == ".npy" else leave_out,
         **options,
     )
     if scheduler is None:

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from hushcov._profile import PLANNING, WRITING, Profile, profiled, timed
 from hushcov._words import counted, memory, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import ADD_REMOVE, Guarantee
 from hushcov.cli.files import (
     PASSPHRASE,
     check_parent,
@@ -24,7 +24,9 @@ from hushcov.cli.files import (
     reserved,
 )
 from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centre
-from hushcov.cli.fitting import Job, Source, prepare, quoted, stated_charge
+from hushcov.cli.fit_source import Source
+from hushcov.cli.fit_units import Columns, check_columns, unit_options
+from hushcov.cli.fitting import Job, prepare, quoted, stated_charge
 from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
     console,
@@ -57,6 +59,7 @@ COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
     metavar="A,B,C",
     help="Features by name, for files that have names.  [default: all columns]",
 )
+@unit_options
 @CODEBOOK
 @click.option(
     "--drop-nulls",
@@ -215,6 +218,8 @@ def command(
     mechanism: str,
     known_mean: bool,
     centre: str | None,
+    unit: str | None,
+    sample_weight: str | None,
     n_records: int | None,
     n_features: int | None,
     output: Path | None,
@@ -241,28 +246,36 @@ def command(
       hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
         --epsilon 1 --delta 1e-6 -o release/
       hushcov fit survey.csv --codebook codebook.csv --epsilon 1 --delta 1e-6
+      hushcov fit visits.parquet --unit patient_id --epsilon 1 --delta 1e-6
     """
-    asked = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
-    check_options(mechanism, public | asked | {"codebook": codebook})
+    asked: dict[str, Any] = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
+    asked |= {"codebook": codebook, "unit": unit, "sample_weight": sample_weight}
+    check_options(mechanism, public | asked)
+    apart = [name for name in (unit, sample_weight) if name is not None]
+    counts = bool(apart) or public["neighbours"] == ADD_REMOVE
+    declared: dict[str, Any] = {"n_records": n_records, "dry_run": dry_run}
+    check_columns(unit=unit, weight=sample_weight, scheduler=scheduler, counts=counts, **declared)
     if profile_file is not None:
         check_parent(profile_file)
     measured = _measured(profile or profile_file is not None)
     key = read_signing_key(sign)
     book = None if codebook is None else read_codebook(codebook)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
-    lines |= {"codebook": book, "scratch": scratch}
+    lines |= {"codebook": book, "scratch": scratch, "leave_out": apart}
     found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
     records = click.get_current_context().with_resource(found)
-    _check_size(file, records, n_records, n_features)
+    records, others = Columns.of(records, unit, sample_weight, guess=n_records if counts else None)
+    _check_size(file, records, None if counts else n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
+    refuse_taken(folder)
     source = Source(file, folder, records, known_mean, centre or usual_centre(mechanism), key)
     public = {name: value for name, value in public.items() if value is not None}
     public |= {} if book is None else {"bounds": _bounds(book, records)}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
+    out = console(stderr=as_json)
     with timed(PLANNING):
-        job = prepare(source, mechanism, **public)
-        out = console(stderr=as_json)
+        job = prepare(source, mechanism, columns=others, out=out, **public)
         guarantee = _announce(out, job)
     if dry_run:
         result = _dry_run(out, job, guarantee)
@@ -272,7 +285,7 @@ def command(
     if measured is not None:
         result |= {"profile": _show_profile(out, measured, profile_file)}
     if as_json:
-        echo_json(source.to_dict() | result)
+        echo_json(job.source.to_dict() | result)
 
 
 def _measured(asked: bool) -> Profile | None:
@@ -348,8 +361,7 @@ def _announce(out: Console, job: Job) -> Guarantee:
             warning(out, caution.sentence)
     guarantee = job.certify()
     if refused:
-        raise refused[0].refusal()
-    refuse_taken(folder)
+        raise refused[0].refusal(job.spent_before)
     show(out, "")
     facts(out, [("odds", str(guarantee.odds()))])
     return guarantee

@@ -24,6 +24,12 @@ _NOT_THEOREM = {
     "centre": "the theorem is about records of mean zero, or differences of two.",
     "codebook": "the theorem is about records of mean zero and one scale; code them before.",
     "force": "the theorem has no prediction that could be hopeless.",
+    "unit": "the theorem is about one record for each.",
+    "estimand": "the theorem is about one record for each.",
+    "max_rows_per_unit": "the theorem is about one record for each.",
+    "sample_weight": "the theorem is about records that count alike.",
+    "max_sample_weight": "the theorem is about records that count alike.",
+    "neighbours": "the theorem is about records that are replaced.",
 }
 _NOT_PURE = {
     "drop_nulls": "its guarantee has no delta, which the count of complete records needs.",
@@ -59,6 +65,11 @@ def check_options(mechanism: str, public: dict[str, Any]) -> None:
         if public[name] is None:
             option = f"--{name.replace('_', '-')}"
             raise ParameterError(f"{option} is required with --mechanism {mechanism}: {reason}")
+    if (public["sample_weight"] is None) != (public["max_sample_weight"] is None):
+        raise ParameterError(
+            "--weight and --max-weight must be given together, got one of them: the largest weight "
+            "that any record can have is public. Give both, or neither."
+        )
     if (public["ledger"] is None) != (public["dataset"] is None):
         raise ParameterError(
             "--ledger and --dataset must be given together, got one of them: a release is charged "

@@ -6,21 +6,30 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from rich.console import Console
 
 from hushcov._words import counted, memory, noise_level, number
-from hushcov.accounting import RELATIONS, Guarantee
+from hushcov.accounting import ONE_REPLACED, RELATIONS, Guarantee
 from hushcov.accounting.ledger import Ledger
 from hushcov.accounting.promise import promise_words
 from hushcov.cli.files import holds_release
-from hushcov.cli.fit_options import PAIRS, PRIVATE, THEOREM
+from hushcov.cli.fit_options import THEOREM
+from hushcov.cli.fit_source import Source
+from hushcov.cli.fit_units import (
+    Columns,
+    counted_records,
+    guessed_records,
+    paid_count,
+    whose_words,
+)
 from hushcov.cli.forecasts import forecast_dict
-from hushcov.cli.output import busy
+from hushcov.cli.output import busy, console
 from hushcov.cli.words import (
     Found,
     accuracy_verdict,
@@ -34,9 +43,9 @@ from hushcov.cli.words import (
 )
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.estimators.base import PrivateCovariance, charge_words
+from hushcov.estimators.whose import Whose
 from hushcov.exceptions import (
     AccuracyWarning,
-    DataError,
     PrivacyConditionError,
     PrivacyWarning,
 )
@@ -56,59 +65,10 @@ from hushcov.planning import (
 from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.postprocess import Matrix
 from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
-from hushcov.release import Release, SigningKey
+from hushcov.release import Release
 from hushcov.release.structure import structure_dict
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
-
-
-@dataclass(frozen=True)
-class Source:
-    """The records, and where the release goes. Nothing is read here."""
-
-    file: Path
-    folder: Path
-    records: Records
-    known_mean: bool
-    centre: str = PRIVATE
-    key: SigningKey | None = None  # to sign the release with
-
-    def __post_init__(self) -> None:
-        if self.n_averaged < 1:
-            raise DataError(
-                f"{self.file} must hold at least 2 records for differences of pairs, got 1: add "
-                "records, or use --known-mean if their mean is zero."
-            )
-
-    @property
-    def n_averaged(self) -> int:
-        """How many records, or differences of two, the mechanism averages."""
-        n = self.records.n_records
-        return n // 2 if self.paired else n
-
-    @property
-    def paired(self) -> bool:
-        """Whether differences of two records are averaged."""
-        return not self.known_mean and self.centre == PAIRS
-
-    def __str__(self) -> str:
-        n, d = self.records.n_records, self.records.n_features
-        pairs = f", used as {counted(n // 2, 'difference')} of pairs" if self.paired else ""
-        odd = "; the last record is left out" if self.paired and n % 2 else ""
-        return f"{self.file}: {counted(n, 'record')} of {counted(d, 'feature')}{pairs}{odd}"
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain, JSON-ready data."""
-        return {
-            "file": str(self.file),
-            "n_records": self.records.n_records,
-            "n_features": self.records.n_features,
-            "n_averaged": self.n_averaged,
-            "known_mean": self.known_mean,
-            "centre": self.centre,
-            "output": str(self.folder),
-            "signed": self.key is not None,
-        }
 
 
 @dataclass(frozen=True)
@@ -136,6 +96,11 @@ class Job(ABC):
     @abstractmethod
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
+
+    @property
+    def spent_before(self) -> str:
+        """The epsilon of a count that was released before; nothing where there was none."""
+        return ""
 
     def fit(self, records: Records) -> None:
         """Run the mechanism; the announcement has said what to heed."""
@@ -196,13 +161,24 @@ class PlannedJob(Job):
 
     estimator: PrivateSparseCovariance
     plan: Plan
+    whose: Whose = field(default_factory=Whose)
 
     @classmethod
     def prepare(
-        cls, source: Source, mechanism: str, *, feature_scale: Any = None, **public: Any
+        cls,
+        source: Source,
+        mechanism: str,
+        *,
+        feature_scale: Any = None,
+        columns: Columns | None = None,
+        out: Console | None = None,
+        **public: Any,
     ) -> PlannedJob:
-        """Settle every public number of the release; no record is read."""
-        records = source.records
+        """Settle every public number of the release; no record is read.
+
+        Where the number of records is not public, it is released first.
+        """
+        records, columns = source.records, columns or Columns()
         if feature_scale is not None:
             check_feature_scale(feature_scale, records.n_features)
         estimator = PrivateSparseCovariance(
@@ -214,32 +190,60 @@ class PlannedJob(Job):
             store_precision=False,
             **public,
         )
-        with busy("comparing the mechanisms, from public inputs"):
-            plan = estimator.fit_plan(source.n_averaged, records.n_features, gaps=records.gaps)
-        return cls(source, estimator, plan)
+        whose = Whose.checked(estimator, columns.word, columns.identifiers, columns.weights)
+        guess = None
+        if whose.counts or whose.identifiers is not None:
+            estimator.request(records.n_features)  # refused before anything is read or charged
+            if columns.guess is not None:
+                records, guess = guessed_records(records, columns), whose
+            else:
+                records = counted_records(out or console(), records, estimator, whose)
+            source = replace(source, records=records, about=whose.counts)
+        with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
+            plan = estimator.fit_plan(
+                source.n_averaged, records.n_features, gaps=records.gaps, whose=guess
+            )
+        return cls(source, estimator, plan, whose)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """What `fit` warns of, or refuses."""
         return self.plan.cautions
 
+    @property
+    def spent_before(self) -> str:
+        """See `Job.spent_before`."""
+        found = self.estimator.counted_
+        return "" if found is None else number(found.guarantee.epsilon)
+
     def announcement(self) -> list[tuple[str, str]]:
         """What will be released, how, and what to expect."""
         inputs, d = self.plan.inputs, self.plan.inputs.n_features
         mechanism = self.plan.chosen.mechanism
         unspent = f" The delta of {number(inputs.delta)} is not used." if mechanism.pure else ""
+        epsilon = self.certify().epsilon  # with what a count before it spends
         to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
         delta = 0.0 if mechanism.pure else inputs.delta
         return [
             ("release", f"{d:,} x {d:,} covariance: integers, a unit, and {counted(d, 'scale')}"),
-            ("guarantee", promise_words(inputs.epsilon, delta, *to_whom)),
+            ("guarantee", promise_words(epsilon, delta, *to_whom)),
             ("", f"It holds whatever the records are.{unspent}"),
+            *self._protected(),
             ("public inputs", self._public()),
             ("not known", self._unknown()),
             ("mechanism", self._mechanism()),
             *self._expected(),
             ("memory", f"at most about {memory(self.memory)}; records are read in blocks"),
         ]
+
+    def _protected(self) -> list[tuple[str, str]]:
+        """Whom it protects, where that is not one record that is replaced."""
+        if self.whose.neighbours == ONE_REPLACED:
+            return []
+        most = self.plan.inputs.neighbours.most_rows
+        guessed = self.whose.most_rows is None and self.estimator.counted_ is None
+        as_if = f" (found from the records; predicted as if {most})" * guessed
+        return [("protects", whose_words(self.whose, most) + as_if)]
 
     def _public(self) -> str:
         inputs = self.plan.inputs
@@ -249,8 +253,9 @@ class PlannedJob(Job):
         known = 0 if bounds is None else int((np.isfinite([bounds.low, bounds.high])).any(0).sum())
         scales += f", bounds of {counted(known, 'feature')}" if known else ""
         return (
-            f"the size of the data, epsilon {number(inputs.epsilon)}, delta "
-            f"{number(inputs.delta)}{self._sparsity()}{scales}{mean}"
+            f"{'the number of features' if self.source.about else 'the size of the data'}, epsilon "
+            f"{number(self.estimator.epsilon or 0.0)}, delta {number(inputs.delta)}"
+            f"{self._sparsity()}{scales}{mean}"
         )
 
     def _sparsity(self) -> str:
@@ -335,14 +340,21 @@ class PlannedJob(Job):
 
     def certify(self) -> Guarantee:
         """What `fit` will charge: it is private at any number of records."""
-        return self.plan.certify(private=True)
+        guarantee, found = self.plan.certify(private=True), self.estimator.counted_
+        if found is not None:
+            return guarantee.after(found.guarantee)
+        counting = self.whose.counting(self.estimator.epsilon or 0.0)
+        return guarantee if counting is None else guarantee.after(counting.certify(private=True))
 
     def _run(self, records: Records) -> None:
-        self.estimator.fit_planned(records, self.plan)
+        if self.whose.counts or self.whose.identifiers is not None:
+            self.estimator.fit_counted(records, self.plan)
+        else:
+            self.estimator.fit_planned(records, self.plan)
 
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
-        each = self.plan.chosen.forecast
+        each, found = self.plan.chosen.forecast, self.estimator.counted_
         return {
             "mechanism": self.plan.chosen.mechanism.name,
             "predicted_error": None if each is None else dict(each.predicted_error),
@@ -352,6 +364,11 @@ class PlannedJob(Job):
             "hopeless": None if each is None else each.hopeless,
             "warnings": [caution.sentence for caution in self.cautions],
             "predicted_memory_bytes": self.memory,
+            "neighbours": self.whose.relation,
+            "protected": self.whose.unit,
+            "max_rows_per_unit": self.plan.inputs.neighbours.most_rows,
+            "estimand": self.whose.estimand,
+            "counted": None if found is None else found.to_dict(),
             "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],
         }
 
@@ -419,7 +436,8 @@ def prepare(source: Source, mechanism: str, **public: Any) -> Job:
     """Settle everything public about a release, by options that were checked; reads no record."""
     if mechanism != THEOREM:
         return PlannedJob.prepare(source, mechanism, **public)
-    public.pop("psd")
+    for name in ("psd", "columns", "out"):
+        public.pop(name, None)
     return TheoremJob.prepare(source, **public)
 
 

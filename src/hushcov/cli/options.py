@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from hushcov.accounting import RELATIONS, REPLACE
 from hushcov.exceptions import ParameterError
 from hushcov.planning.plan import CENTRES
 
@@ -191,6 +192,21 @@ _KNOWN_MEAN = click.option(
 )
 
 
+_NEIGHBOURS = click.option(
+    "--neighbours",
+    type=click.Choice(tuple(RELATIONS)),
+    help="What becomes of one unit in a neighbouring dataset: it has other records, or it is not "
+    "there at all. Then there is about half the noise, and 2 % of epsilon release the number of "
+    f"records first.  [default: {REPLACE}]",
+)
+_MOST_ROWS = click.option(
+    "--max-rows-per-unit",
+    type=INTEGER,
+    metavar="M",
+    help="How many rows of one unit are summed, at most.  [default: found from 1 % of epsilon]",
+)
+
+
 def theorem_inputs(function: Function) -> Function:
     """Add the public inputs of the theorem that do not describe the size of the data."""
     return _with(
@@ -200,12 +216,14 @@ def theorem_inputs(function: Function) -> Function:
 
 def public_inputs(function: Function) -> Function:
     """Add what every estimator must be told, and what may be known of the records."""
-    return _with(function, _EPSILON, _DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE)
+    whose = _NEIGHBOURS, _MOST_ROWS
+    return _with(function, _EPSILON, _DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE, *whose)
 
 
 def planned_inputs(function: Function) -> Function:
     """Add the same for a plan, which may take its budget from an earlier release."""
-    return _with(function, _PLANNED_EPSILON, _PLANNED_DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE)
+    known = _ADVICE, _KNOWN_MEAN, _CENTRE, _NEIGHBOURS, _MOST_ROWS
+    return _with(function, _PLANNED_EPSILON, _PLANNED_DELTA, *known)
 
 
 def _with(function: Function, *options: Callable[[Function], Function]) -> Function:

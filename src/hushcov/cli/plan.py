@@ -11,7 +11,7 @@ from rich.console import Console
 
 from hushcov._validation import check_real
 from hushcov._words import counted, number
-from hushcov.accounting import RELATIONS
+from hushcov.accounting import RELATIONS, REPLACE, Neighbours
 from hushcov.accounting.promise import odds_of
 from hushcov.cli.files import check_figure, check_parent
 from hushcov.cli.forecasts import (
@@ -52,6 +52,7 @@ from hushcov.planning import COMPARED_MODELS, Request, default_mechanism, predic
 from hushcov.planning.families import USUAL_SPARSITY
 from hushcov.planning.plan import CENTRES
 from hushcov.records import Bounds, check_bounds, read_codebook
+from hushcov.stages.counting import Counting
 
 
 @click.command(cls=Command, name="plan")
@@ -154,7 +155,9 @@ def command(
     """
     if like is not None:
         given = (n_features, row_sparsity, codebook, target_error, figure, html)
-        _check_like(*given, *mechanisms, centre, known_mean or known_scale or refine or None)
+        whose = public["neighbours"], public["max_rows_per_unit"]
+        known = known_mean or known_scale or refine or None
+        _check_like(*given, *whose, *mechanisms, centre, known)
         _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
         return
     for name in ("epsilon", "delta"):
@@ -165,6 +168,7 @@ def command(
     usual = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY
     public |= {"known_mean": known_mean, "known_scale": known_scale}
     public |= {"row_sparsity": usual if row_sparsity is None else row_sparsity}
+    protected = _protected(public, centre)
     request = Request(**public, centre=centre or CENTRES[0], bounds=bounds)
     planner = Planner(
         request,
@@ -175,7 +179,7 @@ def command(
     records = sorted(set(n_records or planner.default_records()))
     _check(planner, records, target_error, figure, html)
     if not compared:
-        _families(plan_families(planner, records, target_error), as_json)
+        _families(plan_families(planner, records, target_error), as_json, protected)
         return
     rows = _plan(planner, records)
     designs = _designs(rows, mechanisms)
@@ -196,16 +200,21 @@ def command(
 
         write_page(html, planner, n_records, target_error)
     if as_json:
-        result = _public(planner) | {
-            "plans": [row.to_dict() for row in rows],
-            "designs": {name: design.to_dict() for name, design in designs.items()},
-            "target_error": target_error,
-            "smallest_records": smallest,
-        }
+        result = (
+            _public(planner)
+            | protected
+            | {
+                "plans": [row.to_dict() for row in rows],
+                "designs": {name: design.to_dict() for name, design in designs.items()},
+                "target_error": target_error,
+                "smallest_records": smallest,
+            }
+        )
         echo_json(result)
         return
     out = console()
     _print(out, planner, rows, designs)
+    _say_counted(out, protected)
     if smallest is not None:
         heading(out, f"Smallest number of records with a predicted error of {target_error} or less")
         show(out, smallest_table(smallest, rough=not planner.refine))
@@ -230,11 +239,44 @@ def _like(plan: LikePlan, as_json: bool) -> None:
         print_like(console(), plan)
 
 
-def _families(plan: FamilyPlan, as_json: bool) -> None:
+def _families(plan: FamilyPlan, as_json: bool, protected: dict[str, object]) -> None:
     if as_json:
-        echo_json(_public(plan.planner) | {"row_sparsity": None} | plan.to_dict())
+        echo_json(_public(plan.planner) | protected | {"row_sparsity": None} | plan.to_dict())
     else:
         print_families(console(), plan)
+        _say_counted(console(), protected)
+
+
+def _protected(public: dict[str, Any], centre: str | None) -> dict[str, object]:
+    """Say whose privacy it is, and leave the rest of the budget to all but the count."""
+    relation, most = public.pop("neighbours"), public.pop("max_rows_per_unit")
+    epsilon, left = public["epsilon"], public["epsilon"]
+    neighbours = Neighbours(relation or REPLACE, 1 if most is None else most)
+    if most is not None or neighbours.relation != REPLACE:
+        if centre == CENTRES[1] and not public["known_mean"]:
+            raise ParameterError(
+                f"centre must be {CENTRES[0]!r} where the number of records is not public, got "
+                f"{centre!r}: a record more would shift all pairs after it."
+            )
+        left = Counting(epsilon, neighbours).left
+    public |= {"epsilon": left, "neighbours": neighbours}
+    return {
+        "epsilon": epsilon,
+        "count_epsilon": epsilon - left,
+        "neighbours": neighbours.relation,
+        "max_rows_per_unit": neighbours.most_rows,
+    }
+
+
+def _say_counted(out: Console, protected: dict[str, object]) -> None:
+    spent = protected["count_epsilon"]
+    if spent:
+        paragraph(
+            out,
+            f"The number of records is not public: epsilon {number(float(str(spent)), 2)} of "
+            f"{number(float(str(protected['epsilon'])))} releases it first. Records are rows that "
+            f"are summed, at most {protected['max_rows_per_unit']} of one unit.",
+        )
 
 
 def _known(n_features: int | None, codebook: Path | None) -> tuple[int, Bounds | None]:

@@ -90,7 +90,7 @@ def accuracy_target(parameters: TheoremParameters) -> str:
 def families_error(found: Families) -> str:
     """Return the predicted errors by what the covariance may be like."""
     few = {each.row_sparsity - 1: e for each, e in found.errors.items() if each.row_sparsity}
-    ends = sorted({number(error, 2) for error in (min(few.values()), max(few.values()))}, key=float)
+    ends = dict.fromkeys(number(error, 2) for error in (min(few.values()), max(few.values())))
     partners = " to ".join(str(each) for each in sorted({min(few), max(few)}))
     words = [" to ".join(ends)]
     if max(few):

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, shown
+from hushcov._words import number
 from hushcov.accounting import Guarantee
 from hushcov.estimators.options import with_options
 from hushcov.estimators.search_guard import not_of_held_out_rows, refuse_unpaid_search
@@ -286,7 +287,9 @@ class PrivateCovariance(EmpiricalCovariance):
         found = [caution for caution in cautions if caution is not None]
         for caution in found:
             if caution.refused_by(self):
-                raise caution.refusal()
+                before = getattr(self, "_before", None)
+                spent = "" if before is None else number(before.guarantee.epsilon)
+                raise caution.refusal(spent)
         for caution in found:
             self.warnings_ = (*self.warnings_, caution.sentence)
             warnings.warn(caution.sentence, caution.category, stacklevel=stacklevel)

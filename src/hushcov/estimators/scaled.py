@@ -34,6 +34,7 @@ from hushcov.release.findings import (
     noise_deviation,
     preparation_words,
 )
+from hushcov.stages.counting import Counted
 
 # Not proved for units of several rows, nor where the number of records is not public.
 _ONE_ROW_ONLY = ("multiscale",)
@@ -101,8 +102,9 @@ class ScaledCovariance(PrivateCovariance):
             Whose the rows are: the name or the position of a column with identifiers, which is no
             feature then, or the identifiers themselves. All rows of a unit are protected together.
             Identifiers are compared, and reach no release, log or message.
-        sample_weight : array-like of shape (n_records,), optional
-            Public survey weights, up to `max_sample_weight`; larger ones count as that.
+        sample_weight : str, int or array-like of shape (n_records,), optional
+            Public survey weights, up to `max_sample_weight`; larger ones count as that. A column is
+            no feature then.
         """
         with self._fresh():
             self._check_ledger()
@@ -113,12 +115,35 @@ class ScaledCovariance(PrivateCovariance):
 
     def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
         """The table without the column of identifiers, and whose privacy it is."""
-        identifiers, word = None, RECORD
+        identifiers, word, gaps = None, RECORD, bool(self.drop_nulls)
         if unit is not None:
             from hushcov.records import split_columns
 
-            X, identifiers, word = split_columns(X, unit)
+            X, identifiers, word = split_columns(X, unit, drop_nulls=gaps)
+        if weights is not None and unit is None:
+            from hushcov.records import split_columns
+
+            X, weights, _ = split_columns(X, weights, what="sample_weight", drop_nulls=gaps)
         return X, Whose.checked(self, word, identifiers, weights)
+
+    def count(self, X: Any, whose: Whose) -> Records:
+        """The first half of `fit`: charge and release how many records there are, if need be.
+
+        `fit_plan` plans for these records then, and `fit_counted` is the other half.
+        """
+        with self._fresh():
+            self._check_ledger()
+            return self.counted(self._open(X), whose)
+
+    def fit_counted(self, records: Records, plan: Plan) -> Self:
+        """The second half of `fit`, of what `count` returned, by a plan that was made after it."""
+        plan.inputs.check_size(records)
+        return self._run(records, plan)
+
+    @property
+    def counted_(self) -> Counted | None:
+        """What was released of the number of records; None where that is public."""
+        return getattr(self, "_before", None)
 
     def counted(self, records: Records, whose: Whose) -> Records:
         """Records of which as many as the released number are said to be, where it is not public.
@@ -134,8 +159,12 @@ class ScaledCovariance(PrivateCovariance):
                 "pairs after it, and pairs would mix units."
             )
         whose.check_length(records.n_records)
+        if counting is None and whose.identifiers is None:
+            return records
         if counting is None:
-            return records if whose.identifiers is None else whose.means(records)
+            means = whose.means(records)
+            self._n_rows = means.n_records
+            return means
         self._check_able(whose)
         self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         with self._charged(counting.certify(private=self._entropy.private)):
@@ -167,25 +196,31 @@ class ScaledCovariance(PrivateCovariance):
             plan.inputs.check_size(records)
             return self._run(records, plan)
 
-    def fit_plan(self, n_records: int, n_features: int, *, gaps: bool = False) -> Plan:
+    def fit_plan(
+        self, n_records: int, n_features: int, *, gaps: bool = False, whose: Whose | None = None
+    ) -> Plan:
         """Everything that a fit of this size settles before it reads a record.
 
         All that `fit` checks before its charge is checked, from public inputs alone. The plan says
         what would be charged (`certify`), run, and warned of or refused (`cautions`). `n_records`
         counts what is averaged: rows, or half of them with `centre="pairs"`. `gaps`: records with
-        nulls are left out.
+        nulls are left out. `whose`: plan as if so many records had been counted.
         """
         with timed(PLANNING):
             request = replace(self.request(n_features), bounds=self._public_bounds(n_features))
-            request = self._after_count(request)
+            request = self._after_count(request, whose)
             inputs, stages = request.divide(n_records, n_features, gaps=gaps)
             scale = self._public_scale(n_features)
             chosen = self._planned(inputs, request.apart(inputs))
             sparse = self._sparse(n_features)
             return request.plan(inputs, stages, chosen, scale, sparse=sparse)
 
-    def _after_count(self, request: Request) -> Request:
+    def _after_count(self, request: Request, whose: Whose | None) -> Request:
         """The same with what a count before it left, and whose privacy it is."""
+        if whose is not None:
+            counting = whose.counting(request.epsilon)
+            left = request.epsilon if counting is None else counting.left
+            return replace(request, epsilon=left, neighbours=whose.neighbours)
         before = getattr(self, "_before", None)
         epsilon = request.epsilon if before is None else before.left
         neighbours = getattr(self, "_whose_privacy", None) or ONE_REPLACED

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._validation import check_integer, shown
+from hushcov.accounting import REPLACE
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
@@ -22,6 +23,13 @@ _PICKLED = (
     "{name} must not be pickled or copied while it holds statistics, which are exact and not "
     "private: keep them with statistics_.save(path), or release them with fit_statistics() first."
 )
+# Options of whose privacy it is, as they are where it is that of one replaced record.
+_ONE_REPLACED = {
+    "neighbours": REPLACE,
+    "max_rows_per_unit": None,
+    "estimand": "rows",
+    "max_sample_weight": None,
+}
 
 
 @with_options
@@ -85,7 +93,13 @@ class SummedCovariance(PrivateCovariance):
                 "Pass centre='pairs', or assume_centered=True if all means are zero, or use fit on "
                 "all records at once."
             )
-
+        for name, usual in _ONE_REPLACED.items():
+            if getattr(self, name, usual) != usual:
+                raise ParameterError(
+                    f"{name} must be left out for partial_fit and fit_statistics, got "
+                    f"{shown(getattr(self, name))}: sums of several sites are those of records "
+                    "that are replaced one by one. Use fit on all records at once."
+                )
         if self.bounds is not None:
             raise ParameterError(
                 "bounds must be None for partial_fit and fit_statistics, got some: sums of several "

@@ -110,7 +110,7 @@ class Whose:
         from hushcov.records import Units
 
         made = self.identifiers() if callable(self.identifiers) else self.identifiers
-        return Units.of(made, records.n_records)
+        return made if isinstance(made, Units) else Units.of(made, records.n_records)
 
     def check_length(self, n_rows: int) -> None:
         """Refuse identifiers or weights that are not as many as rows."""

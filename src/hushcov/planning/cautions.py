@@ -24,6 +24,8 @@ from hushcov.stages import ScaleParameters
 _LARGEST_COUNT_NOISE = 0.1
 _WARNED_SHARE = 0.1  # of 1 / n, above which delta is warned of
 
+_NOTHING = "Nothing was read or charged."
+
 
 @dataclass(frozen=True)
 class Caution:
@@ -45,10 +47,13 @@ class Caution:
         """Whether the options of an estimator make an error of it."""
         return self.error is not None and getattr(estimator, self.option) == "raise"
 
-    def refusal(self) -> HushcovError:
-        """The error: what is wrong, the cure, and how to insist."""
+    def refusal(self, spent: str = "") -> HushcovError:
+        """The error: what is wrong, the cure, what a count before it spent, and how to insist."""
         assert self.error is not None
-        return self.error(f"{self.sentence} {self.insist}")
+        read = (
+            _NOTHING if not spent else f"Their number was released, and epsilon {spent} is spent."
+        )
+        return self.error(f"{self.sentence} {read} {self.insist}")
 
 
 def hopeless(inputs: ReleaseInputs, forecast: Forecast, counted: str) -> Caution | None:
@@ -73,10 +78,7 @@ def hopeless(inputs: ReleaseInputs, forecast: Forecast, counted: str) -> Caution
 
 def hopeless_because(sentence: str) -> Caution:
     """The same in other words."""
-    insist = (
-        "Nothing was read or charged. To release it all the same, pass on_hopeless='warn' "
-        "(--force on the command line)."
-    )
+    insist = "To release it all the same, pass on_hopeless='warn' (--force on the command line)."
     title = "Hopeless, no better than the zero matrix"
     return Caution(title, sentence, AccuracyWarning, HopelessError, "on_hopeless", insist)
 
@@ -125,7 +127,7 @@ def large_delta(delta: float, n_rows: int) -> Caution | None:
     if not refused:
         return Caution("delta is above 0.1 / n", sentence, PrivacyWarning)
     insist = (
-        "Nothing was read or charged. To release it all the same, pass on_large_delta='warn' "
+        "To release it all the same, pass on_large_delta='warn' "
         "(--allow-large-delta on the command line)."
     )
     title = "delta is 1 / n or more"

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         row_bounded_gram,
         second_moments,
     )
+    from hushcov.records.identifiers import split_columns
     from hushcov.records.signs import (
         PACKED_PANEL_BYTES,
         TILE_BYTES,
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
     )
     from hushcov.records.statistics import RecordMap, Statistics
     from hushcov.records.together import sum_and_keep_signs, sum_together
-    from hushcov.records.units import WEIGHT_LEVELS, Units, split_columns, weighted
+    from hushcov.records.units import WEIGHT_LEVELS, Units, weighted
 
 __all__ = [
     "LARGEST_EXPONENT",
@@ -168,9 +169,10 @@ __getattr__ = lazy(
     compact="CompactRecords",
     files="FileRecords",
     gram="PANEL_BYTES clipped_gram pair_sums record_statistics row_bounded_gram second_moments",
+    identifiers="split_columns",
     signs="PACKED_PANEL_BYTES TILE_BYTES TILE_ROWS PackedSigns "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
     statistics="RecordMap Statistics",
     together="sum_and_keep_signs sum_together",
-    units="WEIGHT_LEVELS Units split_columns weighted",
+    units="WEIGHT_LEVELS Units weighted",
 )

@@ -79,7 +79,7 @@ class DaskRecords(PartitionedRecords):
     """
 
     def __init__(self, data: Any) -> None:
-        _dask()
+        dask_module()
         self._in_files = isinstance(data, FileRecords)
         if isinstance(data, FileRecords):
             spans = data.pieces(_rows_of_piece(data.n_records, data.n_features))
@@ -95,14 +95,14 @@ class DaskRecords(PartitionedRecords):
         check_frame(data)
         if hasattr(data, "to_dask_array"):
             self.feature_names = tuple(str(name) for name in data.columns)
-            data = _computed(partial(data.to_dask_array, lengths=True))
+            data = computed(partial(data.to_dask_array, lengths=True))
         if getattr(data, "ndim", None) != 2:
             raise DataError(
                 "the dask collection must have two dimensions, records by features: pass an array "
                 "or a dataframe of such a shape."
             )
         if any(math.isnan(length) for length in data.shape):
-            data = _computed(data.copy().compute_chunk_sizes)  # which changes the array in place
+            data = computed(data.copy().compute_chunk_sizes)  # which changes the array in place
         if data.numblocks[1] > 1:
             data = data.rechunk({1: -1})
         check_table("the dask collection", data.shape, data.dtype, kinds="biufO")
@@ -123,25 +123,13 @@ class DaskRecords(PartitionedRecords):
         held: Held | None = None,
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`."""
-        delayed = _dask().delayed
-        work = delayed(_Work(view, block_function, self.gaps), pure=False)
         # Fewer than `rows_each` rows make no record: the view would leave them out.
         cut = self._file_groups if self._in_files else self._groups
         groups = [group for group in cut(rows_each) if _rows_of(group) >= rows_each]
         keepers = self._keepers(groups, rows_each, held)
-        with _listening(progress) as topic:
-            sums = [
-                delayed(_sum_rows)(
-                    work, topic, keeper, *(piece.load(*rows) for piece, rows in group)
-                )
-                for group, keeper in zip(groups, keepers, strict=True)
-            ]
-            while len(sums) > 1:
-                sums = [
-                    delayed(_added)(*sums[start : start + _FAN_IN])
-                    for start in range(0, len(sums), _FAN_IN)
-                ]
-            total = np.asarray(_computed(sums[0].compute))
+        loaded = [[piece.load(*rows) for piece, rows in group] for group in groups]
+        work = Work(view, block_function, self.gaps)
+        total = sum_groups(work, loaded, progress, keepers)
         if held is not None:
             held.complete = None not in keepers
         return total
@@ -252,7 +240,30 @@ def _used_client() -> Any:
     return found if hasattr(found, "scheduler_info") else None
 
 
-def _computed(compute: Callable[[], _Computed]) -> _Computed:
+def sum_groups(
+    work: Work,
+    groups: Sequence[Any],
+    progress: Progress | None,
+    keepers: Sequence[Any] | None = None,
+) -> IntArray:
+    """The sum of what tasks make of their groups of delayed tables or Records."""
+    delayed = dask_module().delayed
+    sent = delayed(work, pure=False)
+    keepers = [None] * len(groups) if keepers is None else keepers
+    with _listening(progress) as topic:
+        sums = [
+            delayed(_sum_rows)(sent, topic, keeper, *group)
+            for group, keeper in zip(groups, keepers, strict=True)
+        ]
+        while len(sums) > 1:
+            sums = [
+                delayed(_added)(*sums[start : start + _FAN_IN])
+                for start in range(0, len(sums), _FAN_IN)
+            ]
+        return np.asarray(computed(sums[0].compute))
+
+
+def computed(compute: Callable[[], _Computed]) -> _Computed:
     """Return what dask computes. Replace an error of the user's own tasks: it may quote rows.
 
     The new error is raised outside the `except` block, so that it does not refer to the old one.
@@ -299,7 +310,7 @@ class _Spanned:
 
 
 @dataclass(frozen=True)
-class _Work:
+class Work:
     """What a task does with its rows. Picklable: it is sent to the workers."""
 
     view: View
@@ -309,6 +320,7 @@ class _Work:
     def __call__(
         self, parts: Sequence[Any], report: Progress, keeper: KeptOfPiece | None = None
     ) -> IntArray:
+        """The sum over these rows."""
         records = _joined(parts)
         records.gaps = self.gaps
         seen = self.view(WatchedRecords(records, _nothing, report))
@@ -318,6 +330,8 @@ class _Work:
 
 
 def _joined(parts: Sequence[Any]) -> Records:
+    if isinstance(parts[0], ArrayRecords):
+        return parts[0]  # whole units, which are not joined
     if isinstance(parts[0], FileRecords):
         return parts[0].only([span for part in parts for span in part.spans])
     tables = [np.asarray(part) for part in parts]
@@ -328,7 +342,11 @@ def _nothing() -> None:
     pass
 
 
-def _sum_rows(work: _Work, topic: str | None, keeper: KeptOfPiece | None, *parts: Any) -> IntArray:
+def _sum_rows(
+    work: Work, topic: str | None, keeper: KeptOfPiece | None, *parts: Any
+) -> IntArray | None:
+    if parts[0] is None:
+        return None  # a partition without rows
     report = _Report(topic)
     total = work(parts, report, keeper)
     report.send()
@@ -370,9 +388,12 @@ def _tell(topic: str, rows: int) -> None:
             progress(rows)
 
 
-def _added(*parts: IntArray) -> IntArray:
-    total = parts[0].copy()
-    for part in parts[1:]:
+def _added(*parts: IntArray | None) -> IntArray | None:
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    total = found[0].copy()
+    for part in found[1:]:
         total += part
     return total
 
@@ -407,7 +428,8 @@ def _client() -> Any:
         return None
 
 
-def _dask() -> Any:
+def dask_module() -> Any:
+    """Return the package dask, or raise an error that says how to install it."""
     try:
         import dask
     except ImportError:

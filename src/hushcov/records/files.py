@@ -29,6 +29,7 @@ from hushcov.records.formats import (
     check_files_complete,
     check_header,
     check_last_line,
+    check_there,
     chosen_columns,
     count_rows,
     cut,
@@ -75,6 +76,9 @@ class FileRecords(Records):
         The features, by name and in this order; all columns of the first file if left out. They
         must be numbers or booleans. What names of folders say, such as `year=2024`, is no column
         and so never a feature.
+    leave_out : sequence of str or int, optional
+        Columns that are no features, by name or by their position in the file: identifiers of
+        units, or weights. They may be of any type.
     drop_nulls : bool, default=False
         Leave out records with a null or NaN, which otherwise are an error. They still count in
         `n_records`, which is public and does not depend on values.
@@ -122,6 +126,7 @@ class FileRecords(Records):
         source: Any,
         *,
         columns: Sequence[str] | None = None,
+        leave_out: Sequence[str | int] = (),
         drop_nulls: bool = False,
         header: bool = True,
         names: Sequence[str] | None = None,
@@ -132,10 +137,12 @@ class FileRecords(Records):
     ) -> None:
         if not isinstance(drop_nulls, bool):
             raise ParameterError("drop_nulls must be True or False: choose one.")
-        if isinstance(columns, str):
-            raise ParameterError(
-                "columns must be a sequence of names, got one string: pass a list, even of one."
-            )
+        for argument, value in (("columns", columns), ("leave_out", leave_out)):
+            if isinstance(value, str):
+                raise ParameterError(
+                    f"{argument} must be a sequence of names, got one string: pass a list, even of "
+                    "one."
+                )
         self.scratch = None if scratch is None else _folder(scratch)
         text = TextOptions.checked(delimiter, header, names)
         self._categories = {} if codebook is None else codebook.categories
@@ -166,8 +173,10 @@ class FileRecords(Records):
         schemas = [schema_of(path, file_format, text) for path in paths]
         if codebook is not None:
             codebook.check_names(schemas[0].names)
+        self.columns_given = columns is not None
+        self.left_out = names_left_out(paths, schemas, leave_out)
         self._names = self.feature_names = chosen_columns(
-            paths, schemas, columns, texts=tuple(self._categories)
+            paths, schemas, columns, texts=tuple(self._categories), left_out=self.left_out
         )
         self.n_features = len(self._names)
         if not drop_nulls:
@@ -193,6 +202,21 @@ class FileRecords(Records):
             return whole
 
         return coded(opened, codebook, whole.feature_names)
+
+    def schemas(self) -> list[Any]:
+        """Names and types of the columns of every file, as they are there."""
+        files = {span.path: span for span in self.spans}
+        return [schema_of(span.path, span.format, span.text) for span in files.values()]
+
+    def without(self, name: str) -> FileRecords:
+        """The same records where one feature is none."""
+        other = self.only(self.spans)
+        other._ahead = self._ahead
+        other._names = other.feature_names = tuple(each for each in self._names if each != name)
+        if not other._names:
+            raise DataError(f"the files must have features, got none beside {name!r}: add columns.")
+        other.n_features = len(other._names)
+        return other
 
     @property
     def reader_bytes(self) -> int:
@@ -366,6 +390,23 @@ def _holds_records(path: Path) -> bool:
     return bool(format_of(path.name)) and not any(
         part.startswith(_NOT_RECORDS) for part in path.parts
     )
+
+
+def names_left_out(
+    paths: Sequence[str], schemas: Sequence[Any], columns: Sequence[str | int]
+) -> tuple[str, ...]:
+    """Names of columns that are no features and are in every file."""
+    first = schemas[0].names
+    for place in columns:
+        if isinstance(place, bool) or (isinstance(place, int) and not 0 <= place < len(first)):
+            raise ParameterError(
+                f"leave_out must have names or positions of columns, got {place} for "
+                f"{len(first)} columns of {paths[0]}: count them from 0 on."
+            )
+    names = tuple(name if isinstance(name, str) else first[name] for name in columns)
+    for path, schema in zip(paths, schemas, strict=True):
+        check_there(path, schema.names, names)
+    return names
 
 
 def _known_names(paths: Sequence[str], text: TextOptions) -> TextOptions:

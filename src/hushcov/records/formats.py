@@ -279,19 +279,28 @@ def chosen_columns(
     columns: Sequence[str] | None,
     *,
     texts: Sequence[str] = (),
+    left_out: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the features, after checking that they are columns of numbers in every file.
 
-    Those in `texts` may be of any type.
+    Those in `texts` may be of any type. Those that are left out are none.
     """
     names = tuple(schemas[0].names if columns is None else columns)
+    if columns is None:
+        names = tuple(name for name in names if name not in left_out)
+    elif set(names) & set(left_out):
+        both = [name for name in left_out if name in names]
+        raise ParameterError(
+            f"columns must have features alone, got {listed(both)}, a unit column that is also a "
+            "feature, or a weight: leave it out of the columns."
+        )
     if not names or len(set(names)) < len(names):
         raise DataError(
             f"columns must be names that all differ, at least one, got {len(names)} with "
             f"{len(set(names))} different ones: choose columns, or rename them in {paths[0]}."
         )
     for path, schema in zip(paths, schemas, strict=True):
-        _check_there(path, schema.names, names)
+        check_there(path, schema.names, names)
         _check_types(path, schema, [name for name in names if name not in texts])
     return names
 
@@ -323,7 +332,8 @@ def _columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> se
         }
 
 
-def _check_there(path: str, found: Sequence[str], names: Sequence[str]) -> None:
+def check_there(path: str, found: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse a file without one of these columns, or with two of its name."""
     bad = [name for name in names if found.count(name) != 1]
     if not bad:
         return

@@ -6,12 +6,13 @@ columns and clusters have modules of their own, which are loaded when such a sou
 
 from __future__ import annotations
 
+import copy
 import mmap
 import os
 from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -56,6 +57,7 @@ def open_records(
     source: object,
     *,
     columns: Sequence[str] | None = None,
+    leave_out: Sequence[str | int] = (),
     drop_nulls: bool = False,
     header: bool = True,
     names: Sequence[str] | None = None,
@@ -73,6 +75,8 @@ def open_records(
         dataframe, or a path: a `.npy` file, or Parquet, Arrow or CSV files (see `FileRecords`).
     columns
         Features to read from files, by name.
+    leave_out
+        Columns of files that are no features, such as identifiers of units.
     drop_nulls
         Whether to leave out records that miss a value (NaN, None, null), which otherwise are an
         error. They still count in `n_records`; `fit` estimates privately how many are complete.
@@ -94,12 +98,13 @@ def open_records(
         from hushcov.records.files import FileRecords
 
         lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
+        lines["leave_out"] = leave_out
         options = lines | {"drop_nulls": drop_nulls, "block_rows": block_rows, "scratch": scratch}
         if codebook is not None:
             return FileRecords.coded(source, codebook, columns, **options)
         return FileRecords(source, columns=columns, **options)
     for_files: dict[str, object] = {"columns": columns, "header": header, "names": names}
-    for_files |= {"delimiter": delimiter, "scratch": scratch}
+    for_files |= {"delimiter": delimiter, "scratch": scratch, "leave_out": leave_out or None}
     for name, value in for_files.items():
         if value is not (True if name == "header" else None):
             raise ParameterError(
@@ -161,17 +166,41 @@ def format_of(path: str) -> str | None:
     return next((kind for ending, kind in FORMATS.items() if path.endswith(ending)), None)
 
 
-class _TableRecords(Records):
+class TableRecords(Records):
     """Rows of a numeric 2-D array, in memory or mapped, converted block by block."""
 
     def __init__(self, table: NDArray[Any], block_rows: int | None) -> None:
         self.n_records, self.n_features = table.shape
         self.block_rows = check_block_rows(block_rows, default_block_rows(self.n_features))
         self._table = table
+        self._kept: list[int] | None = None  # places of the features, where some columns are none
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns of the table."""
+        return self._table.shape
+
+    def column(self, place: int) -> NDArray[Any]:
+        """One column of the table, as it is."""
+        return self._table[:, place]
+
+    def without(self, place: int) -> Self:
+        """The same records where one column is no feature."""
+        other = copy.copy(self)
+        kept = range(self.shape[1]) if self._kept is None else self._kept
+        other._kept = [i for i in kept if i != place]
+        check_table("X", (self.n_records, len(other._kept)), self._table.dtype, kinds="biufO")
+        if self.feature_names is not None:
+            named = zip(kept, self.feature_names, strict=True)
+            other.feature_names = tuple(name for i, name in named if i != place)
+        other.n_features = len(other._kept)
+        return other
 
     def _blocks(self) -> Iterator[FloatArray]:
         for start in range(0, self.n_records, self.block_rows):
             rows = self._table[start : start + self.block_rows]
+            if self._kept is not None:
+                rows = rows[:, self._kept]
             if rows.dtype.kind == "O":
                 # No value is looked at before a pass needs it.
                 rows = numbers_of(rows, self.gaps, self.feature_names)
@@ -183,7 +212,7 @@ class _TableRecords(Records):
             yield block
 
 
-class ArrayRecords(_TableRecords):
+class ArrayRecords(TableRecords):
     """Records held in memory; the array is not copied, so leave it unchanged while in use.
 
     Parameters
@@ -201,7 +230,7 @@ class ArrayRecords(_TableRecords):
         self.feature_names = names_of(X)
 
 
-class NpyRecords(_TableRecords):
+class NpyRecords(TableRecords):
     """Records in a `.npy` file, memory-mapped, so that they need not fit in memory.
 
     Parameters

@@ -6,8 +6,7 @@ with the smallest fingerprints of what is in them. Identifiers are compared and 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import DataError
+from hushcov.records.identifiers import check_identifiers, numbers
 from hushcov.records.protocol import Records, default_block_rows, is_tensor, like
 from hushcov.records.views import View, WrappedRecords, hands_out_arrays
 
@@ -25,8 +25,6 @@ from hushcov.records.views import View, WrappedRecords, hands_out_arrays
 WEIGHT_LEVELS = 16
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
-_NULLS = {"NoneType", "NAType", "NaTType"}
-_ONE_OF = "pass the name or the position of a column, or one identifier for each row."
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +203,7 @@ def weighted(records: Records, weights: object, most: float) -> Records:
     -------
     A record is there at most `WEIGHT_LEVELS` times, whatever its weight is said to be.
     """
-    found = np.asarray(_plain(weights), dtype=np.float64)
+    found = numbers(weights)
     if found.shape != (records.n_records,) or not np.isfinite(found).all() or (found < 0).any():
         raise DataError(
             "sample_weight must have one number for each row, finite and not negative: correct the "
@@ -237,104 +235,3 @@ def _fingerprint(rows: FloatArray) -> NDArray[np.uint64]:
         total = (total ^ np.ascontiguousarray(column).view(np.uint64)) * _MULTIPLIER
         total ^= total >> _SHIFT
     return total
-
-
-def check_identifiers(identifiers: object, n_rows: int) -> NDArray[Any]:
-    """Identifiers as an array of numbers or of text, one for each row; never quoted."""
-    found = np.asarray(_plain(identifiers))
-    if found.ndim != 1 or len(found) != n_rows:
-        raise DataError(
-            f"unit must have one identifier for each of the rows, got shape {found.shape} for "
-            f"{n_rows:,} rows: " + _ONE_OF
-        )
-    if found.dtype.kind == "f":
-        if np.isnan(found).any():
-            raise _null()
-        if not (np.isfinite(found).all() and (found == np.rint(found)).all()):
-            raise DataError(
-                "unit must have whole numbers or text, got fractions or infinities: use "
-                "identifiers that are compared exactly."
-            )
-    if found.dtype.kind in "iufSU":
-        return found
-    if found.dtype.kind != "O":
-        raise DataError(
-            f"unit must have whole numbers or text, got {found.dtype}: convert it to text."
-        )
-    return _of_objects(found)
-
-
-def _of_objects(found: NDArray[Any]) -> NDArray[Any]:
-    kinds = {type(each) for each in found}
-    if {kind.__name__ for kind in kinds} & _NULLS or any(
-        isinstance(each, float) and math.isnan(each) for each in found
-    ):
-        raise _null()
-    if kinds <= {str} or kinds <= {bytes}:
-        return found.astype(str if kinds <= {str} else bytes)
-    if all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
-        return _integers(found)
-    raise DataError(
-        "unit must have identifiers of one type, whole numbers or text, got another or several: "
-        "convert all of them to text in the same way."
-    )
-
-
-def _integers(found: NDArray[Any]) -> NDArray[Any]:
-    try:
-        return found.astype(np.int64)
-    except OverflowError:
-        return found.astype(str)  # exact, too
-
-
-def _null() -> DataError:
-    return DataError(
-        "unit must have an identifier in every row, but some are missing: give these rows "
-        "identifiers of their own if they are of different units, or leave them out by a rule that "
-        "uses their own row alone."
-    )
-
-
-def _plain(identifiers: object) -> Any:
-    """Columns of pandas, polars and Arrow as arrays."""
-    for name in ("to_numpy",):
-        make: Callable[..., Any] | None = getattr(identifiers, name, None)
-        if make is not None:
-            try:
-                return make(zero_copy_only=False)
-            except TypeError:
-                return make()
-    return identifiers
-
-
-def split_columns(X: Any, unit: object) -> tuple[Any, Any, str]:
-    """The table without the column of identifiers, that column, and a word for a unit.
-
-    `unit` is a name, a position, or the identifiers themselves.
-    """
-    if isinstance(unit, str):
-        names = [str(name) for name in getattr(X, "columns", ())]
-        if names.count(unit) != 1:
-            raise ParameterError(
-                f"unit must name one column of X, got {unit!r}, which {names.count(unit)} of "
-                f"{len(names)} have: " + _ONE_OF
-            )
-        return _without(X, names.index(unit), unit)
-    if isinstance(unit, int | np.integer) and not isinstance(unit, bool):
-        shape = getattr(X, "shape", (0, 0))
-        if len(shape) != 2 or not 0 <= unit < shape[1]:
-            raise ParameterError(
-                f"unit must be the position of a column of X, got {unit} for shape {shape}: "
-                + _ONE_OF
-            )
-        return _without(X, int(unit), None)
-    return X, unit, "unit"
-
-
-def _without(X: Any, place: int, name: str | None) -> tuple[Any, Any, str]:
-    if hasattr(X, "drop") and hasattr(X, "columns"):
-        label = list(X.columns)[place]
-        rest = X.drop(columns=[label]) if hasattr(X, "iloc") else X.drop(label)
-        return rest, X[label], name or "unit"
-    table = np.asarray(X)
-    return np.delete(table, place, axis=1), table[:, place], name or "unit"

@@ -1,0 +1,63 @@
+"""What `hushcov fit` reads, and where the release goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hushcov._words import counted
+from hushcov.cli.fit_options import PAIRS, PRIVATE
+from hushcov.exceptions import DataError
+from hushcov.records import Records
+from hushcov.release import SigningKey
+
+
+@dataclass(frozen=True)
+class Source:
+    """The records, and where the release goes. Nothing is read here."""
+
+    file: Path
+    folder: Path
+    records: Records
+    known_mean: bool
+    centre: str = PRIVATE
+    key: SigningKey | None = None  # to sign the release with
+    about: bool = False  # how many records there are was released, or guessed
+
+    def __post_init__(self) -> None:
+        if self.n_averaged < 1:
+            raise DataError(
+                f"{self.file} must hold at least 2 records for differences of pairs, got 1: add "
+                "records, or use --known-mean if their mean is zero."
+            )
+
+    @property
+    def n_averaged(self) -> int:
+        """How many records, or differences of two, the mechanism averages."""
+        n = self.records.n_records
+        return n // 2 if self.paired else n
+
+    @property
+    def paired(self) -> bool:
+        """Whether differences of two records are averaged."""
+        return not self.known_mean and self.centre == PAIRS
+
+    def __str__(self) -> str:
+        n, d = self.records.n_records, self.records.n_features
+        pairs = f", used as {counted(n // 2, 'difference')} of pairs" if self.paired else ""
+        odd = "; the last record is left out" if self.paired and n % 2 else ""
+        about = "about " * self.about
+        return f"{self.file}: {about}{counted(n, 'record')} of {counted(d, 'feature')}{pairs}{odd}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {
+            "file": str(self.file),
+            "n_records": self.records.n_records,
+            "n_features": self.records.n_features,
+            "n_averaged": self.n_averaged,
+            "known_mean": self.known_mean,
+            "centre": self.centre,
+            "output": str(self.folder),
+            "signed": self.key is not None,
+        }

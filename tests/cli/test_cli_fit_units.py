@@ -1,0 +1,225 @@
+"""`hushcov fit` and `plan` for units, removed records and weights; no identifier gets out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from estimators.settings import skip_search
+from hushcov.cli import fit_units
+from hushcov.stages import counting
+
+PUBLIC = ("--epsilon", 4, "--delta", 1e-6)
+SECRET = "s3cret-person"
+N = 9_000
+
+
+@pytest.fixture(autouse=True)
+def no_search(monkeypatch):
+    """The multiscale search takes seconds at each size, and any plan will do."""
+    skip_search(monkeypatch)
+
+
+def table(owners=None):
+    rng = np.random.default_rng(2)
+    found = pd.DataFrame(rng.standard_normal((N, 3)) + 5.0, columns=["age", "pulse", "height"])
+    numbers = rng.integers(0, 3_000, N)
+    found["patient_id"] = [f"{SECRET}-{i}" for i in numbers] if owners is None else owners
+    found["w"] = rng.uniform(0, 2, N)
+    return found
+
+
+@pytest.fixture
+def visits(tmp_path) -> Path:
+    whole = pa.Table.from_pandas(table().drop(columns="w"), preserve_index=False)
+    parquet.write_table(whole, tmp_path / "visits.parquet")
+    return tmp_path / "visits.parquet"
+
+
+def fit(run, *args):
+    result = run("fit", *args, *PUBLIC, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout), result
+
+
+def check_silent(result, folder, *inputs):
+    """No identifier in what was printed, nor in any file but those that had them."""
+    assert SECRET not in result.output + result.stderr
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in inputs:
+            assert SECRET.encode() not in path.read_bytes(), path
+
+
+def test_units(run, tmp_path, visits):
+    found, result = fit(run, visits, "--unit", "patient_id", "--max-rows-per-unit", 4)
+    check_silent(result, tmp_path, visits)
+    assert found["n_features"] == 3
+    assert found["max_rows_per_unit"] == found["guarantee"]["rows_per_unit"] == 4
+    assert found["protected"] == found["guarantee"]["unit"] == "patient_id"
+    assert found["guarantee"]["epsilon"] == pytest.approx(4)
+    assert found["counted"]["released"] == found["n_records"] != N
+    sizes = table().groupby("patient_id").size().clip(upper=4)
+    assert abs(found["n_records"] - sizes.sum()) < 30 * found["counted"]["noise_sd"]
+    written = json.loads((tmp_path / "visits-release" / "release.json").read_text())
+    assert written["column_names"] == ["age", "pulse", "height"]
+    shown = run("show", "visits-release")
+    assert shown.exit_code == 0
+    assert "patient_id" in shown.output
+
+
+def test_the_bound_may_be_found_and_the_count_is_said_before_all(run, tmp_path, visits):
+    result = run("fit", visits, "--unit", "patient_id", *PUBLIC)
+    assert result.exit_code == 0, result.output
+    assert result.output.index("not public") < result.output.index("What will be released")
+    check_silent(result, tmp_path, visits)
+
+
+def test_means_of_units(run, visits):
+    found, _ = fit(run, visits, "--unit", "patient_id", "--estimand", "unit-means")
+    assert found["n_records"] == table()["patient_id"].nunique()
+    assert found["counted"] is None
+    assert found["estimand"] == "unit-means"
+
+
+def test_columns_and_text_files(run, tmp_path):
+    owned = pa.Table.from_pandas(table(), preserve_index=False)
+    csv.write_csv(owned, tmp_path / "visits.csv")
+    asked = ("--unit", "patient_id", "--columns", "age,height", "--max-rows-per-unit", 2)
+    found, result = fit(run, tmp_path / "visits.csv", *asked)
+    assert found["n_features"] == 2
+    check_silent(result, tmp_path, tmp_path / "visits.csv")
+
+
+def test_add_remove(run, tmp_path):
+    np.save(tmp_path / "rows.npy", table().drop(columns=["patient_id", "w"]).to_numpy())
+    found, _ = fit(run, "rows.npy", "--neighbours", "add-remove")
+    assert found["guarantee"]["adjacency"] == "add-remove-one"
+    assert found["neighbours"] == "add-remove"
+    assert found["counted"]["max_rows_per_unit"] == 1
+    assert abs(found["n_records"] - N) < 30 * found["counted"]["noise_sd"]
+
+
+def test_weights_are_no_feature(run, tmp_path):
+    weighted = pa.Table.from_pandas(table().drop(columns="patient_id"), preserve_index=False)
+    parquet.write_table(weighted, tmp_path / "survey.parquet")
+    found, _ = fit(run, "survey.parquet", "--weight", "w", "--max-weight", 2)
+    assert found["n_features"] == 3
+    assert found["guarantee"]["rows_per_unit"] == 16
+
+
+def test_positions_in_files_without_names(run, tmp_path):
+    whole = table(np.arange(N) // 3).drop(columns="w").to_numpy()
+    np.save(tmp_path / "visits.npy", whole)
+    found, _ = fit(run, "visits.npy", "--unit", 3, "--max-rows-per-unit", 3)
+    assert found["n_features"] == 3
+
+
+def test_a_dry_run_reads_nothing_and_takes_a_guess(run, visits, monkeypatch):
+    monkeypatch.setattr(counting.Counting, "run", None)
+    monkeypatch.setattr(fit_units, "counted_records", None)
+    asked = (visits, "--unit", "patient_id", "--max-rows-per-unit", 2, "--dry-run")
+    found, _ = fit(run, *asked, "--records", 6_000)
+    assert found["n_records"] == 6_000
+    assert found["guarantee"]["epsilon"] == pytest.approx(4)
+    assert found["guarantee"]["rows_per_unit"] == 2
+    assert found["dry_run"]
+
+
+def test_the_ledger_has_the_count_and_the_rest(run, visits):
+    budget = ("--dataset", "v", "--epsilon", 8, "--delta", 1e-6, "--unit", "patient_id")
+    run("ledger", "init", "b.db", *budget)
+    fit(run, visits, "--unit", "patient_id", "--ledger", "b.db", "--dataset", "v")
+    said = json.loads(run("ledger", "show", "b.db", "--json").stdout)
+    (statement,) = said if isinstance(said, list) else said["datasets"]
+    assert len(statement["charges"]) == 2
+
+
+def test_what_is_hopeless_after_the_count_says_that_it_is_paid(refused, run, visits):
+    result = run("fit", visits, "--unit", "patient_id", "--epsilon", 0.01, "--delta", 1e-6)
+    assert result.exit_code != 0
+    assert "epsilon 0.0003 is spent" in result.stderr
+    assert "Nothing was read" not in result.stderr
+    assert not Path("visits-release").exists()
+
+
+@pytest.mark.parametrize("noise", [-(10**6), 10**6])
+def test_counts_far_from_the_truth_end_in_words(run, visits, monkeypatch, noise):
+    monkeypatch.setattr(counting, "discrete_laplace", lambda _, __, n: [noise] * n)
+    asked = ("--unit", "patient_id", "--max-rows-per-unit", 4, *PUBLIC)
+    result = run("fit", visits, *asked)
+    assert result.exit_code in (0, 8)
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("owners", "match"),
+    [
+        ([None] + [SECRET] * (N - 1), "identifier in every row"),
+        ([""] + [SECRET] * (N - 1), "identifier in every row"),
+        (np.arange(N) + 0.5, "whole numbers or text"),
+    ],
+)
+def test_bad_identifiers_are_refused_without_a_word_of_them(run, tmp_path, owners, match):
+    bad = pa.Table.from_pandas(table(owners).drop(columns="w"), preserve_index=False)
+    parquet.write_table(bad, tmp_path / "bad.parquet")
+    result = run("fit", "bad.parquet", "--unit", "patient_id", *PUBLIC)
+    assert result.exit_code != 0
+    assert match in result.stderr
+    check_silent(result, tmp_path, tmp_path / "bad.parquet")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (("--unit", "patient_id", "--columns", "age,patient_id"), "also a feature"),
+        (("--unit", "nobody"), "nobody"),
+        (("--unit", "patient_id", "--centre", "pairs"), "pairs"),
+        (("--unit", "patient_id", "--dry-run"), "--records is required"),
+        (("--unit", "patient_id", "--records", 9_000), "--records must be left out"),
+        (("--unit", "patient_id", "--scheduler", "tcp://nowhere:1"), "--scheduler"),
+        (("--unit", "patient_id", "--weight", "age", "--max-weight", 1), "--weight"),
+        (("--weight", "age"), "--max-weight"),
+        (("--max-weight", 2), "--max-weight"),
+        (("--max-rows-per-unit", 2, "--columns", "age,pulse"), "--max-rows-per-unit"),
+        (("--unit", "patient_id", "--max-rows-per-unit", 0), "--max-rows-per-unit"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(run, tmp_path, visits, options, match):
+    result = run("fit", visits, *options, *PUBLIC)
+    assert result.exit_code != 0
+    assert match in result.stderr
+    check_silent(result, tmp_path, visits)
+
+
+def test_the_theorem_has_no_units(refused, visits):
+    asked = ("--mechanism", "theorem", "--scale", 1, "--row-sparsity", 2)
+    assert "--mechanism theorem" in refused(2, "fit", visits, "--unit", "x", *asked, *PUBLIC)
+
+
+def test_plans_for_units_and_removed_records(run):
+    size = ("--features", 50, "--epsilon", 1, "--delta", 1e-6, "--records", 50_000, "--json")
+    plain = json.loads(run("plan", *size).stdout)
+    removed = json.loads(run("plan", *size, "--neighbours", "add-remove").stdout)
+    units = json.loads(run("plan", *size, "--max-rows-per-unit", 8).stdout)
+    assert plain["count_epsilon"] == 0
+    assert removed["count_epsilon"] == pytest.approx(0.02)
+    assert (removed["epsilon"], removed["neighbours"]) == (1, "add-remove")
+    assert units["max_rows_per_unit"] == 8
+    assert error(removed) < error(plain) < error(units)
+
+
+def error(found):
+    return found["plans"][0]["families"][0]["predicted_error"]
+
+
+def test_plans_of_pairs_for_removed_records_are_refused(run):
+    size = ("--features", 50, "--epsilon", 1, "--delta", 1e-6)
+    result = run("plan", *size, "--neighbours", "add-remove", "--centre", "pairs")
+    assert result.exit_code != 0
+    assert "pairs" in result.stderr

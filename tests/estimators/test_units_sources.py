@@ -1,0 +1,400 @@
+"""Units of rows in memory, files and partitions: the same integers, and no identifier told."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from pyarrow import csv, ipc, parquet
+from sklearn.base import clone
+
+from hushcov import GaussianCovariance, PrivateSparseCovariance
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.records import file_columns, open_records, partitions, read_codebook
+
+N, UNITS, SECRET = 600, 120, "s3cret-person"
+ROWS = np.random.default_rng(5).standard_normal((N, 3)) * [1.0, 2.0, 0.5]
+OWNERS = np.random.default_rng(6).integers(0, UNITS, N)
+NAMES = ("age", "pulse", "height")
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::hushcov.exceptions.{kind}")
+    for kind in ("SeededNoiseWarning", "AccuracyWarning", "PrivacyWarning")
+]
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    with dask.config.set(scheduler="threads", num_workers=2):
+        yield
+
+
+def frame(owners=OWNERS, rows=ROWS, name="patient"):
+    """A table whose second column has identifiers."""
+    table = pd.DataFrame(dict(zip(NAMES, rows.T, strict=True)))
+    table.insert(1, name, owners)
+    return table
+
+
+def named(owners=OWNERS):
+    return [f"{SECRET}-{owner}" for owner in owners]
+
+
+def estimator(**options):
+    usual = {"epsilon": 4, "delta": 1e-6, "max_rows_per_unit": 3, "random_state": 1}
+    usual |= {"assume_centered": True, "feature_scale": [1.0, 2.0, 0.5], "on_hopeless": "warn"}
+    usual |= {"on_large_delta": "warn"}
+    return GaussianCovariance(**usual | options)
+
+
+def released(X, unit="patient", **options):
+    return estimator(**options).fit(X, unit=unit).release_
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return released(frame()).integers
+
+
+def check(X, expected, unit="patient", **options):
+    found = released(X, unit, **options)
+    assert np.array_equal(found.integers, expected)
+    assert SECRET not in repr(vars(found))
+
+
+def shuffled(table):
+    return table.sample(frac=1.0, random_state=3)
+
+
+def write(path, table, kind):
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    if kind == "parquet":
+        parquet.write_table(arrow, path, row_group_size=101)
+    elif kind == "csv":
+        csv.write_csv(arrow, path)
+    else:
+        with ipc.new_file(path, arrow.schema) as file:
+            file.write_table(arrow, max_chunksize=77)
+
+
+@pytest.mark.parametrize("unit", ["patient", 1])
+@pytest.mark.parametrize("owners", [OWNERS, named()], ids=["numbers", "text"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
+def test_files_are_as_memory_in_any_order_and_any_split(tmp_path, expected, kind, owners, unit):
+    table = shuffled(frame(owners))
+    (tmp_path / "visits").mkdir()
+    for i, (start, stop) in enumerate([(0, 7), (7, 410), (410, N)]):
+        write(tmp_path / "visits" / f"{i}.{kind}", table[start:stop], kind)
+    write(tmp_path / f"all.{kind}", frame(owners), kind)
+    check(tmp_path / "visits", expected, unit)
+    check(f"{tmp_path}/visits/*.{kind}", expected, unit)
+    check(tmp_path / f"all.{kind}", expected, unit)
+
+
+def test_dictionaries_wider_text_and_smaller_integers_are_the_same(tmp_path, expected):
+    whole = pa.Table.from_pandas(frame(named()), preserve_index=False)
+    for i, kind in enumerate((pa.dictionary(pa.int16(), pa.string()), pa.large_string())):
+        part = whole[300 * i : 300 * (i + 1)]
+        part = part.set_column(1, "patient", part["patient"].cast(kind))
+        parquet.write_table(part, tmp_path / f"{i}.parquet")
+    check(tmp_path, expected)
+    numbers = pa.Table.from_pandas(frame(), preserve_index=False)
+    for i, kind in enumerate((pa.int16(), pa.uint64(), pa.float64())):
+        part = numbers[200 * i : 200 * (i + 1)]
+        part = part.set_column(1, "patient", part["patient"].cast(kind))
+        parquet.write_table(part, tmp_path / f"{i}.parquet")
+    check(tmp_path, expected)
+
+
+def test_numpy_files_and_opened_records(tmp_path, expected):
+    np.save(tmp_path / "visits.npy", frame().to_numpy())
+    write(tmp_path / "visits.parquet", frame(), "parquet")
+    check(tmp_path / "visits.npy", expected, 1)
+    check(open_records(tmp_path / "visits.npy"), expected, 1)
+    check(open_records(frame().to_numpy()), expected, 1)
+    check(open_records(frame()), expected)
+    check(open_records(tmp_path / "visits.parquet"), expected)
+    check(open_records(tmp_path / "visits.parquet", columns=NAMES), expected)
+    check(open_records(tmp_path / "visits.parquet", leave_out=["patient"]), expected)
+    check(open_records(tmp_path / "visits.parquet", columns=NAMES), expected, unit=OWNERS)
+
+
+def test_tables_in_memory(expected):
+    check(pl.DataFrame(frame(named())), expected)
+    check(frame().to_numpy(), expected, 1)
+    check(torch.tensor(frame().to_numpy()), expected, 1)
+    check(ROWS, expected, unit=pd.Series(named()))
+    check(ROWS, expected, unit=pd.Series(named()).astype("category"))
+
+
+@pytest.mark.parametrize("owners", [OWNERS, named()], ids=["numbers", "text"])
+def test_more_units_than_a_dictionary_may_hold_are_read_in_parts(
+    tmp_path, monkeypatch, expected, owners
+):
+    write(tmp_path / "visits.parquet", frame(owners), "parquet")
+    sizes = []
+    plain = file_columns._Dictionary.finish
+    monkeypatch.setattr(file_columns, "LARGEST_DICTIONARY", 100)
+    monkeypatch.setattr(file_columns, "_WAITING", 10)
+    monkeypatch.setattr(file_columns, "_BATCH", 64)
+    monkeypatch.setattr(
+        file_columns._Dictionary, "finish", lambda self: sizes.append(plain(self)) or sizes[-1]
+    )
+    check(tmp_path / "visits.parquet", expected)
+    assert max(sizes) < UNITS / 2  # six parts
+
+
+def test_codes_are_those_of_a_dictionary_whatever_shares_a_part(tmp_path, monkeypatch):
+    """Identifiers that differ in one bit, in length or in sign stay apart."""
+    monkeypatch.setattr(file_columns, "LARGEST_DICTIONARY", 7)
+    near = ["a", "aa", "b", "a ", "A", "ä", "a\0", "0", "00"] * 5
+    far = [0, -1, 1, 2**62, -(2**62), 2**62 + 1, 2**63 - 1, -(2**63), 7] * 5
+    for owners in (near, far):
+        rows = ROWS[: len(owners)]
+        write(tmp_path / "few.parquet", frame(owners, rows), "parquet")
+        files = open_records(tmp_path / "few.parquet", leave_out=["patient"])
+        codes = file_columns.FileIdentifiers(files, "patient")().codes
+        known = {}
+        for owner, code in zip(owners, codes.tolist(), strict=True):
+            assert known.setdefault(owner, code) == code
+        assert sorted(known.values()) == list(range(9))
+
+
+@pytest.mark.parametrize("parts", [1, 3, 8])
+@pytest.mark.parametrize("owners", [OWNERS, named()], ids=["numbers", "text"])
+def test_dask_dataframes_are_as_memory(expected, owners, parts):
+    table = shuffled(frame(owners))
+    check(dd.from_pandas(table, npartitions=parts, sort=False), expected)
+
+
+def test_a_unit_split_over_partitions_and_counted_twice_is_found(monkeypatch, expected):
+    """The planted bug: partitions stay as they are."""
+    collection = dd.from_pandas(shuffled(frame()), npartitions=4, sort=False)
+    monkeypatch.setattr(type(collection), "shuffle", lambda self, on: self)
+    with pytest.raises(AssertionError):
+        check(collection, expected)
+    units = partitions.UnitPartitions(collection, "patient").units()
+    assert units.n_units > UNITS
+
+
+def test_units_are_whole_in_partitions_whatever_their_types():
+    """Numbers of different widths in different partitions come together."""
+    small, large = frame(OWNERS.astype(np.int32) - 60), frame(OWNERS - 60)
+    both = dd.concat([dd.from_pandas(each, npartitions=2, sort=False) for each in (small, large)])
+    units = partitions.UnitPartitions(both, "patient").units()
+    assert units.n_units == len(np.unique(OWNERS))
+
+
+def test_means_of_units_are_the_same_everywhere(tmp_path):
+    options = {"estimand": "unit-means", "max_rows_per_unit": None}
+    expected = released(frame(), **options).integers
+    means = frame().groupby("patient").mean().to_numpy()
+    assert np.array_equal(estimator(max_rows_per_unit=None).fit(means).release_.integers, expected)
+    write(tmp_path / "visits.parquet", shuffled(frame(named())), "parquet")
+    check(tmp_path / "visits.parquet", expected, **options)
+    check(dd.from_pandas(shuffled(frame()), npartitions=3, sort=False), expected, **options)
+
+
+def test_bounds_found_privately_are_the_same_everywhere(tmp_path):
+    expected = released(frame(), max_rows_per_unit=None)
+    write(tmp_path / "visits.csv", shuffled(frame(named())), "csv")
+    for X in (tmp_path / "visits.csv", dd.from_pandas(frame(), npartitions=3)):
+        found = released(X, max_rows_per_unit=None)
+        assert np.array_equal(found.integers, expected.integers)
+        assert found.making.counted == expected.making.counted
+
+
+def refused(X, match, unit="patient", error=DataError, **options):
+    with pytest.raises(error, match=match) as caught:
+        estimator(**options).fit(X, unit=unit)
+    assert SECRET not in str(caught.value)
+    return caught
+
+
+def with_first(value):
+    return [value, *named()[1:]]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
+@pytest.mark.parametrize("owners", [with_first(None), with_first("")], ids=["null", "empty"])
+def test_missing_identifiers_are_refused(tmp_path, kind, owners):
+    write(tmp_path / f"visits.{kind}", frame(owners), kind)
+    refused(tmp_path / f"visits.{kind}", "identifier in every row")
+
+
+@pytest.mark.parametrize(
+    "owners", [with_first(None), with_first(""), with_first(float("nan")), with_first(pd.NA)]
+)
+def test_missing_identifiers_in_memory_and_partitions_are_refused(owners):
+    refused(frame(owners), "identifier in every row")
+    refused(ROWS, "identifier in every row", unit=owners)
+    refused(dd.from_pandas(frame(owners), npartitions=2), "identifier in every row")
+
+
+@pytest.mark.parametrize("missing", ["NA", "null", "NaN", ""])
+def test_what_text_files_write_for_nulls_is_refused(tmp_path, missing):
+    write(tmp_path / "visits.csv", frame(with_first(missing)), "csv")
+    refused(tmp_path / "visits.csv", "identifier in every row")
+
+
+def test_nulls_among_numbers_are_refused(tmp_path):
+    owners = OWNERS.astype(float)
+    owners[3] = np.nan
+    write(tmp_path / "nan.parquet", frame(owners), "parquet")
+    refused(tmp_path / "nan.parquet", "identifier in every row")
+    np.save(tmp_path / "nan.npy", frame(owners).to_numpy())
+    refused(tmp_path / "nan.npy", "identifier in every row", unit=1)
+
+
+def test_mixed_types_are_refused(tmp_path):
+    for i, owners in enumerate((OWNERS, [str(owner) for owner in OWNERS])):
+        write(tmp_path / f"{i}.parquet", frame(owners), "parquet")
+    refused(tmp_path, "identifiers of one type")
+    refused(frame([1, *named()[1:]]), "identifiers of one type")
+    halves = dask.delayed(frame)(), dask.delayed(frame)(named())
+    meta = frame().astype({"patient": object})[:0]
+    mixed = dd.from_delayed(halves, meta=meta, verify_meta=False)
+    refused(mixed, "unit must|without an error")
+
+
+def test_fractions_dates_and_truth_values_are_refused(tmp_path):
+    odd = [OWNERS + 0.5, pd.date_range("2020-01-01", periods=N), OWNERS > 3]
+    for owners in odd:
+        write(tmp_path / "odd.parquet", frame(owners), "parquet")
+        refused(tmp_path / "odd.parquet", "unit must")
+        refused(frame(owners), "unit must")
+
+
+def test_a_unit_column_that_is_also_a_feature_is_refused(tmp_path):
+    write(tmp_path / "visits.parquet", frame(), "parquet")
+    asked = open_records(tmp_path / "visits.parquet", columns=[*NAMES, "patient"])
+    refused(asked, "also a feature", error=ParameterError)
+    with pytest.raises(ParameterError, match="also a feature"):
+        open_records(tmp_path / "visits.parquet", columns=["patient"], leave_out=["patient"])
+
+
+def test_columns_that_are_not_there_are_refused(tmp_path):
+    write(tmp_path / "visits.parquet", frame(), "parquet")
+    np.save(tmp_path / "visits.npy", ROWS)
+    refused(tmp_path / "visits.parquet", "patient_id", unit="patient_id")
+    refused(tmp_path / "visits.parquet", "positions", unit=4, error=ParameterError)
+    refused(tmp_path / "visits.npy", "name one column", error=ParameterError)
+    refused(tmp_path / "visits.npy", "position", unit=3, error=ParameterError)
+    refused(open_records(tmp_path / "visits.parquet"), "patient_id", unit="patient_id")
+    refused(dd.from_pandas(frame(), npartitions=2), "name one", unit="id", error=ParameterError)
+
+
+@pytest.mark.parametrize("rows", [N - 1, N + 1, 0])
+def test_another_number_of_identifiers_is_refused(tmp_path, rows):
+    write(tmp_path / "visits.parquet", frame(), "parquet")
+    owners = np.resize(OWNERS, rows)
+    refused(ROWS, "one entry for each", unit=owners)
+    refused(open_records(tmp_path / "visits.parquet", columns=NAMES), "one entry", unit=owners)
+
+
+def test_values_beside_partitions_are_refused():
+    cures = {"error": ParameterError, "match": "dataframe"}
+    refused(da.from_array(ROWS, chunks=(200, 3)), unit=OWNERS, **cures)
+    refused(da.from_array(ROWS, chunks=(200, 3)), unit=1, **cures)
+    refused(dd.from_pandas(frame(), npartitions=2), unit=OWNERS, **cures)
+    refused(open_records(da.from_array(ROWS, chunks=(200, 3))), unit=OWNERS, **cures)
+
+
+def test_pairs_are_refused(tmp_path):
+    write(tmp_path / "visits.parquet", frame(), "parquet")
+    for options in ({}, {"estimand": "unit-means", "max_rows_per_unit": None}):
+        options |= {"assume_centered": False, "centre": "pairs"}
+        refused(tmp_path / "visits.parquet", "pairs", error=ParameterError, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"neighbours": "add-remove"},
+        {"max_rows_per_unit": 2},
+        {"estimand": "unit-means"},
+        {"max_sample_weight": 1.0},
+    ],
+)
+def test_sums_of_sites_are_of_replaced_records_alone(options):
+    made = estimator(**{"max_rows_per_unit": None} | options)
+    with pytest.raises(ParameterError, match="must be left out for partial_fit"):
+        made.partial_fit(ROWS, total_records=N)
+    with pytest.raises(TypeError, match="unit"):
+        made.partial_fit(ROWS, total_records=N, unit=OWNERS)
+
+
+def test_one_unit_with_all_rows(tmp_path):
+    """It is one unit, and no error: its rows are bounded like those of any other."""
+    write(tmp_path / "visits.parquet", frame([SECRET] * N), "parquet")
+    expected = released(frame([0] * N)).integers
+    check(tmp_path / "visits.parquet", expected)
+    check(dd.from_pandas(frame([SECRET] * N), npartitions=3), expected)
+
+
+def test_a_codebook_goes_with_units(tmp_path, expected):
+    (tmp_path / "book.csv").write_text("name,low,high,kind,values\nage,-100,100,number,\n")
+    book = read_codebook(tmp_path / "book.csv")
+    write(tmp_path / "visits.parquet", frame(named()), "parquet")
+    records = open_records(tmp_path / "visits.parquet", leave_out=["patient"], codebook=book)
+    check(records, expected)
+
+
+def test_weights_in_files_are_as_in_memory(tmp_path):
+    weights = np.random.default_rng(8).uniform(0, 3, N)
+    options = {"max_rows_per_unit": None, "max_sample_weight": 3.0}
+    expected = estimator(**options).fit(ROWS, sample_weight=weights).release_.integers
+    write(tmp_path / "visits.parquet", shuffled(frame(weights, name="weight")), "parquet")
+    write(tmp_path / "visits.csv", frame(weights, name="weight"), "csv")
+    np.save(tmp_path / "visits.npy", frame(weights).to_numpy())
+    for X, column in (
+        (tmp_path / "visits.parquet", "weight"),
+        (tmp_path / "visits.csv", "weight"),
+        (tmp_path / "visits.npy", 1),
+        (frame(weights, name="weight"), "weight"),
+    ):
+        found = estimator(**options).fit(X, sample_weight=column)
+        assert np.array_equal(found.release_.integers, expected)
+        assert found.n_features_in_ == 3
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "match"),
+    [
+        (np.full(N, -1.0), {"max_sample_weight": 3.0}, "not negative"),
+        (np.full(N, np.nan), {"max_sample_weight": 3.0}, "finite"),
+        (np.ones(N - 1), {"max_sample_weight": 3.0}, "one entry"),
+        (np.full(N, 1e-9), {"max_sample_weight": 3.0}, "round to zero"),
+        (np.ones(N), {}, "max_sample_weight"),
+        (["heavy"] * N, {"max_sample_weight": 3.0}, "numbers"),
+    ],
+)
+def test_weights_that_mean_nothing_are_refused(weights, options, match):
+    with pytest.raises((DataError, ParameterError), match=match):
+        estimator(max_rows_per_unit=None, **options).fit(ROWS, sample_weight=weights)
+
+
+def test_weights_above_the_largest_count_as_it():
+    options = {"max_rows_per_unit": None, "max_sample_weight": 2.0}
+    one = estimator(**options).fit(ROWS, sample_weight=np.full(N, 2.0))
+    two = estimator(**options).fit(ROWS, sample_weight=np.full(N, 2e9))
+    assert np.array_equal(one.release_.integers, two.release_.integers)
+
+
+def test_weights_with_units_are_refused(tmp_path):
+    with pytest.raises(ParameterError, match="sample_weight must be left out with a unit"):
+        estimator(max_sample_weight=1.0).fit(ROWS, unit=OWNERS, sample_weight=np.ones(N))
+
+
+def test_options_are_those_of_scikit_learn():
+    options = {"neighbours": "add-remove", "max_rows_per_unit": 4, "estimand": "rows"}
+    made = PrivateSparseCovariance(epsilon=1, delta=1e-6, max_sample_weight=2.0, **options)
+    copied = clone(made)
+    assert copied.get_params() == made.get_params()
+    assert options.items() <= copied.get_params().items()
