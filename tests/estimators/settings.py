@@ -52,7 +52,7 @@ def plan_without_search(inputs, reconstruction):
 def skip_search(monkeypatch):
     """Plans of the multiscale mechanism without its search, which takes seconds at each size."""
     monkeypatch.setattr(
-        hushcov.estimators.sparse,
+        hushcov.planning,
         "compare",
         lambda inputs, apart=None, **_: compare(inputs, refine=False, apart=apart),
     )

@@ -187,14 +187,7 @@ def command(
     tried = {row.inputs.n_records for row in rows}
     smallest = None if target_error is None else _search(planner, possible, target_error, tried)
     if figure is not None:
-        from hushcov.report import write_plan_figure
-
-        write_plan_figure(
-            figure,
-            {row.n_records: row.forecasts for row in rows},
-            title=_size(rows[0]),
-            target_error=target_error,
-        )
+        _draw(figure, rows, target_error)
     if html is not None:
         from hushcov.cli.plan_page import write_page
 
@@ -277,6 +270,13 @@ def _say_counted(out: Console, protected: dict[str, object]) -> None:
             f"{number(float(str(protected['epsilon'])))} releases it first. Records are rows that "
             f"are summed, at most {protected['max_rows_per_unit']} of one unit.",
         )
+
+
+def _draw(figure: Path, rows: Sequence[Row], target_error: float | None) -> None:
+    from hushcov.report import write_plan_figure
+
+    forecasts = {row.n_records: row.forecasts for row in rows}
+    write_plan_figure(figure, forecasts, title=_size(rows[0]), target_error=target_error)
 
 
 def _known(n_features: int | None, codebook: Path | None) -> tuple[int, Bounds | None]:

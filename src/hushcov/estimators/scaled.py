@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -34,7 +34,9 @@ from hushcov.release.findings import (
     noise_deviation,
     preparation_words,
 )
-from hushcov.stages.counting import Counted
+
+if TYPE_CHECKING:
+    from hushcov.stages.counting import Counted
 
 # Not proved for units of several rows, nor where the number of records is not public.
 _ONE_ROW_ONLY = ("multiscale",)
