@@ -89,7 +89,8 @@ class ProductMap:
                 f"half_width must keep the squared norm of {self.n_products} weighted products "
                 f"below 2**53, got {self.grid.half_width}: use finest_half_width."
             )
-        if self.grid.n_features * self.grid.half_width**2 * self.size_range >= LARGEST_SUM:
+        largest = self.grid.n_features * self.grid.half_width**2
+        if self.rows_per_unit == 1 and largest * self.size_range >= LARGEST_SUM:
             raise CapacityError(
                 f"size_range must keep sums of squares below 2**62, got {self.size_range}: "
                 "use a smaller one."
@@ -109,6 +110,11 @@ class ProductMap:
             raise CapacityError(
                 f"rows and columns must be at most {MOST_PRODUCTS:,} pairs and features where "
                 f"records of a unit are bounded together, got {self.n_products:,}: select fewer."
+            )
+        if self.rows_per_unit * max(self.factor_range, self.size_range) >= LARGEST_SUM:
+            raise CapacityError(
+                f"rows_per_unit must keep its product with ranges below 2**62, got "
+                f"{self.rows_per_unit}: use a smaller one."
             )
 
     @property

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.accounting import ADD_REMOVE, REPLACE, Clock, Neighbours, smallest_sigma
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive.parameters import FIRST_VALUES, PRODUCT_NORMS
+from hushcov.mechanisms.adaptive.parameters import FIRST_OF_UNITS, FIRST_VALUES, PRODUCT_NORMS
 from hushcov.mechanisms.screened import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
@@ -27,6 +27,7 @@ from hushcov.records import FeatureGrid, ProductMap, Records
 
 _DROPPED = 1.5  # deviations below which a selected pair is taken for noise
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
+_LARGEST_MEAN = RADIUS**2 / 4  # of a product, in squared scales; more would be no help
 _LEAST_BOUND = 0.5  # of the median norm
 _REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them
 
@@ -49,6 +50,8 @@ class PairValues:
 def value_noise(n_pairs: int, inputs: ReleaseInputs, mu: float) -> float:
     """About the noise of a pair where so many are released, for records of typical norm."""
     moved = 1.1 * sum_movement(inputs.neighbours) * _root_square(n_pairs, inputs.n_features)
+    # Rows of a unit are taken for independent: sums of so many are as long as the root says.
+    moved /= math.sqrt(inputs.neighbours.together)
     return moved / (PAIR_WEIGHT * inputs.n_records * mu)
 
 
@@ -82,27 +85,47 @@ def release_pairs(
     sqrt(2), the sums by what `release_values` says. Which pairs are dropped, and where records are
     bounded, follows from what was released before.
     """
-    time = clock.left
     rows, columns = places
-    mu = math.sqrt(FIRST_VALUES * time)
+    together = inputs.neighbours.together
+    mu = math.sqrt((FIRST_VALUES if together == 1 else FIRST_OF_UNITS) * clock.left)
     half_width = product_half_width(inputs, len(rows), mu)
     grid = FeatureGrid(feature_scale, RADIUS, half_width)
     size = n_real, norm
-    bound = _norm_bound(records, grid, places, size, inputs.neighbours, clock, entropy)
+    widest = int(together * widest_norm(len(rows), grid.n_features) * half_width**2)
+    products = product_map(grid, rows, columns, widest, together)
+    bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
     clock.gaussian(mu)  # proof: step 6
-    products = product_map(grid, rows, columns, bound)
+    products = product_map(grid, rows, columns, bound, together)
     first = release_values(records, products, mu, inputs.neighbours, entropy)
     kept = np.abs(first.pairs * first.unit) > _DROPPED * detection_deviation(
         first.noise_sd[0], inputs.n_sampled
     )
     rows, columns = rows[kept], columns[kept]
     d = inputs.n_features
-    bound = max(1, int(bound * _root_square(len(rows), d) / _root_square(len(kept), d)))
+    means = None
+    if together > 1:
+        means = _means(first, products, kept)
+        products = product_map(grid, rows, columns, widest, together, means)
+        bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
+    else:
+        bound = max(1, int(bound * _root_square(len(rows), d) / _root_square(len(kept), d)))
     mu = clock.mu_left
     clock.gaussian(mu)  # proof: step 6
-    products = product_map(grid, rows, columns, bound)
+    products = product_map(grid, rows, columns, bound, together, means)
     second = release_values(records, products, mu, inputs.neighbours, entropy)
     return _averaged(first, second, kept)
+
+
+def _means(first: Values, products: ProductMap, kept: BoolArray) -> IntArray:
+    """About the mean products of a record, from released values: units are shorter without."""
+    unit = (products.grid.half_width / RADIUS) ** 2
+    pairs = np.clip(first.pairs[kept] * first.unit, -_LARGEST_MEAN, _LARGEST_MEAN)
+    diagonal = np.clip(first.diagonal * first.unit, 0.0, _LARGEST_MEAN)
+    weighted = [
+        products.pair_weight * unit * pairs,
+        products.diagonal_weight * (unit * diagonal - products.centre),
+    ]
+    return np.rint(np.concatenate(weighted)).astype(np.int64)
 
 
 def _averaged(first: Values, second: Values, kept: IntArray) -> PairValues:
@@ -125,8 +148,7 @@ def _averaged(first: Values, second: Values, kept: IntArray) -> PairValues:
 
 def _norm_bound(
     records: Records,
-    grid: FeatureGrid,
-    places: tuple[IntArray, IntArray],
+    products: ProductMap,
     size: tuple[float, float],
     neighbours: Neighbours,
     clock: Clock,
@@ -138,14 +160,13 @@ def _norm_bound(
     does not restore is the part of the large records beyond their number.
     """
     n = records.n_records
-    widest = int(widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
-    products = product_map(grid, *places, widest)
     mu = math.sqrt(PRODUCT_NORMS * clock.left)
     clock.gaussian(mu)  # proof: step 6
-    sigma = smallest_sigma(neighbours.moved(replaced=2, removed=1), mu)  # proof: step 6
+    square = neighbours.shared(neighbours.moved(replaced=2, removed=1))
+    sigma = smallest_sigma(square, mu)  # proof: step 6
     counts = products.norm_histogram(records)
     counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
-    moved = sum_movement(neighbours)
+    moved = sum_movement(neighbours) / neighbours.together
     return _chosen(counts, sigma, products, n, size, clock.mu_left / moved)
 
 
@@ -169,7 +190,9 @@ def _chosen(
     median = middle[int(np.searchsorted(np.cumsum(mass), 0.5))]
     bounds = median * _LEAST_BOUND * 2.0 ** (np.arange(48) / 8)
     factor = np.minimum(1.0, bounds[:, None] / middle)
-    mean = factor @ mass
+    # Long units have many records, and these count alike: shrinkage is the mean over records.
+    counted = mass if products.rows_per_unit == 1 else mass * middle / (mass @ middle)
+    mean = factor @ counted
     lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
     rows = 2 * math.sqrt(2 * max(size[0], d / 4) / d + 1)
     noise = rows * bounds / (PAIR_WEIGHT * n_records * unit * mu * mean)

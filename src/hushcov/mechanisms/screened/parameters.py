@@ -235,8 +235,12 @@ def squared_sum_sensitivity(norm_bound: int, neighbours: Neighbours) -> int:
 
 
 def sum_sigma(norm_bound: int, mu: float, neighbours: Neighbours) -> int:
-    """The least noise that makes the sensitivity of the sums at most `mu` deviations."""
-    return smallest_sigma(squared_sum_sensitivity(norm_bound, neighbours), mu)  # proof: step 7
+    """The least noise that makes the sensitivity of the sums at most `mu` deviations.
+
+    `mu` is that of a record; where units are bounded as one, theirs is as many times more.
+    """
+    square = neighbours.shared(squared_sum_sensitivity(norm_bound, neighbours))  # proof: step 12
+    return smallest_sigma(square, mu)  # proof: step 7
 
 
 def size_cap(n_features: int) -> float:
