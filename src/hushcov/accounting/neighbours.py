@@ -81,13 +81,13 @@ class Neighbours:
         """How many records are bounded as one where a sum can do that; 1 is each alone."""
         return self.most_rows if self.combined else 1
 
-    def shared(self, square: int) -> Fraction:
+    def shared(self, square: int | Fraction) -> Fraction:
         """What a unit moves, squared, divided among its records, where they are bounded as one.
 
         Charges are `most_rows` times those of a record: noise for this makes that enough for all
         that the unit moves.
         """
-        return Fraction(square, self.together**2)
+        return Fraction(square) / self.together**2
 
     @property
     def outer_product(self) -> float:

@@ -10,7 +10,8 @@
 - `compact`: rows as integers of two bytes, of which a copy may be kept.
 - `grids`: how coordinates are clipped and rounded to integers.
 - Exact sums of these integers: `gram`, `signs` (bits, by `popcount`), `products`, `bounded`,
-  `counts` (`tensor_kernels` on a device), several of them `together`, and `statistics`, which of
+  `counts` (`tensor_kernels` on a device), of units that are bounded as one (`grouped`, `combined`,
+  `combined_gram`), several of them `together`, and `statistics`, which of
   several sites add up and have a `statistics_file`.
 
 Nothing in this layer is private by itself: mechanisms add the noise.
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
 from hushcov.records.bounded import bounded_sums, bounded_sums_of, fourth_sums, fourth_sums_of
+from hushcov.records.combined_gram import unit_bounded_gram, unit_norm_histogram
 from hushcov.records.counts import (
     LARGEST_EXPONENT,
     SMALLEST_EXPONENT,
@@ -156,6 +158,8 @@ __all__ = [
     "split_columns",
     "sum_and_keep_signs",
     "sum_together",
+    "unit_bounded_gram",
+    "unit_norm_histogram",
     "weighted",
 ]
 

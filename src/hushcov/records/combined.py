@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -44,7 +45,7 @@ class UnitSums(CentringSums):
 
     def begin(self, n_features: int) -> Any:
         """See `RowSums`."""
-        return _Stream(np.zeros((threads(), self.size), dtype=np.int64))
+        return UnitStream(np.zeros((threads(), self.size), dtype=np.int64))
 
     def add(self, block: FloatArray, sums: Any) -> bool:
         """See `RowSums`; rows of a unit that goes on in the next block wait for it."""
@@ -69,10 +70,14 @@ class UnitSums(CentringSums):
 
     def total(self, sums: Any) -> IntArray:
         """See `RowSums`."""
+        self.check_all_seen(sums)
+        return np.asarray(sums.totals.sum(axis=0))
+
+    def check_all_seen(self, sums: Any) -> None:
+        """Refuse rows that are not as many as those of all units: they may not be theirs."""
         assert self.starts is not None
         if sums.waiting or sums.position != self.starts[-1]:
             raise AssertionError("rows must be as many as those of all units")
-        return np.asarray(sums.totals.sum(axis=0))
 
     def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
         """See `RowSums`; rows do not say whose they are."""
@@ -111,14 +116,15 @@ class UnitNorms(UnitSums):
         return _count_norms(*arguments)
 
 
-class _Stream:
+class UnitStream:
     """Sums by thread, how many rows were seen, and those of a unit that goes on."""
 
-    def __init__(self, totals: IntArray) -> None:
+    def __init__(self, totals: Any) -> None:
         self.totals, self.position = totals, 0
         self.waiting: list[Any] = []
 
     def wait(self, rows: FloatArray) -> bool:
+        """Keep rows of a unit that goes on; False if a number is not finite."""
         if len(rows):
             self.waiting.append(rows.copy())
         return rows.dtype != np.float64 or bool(np.isfinite(rows).all())
@@ -128,7 +134,7 @@ def _unit_parts(starts: IntArray, most: int) -> list[IntArray]:
     """Starts of whole units for each thread, with the end of the last one."""
     cuts = np.linspace(starts[0], starts[-1], most + 1)[1:-1]
     ends = [0, *np.searchsorted(starts, cuts), len(starts) - 1]
-    return [starts[low : high + 1] for low, high in zip(ends[:-1], ends[1:], strict=True)]
+    return [starts[low : high + 1] for low, high in itertools.pairwise(ends)]
 
 
 @compiled

@@ -13,7 +13,7 @@ from hushcov.exceptions import PrivacyConditionError
 from hushcov.records.protocol import Records, default_block_rows
 from hushcov.records.views import DeviceRecords, View, WrappedRecords, layers_of
 
-# Most bytes of rows that are put in order at once; where there are more, the records are read again.
+# Most bytes of rows that are put in order at once; more are read again.
 _BUFFER_BYTES = 2**29
 
 

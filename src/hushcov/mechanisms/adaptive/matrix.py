@@ -9,19 +9,19 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov.accounting import Clock
 from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.adaptive.units import LEAST_SHARE, UnitBound
 from hushcov.mechanisms.gaussian import (
     RADIUS,
     exact_half_width,
     noise_sigmas,
     norm_in_steps,
     symmetric_noise,
+    unit_sigmas,
 )
 from hushcov.noise import Entropy
-from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
+from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram, unit_bounded_gram
 from hushcov.stages.preparation import WIDEST
 from hushcov.stages.stage import NormBound
-
-_LEAST_SHARE = 1e-3  # of the clock, for which noise must fit into integers
 
 
 class WholeMatrix:
@@ -41,19 +41,29 @@ class WholeMatrix:
         time: float,
         *,
         widest: bool,
+        units: UnitBound | None = None,
         progress: Progress | None = None,
     ) -> None:
         radius = WIDEST if widest else RADIUS
-        d, n = inputs.n_features, inputs.n_records
-        norm = min(bound.norm, radius * math.sqrt(d))
-        half_width = exact_half_width(inputs, radius, norm, math.sqrt(_LEAST_SHARE * time))
-        self._bound = norm_in_steps(norm, d, radius, half_width)
+        d, n, together = inputs.n_features, inputs.n_records, inputs.neighbours.together
+        norm = bound.norm if units is None else math.sqrt(units.norm / together)
+        norm = min(norm, radius * math.sqrt(d))
+        half_width = exact_half_width(inputs, radius, norm, math.sqrt(LEAST_SHARE * time))
         grid = FeatureGrid(feature_scale, radius, half_width)
-        self._gram = row_bounded_gram(
-            records, grid, self._bound, progress=progress
-        )  # proof: step 4
+        self._of_units = units is not None
+        if units is None:
+            self._bound = norm_in_steps(norm, d, radius, half_width)
+            self._gram = row_bounded_gram(
+                records, grid, self._bound, progress=progress
+            )  # proof: step 4
+        else:
+            self._bound = max(1, math.floor(units.norm / grid.step**2))
+            self._gram = unit_bounded_gram(
+                records, grid, self._bound, together, progress=progress
+            )  # proof: step 8
         self._neighbours = inputs.neighbours
-        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.cut)
+        cut = bound.cut if units is None else units.cut
+        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - cut)
         self._precision: FloatArray = np.zeros(2)
         self.mean: FloatArray = np.zeros((d, d))
 
@@ -72,7 +82,10 @@ class WholeMatrix:
         """
         clock.gaussian(mu)  # proof: step 4
         d = len(self._gram)
-        sigmas = noise_sigmas(d, self._half_width, self._bound, mu, self._neighbours)
+        if self._of_units:
+            sigmas = unit_sigmas(self._bound, mu, self._neighbours)  # proof: step 8
+        else:
+            sigmas = noise_sigmas(d, self._half_width, self._bound, mu, self._neighbours)
         drawn = self._gram + symmetric_noise(entropy.generator, d, *sigmas)
         fresh = drawn * self._unit
         weights = 1 / (np.array(sigmas, dtype=np.float64) * self._unit) ** 2

@@ -25,6 +25,8 @@ from hushcov.mechanisms.adaptive.parameters import (
     AdaptiveParameters,
 )
 from hushcov.mechanisms.adaptive.probe import Probe, look_at_matrix, look_at_signs, sees
+from hushcov.mechanisms.adaptive.units import UnitBound, release_unit_bound
+from hushcov.mechanisms.gaussian import RADIUS
 from hushcov.mechanisms.screened import CentredSigns, SignScreen, check_exact
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import (
@@ -41,7 +43,7 @@ from hushcov.postprocess import (
 )
 from hushcov.records import Progress, Records, check_feature_scale
 from hushcov.release import Making, Release, Structure, named_parts
-from hushcov.stages.preparation import release_norms
+from hushcov.stages.preparation import WIDEST, release_norms
 from hushcov.stages.stage import NormBound, choose_norm
 
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
@@ -82,6 +84,7 @@ class _Run:
     clock: Clock
     norm: NormBound
     progress: Progress | None = None
+    units: UnitBound | None = None
 
     @property
     def n(self) -> int:
@@ -89,7 +92,10 @@ class _Run:
 
     @property
     def sampled(self) -> int:
-        return self.parameters.inputs.n_sampled
+        if self.units is None:
+            return self.parameters.inputs.n_sampled
+        together = self.parameters.inputs.neighbours.together
+        return round(self.n / self.units.alike(self.d * self.norm.typical, together))
 
     @property
     def d(self) -> int:
@@ -118,6 +124,8 @@ def release_adaptive(
     clock = Clock(parameters.event, parameters.rate)
     norm = parameters.norm or _released_norm(records, scale, parameters, clock, entropy)
     run = _Run(records, scale, parameters, entropy, clock, norm, progress)
+    if parameters.inputs.neighbours.together > 1 and not sparse:
+        run.units = _unit_bound(run)
     if not (sparse or _worth_selecting(run)):
         return _of_whole(run, None, guarantee)
     ladder, probe = _scored(run, probed=not sparse)
@@ -155,6 +163,14 @@ def _released_norm(
     return choose_norm(counts, sigma, inputs.n_records, found, mu)
 
 
+def _unit_bound(run: _Run) -> UnitBound:
+    """A bound on what a unit adds to the whole matrix."""
+    inputs, radius = run.parameters.inputs, RADIUS if run.parameters.norm is None else WIDEST
+    typical = run.norm.typical
+    args = (run.records, run.scale, inputs, radius, typical, run.clock, run.entropy)
+    return release_unit_bound(*args)  # proof: step 8
+
+
 def _worth_selecting(run: _Run) -> bool:
     """Whether few pairs would have much less noise than all; from released and public numbers."""
     mu = run.clock.mu_left
@@ -175,7 +191,7 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     probe = None
     if probed:
         mu = math.sqrt(PROBE * run.clock.left)
-        if sees(screen, d):
+        if sees(screen, d) and run.units is None:
             inputs, typical = run.parameters.inputs, run.norm.typical
             probe = look_at_signs(sums, screen, inputs, typical, mu, run.clock, run.entropy)
         else:
@@ -221,7 +237,9 @@ def _whole_noise(run: _Run) -> float:
 
 def _entry_noise(run: _Run, mu: float) -> float:
     """About the noise of an entry of the whole matrix."""
-    return run.norm.norm**2 * run.parameters.inputs.neighbours.outer_product / (run.n * mu)
+    neighbours = run.parameters.inputs.neighbours
+    square = run.norm.norm**2 if run.units is None else run.units.norm / neighbours.together
+    return square * neighbours.outer_product / (run.n * mu)
 
 
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
@@ -240,6 +258,7 @@ def _whole(run: _Run) -> WholeMatrix:
         run.norm,
         run.clock.left,
         widest=run.parameters.norm is not None,
+        units=run.units,
         progress=run.progress,
     )
 
@@ -254,6 +273,10 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     if probe is None:
         mu = math.sqrt(FIRST_LOOK * run.clock.left)
         probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
+    if run.units is not None:
+        assert probe.whole is not None
+        probe.whole.look(run.clock.mu_left, run.clock, run.entropy)
+        return probe.whole
     found = best_candidate(probe.mean, probe.noise_sd, run.sampled, rough=True)
     all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.sampled)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
@@ -302,7 +325,7 @@ def _of_whole(run: _Run, probe: Probe | None, guarantee: Guarantee) -> Release:
         selected=None,
         threshold=found.threshold,
         structure=_structure_of_whole(run, whole, found),
-        unexplained=_PUT_BACK * run.norm.cut,
+        unexplained=_PUT_BACK * (run.norm.cut if run.units is None else run.units.cut),
     )
 
 
@@ -322,6 +345,8 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
 
 def _cut(run: _Run) -> float:
     """What bounding norms may have taken off the trace."""
+    if run.units is not None:
+        return run.units.cut * run.d * run.norm.typical
     return max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.accounting import ADD_REMOVE, REPLACE, Clock, Neighbours, smallest_sigma
+from hushcov.accounting import ADD_REMOVE, REPLACE, Clock, Neighbours
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import FIRST_OF_UNITS, FIRST_VALUES, PRODUCT_NORMS
+from hushcov.mechanisms.adaptive.units import Mass, count_sigma
 from hushcov.mechanisms.screened import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
@@ -26,9 +27,7 @@ from hushcov.postprocess import detection_deviation
 from hushcov.records import FeatureGrid, ProductMap, Records
 
 _DROPPED = 1.5  # deviations below which a selected pair is taken for noise
-_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _LARGEST_MEAN = RADIUS**2 / 4  # of a product, in squared scales; more would be no help
-_LEAST_BOUND = 0.5  # of the median norm
 _REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them
 
 
@@ -162,8 +161,7 @@ def _norm_bound(
     n = records.n_records
     mu = math.sqrt(PRODUCT_NORMS * clock.left)
     clock.gaussian(mu)  # proof: step 6
-    square = neighbours.shared(neighbours.moved(replaced=2, removed=1))
-    sigma = smallest_sigma(square, mu)  # proof: step 6
+    sigma = count_sigma(mu, neighbours)  # proof: step 6
     counts = products.norm_histogram(records)
     counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
     moved = sum_movement(neighbours) / neighbours.together
@@ -180,21 +178,12 @@ def _chosen(
 ) -> int:
     d = products.grid.n_features
     middle = np.array([products.norm_of_bin(each, 1.0) for each in range(len(counts))])
-    seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
     unit = (products.grid.half_width / RADIUS) ** 2
-    if not len(seen):
-        return max(1, int(unit * _root_square(len(products.rows), d)))
-    mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
-    mass[seen[-1] + 1 :] = 0.0
-    mass /= mass.sum()
-    median = middle[int(np.searchsorted(np.cumsum(mass), 0.5))]
-    bounds = median * _LEAST_BOUND * 2.0 ** (np.arange(48) / 8)
-    factor = np.minimum(1.0, bounds[:, None] / middle)
-    # Long units have many records, and these count alike: shrinkage is the mean over records.
-    counted = mass if products.rows_per_unit == 1 else mass * middle / (mass @ middle)
-    mean = factor @ counted
-    lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
+    mass = Mass.of(counts, sigma, middle)
+    if mass is None:
+        usual = unit * _root_square(len(products.rows), d) * math.sqrt(products.rows_per_unit)
+        return max(1, int(usual))
     rows = 2 * math.sqrt(2 * max(size[0], d / 4) / d + 1)
-    noise = rows * bounds / (PAIR_WEIGHT * n_records * unit * mu * mean)
-    best = int(np.argmin(noise + np.maximum(lost, 0.0) * max(1.0, size[1])))
-    return max(1, int(bounds[best]))
+    noise = rows / (PAIR_WEIGHT * n_records * unit * mu)
+    several = products.rows_per_unit > 1
+    return max(1, int(mass.best(noise, max(1.0, size[1]), several=several)[0]))

@@ -17,6 +17,7 @@ from hushcov.mechanisms.gaussian.mechanism import (
     release_gaussian_sums,
     squared_sensitivity,
     symmetric_noise,
+    unit_sigmas,
 )
 from hushcov.mechanisms.gaussian.prediction import predict_gaussian
 from hushcov.mechanisms.gaussian.room import (
@@ -48,4 +49,5 @@ __all__ = [
     "release_gaussian_sums",
     "squared_sensitivity",
     "symmetric_noise",
+    "unit_sigmas",
 ]

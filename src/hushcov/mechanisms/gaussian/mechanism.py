@@ -23,6 +23,7 @@ from hushcov.accounting import (
     Gaussian,
     Guarantee,
     Neighbours,
+    smallest_sigma,
 )
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -344,6 +345,13 @@ def noise_sigmas(
     square = squared_sensitivity(d, half_width, norm_bound, 1, 1 if equal else 2, neighbours)
     sigma = math.isqrt(math.floor(square / Fraction(mu) ** 2)) + 1
     return sigma, sigma if equal else math.isqrt(2 * sigma**2) + 1
+
+
+def unit_sigmas(bound: int, mu: float, neighbours: Neighbours) -> tuple[int, int]:
+    """The same for units that are bounded as one: their matrices, in Frobenius norm."""
+    moved = neighbours.moved(replaced=bound**2, removed=Fraction(bound**2, 2))
+    sigma = smallest_sigma(neighbours.shared(moved), mu)  # proof: step 7
+    return sigma, math.isqrt(2 * sigma**2) + 1
 
 
 def certify_gaussian(parameters: GaussianParameters, *, private: bool) -> Guarantee:

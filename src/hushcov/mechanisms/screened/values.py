@@ -97,8 +97,8 @@ def release_values(
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
     unit = n * _integers_per_square(products.grid)
     n_pairs = len(products.rows)
-    reported = sums[-2] * products.rows_per_unit / products.factor_range
-    shrinkage = min(1.0, max(reported / n, 1e-3))
+    unshrunk = sums[-2] / (n * products.factor_range) * products.rows_per_unit
+    shrinkage = min(1.0, max(unshrunk, 1e-3))
     if products.means is not None:  # of as many records as were not shrunk away
         sums[:-2] += np.rint(products.means * (n * shrinkage)).astype(np.int64)
     # One unit for all: pairs are multiples of 1 / PAIR_WEIGHT, the diagonal of 1 / DIAGONAL_WEIGHT.
