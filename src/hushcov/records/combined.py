@@ -56,7 +56,7 @@ class UnitSums(CentringSums):
         inside = self.starts[first:last] - low
         finite = True
         if not len(inside):
-            return sums.wait(block)
+            return bool(sums.wait(block))
         if sums.waiting:
             rows = np.concatenate([*sums.waiting, block[: inside[0]]])
             sums.waiting = []
@@ -66,7 +66,7 @@ class UnitSums(CentringSums):
         parts = [part for part in _unit_parts(inside, len(sums.totals)) if len(part) > 1]
         jobs = [(block, part, own) for part, own in zip(parts, sums.totals, strict=False)]
         finite &= all(run_parts(self.add_units, jobs)) if jobs else True
-        return finite & sums.wait(block[inside[-1] :])
+        return bool(sums.wait(block[inside[-1] :]) and finite)
 
     def total(self, sums: Any) -> IntArray:
         """See `RowSums`."""

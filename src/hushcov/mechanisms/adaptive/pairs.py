@@ -7,19 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.accounting import ADD_REMOVE, REPLACE, Clock, Neighbours
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.accounting import Clock, Neighbours
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import FIRST_OF_UNITS, FIRST_VALUES, PRODUCT_NORMS
-from hushcov.mechanisms.adaptive.units import Mass, count_sigma
 from hushcov.mechanisms.screened import (
-    DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
     RADIUS,
     Values,
+    chosen_bound,
+    count_sigma,
+    mean_products,
     product_half_width,
     product_map,
     release_values,
+    root_square,
+    sum_movement,
     widest_norm,
 )
 from hushcov.noise import Entropy, rounded_normal
@@ -27,8 +30,6 @@ from hushcov.postprocess import detection_deviation
 from hushcov.records import FeatureGrid, ProductMap, Records
 
 _DROPPED = 1.5  # deviations below which a selected pair is taken for noise
-_LARGEST_MEAN = RADIUS**2 / 4  # of a product, in squared scales; more would be no help
-_REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,20 +49,10 @@ class PairValues:
 
 def value_noise(n_pairs: int, inputs: ReleaseInputs, mu: float) -> float:
     """About the noise of a pair where so many are released, for records of typical norm."""
-    moved = 1.1 * sum_movement(inputs.neighbours) * _root_square(n_pairs, inputs.n_features)
+    moved = 1.1 * sum_movement(inputs.neighbours) * root_square(n_pairs, inputs.n_features)
     # Rows of a unit are taken for independent: sums of so many are as long as the root says.
     moved /= math.sqrt(inputs.neighbours.together)
     return moved / (PAIR_WEIGHT * inputs.n_records * mu)
-
-
-def sum_movement(neighbours: Neighbours) -> float:
-    """About how far one record moves the sums of products, over the bound on norms."""
-    return {REPLACE: _REPLACED, ADD_REMOVE: _REMOVED}[neighbours.relation]
-
-
-def _root_square(n_pairs: int, n_features: int) -> float:
-    """The typical norm of weighted products of a record, in squared scales."""
-    return math.sqrt(PAIR_WEIGHT**2 * n_pairs + DIAGONAL_WEIGHT**2 * 2 * n_features)
 
 
 def release_pairs(
@@ -103,28 +94,16 @@ def release_pairs(
     d = inputs.n_features
     means = None
     if together > 1:
-        means = _means(first, products, kept)
+        means = mean_products(first, products, kept)
         products = product_map(grid, rows, columns, widest, together, means)
         bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
     else:
-        bound = max(1, int(bound * _root_square(len(rows), d) / _root_square(len(kept), d)))
+        bound = max(1, int(bound * root_square(len(rows), d) / root_square(len(kept), d)))
     mu = clock.mu_left
     clock.gaussian(mu)  # proof: step 6
     products = product_map(grid, rows, columns, bound, together, means)
     second = release_values(records, products, mu, inputs.neighbours, entropy)
     return _averaged(first, second, kept)
-
-
-def _means(first: Values, products: ProductMap, kept: BoolArray) -> IntArray:
-    """About the mean products of a record, from released values: units are shorter without."""
-    unit = (products.grid.half_width / RADIUS) ** 2
-    pairs = np.clip(first.pairs[kept] * first.unit, -_LARGEST_MEAN, _LARGEST_MEAN)
-    diagonal = np.clip(first.diagonal * first.unit, 0.0, _LARGEST_MEAN)
-    weighted = [
-        products.pair_weight * unit * pairs,
-        products.diagonal_weight * (unit * diagonal - products.centre),
-    ]
-    return np.rint(np.concatenate(weighted)).astype(np.int64)
 
 
 def _averaged(first: Values, second: Values, kept: IntArray) -> PairValues:
@@ -165,25 +144,4 @@ def _norm_bound(
     counts = products.norm_histogram(records)
     counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
     moved = sum_movement(neighbours) / neighbours.together
-    return _chosen(counts, sigma, products, n, size, clock.mu_left / moved)
-
-
-def _chosen(
-    counts: IntArray,
-    sigma: int,
-    products: ProductMap,
-    n_records: int,
-    size: tuple[float, float],
-    mu: float,
-) -> int:
-    d = products.grid.n_features
-    middle = np.array([products.norm_of_bin(each, 1.0) for each in range(len(counts))])
-    unit = (products.grid.half_width / RADIUS) ** 2
-    mass = Mass.of(counts, sigma, middle)
-    if mass is None:
-        usual = unit * _root_square(len(products.rows), d) * math.sqrt(products.rows_per_unit)
-        return max(1, int(usual))
-    rows = 2 * math.sqrt(2 * max(size[0], d / 4) / d + 1)
-    noise = rows / (PAIR_WEIGHT * n_records * unit * mu)
-    several = products.rows_per_unit > 1
-    return max(1, int(mass.best(noise, max(1.0, size[1]), several=several)[0]))
+    return chosen_bound(counts, sigma, products, n, size, clock.mu_left / moved)

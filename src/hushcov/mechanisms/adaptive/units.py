@@ -7,52 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Clock, Neighbours, smallest_sigma
+from hushcov._arrays import FloatArray
+from hushcov.accounting import Clock
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import NORMS
 from hushcov.mechanisms.gaussian import exact_half_width
+from hushcov.mechanisms.screened import Mass, count_sigma
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import FeatureGrid, Records, unit_norm_histogram
 
 #: Of the clock, for which noise must fit into integers.
 LEAST_SHARE = 1e-3
-_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
-_LEAST_BOUND = 0.5  # of the median norm
 _USUAL = 3.0  # the norm of a covariance, over a typical variance
-
-
-@dataclass(frozen=True)
-class Mass:
-    """How norms are spread, from noisy counts: shares of bins that noise did not make."""
-
-    middle: FloatArray
-    shares: FloatArray
-
-    @classmethod
-    def of(cls, counts: IntArray, sigma: int, middle: FloatArray) -> Mass | None:
-        """None where nothing is seen."""
-        seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
-        if not len(seen):
-            return None
-        mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
-        mass[seen[-1] + 1 :] = 0.0
-        return cls(middle, mass / mass.sum())
-
-    def best(self, noise: float, norm: float, *, several: bool) -> tuple[float, float]:
-        """The bound at which noise and what shrinking leaves of a bias are least; mean shrinkage.
-
-        `noise` is that of a bound of 1, and what is beyond the bound counts `norm` times. Long
-        units have many records, which count alike: with `several`, shrinkage is the mean over them.
-        """
-        middle, mass = self.middle, self.shares
-        median = middle[int(np.searchsorted(np.cumsum(mass), 0.5))]
-        bounds = median * _LEAST_BOUND * 2.0 ** (np.arange(48) / 8)
-        factor = np.minimum(1.0, bounds[:, None] / middle)
-        mean = factor @ (mass * middle / (mass @ middle) if several else mass)
-        lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
-        best = int(np.argmin(noise * bounds / mean + np.maximum(lost, 0.0) * norm))
-        return float(bounds[best]), float(mean[best])
 
 
 @dataclass(frozen=True)
@@ -72,12 +38,6 @@ class UnitBound:
         as all of them after each other; those of independent ones as the root of that, or longer.
         """
         return min(float(together), max(1.0, (self.norm / row) ** 2 / together))
-
-
-def count_sigma(mu: float, neighbours: Neighbours) -> int:
-    """The noise of counts of which every unit, or record, is in one."""
-    square = neighbours.shared(neighbours.moved(replaced=2, removed=1))
-    return smallest_sigma(square, mu)  # proof: step 8
 
 
 def release_unit_bound(
@@ -102,7 +62,7 @@ def release_unit_bound(
     grid = FeatureGrid(feature_scale, radius, half_width)
     mu = math.sqrt(NORMS * clock.left)
     clock.gaussian(mu)  # proof: step 8
-    sigma = count_sigma(mu, inputs.neighbours)
+    sigma = count_sigma(mu, inputs.neighbours)  # proof: step 8
     counts = unit_norm_histogram(records, grid, together)
     counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
     middle = grid.step**2 * 2.0 ** ((np.arange(len(counts)) - 1.5) / 4)

@@ -349,7 +349,7 @@ def noise_sigmas(
 
 def unit_sigmas(bound: int, mu: float, neighbours: Neighbours) -> tuple[int, int]:
     """The same for units that are bounded as one: their matrices, in Frobenius norm."""
-    moved = neighbours.moved(replaced=bound**2, removed=Fraction(bound**2, 2))
+    moved = neighbours.moved(replaced=Fraction(bound**2), removed=Fraction(bound**2, 2))
     sigma = smallest_sigma(neighbours.shared(moved), mu)  # proof: step 7
     return sigma, math.isqrt(2 * sigma**2) + 1
 

@@ -35,6 +35,14 @@ from hushcov.mechanisms.screened.screens import (
     Screen,
     SignScreen,
 )
+from hushcov.mechanisms.screened.units import (
+    Mass,
+    chosen_bound,
+    count_sigma,
+    mean_products,
+    root_square,
+    sum_movement,
+)
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
 
 __all__ = [
@@ -46,6 +54,7 @@ __all__ = [
     "SCREENS",
     "TO_CORRELATION",
     "CentredSigns",
+    "Mass",
     "PlannedScreened",
     "Screen",
     "ScreenLevel",
@@ -57,7 +66,10 @@ __all__ = [
     "candidate_pairs",
     "certify_screened",
     "check_exact",
+    "chosen_bound",
+    "count_sigma",
     "level_sizes",
+    "mean_products",
     "pair_of",
     "plan_screened",
     "possible_pairs",
@@ -66,7 +78,9 @@ __all__ = [
     "product_map",
     "release_screened",
     "release_values",
+    "root_square",
     "screened_parameters",
     "select_pairs",
+    "sum_movement",
     "widest_norm",
 ]

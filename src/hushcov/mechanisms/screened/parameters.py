@@ -312,7 +312,7 @@ def screened_parameters(
     check_choice("norm", norm, tuple(NORM_RULES))
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
-    widest = widest_norm(n_pairs, inputs.n_features)
+    largest = widest_norm(n_pairs, inputs.n_features) * inputs.neighbours.together
     rho = _rest(inputs)
 
     def draft(multiplier: float) -> ScreenedParameters:
@@ -323,6 +323,7 @@ def screened_parameters(
         mu = math.sqrt(2 * (budget - for_norm - for_screen))
         half_width = product_half_width(inputs, n_pairs, mu)
         bound = design.norm_factor * typical_norm(inputs, n_pairs, half_width)
+        bound *= math.sqrt(inputs.neighbours.together)  # if its records are independent
         return ScreenedParameters(
             inputs=inputs,
             design=design,
@@ -331,7 +332,7 @@ def screened_parameters(
             levels=_levels(sizes, design, for_screen, SCREENS[screen], inputs.neighbours),
             n_pairs=n_pairs,
             half_width=half_width,
-            norm_bound=max(1, int(min(bound, widest * half_width**2))),
+            norm_bound=max(1, int(min(bound, largest * half_width**2))),
             mu=mu,
             norm_mu=math.sqrt(2 * for_norm) if for_norm else None,
         )
