@@ -145,7 +145,9 @@ def most_rows(noisy_counts: Any, noise_sd: float) -> int:
     With W records of at most M of a unit, selections see as much as in W / M records, and values
     of units that are bounded as one have noise of sqrt(M) / W. The product of both counts.
     """
-    counts = np.where(noisy_counts > 4 * noise_sd, noisy_counts, 0.0)
+    seen = np.flatnonzero(noisy_counts > 4 * noise_sd)
+    last = seen[-1] if len(seen) else 0
+    counts = np.where(np.arange(len(noisy_counts)) <= last, np.maximum(noisy_counts, 0.0), 0.0)
     usual = _MIDDLE * 2.0 ** np.arange(len(counts))
     choices = 2 ** np.arange(len(counts))
     summed = np.minimum(usual, choices[:, None]) @ counts

@@ -9,9 +9,9 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov.accounting import Clock
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive.units import LEAST_SHARE, UnitBound
 from hushcov.mechanisms.gaussian import (
     RADIUS,
+    UnitBound,
     exact_half_width,
     noise_sigmas,
     norm_in_steps,
@@ -22,6 +22,9 @@ from hushcov.noise import Entropy
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram, unit_bounded_gram
 from hushcov.stages.preparation import WIDEST
 from hushcov.stages.stage import NormBound
+
+#: Of the clock, for which noise must fit into integers.
+LEAST_SHARE = 1e-3
 
 
 class WholeMatrix:

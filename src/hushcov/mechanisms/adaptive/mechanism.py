@@ -15,7 +15,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._words import number
 from hushcov.accounting import Clock, Guarantee
 from hushcov.mechanisms.adaptive.ladder import Ladder
-from hushcov.mechanisms.adaptive.matrix import WholeMatrix
+from hushcov.mechanisms.adaptive.matrix import LEAST_SHARE, WholeMatrix
 from hushcov.mechanisms.adaptive.pairs import PairValues, release_pairs, value_noise
 from hushcov.mechanisms.adaptive.parameters import (
     FIRST_LOOK,
@@ -25,8 +25,12 @@ from hushcov.mechanisms.adaptive.parameters import (
     AdaptiveParameters,
 )
 from hushcov.mechanisms.adaptive.probe import Probe, look_at_matrix, look_at_signs, sees
-from hushcov.mechanisms.adaptive.units import UnitBound, release_unit_bound
-from hushcov.mechanisms.gaussian import RADIUS
+from hushcov.mechanisms.gaussian import (
+    RADIUS,
+    UnitBound,
+    exact_half_width,
+    release_unit_bound,
+)
 from hushcov.mechanisms.screened import CentredSigns, SignScreen, check_exact
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import (
@@ -41,7 +45,7 @@ from hushcov.postprocess import (
     signal_norm,
     symmetric_sparse,
 )
-from hushcov.records import Progress, Records, check_feature_scale
+from hushcov.records import FeatureGrid, Progress, Records, check_feature_scale
 from hushcov.release import Making, Release, Structure, named_parts
 from hushcov.stages.preparation import WIDEST, release_norms
 from hushcov.stages.stage import NormBound, choose_norm
@@ -165,10 +169,16 @@ def _released_norm(
 
 def _unit_bound(run: _Run) -> UnitBound:
     """A bound on what a unit adds to the whole matrix."""
-    inputs, radius = run.parameters.inputs, RADIUS if run.parameters.norm is None else WIDEST
-    typical = run.norm.typical
-    args = (run.records, run.scale, inputs, radius, typical, run.clock, run.entropy)
-    return release_unit_bound(*args)  # proof: step 8
+    inputs, clock = run.parameters.inputs, run.clock
+    radius = RADIUS if run.parameters.norm is None else WIDEST
+    least = math.sqrt(LEAST_SHARE * clock.left)
+    grid = FeatureGrid(
+        run.scale, radius, exact_half_width(inputs, radius, radius * math.sqrt(run.d), least)
+    )
+    mu = math.sqrt(NORMS * clock.left)
+    clock.gaussian(mu)  # proof: step 8
+    args = (run.records, grid, inputs, run.norm.typical, mu, clock.mu_left, run.entropy)
+    return release_unit_bound(*args)
 
 
 def _worth_selecting(run: _Run) -> bool:

@@ -11,12 +11,12 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Clock, Neighbours
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import FIRST_OF_UNITS, FIRST_VALUES, PRODUCT_NORMS
+from hushcov.mechanisms.gaussian import count_sigma
 from hushcov.mechanisms.screened import (
     PAIR_WEIGHT,
     RADIUS,
     Values,
     chosen_bound,
-    count_sigma,
     mean_products,
     product_half_width,
     product_map,

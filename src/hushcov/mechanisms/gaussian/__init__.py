@@ -17,7 +17,6 @@ from hushcov.mechanisms.gaussian.mechanism import (
     release_gaussian_sums,
     squared_sensitivity,
     symmetric_noise,
-    unit_sigmas,
 )
 from hushcov.mechanisms.gaussian.prediction import predict_gaussian
 from hushcov.mechanisms.gaussian.room import (
@@ -25,6 +24,13 @@ from hushcov.mechanisms.gaussian.room import (
     GAUSSIAN_THRESHOLD,
     GaussianNoise,
     PlannedGaussian,
+)
+from hushcov.mechanisms.gaussian.units import (
+    Mass,
+    UnitBound,
+    count_sigma,
+    release_unit_bound,
+    unit_sigmas,
 )
 
 __all__ = [
@@ -36,9 +42,12 @@ __all__ = [
     "WITHIN",
     "GaussianNoise",
     "GaussianParameters",
+    "Mass",
     "PlannedGaussian",
+    "UnitBound",
     "balanced_row_norm",
     "certify_gaussian",
+    "count_sigma",
     "exact_half_width",
     "gaussian_parameters",
     "noise_sigmas",
@@ -47,6 +56,7 @@ __all__ = [
     "predict_gaussian",
     "release_gaussian",
     "release_gaussian_sums",
+    "release_unit_bound",
     "squared_sensitivity",
     "symmetric_noise",
     "unit_sigmas",

@@ -36,9 +36,7 @@ from hushcov.mechanisms.screened.screens import (
     SignScreen,
 )
 from hushcov.mechanisms.screened.units import (
-    Mass,
     chosen_bound,
-    count_sigma,
     mean_products,
     root_square,
     sum_movement,
@@ -54,7 +52,6 @@ __all__ = [
     "SCREENS",
     "TO_CORRELATION",
     "CentredSigns",
-    "Mass",
     "PlannedScreened",
     "Screen",
     "ScreenLevel",
@@ -67,7 +64,6 @@ __all__ = [
     "certify_screened",
     "check_exact",
     "chosen_bound",
-    "count_sigma",
     "level_sizes",
     "mean_products",
     "pair_of",

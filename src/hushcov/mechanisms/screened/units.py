@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours, smallest_sigma
-from hushcov.mechanisms.gaussian import WITHIN
+from hushcov._arrays import BoolArray, IntArray
+from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
+from hushcov.mechanisms.gaussian import WITHIN, Mass, count_sigma
 from hushcov.mechanisms.screened.parameters import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
@@ -20,52 +19,11 @@ from hushcov.mechanisms.screened.values import Values, product_map, release_valu
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import FeatureGrid, ProductMap, Progress, Records
 
-_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
-_LEAST_BOUND = 0.5  # of the median norm
 _LARGEST_MEAN = RADIUS**2 / 4  # of a product, in squared scales; more would be no help
 _REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them
 # Of what values spend, where units are bounded as one: histograms of norms, and a first look.
-_NORMS, _FIRST = 0.01, 0.15
+_NORMS, _FIRST = 0.01, 0.1
 _LAST = 1 - _FIRST - 2 * _NORMS
-
-
-@dataclass(frozen=True)
-class Mass:
-    """How norms are spread, from noisy counts: shares of bins that noise did not make."""
-
-    middle: FloatArray
-    shares: FloatArray
-
-    @classmethod
-    def of(cls, counts: IntArray, sigma: int, middle: FloatArray) -> Mass | None:
-        """None where nothing is seen."""
-        seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
-        if not len(seen):
-            return None
-        mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
-        mass[seen[-1] + 1 :] = 0.0
-        return cls(middle, mass / mass.sum())
-
-    def best(self, noise: float, norm: float, *, several: bool) -> tuple[float, float]:
-        """The bound at which noise and what shrinking leaves of a bias are least; mean shrinkage.
-
-        `noise` is that of a bound of 1, and what is beyond the bound counts `norm` times. Long
-        units have many records, which count alike: with `several`, shrinkage is the mean over them.
-        """
-        middle, mass = self.middle, self.shares
-        median = middle[int(np.searchsorted(np.cumsum(mass), 0.5))]
-        bounds = median * _LEAST_BOUND * 2.0 ** (np.arange(48) / 8)
-        factor = np.minimum(1.0, bounds[:, None] / middle)
-        mean = factor @ (mass * middle / (mass @ middle) if several else mass)
-        lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
-        best = int(np.argmin(noise * bounds / mean + np.maximum(lost, 0.0) * norm))
-        return float(bounds[best]), float(mean[best])
-
-
-def count_sigma(mu: float, neighbours: Neighbours) -> int:
-    """The noise of counts of which every unit, or record, is in one."""
-    square = neighbours.shared(neighbours.moved(replaced=2, removed=1))
-    return smallest_sigma(square, mu)  # proof: step 4
 
 
 def sum_movement(neighbours: Neighbours) -> float:
