@@ -23,6 +23,7 @@ from hushcov.mechanisms.screened import (
     release_values,
     root_square,
     sum_movement,
+    usual_of_units,
     widest_norm,
 )
 from hushcov.noise import Entropy, rounded_normal
@@ -50,8 +51,7 @@ class PairValues:
 def value_noise(n_pairs: int, inputs: ReleaseInputs, mu: float) -> float:
     """About the noise of a pair where so many are released, for records of typical norm."""
     moved = 1.1 * sum_movement(inputs.neighbours) * root_square(n_pairs, inputs.n_features)
-    # Rows of a unit are taken for independent: sums of so many are as long as the root says.
-    moved /= math.sqrt(inputs.neighbours.together)
+    moved *= usual_of_units(inputs.neighbours) / inputs.neighbours.together
     return moved / (PAIR_WEIGHT * inputs.n_records * mu)
 
 

@@ -20,6 +20,7 @@ from hushcov.mechanisms.screened.parameters import (
     possible_pairs,
     product_half_width,
     screened_parameters,
+    usual_of_units,
     widest_norm,
 )
 from hushcov.mechanisms.screened.planner import (
@@ -78,5 +79,6 @@ __all__ = [
     "screened_parameters",
     "select_pairs",
     "sum_movement",
+    "usual_of_units",
     "widest_norm",
 ]

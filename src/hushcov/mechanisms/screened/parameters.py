@@ -108,6 +108,7 @@ _FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers
 # diagonal: 4.4 and 2.6 (random), 6.2 and 4.5 (banded), 8.4 and 4.5 (block).
 SHRINKING_BIAS = 5.0
 _LARGEST_HALF_WIDTH = 2047
+_BETWEEN = 0.75  # exponent: between independent records of a unit and alike ones
 
 
 @dataclass(frozen=True)
@@ -284,6 +285,14 @@ def typical_norm(inputs: ReleaseInputs, n_pairs: int, half_width: int) -> float:
     return (half_width / RADIUS) ** 2 * math.sqrt(square)
 
 
+def usual_of_units(neighbours: Neighbours) -> float:
+    """About how much longer what a unit adds is than what a record adds.
+
+    It is the root of their number for independent records, and their number for alike ones.
+    """
+    return float(neighbours.together**_BETWEEN)
+
+
 def widest_norm(n_pairs: int, n_features: int) -> float:
     """The largest norm of a record's weighted products, in squared half widths."""
     return PAIR_WEIGHT * math.sqrt(n_pairs + n_features)
@@ -323,7 +332,7 @@ def screened_parameters(
         mu = math.sqrt(2 * (budget - for_norm - for_screen))
         half_width = product_half_width(inputs, n_pairs, mu)
         bound = design.norm_factor * typical_norm(inputs, n_pairs, half_width)
-        bound *= math.sqrt(inputs.neighbours.together)  # if its records are independent
+        bound *= usual_of_units(inputs.neighbours)
         return ScreenedParameters(
             inputs=inputs,
             design=design,
