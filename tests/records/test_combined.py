@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.records import ArrayRecords, CentredRecords, CompactRecords, FeatureGrid, ProductMap
+from hushcov.records import (
+    ArrayRecords,
+    CentredRecords,
+    CompactRecords,
+    FeatureGrid,
+    ProductMap,
+    unit_means,
+)
 from hushcov.records import grouped as grouped_module
 from hushcov.records.grids import INSIDE
 from hushcov.records.units import Units, fingerprints
@@ -127,6 +134,27 @@ def test_neither_order_nor_blocks_nor_views_matter(monkeypatch):
             assert m.norm_histogram(records).tolist() == counts
 
 
+def test_means_are_those_of_a_dictionary():
+    rng = np.random.default_rng(11)
+    for _ in range(200):
+        X, identifiers = table(rng)
+        most, bound, top = (int(each) for each in 2 ** rng.uniform(1, [3, 14, 12]))
+        grid = FeatureGrid(np.ones(X.shape[1]), 8.0, int(rng.integers(2, 600)))
+        expected = np.zeros(X.shape[1] + 1, dtype=np.int64)
+        for rows in units_of(X, identifiers, most):
+            width = grid.half_width
+            v = np.rint(np.clip(np.array(rows) * grid.multipliers, -width, width)).sum(axis=0)
+            square = int((v * v).sum())
+            short = square <= bound**2 * INSIDE
+            f = 1.0 if short else bound / math.sqrt(square) * INSIDE
+            u = [int(each * f) for each in v]
+            assert sum(each * each for each in u) <= bound**2
+            expected += [*u, int(f * (top * len(rows) // most))]
+        source = ArrayRecords(X, block_rows=int(rng.integers(1, 9)))
+        records = Units.of(identifiers, len(X)).bounded(source, most)
+        assert unit_means(records, grid, bound, top, most).tolist() == expected.tolist()
+
+
 def test_a_unit_may_be_longer_than_blocks():
     rng = np.random.default_rng(5)
     X = rng.standard_normal((50, 3))
@@ -187,8 +215,8 @@ def test_maps_of_units_are_checked():
         product_map(rng, 3, 1, means=np.zeros(3, dtype=np.int64))
     with pytest.raises(ParameterError, match="means"):
         product_map(rng, 3, 2, means=np.zeros(1, dtype=np.int64))
+    many = np.zeros(2**23, dtype=np.int64)
     with pytest.raises(CapacityError, match="bounded together"):
-        many = np.zeros(2**23, dtype=np.int64)
         product_map(rng, 3, 2, rows=many, columns=many, means=None)
 
 

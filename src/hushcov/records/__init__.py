@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
 from hushcov.records.bounded import bounded_sums, bounded_sums_of, fourth_sums, fourth_sums_of
-from hushcov.records.combined_gram import unit_bounded_gram, unit_norm_histogram
 from hushcov.records.counts import (
     LARGEST_EXPONENT,
     SMALLEST_EXPONENT,
@@ -73,6 +72,8 @@ from hushcov.records.views import (
 if TYPE_CHECKING:
     from hushcov.records.cluster import DaskRecords
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
+    from hushcov.records.combined import unit_means
+    from hushcov.records.combined_gram import unit_bounded_gram, unit_norm_histogram
     from hushcov.records.compact import CompactRecords
     from hushcov.records.files import FileRecords
     from hushcov.records.signs import (
@@ -159,6 +160,7 @@ __all__ = [
     "sum_and_keep_signs",
     "sum_together",
     "unit_bounded_gram",
+    "unit_means",
     "unit_norm_histogram",
     "weighted",
 ]
@@ -167,6 +169,8 @@ __getattr__ = lazy(
     __name__,
     cluster="DaskRecords",
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
+    combined="unit_means",
+    combined_gram="unit_bounded_gram unit_norm_histogram",
     compact="CompactRecords",
     files="FileRecords",
     signs="PACKED_PANEL_BYTES TILE_BYTES PackedSigns "

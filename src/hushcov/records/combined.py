@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import LARGEST_SUM, FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
-from hushcov.records.grids import INSIDE
-from hushcov.records.grouped import grouped_layer
+from hushcov.exceptions import CapacityError
+from hushcov.records.grids import INSIDE, FeatureGrid
+from hushcov.records.grouped import grouped_layer, on_processor
+from hushcov.records.products import MOST_PRODUCTS, ROOT_HALF
+from hushcov.records.protocol import Records
 from hushcov.records.rows import CentringSums, centre_row, round_row
 
-#: Between the two halves of an octave.
-ROOT_HALF = math.sqrt(0.5)
-#: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
-MOST_PRODUCTS = 2**23
 # Squares that are added up before their sum is added: few roundings after each other.
 _TOGETHER = 2**12
 
@@ -114,6 +113,46 @@ class UnitNorms(UnitSums):
         about = self.taken_off(rows.shape[1])
         arguments: Any = (rows, starts, *about, *self.arguments, total)
         return _count_norms(*arguments)
+
+
+@dataclass(frozen=True, eq=False)
+class _UnitMeans(UnitSums):
+    """Sums of the rows of units, and how far those were shrunk."""
+
+    bound: int
+    factor_range: int
+
+    def add_units(self, rows: FloatArray, starts: IntArray, total: IntArray) -> bool:
+        """See `UnitSums`."""
+        about = self.taken_off(rows.shape[1])
+        bounds = (float(self.bound), self.factor_range, self.most_rows)
+        arguments: Any = (rows, starts, *about, *self.arguments, *bounds, total)
+        return _add_means(*arguments)
+
+
+def unit_means(
+    records: Records, grid: FeatureGrid, bound: int, factor_range: int, most_rows: int
+) -> IntArray:
+    """Return the sums over units of their rows' integers, each at most `bound` long, and a number.
+
+    With v the sum of the integers of the m rows of a unit, it adds trunc(f v) and
+    trunc(f * floor(`factor_range` m / `most_rows`)), with f = min(1, `bound` / ||v||).
+
+    Privacy
+    -------
+    Nothing here is private by itself. Whatever a unit is, what it adds has norm at most `bound`,
+    beside a number from 0 to `factor_range`: `docs/proofs/unit_centre.md`.
+    """
+    grid.check_features(records.n_features)
+    largest = max(records.n_rows * grid.half_width, factor_range * most_rows)
+    if largest > LARGEST_SUM or grid.n_features > MOST_PRODUCTS:
+        raise CapacityError(
+            f"half_width must keep sums within 2**62, got {grid.half_width} for {records.n_rows} "
+            "records: use a smaller one."
+        )
+    size, arguments = grid.n_features + 1, (grid.multipliers, float(grid.half_width))
+    sums = _UnitMeans(arguments, most_rows, size, bound, factor_range)
+    return on_processor(records).map_sum(sums)
 
 
 class UnitStream:
@@ -256,4 +295,38 @@ def _count_norms(
         mantissa, exponent = math.frexp(_square(v))
         place = 2 * exponent + (1 if mantissa >= ROOT_HALF else 0)
         total[min(place, len(total) - 1)] += 1
+    return True
+
+
+@compiled
+def _add_means(
+    block: FloatArray,
+    starts: IntArray,
+    taken: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    factor_range: int,
+    most_rows: int,
+    total: IntArray,
+) -> bool:
+    d = block.shape[1]
+    y, v = np.empty(d), np.empty(d)
+    for u in range(len(starts) - 1):
+        first, stop = starts[u], starts[u + 1]
+        v[:] = 0.0
+        for a in range(first, stop):
+            if not centre_row(block[a], taken, reach, y):
+                return False
+            round_row(y, multipliers, half_width)
+            for i in range(d):
+                v[i] += y[i]
+        square, factor = _square(v), 1.0
+        if square > bound * bound * INSIDE:
+            factor = bound / math.sqrt(square) * INSIDE
+        for i in range(d):
+            total[i] += np.int64(v[i] * factor)
+        whole = factor_range * min(stop - first, most_rows) // most_rows
+        total[d] += np.int64(factor * whole)
     return True

@@ -12,10 +12,11 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, threads
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
-from hushcov.records.combined import ROOT_HALF, UnitStream, UnitSums
+from hushcov.records.combined import UnitStream, UnitSums
 from hushcov.records.gram import GramSums
 from hushcov.records.grids import FeatureGrid
 from hushcov.records.grouped import on_processor
+from hushcov.records.products import ROOT_HALF
 from hushcov.records.protocol import Progress, Records
 from hushcov.records.rows import centre_row, exact_reduction, round_row
 

@@ -12,9 +12,7 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArr
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.records.combined import MOST_PRODUCTS, ROOT_HALF, UnitContributions, UnitNorms
 from hushcov.records.grids import INSIDE, FeatureGrid
-from hushcov.records.grouped import on_processor
 from hushcov.records.protocol import Progress, Records
 from hushcov.records.rows import (
     LARGEST_LANE,
@@ -28,6 +26,10 @@ from hushcov.records.rows import (
 # Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
 EXACT_ROWS = 4096
 N_NORM_BINS = 2 * 54
+#: Between the two halves of an octave.
+ROOT_HALF = math.sqrt(0.5)
+#: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
+MOST_PRODUCTS = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +134,8 @@ class ProductMap:
     def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
         if self.rows_per_unit > 1:
+            from hushcov.records.grouped import on_processor
+
             records = on_processor(records)
         return records.map_sum(self.sums_of(records), progress=progress)
 
@@ -143,6 +147,8 @@ class ProductMap:
         )
         size = self.n_products + 2
         if self.rows_per_unit > 1:
+            from hushcov.records.combined import UnitContributions
+
             return UnitContributions(self._unit_arguments, self.rows_per_unit, size, bounds)
         return Contributions((*self._kernel_arguments, bounds), size)
 
@@ -158,6 +164,9 @@ class ProductMap:
         """
         self.grid.check_features(records.n_features)
         if self.rows_per_unit > 1:
+            from hushcov.records.combined import UnitNorms
+            from hushcov.records.grouped import on_processor
+
             n_bins = N_NORM_BINS + 4 * (self.rows_per_unit.bit_length() + 1)
             counts = UnitNorms(self._unit_arguments, self.rows_per_unit, n_bins)
             return on_processor(records).map_sum(counts, progress=progress)

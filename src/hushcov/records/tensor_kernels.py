@@ -13,9 +13,8 @@ from typing import Any
 import torch
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT
-from hushcov.records.combined import ROOT_HALF
 from hushcov.records.grids import INSIDE
-from hushcov.records.products import EXACT_ROWS
+from hushcov.records.products import EXACT_ROWS, ROOT_HALF
 
 _LARGEST_INT32 = 2**31 - 1
 _TILE = 8  # sizes of integer matrix products must be multiples of this

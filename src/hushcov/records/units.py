@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records.grouped import grouped
 from hushcov.records.protocol import Records, default_block_rows, is_tensor, like
 from hushcov.records.views import View, WrappedRecords, hands_out_arrays
 
@@ -74,6 +73,8 @@ class Units:
         else:
             chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
         if most_rows > 1:
+            from hushcov.records.grouped import grouped
+
             return grouped(records, self.codes, chosen, most_rows)
         return records if chosen.all() else ChosenRecords(records, chosen)
 

@@ -197,11 +197,16 @@ class Preparation(Stage):
         n_scaled = int(np.count_nonzero(scale))
         noise_there = square_noise(self.n_records * share, n_scaled, square_mu)
         rescaled = not self.known_scale and noise_there <= _MOST_SQUARE_NOISE
-        wanted = [centre_sums(compact, scale)]
+        of_units = self.neighbours.together > 1
+        wanted = [] if of_units else [centre_sums(compact, scale)]
         if rescaled:
             wanted.append(_square_map(compact, scale, square_mu).sums_of(compact))
-        sums = sum_together(compact, wanted)
-        mean, noise = release_centre(compact, scale, mu, self.neighbours, entropy, sums=sums[0])
+        sums = sum_together(compact, wanted) if wanted else []
+        released = (compact, scale, mu, self.neighbours, entropy)
+        if of_units:
+            mean, noise = _centre_of_units(*released)
+        else:
+            mean, noise = release_centre(*released, sums=sums[0])
         mean, noise = mean / share, noise / share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
@@ -209,7 +214,7 @@ class Preparation(Stage):
         if not rescaled:
             return moved
         squares, doubt = release_squares(
-            compact, scale, square_mu, self.neighbours, entropy, sums=sums[1]
+            compact, scale, square_mu, self.neighbours, entropy, sums=sums[-1]
         )
         squares, doubt = squares / share, doubt / share
         # About the mean rather than the centre of the looks; its noise has a square too.
@@ -344,6 +349,17 @@ def release_centre(
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     step = grid.step / n
     return noisy * step * scale, sigma * step
+
+
+def _centre_of_units(
+    records: Records, scale: FloatArray, mu: float, neighbours: Neighbours, entropy: Entropy
+) -> tuple[FloatArray, float]:
+    """The same where units are bounded as one."""
+    from hushcov.stages.unit_centre import release_unit_centre
+
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    bound = centre_bound(grid, int(np.count_nonzero(scale)))
+    return release_unit_centre(records, grid, bound, mu, neighbours, entropy)
 
 
 def moved_by(squares: FloatArray, noise: float) -> FloatArray:

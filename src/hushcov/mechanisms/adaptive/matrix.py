@@ -19,7 +19,7 @@ from hushcov.mechanisms.gaussian import (
     unit_sigmas,
 )
 from hushcov.noise import Entropy
-from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram, unit_bounded_gram
+from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.stages.preparation import WIDEST
 from hushcov.stages.stage import NormBound
 
@@ -60,6 +60,8 @@ class WholeMatrix:
                 records, grid, self._bound, progress=progress
             )  # proof: step 4
         else:
+            from hushcov.records import unit_bounded_gram
+
             self._bound = max(1, math.floor(units.norm / grid.step**2))
             self._gram = unit_bounded_gram(
                 records, grid, self._bound, together, progress=progress

@@ -98,8 +98,15 @@ class _Run:
     def sampled(self) -> int:
         if self.units is None:
             return self.parameters.inputs.n_sampled
+        return round(self.n / (self.alike or 1.0))
+
+    @property
+    def alike(self) -> float | None:
+        """About how many records of a unit are worth one independent one, where that is known."""
+        if self.units is None:
+            return None
         together = self.parameters.inputs.neighbours.together
-        return round(self.n / self.units.alike(self.d * self.norm.typical, together))
+        return self.units.alike(self.d * self.norm.typical, together)
 
     @property
     def d(self) -> int:
@@ -185,7 +192,7 @@ def _worth_selecting(run: _Run) -> bool:
     """Whether few pairs would have much less noise than all; from released and public numbers."""
     mu = run.clock.mu_left
     all_pairs = _entry_noise(run, mu)
-    few = value_noise(run.d, run.parameters.inputs, 0.6 * mu)
+    few = value_noise(run.d, run.parameters.inputs, 0.6 * mu, run.alike)
     n = run.sampled
     return detection_deviation(all_pairs, n) > _WORTH * detection_deviation(few, n)
 
@@ -255,7 +262,8 @@ def _entry_noise(run: _Run, mu: float) -> float:
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
     """The norm of the noise if the selected pairs got all that is left."""
     real = max(ladder.real, run.d / 4)
-    noise = value_noise(round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.clock.left))
+    mu = math.sqrt(0.8 * run.clock.left)
+    noise = value_noise(round(1.3 * real), run.parameters.inputs, mu, run.alike)
     return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.sampled)
 
 

@@ -48,10 +48,17 @@ class PairValues:
     unexplained: float
 
 
-def value_noise(n_pairs: int, inputs: ReleaseInputs, mu: float) -> float:
-    """About the noise of a pair where so many are released, for records of typical norm."""
+def value_noise(
+    n_pairs: int, inputs: ReleaseInputs, mu: float, alike: float | None = None
+) -> float:
+    """About the noise of a pair where so many are released, for records of typical norm.
+
+    `alike` is about how many records of a unit are worth one that is independent; None is unknown.
+    """
     moved = 1.1 * sum_movement(inputs.neighbours) * root_square(n_pairs, inputs.n_features)
-    moved *= usual_of_units(inputs.neighbours) / inputs.neighbours.together
+    together = inputs.neighbours.together
+    longer = usual_of_units(inputs.neighbours) if alike is None else math.sqrt(alike * together)
+    moved *= longer / together
     return moved / (PAIR_WEIGHT * inputs.n_records * mu)
 
 

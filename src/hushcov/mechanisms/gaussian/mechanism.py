@@ -35,7 +35,6 @@ from hushcov.records import (
     Records,
     Statistics,
     row_bounded_gram,
-    unit_bounded_gram,
 )
 from hushcov.release import Making, Release, named_parts
 
@@ -397,6 +396,8 @@ def _of_units(
     progress: Progress | None,
 ) -> Release:
     """The same where units are bounded as one, at a bound that takes a part of the budget."""
+    from hushcov.records import unit_bounded_gram
+
     inputs, mu, radius = parameters.inputs, parameters.mu * WITHIN, parameters.radius
     for_norms, for_values = mu * math.sqrt(_UNIT_NORMS), mu * math.sqrt(1 - _UNIT_NORMS)
     widest = radius * math.sqrt(inputs.n_features)

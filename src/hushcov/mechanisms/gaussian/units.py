@@ -12,7 +12,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Neighbours, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.records import FeatureGrid, Records, unit_norm_histogram
+from hushcov.records import FeatureGrid, Records
 
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _LEAST_BOUND = 0.5  # of the median norm
@@ -102,6 +102,8 @@ def release_unit_bound(
     Neighbours: those of the inputs; no precondition. A unit is in one bin of the histogram. All
     else follows from noisy counts.
     """
+    from hushcov.records import unit_norm_histogram
+
     d, together = inputs.n_features, inputs.neighbours.together
     sigma = count_sigma(mu, inputs.neighbours)  # proof: step 7
     counts = unit_norm_histogram(records, grid, together)
