@@ -149,13 +149,13 @@ def emulated_pairs(
     first_mu = math.sqrt(FIRST_VALUES * clock.left)
     clock.gaussian(math.sqrt(PRODUCT_NORMS * clock.left))
     clock.gaussian(first_mu)
-    noise = value_noise(len(rows), d, n, first_mu)
+    noise = value_noise(len(rows), inputs, first_mu)
     first = records.moments[rows, columns] + noise * generator.standard_normal(len(rows))
     kept = np.abs(first) > _DROPPED * detection_deviation(noise, n)
     rows, columns, first = rows[kept], columns[kept], first[kept]
     mu = clock.mu_left
     clock.gaussian(mu)
-    less = value_noise(len(rows), d, n, mu)
+    less = value_noise(len(rows), inputs, mu)
     second = records.moments[rows, columns] + less * generator.standard_normal(len(rows))
     share, both = noise**2 / (noise**2 + less**2), (noise**-2 + less**-2) ** -0.5
     on = both * PAIR_WEIGHT / DIAGONAL_WEIGHT
@@ -187,6 +187,7 @@ def adaptive_error(truth: Matrix, table: Emulated, seed: int) -> tuple[float, st
 def oracle_error(truth: Matrix, table: Emulated, seed: int) -> float:
     """The best in hindsight of selections of any size and whole matrices with any threshold."""
     d, n, generator = len(truth), table.n_records, np.random.default_rng([seed, 3])
+    inputs = ReleaseInputs(n, d, 1, EPSILON, DELTA)
     mu = calibrate_gaussian(EPSILON, DELTA)
     upper = np.triu_indices(d, 1)
     errors = []
@@ -195,7 +196,7 @@ def oracle_error(truth: Matrix, table: Emulated, seed: int) -> float:
         rate = math.sqrt(0.3 * mu**2 / (4 * size))  # three tenths of the time for the selection
         noisy = rate * table.scores + generator.gumbel(size=len(table.scores))
         best = np.argpartition(-noisy, size - 1)[:size]
-        noise = value_noise(size, d, n, math.sqrt(0.7) * mu)
+        noise = value_noise(size, inputs, math.sqrt(0.7) * mu)
         values = table.moments[upper][best] + noise * generator.standard_normal(size)
         for times in (0, 1, 2, 3):
             made = np.diag(np.diag(table.moments))

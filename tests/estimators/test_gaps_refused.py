@@ -23,7 +23,7 @@ from hushcov import (
     mechanisms,
     stages,
 )
-from hushcov.accounting import Clock
+from hushcov.accounting import ONE_REPLACED, Clock
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, UncertifiedWarning
 from hushcov.mechanisms.adaptive.pairs import release_pairs
 from hushcov.mechanisms.multiscale import grid_for
@@ -120,7 +120,7 @@ def values_of_pairs(records, entropy):
     chosen = parameters(ScreenedCovariance)
     grid = FeatureGrid(ONES, mechanism.RADIUS, chosen.half_width)
     products = mechanism.product_map(grid, np.array([0]), np.array([1]), chosen.norm_bound)
-    return release_values(records, products, 0.1, entropy)
+    return release_values(records, products, 0.1, ONE_REPLACED, entropy)
 
 
 def pairs_of_a_ladder(records, entropy):
@@ -173,11 +173,19 @@ FUNCTIONS = {
     "find_location": lambda records, entropy: find_location(
         records, LocationParameters(N, D, 0.2), entropy
     ),
-    "release_centre": lambda records, entropy: release_centre(records, ONES, 0.1, entropy),
-    "release_norms": lambda records, entropy: release_norms(records, ONES, 0.1, entropy),
-    "release_squares": lambda records, entropy: release_squares(records, ONES, 0.1, entropy),
-    "release_tails": lambda records, entropy: release_tails(records, ONES, 1.0, 0.1, entropy),
-    "release_tilts": lambda records, entropy: release_tilts(records, 0.1, entropy),
+    "release_centre": lambda records, entropy: release_centre(
+        records, ONES, 0.1, ONE_REPLACED, entropy
+    ),
+    "release_norms": lambda records, entropy: release_norms(
+        records, ONES, 0.1, ONE_REPLACED, entropy
+    ),
+    "release_squares": lambda records, entropy: release_squares(
+        records, ONES, 0.1, ONE_REPLACED, entropy
+    ),
+    "release_tails": lambda records, entropy: release_tails(
+        records, ONES, 1.0, 0.1, ONE_REPLACED, entropy
+    ),
+    "release_tilts": lambda records, entropy: release_tilts(records, 0.1, ONE_REPLACED, entropy),
 }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hushcov.accounting import ONE_REPLACED
 from hushcov.exceptions import ParameterError
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, CentredRecords, FeatureGrid, bounded_sums, fourth_sums
@@ -40,7 +41,7 @@ def test_the_centre_is_the_mean_with_the_noise_that_it_says():
     X, scale = rows() + 0.3, np.ones(D)
     found = []
     for seed in range(60):
-        mean, noise = release_centre(ArrayRecords(X), scale, 0.05, seeded(seed))
+        mean, noise = release_centre(ArrayRecords(X), scale, 0.05, ONE_REPLACED, seeded(seed))
         found.append((mean - X.mean(axis=0)) / noise)
     # Norms are bounded at sqrt(2 d), which takes a little off: the spread is tested, not the mean.
     spread = np.var(found, axis=0, ddof=1).sum() * 59
@@ -69,7 +70,7 @@ def test_no_record_moves_the_sums_of_the_centre_by_more_than_twice_the_bound():
 
 def test_counts_of_norms_are_those_of_the_records():
     X = rows()
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(D), MU, seeded())
+    counts, sigma = release_norms(ArrayRecords(X), np.ones(D), MU, ONE_REPLACED, seeded())
     assert counts.sum() == pytest.approx(N, abs=6 * sigma * math.sqrt(len(counts)))
     middle = np.argmax(counts)
     assert 0.6 < 2.0 ** (-8 + (middle - 0.5) / 4) < 1.3
@@ -79,7 +80,7 @@ def test_counts_of_norms_are_those_of_the_records():
 def test_the_bound_balances_noise_and_what_is_cut_off(tail, least, most):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(N, 50)) if tail is None else rng.standard_t(tail, size=(N, 50))
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(50), MU, seeded())
+    counts, sigma = release_norms(ArrayRecords(X), np.ones(50), MU, ONE_REPLACED, seeded())
     bounds = [choose_norm(counts, sigma, n, 50, MU) for n in (1_000, N, 10**7)]
     assert bounds[0].norm <= bounds[1].norm <= bounds[2].norm  # less noise, less cut off
     assert bounds[0].shrunk >= bounds[1].shrunk >= bounds[2].shrunk
@@ -95,7 +96,7 @@ def test_tails_are_fourth_moments_with_the_noise_that_they_say():
     X, scale = rows(), np.ones(D)
     found = []
     for seed in range(60):
-        fourth, noise = release_tails(ArrayRecords(X), scale, 1.0, 0.05, seeded(seed))
+        fourth, noise = release_tails(ArrayRecords(X), scale, 1.0, 0.05, ONE_REPLACED, seeded(seed))
         found.append(fourth / noise)
     spread = np.var(found, axis=0, ddof=1).sum() * 59
     low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 59 * D)
@@ -168,7 +169,7 @@ def test_parameters_that_mean_nothing_are_refused(changes):
 def share_below_the_bound(seed: int) -> float:
     """What a bound leaves of the squares of few records of one feature, which no bin holds."""
     X = rows(5, 4_000, 1)
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(1), 0.0236, seeded(seed))
+    counts, sigma = release_norms(ArrayRecords(X), np.ones(1), 0.0236, ONE_REPLACED, seeded(seed))
     bound = choose_norm(counts, sigma, len(X), 1, 0.22)
     return float(np.minimum(X**2, bound.norm**2).sum() / (X**2).sum())
 

@@ -123,16 +123,17 @@ class ScaledCovariance(PrivateCovariance):
 
         Nothing is charged, read or released where it is.
         """
-        whose.check_length(records.n_records)
         self._whose_privacy, self._entropy = whose.neighbours, None
         counting = whose.counting(self._budget())
+        if self._paired and (whose.identifiers is not None or counting is not None):
+            raise ParameterError(
+                "centre must be 'private', or assume_centered True, with a unit, with weights and "
+                "with neighbours='add-remove', got centre='pairs': a record more would shift all "
+                "pairs after it, and pairs would mix units."
+            )
+        whose.check_length(records.n_records)
         if counting is None:
             return records if whose.identifiers is None else whose.means(records)
-        if self._paired:
-            raise ParameterError(
-                "centre must be 'private', or assume_centered True, where the number of records is "
-                "not public, got centre='pairs': one record more would shift all pairs after it."
-            )
         self._check_able(whose)
         self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         with self._charged(counting.certify(private=self._entropy.private)):

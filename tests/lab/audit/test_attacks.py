@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian
+from hushcov.accounting import ONE_REPLACED, Gaussian
 from hushcov.exceptions import ParameterError
 from hushcov.lab.audit import AUDITED, attacks_on, check_path
 from hushcov.lab.audit.attack import along_change, linear_discriminant, trace, weighted_sums
@@ -104,7 +104,7 @@ def test_the_worst_pair_of_the_screened_values_nearly_attains_their_sensitivity(
     grid = FeatureGrid(np.ones(2), RADIUS, parameters.half_width)
     products = screened.product_map(grid, np.array([0]), np.array([1]), parameters.norm_bound)
     sums = [products.sum(ArrayRecords(rows)) for rows in (pair.first, pair.second)]
-    sigma = sum_sigma(parameters.norm_bound, parameters.mu)
+    sigma = sum_sigma(parameters.norm_bound, parameters.mu, ONE_REPLACED)
     distance = math.sqrt(np.sum((sums[0] - sums[1]) ** 2)) / sigma
     assert 0.98 * parameters.mu <= distance <= parameters.mu
 

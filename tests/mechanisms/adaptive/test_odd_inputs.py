@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushcov.accounting import Clocked, compose
+from hushcov.accounting import ONE_REPLACED, Clocked, compose
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords
 from hushcov.stages.preparation import release_squares
@@ -111,7 +111,7 @@ def test_squares_of_any_number_of_features_are_summed(d):
     """Their grid is as fine as exact sums of so many fourth powers allow."""
     rows = RNG.standard_normal((40, d))
     entropy = Entropy(np.random.default_rng(1), private=False)
-    squares, noise = release_squares(ArrayRecords(rows), np.ones(d), 1e9, entropy)
+    squares, noise = release_squares(ArrayRecords(rows), np.ones(d), 1e9, ONE_REPLACED, entropy)
     assert noise < 1e-5
     typical = np.mean(rows**2, axis=0)
     assert np.median(np.abs(squares - typical)) < 0.1

@@ -14,7 +14,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushcov.accounting import BoundedRange, Gaussian, Pure, compose, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian, Pure, compose, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.screened import ScreenLevel, certify_screened, screened_parameters
 from hushcov.mechanisms.screened.parameters import (
@@ -135,8 +135,8 @@ def test_etas_are_no_less_than_the_rates_make_them(epsilon, delta, screen, share
 @given(norm_bound=st.integers(1, 2**27), mu=st.floats(1e-3, 30))
 def test_sigma_is_the_smallest_integer_that_is_private(norm_bound, mu):
     sensitivity = 4 * norm_bound**2 + sum(part**2 for part in ranges(norm_bound))
-    assert squared_sum_sensitivity(norm_bound) == sensitivity
-    sigma, cost = sum_sigma(norm_bound, mu), Fraction(mu) ** 2
+    assert squared_sum_sensitivity(norm_bound, ONE_REPLACED) == sensitivity
+    sigma, cost = sum_sigma(norm_bound, mu, ONE_REPLACED), Fraction(mu) ** 2
     assert sigma**2 * cost >= sensitivity
     assert sigma == 1 or (sigma - 1) ** 2 * cost < sensitivity
 
@@ -210,7 +210,7 @@ def test_noise_can_be_drawn_for_every_norm_bound(norm, d, epsilon):
     assert 16 * h**4 * n_products < 2**53
     largest = math.isqrt(16 * h**4 * n_products)
     assert 1 <= parameters.norm_bound <= largest
-    assert sum_sigma(largest, parameters.mu) <= 2**40
+    assert sum_sigma(largest, parameters.mu, ONE_REPLACED) <= 2**40
     if parameters.norm_mu is not None:
         assert smallest_sigma(2, parameters.norm_mu) <= 2**40
 

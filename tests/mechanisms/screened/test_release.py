@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov.accounting import BoundedRange, Gaussian
+from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.screened import mechanism, release_screened, values
 from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, sum_sigma
@@ -156,7 +156,7 @@ def test_released_values_have_the_law_of_the_noise():
     """False-alarm rate 1e-6 a test; a deviation that is wrong by a tenth is noticed."""
     X = np.random.default_rng(2).standard_normal((4_000, 16))
     parameters = parameters_of(4_000, 16, 16, epsilon=5.0, n_levels=0, norm_factor=0.7)
-    sigma = sum_sigma(parameters.norm_bound, parameters.mu)
+    sigma = sum_sigma(parameters.norm_bound, parameters.mu, ONE_REPLACED)
     noise = residuals(X, parameters, range(40))
     assert noise.shape == (40, 120 + 16 + 1)
     for name, p_value in law_p_values(noise, sigma).items():

@@ -1,0 +1,217 @@
+"""Units, removed records and weights, through the estimators."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from hushcov import (
+    EigenSamplingCovariance,
+    GaussianCovariance,
+    PrivateSparseCovariance,
+    ScreenedCovariance,
+)
+from hushcov.accounting import Pure
+from hushcov.accounting.ledger import Ledger
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.metrics import operator_norm_error
+from hushcov.noise.laplace import discrete_laplace
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning"),
+]
+BUDGET = {"epsilon": 3.0, "delta": 1e-6}
+TRUTH = sparse_covariance("block", 12, 3)
+
+
+def people(n=4000, most=5, seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, most + 1, n)
+    order = rng.permutation(sizes.sum())
+    X = gaussian_records(TRUTH, int(sizes.sum()), random_state=seed)
+    return X[order], np.repeat(np.arange(n), sizes)[order]
+
+
+ESTIMATORS = [
+    PrivateSparseCovariance(**BUDGET, random_state=1),
+    ScreenedCovariance(**BUDGET, row_sparsity=3, random_state=1),
+    GaussianCovariance(**BUDGET, random_state=1),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+def test_units_are_charged_for_all_their_rows_and_the_estimate_is_good(estimator):
+    X, ids = people()
+    est = clone(estimator).set_params(max_rows_per_unit=4).fit(X, unit=ids)
+    guarantee = est.release_.guarantee
+    assert (guarantee.epsilon, guarantee.delta) == (pytest.approx(3.0, rel=1e-9), 1e-6)
+    assert guarantee.transcript_epsilon <= guarantee.epsilon <= 3.0
+    assert (guarantee.unit, guarantee.rows_per_unit) == ("unit", 4)
+    assert guarantee.events[0] == Pure(0.06)
+    assert operator_norm_error(est.covariance_, TRUTH) < 0.35
+
+
+def test_one_row_of_a_unit_gets_its_part_of_the_noise():
+    X, ids = people()
+    alone, shared = (
+        GaussianCovariance(**BUDGET, random_state=1, **options).fit(X, **given)
+        for options, given in (({}, {}), ({"max_rows_per_unit": 4}, {"unit": ids}))
+    )
+    rows = alone.release_.making.n_averaged / shared.release_.making.n_averaged
+    ratio = shared.release_.noise_sd[0] / alone.release_.noise_sd[0]
+    assert 1.0 * rows < ratio < 2.6 * rows  # rows are independent: the root of their number
+
+
+def test_order_of_rows_does_not_matter():
+    X, ids = people()
+    order = np.random.default_rng(5).permutation(len(X))
+    est = PrivateSparseCovariance(**BUDGET, random_state=1, max_rows_per_unit=2)
+    first, second = clone(est).fit(X, unit=ids), clone(est).fit(X[order], unit=ids[order])
+    assert np.array_equal(first.release_.integers, second.release_.integers)
+    assert first.release_.making.n_averaged == second.release_.making.n_averaged
+
+
+def test_frames_arrays_and_positions_are_the_same():
+    X, ids = people(500)
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]).assign(person=ids)
+    est = GaussianCovariance(**BUDGET, random_state=1, max_rows_per_unit=2, on_hopeless="warn")
+    made = [
+        clone(est).fit(frame, unit="person"),
+        clone(est).fit(X, unit=ids),
+        clone(est).fit(np.column_stack([ids, X]), unit=0),
+    ]
+    assert all(np.array_equal(made[0].covariance_, each.covariance_) for each in made)
+    assert made[0].release_.guarantee.unit == "person"
+    assert list(made[0].feature_names_in_) == [f"x{i}" for i in range(12)]
+
+
+def test_one_unit_that_has_all_rows_is_one_contribution():
+    X, _ = people(500)
+    est = GaussianCovariance(**BUDGET, random_state=1, max_rows_per_unit=3, on_hopeless="warn")
+    est.fit(X, unit=np.zeros(len(X), dtype=int))
+    assert est.release_.guarantee.rows_per_unit == 3
+    assert est.release_.making.n_averaged < 3000
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+def test_removing_needs_less_noise_than_replacing(estimator):
+    X = gaussian_records(TRUTH, 6000, random_state=3)
+    est = clone(estimator).fit(X)
+    less = clone(estimator).set_params(neighbours="add-remove").fit(X)
+    assert less.release_.guarantee.adjacency == "add-remove-one"
+    assert less.release_.noise_sd[0] < 0.75 * est.release_.noise_sd[0]
+    assert less.release_.making.counted["relation"] == "add-remove"
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+def test_nothing_but_sums_depends_on_the_true_number_of_records(estimator, monkeypatch):
+    """Two tables of other sizes whose released number is the same are planned alike."""
+    made = []
+    for n_rows in (5003, 5043):
+        X = gaussian_records(TRUTH, n_rows, random_state=3)
+
+        def same(generator, scale, size, n_rows=n_rows):
+            discrete_laplace(generator, scale, size)
+            return [5020 - n_rows] * size
+
+        monkeypatch.setattr("hushcov.stages.counting.discrete_laplace", same)
+        made.append(clone(estimator).set_params(neighbours="add-remove").fit(X))
+    first, second = made
+    assert first.release_.parameters["inputs"] == second.release_.parameters["inputs"]
+    assert first.release_.parameters["inputs"]["n_records"] == 5020
+    assert first.release_.guarantee.events[0] == second.release_.guarantee.events[0]
+    for each in made:
+        making = each.release_.making
+        assert (making.n_rows, making.n_averaged) == (5020, 5020)
+        text = repr(each.release_) + repr(making) + repr(each.release_.parameters)
+        assert not re.search(r"\b50[04]3\b", text)
+
+
+def test_means_of_units_are_records_of_their_own():
+    X, ids = people(6000)
+    est = PrivateSparseCovariance(**BUDGET, random_state=1, estimand="unit-means").fit(X, unit=ids)
+    sizes = np.bincount(ids)
+    means = np.column_stack([np.bincount(ids, column) for column in X.T]) / sizes[:, None]
+    alone = PrivateSparseCovariance(**BUDGET, random_state=1).fit(means)
+    assert operator_norm_error(est.covariance_, np.cov(means.T)) < 0.1
+    assert est.release_.making.n_averaged == alone.release_.making.n_averaged == 6000
+    assert est.release_.guarantee.unit == "unit"
+    assert est.release_.guarantee.rows_per_unit == 1
+
+
+def test_weights_are_those_of_a_table_with_repeated_rows():
+    rng = np.random.default_rng(8)
+    X = gaussian_records(TRUTH, 20_000, random_state=8)
+    X[:10_000] *= 2.0
+    weights = np.where(np.arange(20_000) < 10_000, 0.25, 1.0) * 8.0
+    est = GaussianCovariance(**BUDGET, random_state=1, max_sample_weight=8.0)
+    est.fit(X, sample_weight=weights)
+    truth = TRUTH * (0.25 * 4 + 1.0) / 1.25
+    assert operator_norm_error(est.covariance_, truth) < 0.2 * np.linalg.norm(truth, 2)
+    assert est.release_.guarantee.rows_per_unit == 16
+    order = rng.permutation(len(X))
+    again = clone(est).fit(X[order], sample_weight=weights[order])
+    assert np.array_equal(est.covariance_, again.covariance_)
+
+
+def test_the_ledger_is_charged_for_the_count_and_then_for_the_rest(tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", 4.0, 1e-5)
+    X, ids = people(2000)
+    est = GaussianCovariance(**BUDGET, max_rows_per_unit=2, ledger=ledger, dataset="people")
+    est.fit(X, unit=ids)
+    count, rest = ledger.history("people")
+    assert count.charge.events == (Pure(0.06),)
+    assert rest.id == est.receipt_.id
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "words"),
+    [
+        ({"max_rows_per_unit": 3}, {}, "without a unit"),
+        ({"estimand": "unit-means"}, {}, "without a unit"),
+        ({"estimand": "means"}, {}, "estimand must be"),
+        ({"neighbours": "swap"}, {}, "neighbours must be"),
+        ({"max_rows_per_unit": 0}, {"unit": 0}, "max_rows_per_unit"),
+        ({"max_rows_per_unit": 2, "estimand": "unit-means"}, {"unit": 0}, "left out with estimand"),
+        ({}, {"sample_weight": np.ones(50)}, "max_sample_weight must be given"),
+        ({"max_sample_weight": 1.0}, {}, "max_sample_weight must be given"),
+        ({"max_sample_weight": 1.0}, {"unit": 0, "sample_weight": np.ones(50)}, "left out with a"),
+        ({"max_sample_weight": 0.0}, {"sample_weight": np.ones(50)}, "max_sample_weight"),
+        ({"centre": "pairs", "neighbours": "add-remove"}, {}, "centre must be"),
+        ({"centre": "pairs"}, {"unit": 0}, "centre must be"),
+        ({}, {"unit": "person"}, "name one column"),
+    ],
+)
+def test_what_means_nothing_is_refused_before_anything_is_charged(options, given, words, tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", 4.0, 1e-5)
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    est = PrivateSparseCovariance(**BUDGET, **options, ledger=ledger, dataset="people")
+    with pytest.raises(ParameterError, match=words):
+        est.fit(X, **given)
+    assert ledger.history("people") == ()
+
+
+def test_identifiers_that_are_too_few_are_refused():
+    with pytest.raises(DataError, match="one entry for each"):
+        GaussianCovariance(**BUDGET).fit(np.ones((5, 2)), unit=[1, 2])
+
+
+def test_a_pure_estimator_takes_removed_records():
+    X = gaussian_records(sparse_covariance("block", 3, 1), 4000, random_state=1)
+    est = EigenSamplingCovariance(
+        epsilon=3.0,
+        feature_scale=1.0,
+        assume_centered=True,
+        neighbours="add-remove",
+        random_state=2,
+    ).fit(X)
+    assert est.release_.guarantee.delta == 0
+    assert est.release_.guarantee.adjacency == "add-remove-one"
