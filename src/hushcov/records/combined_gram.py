@@ -127,7 +127,7 @@ class _UnitGramNorms(UnitSums):
     def add_units(self, rows: FloatArray, starts: IntArray, total: Any) -> bool:
         """See `UnitSums`."""
         about = self.taken_off(rows.shape[1])
-        arguments: Any = (rows, starts, *about, *self.arguments, self.most_rows, total)
+        arguments: Any = (rows, starts, *about, *self.arguments, total)
         return _count_units(*arguments)
 
 
@@ -211,10 +211,12 @@ def _count_units(
     reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
-    most_rows: int,
     total: IntArray,
 ) -> bool:
-    room = np.empty((most_rows, block.shape[1]))
+    longest = 1
+    for u in range(len(starts) - 1):
+        longest = max(longest, starts[u + 1] - starts[u])
+    room = np.empty((longest, block.shape[1]))
     for u in range(len(starts) - 1):
         own = room[: starts[u + 1] - starts[u]]
         if not _fill_rows(block, starts[u], taken, reach, multipliers, half_width, own):
