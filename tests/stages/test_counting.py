@@ -79,13 +79,14 @@ def test_a_count_below_one_is_one():
     ("counts", "most"),
     [
         ({0: 10_000}, 1),
+        ({0: 9_000, 4: 1_000}, 1),
         ({4: 10_000}, 16),
-        ({0: 5_000, 4: 5_000}, 2),
+        ({0: 5_000, 4: 5_000}, 16),
         ({0: 100, 5: 10_000}, 32),
         ({}, 1),
     ],
 )
-def test_units_are_filled_by_four_fifths(counts, most):
+def test_selections_and_values_decide_how_many_rows_count(counts, most):
     noisy = np.zeros(21)
     noisy[list(counts)] = list(counts.values())
     assert most_rows(noisy, 1.0) == most

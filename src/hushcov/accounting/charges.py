@@ -67,13 +67,15 @@ class Charge:
 
     Both are true statements about the release. `promise` is None where only events are known.
     `converted` says that the release was promised for a unit that is added or removed, and that
-    both are here what they cost for one that is replaced.
+    both are here what they cost for one that is replaced. `whole` is the epsilon of a release of
+    which this is the first part, a count, after which the rest is planned; 0 of all others.
     """
 
     events: tuple[Event, ...]
     promise: Pure | Approximate | None = None
     private: bool = True
     converted: bool = False
+    whole: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,7 @@ def charge_body(
         "label": label,
         "private": charge.private,
         "converted": charge.converted,
+        "whole": charge.whole,
         "promise": None if charge.promise is None else event_to_dict(charge.promise),
         "events": [event_to_dict(event) for event in charge.events],
         "total": asdict(total),
@@ -264,6 +267,7 @@ def _read_receipt(entry: Entry) -> Receipt:
         promise=None if promise is None else cast("Pure | Approximate", event_from_dict(promise)),
         private=body["private"],
         converted=body.get("converted", False),
+        whole=body.get("whole", 0.0),
     )
     return Receipt(
         id=entry.id,
@@ -319,7 +323,7 @@ def total(charges: Sequence[Charge], budget: Budget) -> Bound:
     if not charges:
         return Bound(0.0, 0.0, "none")
     # proof: step 27
-    if _adds_promises(charges):
+    if _adds_promises(charges, budget):
         return _promises_added(charges, budget.delta)
     events = tuple(event for charge in charges for event in charge.events)
     found = [spent_adaptively(events, budget.epsilon, budget.delta)]
@@ -343,7 +347,7 @@ def remaining(charges: Sequence[Charge], budget: Budget) -> Remaining:
     difference = budget.epsilon - total(charges, budget).epsilon
     if difference > pure and fits(Pure(difference)):
         pure = difference  # a plain sum, to its last place
-    if charges and _adds_promises(charges):
+    if charges and _adds_promises(charges, budget):
         spent = [_promise(charge, budget.delta) for charge in charges]
         delta = max(0.0, budget.delta - math.fsum(box_delta for _, box_delta in spent))
         delta = delta if delta > _LAST_PLACES * budget.delta else 0.0
@@ -381,13 +385,17 @@ def _alone(charge: Charge, delta: float) -> list[Bound]:
     return found
 
 
-def _adds_promises(charges: Sequence[Charge]) -> bool:
+def _adds_promises(charges: Sequence[Charge], budget: Budget) -> bool:
     """Whether the first charge is a promise with a delta: then deltas and epsilons are added up.
+
+    Or it is the first part of a release that is to take most of the budget.
 
     The delta of a promise is used up for good, and there is no telling beforehand how much of the
     total later promises will need, so that none of it is kept for noise.
     """
     first = charges[0]
+    if 2 * first.whole > budget.epsilon:
+        return True
     return isinstance(first.promise, Approximate) and first.events == (first.promise,)
 
 

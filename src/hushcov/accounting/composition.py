@@ -231,7 +231,7 @@ def calibrate_zcdp(epsilon: float, delta: float) -> float:
     return _calibrate_zcdp(*_check_budget(epsilon, delta))
 
 
-def smallest_sigma(squared_sensitivity: int, mu: float) -> int:
+def smallest_sigma(squared_sensitivity: int | Fraction, mu: float) -> int:
     """Return the smallest integer noise at which the sensitivity is at most mu deviations.
 
     In exact arithmetic, for integer statistics with rounded normal noise.

@@ -177,7 +177,12 @@ class Ledger:
             return _promise(book, asked)
 
     def charge(
-        self, dataset: str, cost: Guarantee | Event | Sequence[Event], *, label: str
+        self,
+        dataset: str,
+        cost: Guarantee | Event | Sequence[Event],
+        *,
+        label: str,
+        whole: float = 0.0,
     ) -> Receipt:
         """Charge a release that is about to be made, or refuse it.
 
@@ -192,6 +197,10 @@ class Ledger:
             refused. Events by themselves are taken to be those of the budget's own neighbours.
         label
             What the release is, in a few words. Never put a value from the data here.
+        whole
+            The epsilon of the whole release where this is its first part, a count, and what the
+            rest costs is charged once it is planned. If it is the first charge, and more than half
+            of the budget, epsilons and deltas are added up from then on.
 
         Raises
         ------
@@ -207,7 +216,7 @@ class Ledger:
         _check_name("label", label)
         with self._store.writing() as book:
             statement = _known(book, dataset)
-            new = charge_to(statement.budget, cost)
+            new = replace(charge_to(statement.budget, cost), whole=whole)
             after = total((*statement.charges, new), statement.budget)
             if within(after, statement.budget):
                 entry = book.append(CHARGE, dataset, charge_json(label, new, after))

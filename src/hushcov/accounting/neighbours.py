@@ -58,11 +58,14 @@ class Neighbours:
         Records of one unit that are summed, at most.
     unit : str
         What a unit is, in one word.
+    combined : bool
+        Whether records of a unit come one after the other, so that sums may bound them as one.
     """
 
     relation: str = REPLACE
     most_rows: int = 1
     unit: str = RECORD
+    combined: bool = False
 
     def __post_init__(self) -> None:
         check_choice("neighbours", self.relation, tuple(RELATIONS))
@@ -78,6 +81,19 @@ class Neighbours:
         """For how many records roundings leave room: more than a released number of them."""
         public = (self.relation, self.most_rows, self.unit) == (REPLACE, 1, RECORD)
         return n_records if public else _ROOM * n_records  # proof: step 4
+
+    @property
+    def together(self) -> int:
+        """How many records are bounded as one where a sum can do that; 1 is each alone."""
+        return self.most_rows if self.combined else 1
+
+    def shared(self, square: int | Fraction) -> Fraction:
+        """What a unit moves, squared, divided among its records, where they are bounded as one.
+
+        Charges are `most_rows` times those of a record: noise for this makes that enough for all
+        that the unit moves.
+        """
+        return Fraction(square) / self.together**2
 
     @property
     def outer_product(self) -> float:

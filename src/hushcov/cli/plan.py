@@ -154,9 +154,9 @@ def command(
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
     """
     if like is not None:
-        given = (n_features, row_sparsity, codebook, target_error, figure, html, centre)
-        given += public["neighbours"], public["max_rows_per_unit"]
-        _check_like(*given, *mechanisms, known_mean or known_scale or refine or None)
+        known = known_mean or known_scale or refine or None
+        given = (n_features, row_sparsity, codebook, target_error, figure, html, centre, known)
+        _check_like(*given, public["neighbours"], public["max_rows_per_unit"], *mechanisms)
         _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
         return
     for name in ("epsilon", "delta"):

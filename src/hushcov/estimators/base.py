@@ -295,10 +295,13 @@ class PrivateCovariance(EmpiricalCovariance):
             warnings.warn(caution.sentence, caution.category, stacklevel=stacklevel)
 
     @contextmanager
-    def _charged(self, guarantee: Guarantee) -> Iterator[None]:
-        """Charge, then release; whatever fails in between says what was charged."""
+    def _charged(self, guarantee: Guarantee, whole: float = 0.0) -> Iterator[None]:
+        """Charge, then release; whatever fails in between says what was charged.
+
+        `whole` is the epsilon of a release of which this is the first part.
+        """
         try:
-            self._charge(guarantee)
+            self._charge(guarantee, whole)
             yield
         except BaseException as error:
             if hasattr(self, "receipt_"):
@@ -307,7 +310,7 @@ class PrivateCovariance(EmpiricalCovariance):
                 )
             raise
 
-    def _charge(self, guarantee: Guarantee) -> None:
+    def _charge(self, guarantee: Guarantee, whole: float = 0.0) -> None:
         """Charge the release to the ledger, if there is one; before any record is read."""
         if self.ledger is None or self.dataset is None:
             return
@@ -315,7 +318,7 @@ class PrivateCovariance(EmpiricalCovariance):
 
         ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
         label = f"{type(self).__name__} of {self.n_features_in_} features"
-        self.receipt_ = ledger.charge(self.dataset, guarantee, label=label)
+        self.receipt_ = ledger.charge(self.dataset, guarantee, label=label, whole=whole)
 
     def _check_flags(self, *names: str) -> None:
         for name in names:

@@ -169,7 +169,7 @@ class ScaledCovariance(PrivateCovariance):
             return means
         self._check_able(whose)
         self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
-        with self._charged(counting.certify(private=self._entropy.private)):
+        with self._charged(counting.certify(private=self._entropy.private), counting.epsilon):
             found = counting.run(*whose.prepared(records), self._entropy)
         self._before, self._whose_privacy = found, found.neighbours
         self._n_rows = found.released

@@ -82,7 +82,8 @@ class Whose:
     @property
     def neighbours(self) -> Neighbours:
         """As far as they are public."""
-        return Neighbours(self.relation, self.most_rows or 1, self.unit)
+        combined = self.identifiers is not None and self.estimand == ESTIMANDS[0]
+        return Neighbours(self.relation, self.most_rows or 1, self.unit, combined)
 
     def counting(self, epsilon: float) -> Counting | None:
         """The first release, where there is to be one."""

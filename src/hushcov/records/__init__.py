@@ -10,7 +10,8 @@
 - `compact`: rows as integers of two bytes, of which a copy may be kept.
 - `grids`: how coordinates are clipped and rounded to integers.
 - Exact sums of these integers: `gram`, `signs` (bits, by `popcount`), `products`, `bounded`,
-  `counts` (`tensor_kernels` on a device), several of them `together`, and `statistics`, which of
+  `counts` (`tensor_kernels` on a device), of units that are bounded as one (`grouped`, `combined`,
+  `combined_gram`), several of them `together`, and `statistics`, which of
   several sites add up and have a `statistics_file`.
 
 Nothing in this layer is private by itself: mechanisms add the noise.
@@ -62,6 +63,8 @@ from hushcov.records.views import (
 if TYPE_CHECKING:
     from hushcov.records.cluster import DaskRecords
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
+    from hushcov.records.combined import unit_means
+    from hushcov.records.combined_gram import unit_bounded_gram, unit_norm_histogram
     from hushcov.records.compact import CompactRecords
     from hushcov.records.files import FileRecords
     from hushcov.records.gram import (
@@ -159,6 +162,9 @@ __all__ = [
     "split_columns",
     "sum_and_keep_signs",
     "sum_together",
+    "unit_bounded_gram",
+    "unit_means",
+    "unit_norm_histogram",
     "weighted",
 ]
 
@@ -166,6 +172,8 @@ __getattr__ = lazy(
     __name__,
     cluster="DaskRecords",
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
+    combined="unit_means",
+    combined_gram="unit_bounded_gram unit_norm_histogram",
     compact="CompactRecords",
     files="FileRecords",
     gram="PANEL_BYTES clipped_gram pair_sums record_statistics row_bounded_gram second_moments",

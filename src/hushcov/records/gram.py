@@ -111,7 +111,7 @@ def row_bounded_gram(
     return records.map_sum(block_gram, progress=progress)
 
 
-class _GramSums:
+class GramSums:
     """An exact Gram matrix so far: recent rows in doubles above the diagonal, the others settled.
 
     Every partial sum in doubles, in whatever order BLAS takes them, is an integer of at most 2**53.
@@ -183,10 +183,10 @@ class _BoundedGram(CentringSums):
 
     rows: BoundedRows
 
-    def begin(self, n_features: int) -> _GramSums:
-        return _GramSums(n_features, self.rows.half_width)
+    def begin(self, n_features: int) -> GramSums:
+        return GramSums(n_features, self.rows.half_width)
 
-    def add(self, block: FloatArray, sums: _GramSums) -> bool:
+    def add(self, block: FloatArray, sums: GramSums) -> bool:
         integers = sums.room(len(block))
         parts = row_parts(block, threads())
         jobs = [*zip(parts, np.array_split(integers, len(parts)), strict=True)]
@@ -195,7 +195,7 @@ class _BoundedGram(CentringSums):
         sums.add(integers)
         return True
 
-    def total(self, sums: _GramSums) -> IntArray:
+    def total(self, sums: GramSums) -> IntArray:
         return sums.total()
 
     def shape(self, n_features: int) -> tuple[int, ...]:
@@ -212,7 +212,7 @@ class _BoundedGram(CentringSums):
 
 def _exact_gram(integers: FloatArray, half_width: int) -> IntArray:
     """The Gram matrix of integers of at most `half_width`."""
-    sums = _GramSums(integers.shape[1], half_width)
+    sums = GramSums(integers.shape[1], half_width)
     sums.add(integers)
     return sums.total()
 

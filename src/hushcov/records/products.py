@@ -25,8 +25,11 @@ from hushcov.records.rows import (
 
 # Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
 EXACT_ROWS = 4096
-ROOT_HALF = math.sqrt(0.5)
 N_NORM_BINS = 2 * 54
+#: Between the two halves of an octave.
+ROOT_HALF = math.sqrt(0.5)
+#: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
+MOST_PRODUCTS = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +43,20 @@ class ProductMap:
 
     with f = min(1, `norm_bound` / ||z||) and Q = min(sum of y_i^2, `size_cap`).
 
+    Where `rows_per_unit` is M > 1, it is units of at most M records that contribute, each as one.
+    With v the sum of z - `means` over the m records of a unit, these are the integers
+
+        trunc(f v),  trunc(f * floor(`factor_range` m / M)),  and  Q `size_range` / (M `size_cap`),
+
+    with f = min(1, `norm_bound` / ||v||) and Q the sum of all y_i^2, at most M `size_cap`.
+
     Privacy
     -------
-    Nothing here is private by itself. Replacing one record moves the sum of contributions by at
-    most sqrt((2 norm_bound)^2 + factor_range^2 + size_range^2) in Euclidean norm: the first part
-    has norm at most `norm_bound` for every record, the two numbers lie in [0, their range]. All
-    of it is exact (`docs/proofs/screened.md`, step 5), and sums fit in int64 up to 2^36 records.
+    Nothing here is private by itself. Replacing one record, or one unit, moves the sum of
+    contributions by at most sqrt((2 norm_bound)^2 + factor_range^2 + size_range^2) in Euclidean
+    norm: the first part has norm at most `norm_bound` for every one, the two numbers lie in
+    [0, their range]. All of it is exact (`docs/proofs/screened.md`, steps 5 and 12), and sums fit
+    in int64 up to 2^36 records. `means` are public or released.
     """
 
     grid: FeatureGrid
@@ -58,8 +69,11 @@ class ProductMap:
     factor_range: int
     size_range: int
     size_cap: int
+    rows_per_unit: int = 1
+    means: IntArray | None = None
 
     def __post_init__(self) -> None:
+        self._check_units()
         for name in ("norm_bound", "size_cap"):
             check_integer(name, getattr(self, name), at_least=1, cure="use screened_parameters.")
         for name in ("pair_weight", "diagonal_weight", "centre", "factor_range", "size_range"):
@@ -77,10 +91,32 @@ class ProductMap:
                 f"half_width must keep the squared norm of {self.n_products} weighted products "
                 f"below 2**53, got {self.grid.half_width}: use finest_half_width."
             )
-        if self.grid.n_features * self.grid.half_width**2 * self.size_range >= LARGEST_SUM:
+        largest = self.grid.n_features * self.grid.half_width**2
+        if self.rows_per_unit == 1 and largest * self.size_range >= LARGEST_SUM:
             raise CapacityError(
                 f"size_range must keep sums of squares below 2**62, got {self.size_range}: "
                 "use a smaller one."
+            )
+
+    def _check_units(self) -> None:
+        cure = "it is how many records of a unit are summed, at most."
+        check_integer("rows_per_unit", self.rows_per_unit, at_least=1, cure=cure)
+        if self.means is not None and (
+            self.rows_per_unit == 1 or self.means.shape != (self.n_products,)
+        ):
+            raise ParameterError(
+                "means must be one integer for each product of units with several records: leave "
+                "them out for others."
+            )
+        if self.rows_per_unit > 1 and self.n_products > MOST_PRODUCTS:
+            raise CapacityError(
+                f"rows and columns must be at most {MOST_PRODUCTS:,} pairs and features where "
+                f"records of a unit are bounded together, got {self.n_products:,}: select fewer."
+            )
+        if self.rows_per_unit * max(self.factor_range, self.size_range) >= LARGEST_SUM:
+            raise CapacityError(
+                f"rows_per_unit must keep its product with ranges below 2**62, got "
+                f"{self.rows_per_unit}: use a smaller one."
             )
 
     @property
@@ -97,8 +133,11 @@ class ProductMap:
 
     def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
-        sums = self.sums_of(records)
-        return records.map_sum(sums, progress=progress)
+        if self.rows_per_unit > 1:
+            from hushcov.records.grouped import on_processor
+
+            records = on_processor(records)
+        return records.map_sum(self.sums_of(records), progress=progress)
 
     def sums_of(self, records: Records) -> CentringSums:
         """What `sum` sums up, for `sum_together`."""
@@ -106,17 +145,31 @@ class ProductMap:
         bounds = np.array(
             [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
         )
-        return Contributions((*self._kernel_arguments, bounds), self.n_products + 2)
+        size = self.n_products + 2
+        if self.rows_per_unit > 1:
+            from hushcov.records.combined import UnitContributions
+
+            return UnitContributions(self._unit_arguments, self.rows_per_unit, size, bounds)
+        return Contributions((*self._kernel_arguments, bounds), size)
 
     def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
 
+        Of units it is the norm of v; there are more bins.
+
         Privacy
         -------
-        Nothing here is private by itself. Replacing one record moves one count from one bin to
-        another.
+        Nothing here is private by itself. Replacing one record, or one unit, moves one count from
+        one bin to another.
         """
         self.grid.check_features(records.n_features)
+        if self.rows_per_unit > 1:
+            from hushcov.records.combined import UnitNorms
+            from hushcov.records.grouped import on_processor
+
+            n_bins = N_NORM_BINS + 4 * (self.rows_per_unit.bit_length() + 1)
+            counts = UnitNorms(self._unit_arguments, self.rows_per_unit, n_bins)
+            return on_processor(records).map_sum(counts, progress=progress)
         return records.map_sum(_Norms(self._kernel_arguments), progress=progress)
 
     def norm_of_bin(self, index: int, factor: float) -> int:
@@ -125,13 +178,18 @@ class ProductMap:
         Bins are quarter octaves. The answer is an integer of at least 1.
         """
         norm = int(factor * 2.0 ** ((index - 1.5) / 4))
-        return max(1, min(norm, math.isqrt(self.largest_square_norm)))
+        return max(1, min(norm, self.rows_per_unit * math.isqrt(self.largest_square_norm)))
 
     @property
     def _kernel_arguments(self) -> tuple[FloatArray, float, IntArray, IntArray, FloatArray]:
         weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
         half_width = float(self.grid.half_width)
         return self.grid.multipliers, half_width, self.rows, self.columns, weights
+
+    @property
+    def _unit_arguments(self) -> tuple[Any, ...]:
+        means = np.zeros(self.n_products) if self.means is None else self.means
+        return (*self._kernel_arguments, means.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,6 +174,7 @@ class Records(ABC):
     def _sum_rows(self, row_sums: RowSums, progress: Progress | None) -> IntArray:
         """The same for a function that checks the rows itself and keeps its sums."""
         sums: Any = None
+        row_sums = row_sums.over(self)
         for block in self._blocks_for(row_sums):
             if is_tensor(block):
                 check_finite(block, names=self.feature_names)

@@ -80,6 +80,10 @@ class RowSums(ABC):
         assert finite, "checked before"
         return self.total(sums)
 
+    def over(self, records: Any) -> RowSums:
+        """The same sums, told which records they are about to be of, with the views around them."""
+        return self
+
     def begin(self, n_features: int) -> Any:
         """Where sums over several blocks are kept: by thread."""
         return np.zeros((threads(), *self.shape(n_features)), dtype=np.int64)

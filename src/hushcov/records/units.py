@@ -59,7 +59,7 @@ class Units:
         return self._sizes
 
     def bounded(self, records: Records, most_rows: int) -> Records:
-        """The records without those of a unit beyond so many.
+        """The records without those of a unit beyond so many; unit by unit, if those are several.
 
         Privacy
         -------
@@ -67,9 +67,14 @@ class Units:
         most `most_rows` of these records: `docs/proofs/neighbours.md`, step 3.
         """
         if self._sizes.max() <= most_rows:
-            return records
-        prints = fingerprints(records)
-        return ChosenRecords(records, self.chosen(prints, most_rows))  # proof: step 3
+            chosen = np.ones(len(self.codes), dtype=bool)
+        else:
+            chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
+        if most_rows > 1:
+            from hushcov.records.grouped import grouped
+
+            return grouped(records, self.codes, chosen, most_rows)
+        return records if chosen.all() else ChosenRecords(records, chosen)
 
     def chosen(self, prints: NDArray[np.uint64], most_rows: int) -> BoolArray:
         """Which rows are summed: those of a unit with the smallest fingerprints."""

@@ -460,9 +460,9 @@ class DeviceRecords(WrappedRecords):
         self.on_device = True
         torch = import_torch()
         try:
-            self._device = str(torch.device(device))
+            self.device = str(torch.device(device))
             # Try it: a device may exist in name only, or have no doubles.
-            torch.ones(1, dtype=torch.float64, device=self._device).cpu()
+            torch.ones(1, dtype=torch.float64, device=self.device).cpu()
         except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError):
             raise ParameterError(
                 f"device must name one that PyTorch can use, got {shown(device)}: 'cuda' for an "
@@ -472,7 +472,7 @@ class DeviceRecords(WrappedRecords):
     def _blocks(self) -> Iterator[Any]:
         torch = import_torch()
         for rows in self._joined():
-            yield torch.as_tensor(rows).to(self._device)
+            yield torch.as_tensor(rows).to(self.device)
 
     def _joined(self) -> Iterator[Any]:
         """Blocks joined to larger ones: few large copies to a device are faster than many.
@@ -492,4 +492,4 @@ class DeviceRecords(WrappedRecords):
             yield namespace(waiting[0]).concatenate(waiting)
 
     def _view(self) -> View:
-        return partial(DeviceRecords, device=self._device)
+        return partial(DeviceRecords, device=self.device)

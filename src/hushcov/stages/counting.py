@@ -22,8 +22,7 @@ from hushcov.records import CountedRecords, Records, Units
 _COUNT, _SIZES = 0.02, 0.01
 # Units are counted by the octave of their number of records.
 _OCTAVES = 21
-# Of the records that units could have, so many are there at least: noise grows by what is not.
-_LEAST_FILLED = 0.8
+_MIDDLE = 1.4  # of an octave, over where it begins
 
 
 @dataclass(frozen=True)
@@ -139,12 +138,15 @@ def release_most_rows(
 
 
 def most_rows(noisy_counts: Any, noise_sd: float) -> int:
-    """The largest power of two that units fill by four fifths, about; from noisy counts."""
-    counts = np.where(noisy_counts > 4 * noise_sd, noisy_counts, 0.0)
-    least = 2.0 ** np.arange(len(counts))
-    best = 1
-    for most in (2**k for k in range(1, len(counts))):
-        filled = float(np.minimum(1.4 * least, most) @ counts)
-        if filled >= _LEAST_FILLED * most * float(counts.sum()) > 0:
-            best = most
-    return best
+    """The power of two that is best for selecting pairs and for their values; from noisy counts.
+
+    With W records of at most M of a unit, selections see as much as in W / M records, and values
+    of units that are bounded as one have noise of sqrt(M) / W. The product of both counts.
+    """
+    seen = np.flatnonzero(noisy_counts > 4 * noise_sd)
+    last = seen[-1] if len(seen) else 0
+    counts = np.where(np.arange(len(noisy_counts)) <= last, np.maximum(noisy_counts, 0.0), 0.0)
+    usual = _MIDDLE * 2.0 ** np.arange(len(counts))
+    choices = 2 ** np.arange(len(counts))
+    summed = np.minimum(usual, choices[:, None]) @ counts
+    return int(choices[np.argmax(summed**2 / choices**1.5)])

@@ -33,7 +33,7 @@ from hushcov.records import (
     sign_sums,
 )
 from hushcov.release import Tails
-from hushcov.stages.shares import OF_SQUARES, OF_TAILS, OF_TILTS, centre_share, norm_share
+from hushcov.stages import shares
 from hushcov.stages.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
 
 if TYPE_CHECKING:
@@ -47,12 +47,9 @@ HALF_WIDTH = 2**15 - 1
 _TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
 _TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 # Scales are refined by mean squares of values within a few scales, where these are not too noisy.
-_MOST_SQUARE_NOISE, _SQUARE_DOUBT = 0.3, 2.0
+_MOST_SQUARE_NOISE = 0.3
 _SQUARE_RADIUS, _SQUARE_WIDTH = 8.0, 2**10 - 1
-_SQUARE_NORMS, _SQUARE_NOISE = (1.5, 8.0), 0.1  # bounds over typical norms; the noise aimed at
-# The mean square below which a scale is moved, the factor by which it may be, and how much too
-# large it is left: those of heavy-tailed columns rather are, which makes long records shorter.
-_LOW_SQUARE, _LEAST_FACTOR, _TOO_LARGE = 0.3, 0.5, 1.5
+_SQUARE_NOISE = 0.1  # that is aimed at
 _TILT_EVIDENCE = 4.0
 # What mean squares may say that the variance of a feature is, in squared scales.
 _LEAST_TYPICAL, _MOST_TYPICAL = 2.0**-4, 2.0**4
@@ -109,13 +106,13 @@ class Preparation(Stage):
     def most(self) -> float:
         """The mu that all steps together never exceed, where no tilts are asked for."""
         looks = self._looks.largest_mu
-        share = centre_share(self.n_records, self.n_features, self.pool)
-        share += self._norm_share + OF_TAILS + OF_SQUARES
+        share = shares.centre_share(self.n_records, self.n_features, self.pool)
+        share += self._norm_share + shares.OF_TAILS + shares.OF_SQUARES
         return math.hypot(looks, math.sqrt(share) * self.pool) * _ABOVE  # proof: step 7
 
     @property
     def _norm_share(self) -> float:
-        return norm_share(self.n_records, self.n_features, self.pool)
+        return shares.norm_share(self.n_records, self.n_features, self.pool)
 
     @property
     def possible(self) -> bool:
@@ -188,16 +185,21 @@ class Preparation(Stage):
         from hushcov.stages.location.known import inside
 
         n_found = int(found.found.sum())
-        mu = math.sqrt(centre_share(self.n_records, n_found, self.pool)) * self.pool
-        square_mu = math.sqrt(OF_SQUARES) * self.pool
+        mu = math.sqrt(shares.centre_share(self.n_records, n_found, self.pool)) * self.pool
+        square_mu = math.sqrt(shares.OF_SQUARES) * self.pool
         n_scaled = int(np.count_nonzero(scale))
-        noise_there = square_noise(self.n_records * share, n_scaled, square_mu)
+        noise_there = shares.square_noise(self.n_records * share, n_scaled, square_mu)
         rescaled = not self.known_scale and noise_there <= _MOST_SQUARE_NOISE
-        wanted = [centre_sums(compact, scale)]
+        of_units = self.neighbours.together > 1
+        wanted = [] if of_units else [centre_sums(compact, scale)]
         if rescaled:
             wanted.append(_square_map(compact, scale, square_mu).sums_of(compact))
-        sums = sum_together(compact, wanted)
-        mean, noise = release_centre(compact, scale, mu, self.neighbours, entropy, sums=sums[0])
+        sums = sum_together(compact, wanted) if wanted else []
+        released = (compact, scale, mu, self.neighbours, entropy)
+        if of_units:
+            mean, noise = _centre_of_units(*released)
+        else:
+            mean, noise = release_centre(*released, sums=sums[0])
         mean, noise = mean / share, noise / share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
@@ -205,13 +207,13 @@ class Preparation(Stage):
         if not rescaled:
             return moved
         squares, doubt = release_squares(
-            compact, scale, square_mu, self.neighbours, entropy, sums=sums[1]
+            compact, scale, square_mu, self.neighbours, entropy, sums=sums[-1]
         )
         squares, doubt = squares / share, doubt / share
         # About the mean rather than the centre of the looks; its noise has a square too.
         off = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
         squares = squares - np.maximum(off**2 - noise**2, 0.0)
-        factor = moved_by(squares, doubt)
+        factor = shares.moved_by(squares, doubt)
         typical = float(np.median((squares / factor**2)[scale > 0]))
         return _Moved(
             moved.centre,
@@ -230,7 +232,7 @@ class Preparation(Stage):
         from hushcov.records import sum_and_keep_signs
 
         records, scale, share = prepared.records, prepared.feature_scale, prepared.share
-        mu = math.sqrt(OF_TAILS) * self.pool
+        mu = math.sqrt(shares.OF_TAILS) * self.pool
         taken, tilt, signs = [], None, 0
         wanted = [norm_counts_of(records, *_norm_bins(scale), signs=self.tilts)]
         if typical is not None:
@@ -238,7 +240,7 @@ class Preparation(Stage):
         counts, fourths, *_ = [*sum_and_keep_signs(records, wanted, keep=self.tilts), None]
         if self.tilts:
             signs = len(scale)
-            tilt_mu = math.sqrt(OF_TILTS) * self.pool
+            tilt_mu = math.sqrt(shares.OF_TILTS) * self.pool
             tilt = release_tilts(records, tilt_mu, self.neighbours, entropy, sums=counts[:signs])
             taken.append((TILTS, Gaussian(tilt_mu)))
         left = _left(self.pool, [*prepared.taken, *taken])
@@ -263,7 +265,7 @@ class Preparation(Stage):
         mu = math.sqrt(self._norm_share) * self.pool
         counts, sigma = release_norms(records, scale, mu, self.neighbours, entropy, counts=counts)
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
-        rest = left**2 - mu**2 - OF_TAILS * self.pool**2
+        rest = left**2 - mu**2 - shares.OF_TAILS * self.pool**2
         rest = math.sqrt(max(rest, 1e-6 * self.pool**2)) / self.neighbours.outer_product
         n_found = int(np.count_nonzero(scale))
         bound = choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
@@ -323,16 +325,15 @@ def release_centre(
     return noisy * step * scale, sigma * step
 
 
-def moved_by(squares: FloatArray, noise: float) -> FloatArray:
-    """Factors that bring scales nearer to deviations, where they are too large beyond doubt."""
-    doubt = _SQUARE_DOUBT * noise
-    moved = _TOO_LARGE * np.sqrt(np.maximum(squares, doubt))
-    return np.where(squares + doubt < _LOW_SQUARE, np.clip(moved, _LEAST_FACTOR, 1.0), 1.0)
+def _centre_of_units(
+    records: Records, scale: FloatArray, mu: float, neighbours: Neighbours, entropy: Entropy
+) -> tuple[FloatArray, float]:
+    """The same where units are bounded as one."""
+    from hushcov.stages.unit_centre import release_unit_centre
 
-
-def square_noise(n_records: float, n_found: int, mu: float) -> float:
-    """About the noise of mean squares, in squared scales."""
-    return 2 * _SQUARE_NORMS[0] * math.sqrt(2 * n_found) / (n_records * mu)
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    bound = centre_bound(grid, int(np.count_nonzero(scale)))
+    return release_unit_centre(records, grid, bound, mu, neighbours, entropy)
 
 
 def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
@@ -341,8 +342,8 @@ def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
     width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
     grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
     unit = round(1 / grid.step**2)
-    factor = _SQUARE_NOISE * _SQUARE_NORMS[0] / square_noise(records.n_records, d, mu)
-    factor = min(_SQUARE_NORMS[1], max(_SQUARE_NORMS[0], factor))
+    factor = _SQUARE_NOISE * shares.SQUARE_NORMS[0] / shares.square_noise(records.n_records, d, mu)
+    factor = min(shares.SQUARE_NORMS[1], max(shares.SQUARE_NORMS[0], factor))
     bound = max(1, math.floor(factor * math.sqrt(2 * d) * unit))
     nowhere = np.empty(0, dtype=np.int64)
     return ProductMap(

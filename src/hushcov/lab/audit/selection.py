@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -173,7 +173,7 @@ class ScreenedTarget(Target):
 class _CountedProducts(ProductMap):
     """Products whose histogram of norms was counted before."""
 
-    counts: IntArray
+    counts: IntArray = field(kw_only=True)
 
     def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return the counts."""

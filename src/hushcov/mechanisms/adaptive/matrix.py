@@ -11,18 +11,21 @@ from hushcov.accounting import Clock
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import (
     RADIUS,
+    UnitBound,
     exact_half_width,
     noise_sigmas,
     norm_in_steps,
     symmetric_noise,
+    unit_sigmas,
 )
 from hushcov.noise import Entropy
-from hushcov.postprocess import over_rows
+from hushcov.postprocess import largest_of, noise_norm, over_rows
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.stages.preparation import WIDEST
 from hushcov.stages.stage import NormBound
 
-_LEAST_SHARE = 1e-3  # of the clock, for which noise must fit into integers
+#: Of the clock, for which noise must fit into integers.
+LEAST_SHARE = 1e-3
 
 
 class WholeMatrix:
@@ -42,19 +45,31 @@ class WholeMatrix:
         time: float,
         *,
         widest: bool,
+        units: UnitBound | None = None,
         progress: Progress | None = None,
     ) -> None:
         radius = WIDEST if widest else RADIUS
-        d, n = inputs.n_features, inputs.n_records
-        norm = min(bound.norm, radius * math.sqrt(d))
-        half_width = exact_half_width(inputs, radius, norm, math.sqrt(_LEAST_SHARE * time))
-        self._bound = norm_in_steps(norm, d, radius, half_width)
+        d, n, together = inputs.n_features, inputs.n_records, inputs.neighbours.together
+        norm = bound.norm if units is None else math.sqrt(units.norm / together)
+        norm = min(norm, radius * math.sqrt(d))
+        half_width = exact_half_width(inputs, radius, norm, math.sqrt(LEAST_SHARE * time))
         grid = FeatureGrid(feature_scale, radius, half_width)
-        self._gram = row_bounded_gram(
-            records, grid, self._bound, progress=progress
-        )  # proof: step 4
+        self._of_units = units is not None
+        if units is None:
+            self._bound = norm_in_steps(norm, d, radius, half_width)
+            self._gram = row_bounded_gram(
+                records, grid, self._bound, progress=progress
+            )  # proof: step 4
+        else:
+            from hushcov.records import unit_bounded_gram
+
+            self._bound = max(1, math.floor(units.norm / grid.step**2))
+            self._gram = unit_bounded_gram(
+                records, grid, self._bound, together, progress=progress
+            )  # proof: step 8
         self._neighbours = inputs.neighbours
-        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - bound.cut)
+        cut = bound.cut if units is None else units.cut
+        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - cut)
         self._precision: FloatArray = np.zeros(2)
         self.mean: FloatArray = np.zeros((d, d))
 
@@ -73,7 +88,10 @@ class WholeMatrix:
         """
         clock.gaussian(mu)  # proof: step 4
         d = len(self._gram)
-        sigmas = noise_sigmas(d, self._half_width, self._bound, mu, self._neighbours)
+        if self._of_units:
+            sigmas = unit_sigmas(self._bound, mu, self._neighbours)  # proof: step 8
+        else:
+            sigmas = noise_sigmas(d, self._half_width, self._bound, mu, self._neighbours)
         drawn = self._gram + symmetric_noise(entropy.generator, d, *sigmas)
         weights = 1 / (np.array(sigmas, dtype=np.float64) * self._unit) ** 2
         share = weights / (self._precision + weights)
@@ -95,3 +113,14 @@ class WholeMatrix:
         """Deviations of the noise of the mean off and on the diagonal."""
         off, on = 1 / np.sqrt(self._precision)
         return float(off), float(on)
+
+
+def uneven_noise(whole: WholeMatrix, norm: float) -> float:
+    """How much larger the noise is over the norm in deviations of the features than in scales."""
+    noise, floor = whole.noise_sd, 3 * whole.noise_sd[1]
+    factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), floor))
+    factors /= factors.max()
+    in_deviations = noise_norm(factors, *noise) / largest_of(
+        lambda x: factors * (whole.mean @ (factors * x)), len(factors)
+    )
+    return max(1.0, in_deviations * norm / noise_norm(np.ones(len(factors)), *noise))

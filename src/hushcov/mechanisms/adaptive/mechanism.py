@@ -16,7 +16,7 @@ from hushcov._triangle import pairs_beyond
 from hushcov._words import number
 from hushcov.accounting import Clock, Guarantee
 from hushcov.mechanisms.adaptive.ladder import Ladder
-from hushcov.mechanisms.adaptive.matrix import WholeMatrix
+from hushcov.mechanisms.adaptive.matrix import LEAST_SHARE, WholeMatrix, uneven_noise
 from hushcov.mechanisms.adaptive.pairs import PairValues, release_pairs, value_noise
 from hushcov.mechanisms.adaptive.parameters import (
     FIRST_LOOK,
@@ -25,7 +25,19 @@ from hushcov.mechanisms.adaptive.parameters import (
     PROBE,
     AdaptiveParameters,
 )
-from hushcov.mechanisms.adaptive.probe import Probe, look_at_matrix, look_at_signs, sees
+from hushcov.mechanisms.adaptive.probe import (
+    Probe,
+    look_at_matrix,
+    look_at_signs,
+    missing_share,
+    sees,
+)
+from hushcov.mechanisms.gaussian import (
+    RADIUS,
+    UnitBound,
+    exact_half_width,
+    release_unit_bound,
+)
 from hushcov.mechanisms.screened import CentredSigns, SignScreen, check_exact, pair_of
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import (
@@ -36,16 +48,14 @@ from hushcov.postprocess import (
     detection_deviation,
     entry_deviation,
     largest,
-    largest_of,
     leading_direction,
-    noise_norm,
     over_rows,
     signal_norm,
     symmetric_sparse,
 )
-from hushcov.records import Progress, Records, check_feature_scale
+from hushcov.records import FeatureGrid, Progress, Records, check_feature_scale
 from hushcov.release import Making, Release, Structure, named_parts
-from hushcov.stages.preparation import release_norms
+from hushcov.stages.preparation import WIDEST, release_norms
 from hushcov.stages.stage import NormBound, choose_norm
 
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
@@ -87,6 +97,7 @@ class _Run:
     clock: Clock
     norm: NormBound
     progress: Progress | None = None
+    units: UnitBound | None = None
 
     @property
     def n(self) -> int:
@@ -94,7 +105,17 @@ class _Run:
 
     @property
     def sampled(self) -> int:
-        return self.parameters.inputs.n_sampled
+        if self.units is None:
+            return self.parameters.inputs.n_sampled
+        return round(self.n / (self.alike or 1.0))
+
+    @property
+    def alike(self) -> float | None:
+        """About how many records of a unit are worth one independent one, where that is known."""
+        if self.units is None:
+            return None
+        together = self.parameters.inputs.neighbours.together
+        return self.units.alike(self.d * self.norm.typical, together)
 
     @property
     def d(self) -> int:
@@ -123,6 +144,8 @@ def release_adaptive(
     clock = Clock(parameters.event, parameters.rate)
     norm = parameters.norm or _released_norm(records, scale, parameters, clock, entropy)
     run = _Run(records, scale, parameters, entropy, clock, norm, progress)
+    if parameters.inputs.neighbours.together > 1 and not sparse:
+        run.units = _unit_bound(run)
     if not (sparse or _worth_selecting(run)):
         return _of_whole(run, None, guarantee)
     ladder, probe = _scored(run, probed=not sparse)
@@ -158,11 +181,25 @@ def _released_norm(
     return choose_norm(counts, sigma, inputs.n_records, found, mu)
 
 
+def _unit_bound(run: _Run) -> UnitBound:
+    """A bound on what a unit adds to the whole matrix."""
+    inputs, clock = run.parameters.inputs, run.clock
+    radius = RADIUS if run.parameters.norm is None else WIDEST
+    least = math.sqrt(LEAST_SHARE * clock.left)
+    grid = FeatureGrid(
+        run.scale, radius, exact_half_width(inputs, radius, radius * math.sqrt(run.d), least)
+    )
+    mu = math.sqrt(NORMS * clock.left)
+    clock.gaussian(mu)  # proof: step 8
+    args = (run.records, grid, inputs, run.norm.typical, mu, clock.mu_left, run.entropy)
+    return release_unit_bound(*args)
+
+
 def _worth_selecting(run: _Run) -> bool:
     """Whether few pairs would have much less noise than all; from released and public numbers."""
     mu = run.clock.mu_left
     all_pairs = _entry_noise(run, mu)
-    few = value_noise(run.d, run.parameters.inputs, 0.6 * mu)
+    few = value_noise(run.d, run.parameters.inputs, 0.6 * mu, run.alike)
     n = run.sampled
     return detection_deviation(all_pairs, n) > _WORTH * detection_deviation(few, n)
 
@@ -178,7 +215,7 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     probe = None
     if probed:
         mu = math.sqrt(PROBE * run.clock.left)
-        if sees(screen, d):
+        if sees(screen, d) and run.units is None:
             inputs, typical = run.parameters.inputs, run.norm.typical
             probe = look_at_signs(sums, screen, inputs, typical, mu, run.clock, run.entropy)
         else:
@@ -232,13 +269,16 @@ def _whole_noise(run: _Run) -> float:
 
 def _entry_noise(run: _Run, mu: float) -> float:
     """About the noise of an entry of the whole matrix."""
-    return run.norm.norm**2 * run.parameters.inputs.neighbours.outer_product / (run.n * mu)
+    neighbours = run.parameters.inputs.neighbours
+    square = run.norm.norm**2 if run.units is None else run.units.norm / neighbours.together
+    return square * neighbours.outer_product / (run.n * mu)
 
 
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
     """The norm of the noise if the selected pairs got all that is left."""
     real = max(ladder.real, run.d / 4)
-    noise = value_noise(round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.clock.left))
+    mu = math.sqrt(0.8 * run.clock.left)
+    noise = value_noise(round(1.3 * real), run.parameters.inputs, mu, run.alike)
     return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.sampled)
 
 
@@ -251,6 +291,7 @@ def _whole(run: _Run) -> WholeMatrix:
         run.norm,
         run.clock.left,
         widest=run.parameters.norm is not None,
+        units=run.units,
         progress=run.progress,
     )
 
@@ -265,10 +306,14 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     if probe is None:
         mu = math.sqrt(FIRST_LOOK * run.clock.left)
         probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
+    if run.units is not None:
+        assert probe.whole is not None
+        probe.whole.look(run.clock.mu_left, run.clock, run.entropy)
+        return probe.whole
     found = best_candidate(probe.mean, probe.noise_sd, run.sampled, rough=True)
     all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.sampled)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
-    counted = _counted(probe, run.norm)
+    counted = missing_share(probe, run.norm)
     noise = 2 * math.sqrt(run.d) / (run.n * run.clock.mu_left) * cleaned
     noise *= run.parameters.inputs.neighbours.outer_product
     norm, whole = run.norm.moved(noise, counted), probe.whole
@@ -285,21 +330,6 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     return whole
 
 
-def _counted(seen: Probe, norm: NormBound) -> float:
-    """Which share of what a bound cuts off is missing in the direction of the largest eigenvalue.
-
-    For normal records the squared norm has the variance 2 F^2, F^2 being the sum of all squared
-    eigenvalues, and directions have parts of it in proportion to the squares of theirs. What varies
-    beyond that comes from heavy tails, which all directions have in proportion to their variance.
-    """
-    mean, d, noise = seen.mean, len(seen.mean), seen.noise_sd
-    trace = float(np.trace(mean))
-    top = max(largest(mean) - 2 * noise * math.sqrt(d), trace / d, 0.0)
-    energy = max(seen.energy - (noise * d) ** 2, top**2, trace**2 / d, 1e-300)
-    normal = min(1.0, 2 * energy / max(norm.variance, 1e-300))
-    return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
-
-
 def _of_whole(run: _Run, probe: Probe | None, guarantee: Guarantee) -> Release:
     """The document of a whole matrix, with what it was found to be."""
     whole = _released(run, probe)
@@ -313,7 +343,7 @@ def _of_whole(run: _Run, probe: Probe | None, guarantee: Guarantee) -> Release:
         selected=None,
         threshold=found.threshold,
         structure=_structure_of_whole(run, whole, found),
-        unexplained=_PUT_BACK * run.norm.cut,
+        unexplained=_PUT_BACK * (run.norm.cut if run.units is None else run.units.cut),
     )
 
 
@@ -337,25 +367,16 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
         kind, why = "sparse", "what is left beside the strong pairs looks like noise"
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
-    cut = _cut(run) * _counted(Probe(whole.mean, whole.noise_sd[0]), run.norm)
-    errors = found.noise * _uneven(whole, norm), found.hidden, cut
+    cut = _cut(run) * missing_share(Probe(whole.mean, whole.noise_sd[0]), run.norm)
+    errors = found.noise * uneven_noise(whole, norm), found.hidden, cut
     return _structure(run, kind, found.rank, why, errors, norm)
 
 
 def _cut(run: _Run) -> float:
     """What bounding norms may have taken off the trace."""
+    if run.units is not None:
+        return run.units.cut * run.d * run.norm.typical
     return max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
-
-
-def _uneven(whole: WholeMatrix, norm: float) -> float:
-    """How much larger the noise is over the norm in deviations of the features than in scales."""
-    noise, floor = whole.noise_sd, 3 * whole.noise_sd[1]
-    factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), floor))
-    factors /= factors.max()
-    in_deviations = noise_norm(factors, *noise) / largest_of(
-        lambda x: factors * (whole.mean @ (factors * x)), len(factors)
-    )
-    return max(1.0, in_deviations * norm / noise_norm(np.ones(len(factors)), *noise))
 
 
 def _structure(

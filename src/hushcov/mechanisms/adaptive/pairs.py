@@ -8,17 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import ADD_REMOVE, REPLACE, Clock, Neighbours, smallest_sigma
+from hushcov.accounting import Clock, Neighbours
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive.parameters import FIRST_VALUES, PRODUCT_NORMS
+from hushcov.mechanisms.adaptive.parameters import FIRST_OF_UNITS, FIRST_VALUES, PRODUCT_NORMS
+from hushcov.mechanisms.gaussian import count_sigma
 from hushcov.mechanisms.screened import (
-    DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
     RADIUS,
     Values,
+    chosen_bound,
+    mean_products,
     product_half_width,
     product_map,
     release_values,
+    root_square,
+    sum_movement,
+    usual_of_units,
     widest_norm,
 )
 from hushcov.noise import Entropy, rounded_normal
@@ -26,9 +31,6 @@ from hushcov.postprocess import detection_deviation
 from hushcov.records import FeatureGrid, ProductMap, Records
 
 _DROPPED = 1.5  # deviations below which a selected pair is taken for noise
-_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
-_LEAST_BOUND = 0.5  # of the median norm
-_REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,20 +48,18 @@ class PairValues:
     unexplained: float
 
 
-def value_noise(n_pairs: int, inputs: ReleaseInputs, mu: float) -> float:
-    """About the noise of a pair where so many are released, for records of typical norm."""
-    moved = 1.1 * sum_movement(inputs.neighbours) * _root_square(n_pairs, inputs.n_features)
+def value_noise(
+    n_pairs: int, inputs: ReleaseInputs, mu: float, alike: float | None = None
+) -> float:
+    """About the noise of a pair where so many are released, for records of typical norm.
+
+    `alike` is about how many records of a unit are worth one that is independent; None is unknown.
+    """
+    moved = 1.1 * sum_movement(inputs.neighbours) * root_square(n_pairs, inputs.n_features)
+    together = inputs.neighbours.together
+    longer = usual_of_units(inputs.neighbours) if alike is None else math.sqrt(alike * together)
+    moved *= longer / together
     return moved / (PAIR_WEIGHT * inputs.n_records * mu)
-
-
-def sum_movement(neighbours: Neighbours) -> float:
-    """About how far one record moves the sums of products, over the bound on norms."""
-    return {REPLACE: _REPLACED, ADD_REMOVE: _REMOVED}[neighbours.relation]
-
-
-def _root_square(n_pairs: int, n_features: int) -> float:
-    """The typical norm of weighted products of a record, in squared scales."""
-    return math.sqrt(PAIR_WEIGHT**2 * n_pairs + DIAGONAL_WEIGHT**2 * 2 * n_features)
 
 
 def release_pairs(
@@ -82,25 +82,33 @@ def release_pairs(
     sqrt(2), the sums by what `release_values` says. Which pairs are dropped, and where records are
     bounded, follows from what was released before.
     """
-    time = clock.left
     rows, columns = places
-    mu = math.sqrt(FIRST_VALUES * time)
+    together = inputs.neighbours.together
+    mu = math.sqrt((FIRST_VALUES if together == 1 else FIRST_OF_UNITS) * clock.left)
     half_width = product_half_width(inputs, len(rows), mu)
     grid = FeatureGrid(feature_scale, RADIUS, half_width)
     size = n_real, norm
-    bound = _norm_bound(records, grid, places, size, inputs.neighbours, clock, entropy)
+    widest = int(together * widest_norm(len(rows), grid.n_features) * half_width**2)
+    products = product_map(grid, rows, columns, widest, together)
+    bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
     clock.gaussian(mu)  # proof: step 6
-    products = product_map(grid, rows, columns, bound)
+    products = product_map(grid, rows, columns, bound, together)
     first = release_values(records, products, mu, inputs.neighbours, entropy)
     kept = np.abs(first.pairs * first.unit) > _DROPPED * detection_deviation(
         first.noise_sd[0], inputs.n_sampled
     )
     rows, columns = rows[kept], columns[kept]
     d = inputs.n_features
-    bound = max(1, int(bound * _root_square(len(rows), d) / _root_square(len(kept), d)))
+    means = None
+    if together > 1:
+        means = mean_products(first, products, kept)
+        products = product_map(grid, rows, columns, widest, together, means)
+        bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
+    else:
+        bound = max(1, int(bound * root_square(len(rows), d) / root_square(len(kept), d)))
     mu = clock.mu_left
     clock.gaussian(mu)  # proof: step 6
-    products = product_map(grid, rows, columns, bound)
+    products = product_map(grid, rows, columns, bound, together, means)
     second = release_values(records, products, mu, inputs.neighbours, entropy)
     return _averaged(first, second, kept)
 
@@ -125,8 +133,7 @@ def _averaged(first: Values, second: Values, kept: IntArray) -> PairValues:
 
 def _norm_bound(
     records: Records,
-    grid: FeatureGrid,
-    places: tuple[IntArray, IntArray],
+    products: ProductMap,
     size: tuple[float, float],
     neighbours: Neighbours,
     clock: Clock,
@@ -138,40 +145,10 @@ def _norm_bound(
     does not restore is the part of the large records beyond their number.
     """
     n = records.n_records
-    widest = int(widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
-    products = product_map(grid, *places, widest)
     mu = math.sqrt(PRODUCT_NORMS * clock.left)
     clock.gaussian(mu)  # proof: step 6
-    sigma = smallest_sigma(neighbours.moved(replaced=2, removed=1), mu)  # proof: step 6
+    sigma = count_sigma(mu, neighbours)  # proof: step 6
     counts = products.norm_histogram(records)
     counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
-    moved = sum_movement(neighbours)
-    return _chosen(counts, sigma, products, n, size, clock.mu_left / moved)
-
-
-def _chosen(
-    counts: IntArray,
-    sigma: int,
-    products: ProductMap,
-    n_records: int,
-    size: tuple[float, float],
-    mu: float,
-) -> int:
-    d = products.grid.n_features
-    middle = np.array([products.norm_of_bin(each, 1.0) for each in range(len(counts))])
-    seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
-    unit = (products.grid.half_width / RADIUS) ** 2
-    if not len(seen):
-        return max(1, int(unit * _root_square(len(products.rows), d)))
-    mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
-    mass[seen[-1] + 1 :] = 0.0
-    mass /= mass.sum()
-    median = middle[int(np.searchsorted(np.cumsum(mass), 0.5))]
-    bounds = median * _LEAST_BOUND * 2.0 ** (np.arange(48) / 8)
-    factor = np.minimum(1.0, bounds[:, None] / middle)
-    mean = factor @ mass
-    lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
-    rows = 2 * math.sqrt(2 * max(size[0], d / 4) / d + 1)
-    noise = rows * bounds / (PAIR_WEIGHT * n_records * unit * mu * mean)
-    best = int(np.argmin(noise + np.maximum(lost, 0.0) * max(1.0, size[1])))
-    return max(1, int(bounds[best]))
+    moved = sum_movement(neighbours) / neighbours.together
+    return chosen_bound(counts, sigma, products, n, size, clock.mu_left / moved)

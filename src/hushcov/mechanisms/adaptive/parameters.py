@@ -19,6 +19,7 @@ NORMS = 0.01  # histogram of norms, where none was released before
 PRODUCT_NORMS = 0.01  # the same for the products of selected pairs
 TEST = 0.001  # the mean score of what a rung selected
 FIRST_VALUES = 0.25  # of what is left: values that decide which pairs are released again
+FIRST_OF_UNITS = 0.15  # the same where values are taken off units before these are bounded
 _LADDER_SHARE, _STEPS_PER_FEATURE, _FEWEST_STEPS = 0.3, 1.25, 64  # for the rate of the clock
 
 

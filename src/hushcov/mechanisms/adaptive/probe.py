@@ -16,6 +16,8 @@ from hushcov.mechanisms.adaptive.matrix import WholeMatrix
 from hushcov.mechanisms.gaussian.mechanism import NOISE_STRIP
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen
 from hushcov.noise import Entropy, rounded_normal
+from hushcov.postprocess import largest
+from hushcov.stages.stage import NormBound
 
 _LEAST_VARIANCE = 0.5  # of centred signs, on average
 
@@ -87,3 +89,18 @@ def look_at_signs(
     # Sampling errors are larger by the same factor as scores.
     sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / inputs.n_sampled)
     return Probe(mean, math.hypot(sigma * in_scales, sampling))
+
+
+def missing_share(seen: Probe, norm: NormBound) -> float:
+    """Which share of what a bound cuts off is missing in the direction of the largest eigenvalue.
+
+    For normal records the squared norm has the variance 2 F^2, F^2 being the sum of all squared
+    eigenvalues, and directions have parts of it in proportion to the squares of theirs. What varies
+    beyond that comes from heavy tails, which all directions have in proportion to their variance.
+    """
+    mean, d, noise = seen.mean, len(seen.mean), seen.noise_sd
+    trace = float(np.trace(mean))
+    top = max(largest(mean) - 2 * noise * math.sqrt(d), trace / d, 0.0)
+    energy = max(seen.energy - (noise * d) ** 2, top**2, trace**2 / d, 1e-300)
+    normal = min(1.0, 2 * energy / max(norm.variance, 1e-300))
+    return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))

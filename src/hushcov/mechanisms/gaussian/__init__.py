@@ -25,6 +25,13 @@ from hushcov.mechanisms.gaussian.room import (
     GaussianNoise,
     PlannedGaussian,
 )
+from hushcov.mechanisms.gaussian.units import (
+    Mass,
+    UnitBound,
+    count_sigma,
+    release_unit_bound,
+    unit_sigmas,
+)
 
 __all__ = [
     "CLIPPINGS",
@@ -35,9 +42,12 @@ __all__ = [
     "WITHIN",
     "GaussianNoise",
     "GaussianParameters",
+    "Mass",
     "PlannedGaussian",
+    "UnitBound",
     "balanced_row_norm",
     "certify_gaussian",
+    "count_sigma",
     "exact_half_width",
     "gaussian_parameters",
     "noise_sigmas",
@@ -46,6 +56,8 @@ __all__ = [
     "predict_gaussian",
     "release_gaussian",
     "release_gaussian_sums",
+    "release_unit_bound",
     "squared_sensitivity",
     "symmetric_noise",
+    "unit_sigmas",
 ]

@@ -8,7 +8,7 @@ matrix gets rounded normal noise on its upper triangle. Thresholding the release
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -27,6 +27,7 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian.units import release_unit_bound, unit_sigmas
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.records import (
     FeatureGrid,
@@ -44,6 +45,7 @@ LARGEST_HALF_WIDTH = 32767
 # From this ratio of norm bound to half width on, diagonal noise as small as the rest costs the
 # rest 3 % at most. Below it the ratio sqrt(2), which costs nothing, is as good or better.
 _EQUAL_NOISE_FROM = 4
+_UNIT_NORMS = 0.02  # of the budget, for where units are bounded as one
 # The budget is met with this to spare, far more than the roundings of mu.
 WITHIN = 1 - 2.0**-40
 
@@ -378,10 +380,48 @@ def release_gaussian(
     check_entropy(entropy)
     guarantee = certify_gaussian(parameters, private=entropy.private)
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
+    if inputs.neighbours.together > 1 and parameters.norm_bound is not None:
+        return _of_units(records, feature_scale, parameters, guarantee, entropy, progress)
     gram = row_bounded_gram(
         records, grid, parameters.norm_bound, progress=progress
     )  # proof: step 1
     return _noisy(gram, grid.feature_scale, parameters, guarantee, entropy)
+
+
+def _of_units(
+    records: Records,
+    feature_scale: npt.NDArray[np.float64],
+    parameters: GaussianParameters,
+    guarantee: Guarantee,
+    entropy: Entropy,
+    progress: Progress | None,
+) -> Release:
+    """The same where units are bounded as one, at a bound that takes a part of the budget."""
+    from hushcov.records import unit_bounded_gram
+
+    inputs, mu, radius = parameters.inputs, parameters.mu * WITHIN, parameters.radius
+    for_norms, for_values = mu * math.sqrt(_UNIT_NORMS), mu * math.sqrt(1 - _UNIT_NORMS)
+    widest = radius * math.sqrt(inputs.n_features)
+    grid = FeatureGrid(feature_scale, radius, exact_half_width(inputs, radius, widest, for_values))
+    args = (records, grid, inputs, 1.0, for_norms, for_values, entropy)
+    found = release_unit_bound(*args)  # proof: step 7
+    bound = max(1, math.floor(found.norm / grid.step**2))
+    together = inputs.neighbours.together
+    gram = unit_bounded_gram(records, grid, bound, together, progress=progress)
+    sigmas = unit_sigmas(bound, for_values, inputs.neighbours)  # proof: step 7
+    gram += symmetric_noise(entropy.generator, len(gram), *sigmas)
+    unit = grid.step**2 / inputs.n_records / (1 - found.cut)
+    noise = sigmas[0] * unit, sigmas[1] * unit
+    made: dict[str, object] = {
+        "half_width": grid.half_width,
+        "unit_bound": bound,
+        "sigma": sigmas[0],
+        "diagonal_sigma": sigmas[1],
+        "noise_sd": noise[0],
+        "diagonal_noise_sd": noise[1],
+    }
+    release = _document(gram, grid.feature_scale, parameters, guarantee)
+    return replace(release, unit=unit, noise_sd=noise, parameters=parameters.to_dict() | made)
 
 
 def release_gaussian_sums(
@@ -422,6 +462,15 @@ def _noisy(
     gram += symmetric_noise(
         entropy.generator, len(gram), parameters.sigma, parameters.diagonal_sigma
     )  # proof: step 4
+    return _document(gram, feature_scale, parameters, guarantee)
+
+
+def _document(
+    gram: npt.NDArray[np.int64],
+    feature_scale: npt.NDArray[np.float64],
+    parameters: GaussianParameters,
+    guarantee: Guarantee,
+) -> Release:
     return Release(
         mechanism=NAME,
         integers=gram,

@@ -20,6 +20,7 @@ from hushcov.mechanisms.screened.parameters import (
     possible_pairs,
     product_half_width,
     screened_parameters,
+    usual_of_units,
     widest_norm,
 )
 from hushcov.mechanisms.screened.planner import (
@@ -34,6 +35,12 @@ from hushcov.mechanisms.screened.screens import (
     CentredSigns,
     Screen,
     SignScreen,
+)
+from hushcov.mechanisms.screened.units import (
+    chosen_bound,
+    mean_products,
+    root_square,
+    sum_movement,
 )
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
 
@@ -57,7 +64,9 @@ __all__ = [
     "candidate_pairs",
     "certify_screened",
     "check_exact",
+    "chosen_bound",
     "level_sizes",
+    "mean_products",
     "pair_of",
     "plan_screened",
     "possible_pairs",
@@ -66,7 +75,10 @@ __all__ = [
     "product_map",
     "release_screened",
     "release_values",
+    "root_square",
     "screened_parameters",
     "select_pairs",
+    "sum_movement",
+    "usual_of_units",
     "widest_norm",
 ]

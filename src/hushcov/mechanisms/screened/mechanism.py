@@ -13,8 +13,10 @@ from hushcov.mechanisms.screened.parameters import (
     RADIUS,
     ScreenedParameters,
     norm_spread,
+    possible_pairs,
     shrunk_part,
 )
+from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top, rounded_normal
 from hushcov.postprocess import symmetric_sparse
@@ -75,6 +77,9 @@ def release_screened(
     scale = check_feature_scale(feature_scale, d)
     rows, columns = select_pairs(records, scale, parameters, entropy, progress=progress)
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
+    if parameters.inputs.neighbours.together > 1:
+        values = _values_of_units(records, grid, (rows, columns), parameters, entropy, progress)
+        return _document(values, parameters, guarantee, sparse=sparse)
     products = product_map(grid, rows, columns, parameters.norm_bound)
     if parameters.norm_mu is not None:
         bound = release_norm_bound(records, products, parameters, entropy, progress=progress)
@@ -82,6 +87,27 @@ def release_screened(
     values = release_values(
         records, products, parameters.mu, parameters.inputs.neighbours, entropy, progress=progress
     )
+    return _document(values, parameters, guarantee, sparse=sparse)
+
+
+def _values_of_units(
+    records: Records,
+    grid: FeatureGrid,
+    places: tuple[IntArray, IntArray],
+    parameters: ScreenedParameters,
+    entropy: Entropy,
+    progress: Progress | None,
+) -> Values:
+    """Values where the records of a unit are bounded as one; see `release_unit_values`."""
+    inputs = parameters.inputs
+    size = float(min(len(places[0]), possible_pairs(inputs))), (inputs.row_sparsity + 1) / 2
+    args = (records, grid, places, size, parameters.mu, inputs.neighbours, entropy)
+    return release_unit_values(*args, progress=progress)  # proof: step 12
+
+
+def _document(
+    values: Values, parameters: ScreenedParameters, guarantee: Guarantee, *, sparse: bool
+) -> Release:
     release = _assemble(values, parameters, guarantee)  # proof: step 9
     return release if sparse else replace(release, integers=release.integers.toarray())
 
@@ -150,7 +176,9 @@ def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarant
     """The document of released values."""
     pairs, variances = np.asarray(values.pairs, float), np.asarray(values.diagonal, float)
     found = pairs * values.unit, variances * values.unit
-    expected = expected_shrinkage(parameters, found, values.noise_sd)
+    expected = values.shrinkage  # of units, whose norms also follow how many records they have
+    if parameters.inputs.neighbours.together == 1:
+        expected = expected_shrinkage(parameters, found, values.noise_sd)
     unexplained = max(0.0, expected / values.shrinkage - 1) + abs(values.correction - 1)
     made = {"shrinkage": values.shrinkage, "unexplained": unexplained}
     return Release(

@@ -108,6 +108,7 @@ _FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers
 # diagonal: 4.4 and 2.6 (random), 6.2 and 4.5 (banded), 8.4 and 4.5 (block).
 SHRINKING_BIAS = 5.0
 _LARGEST_HALF_WIDTH = 2047
+_BETWEEN = 0.75  # exponent: between independent records of a unit and alike ones
 
 
 @dataclass(frozen=True)
@@ -235,8 +236,12 @@ def squared_sum_sensitivity(norm_bound: int, neighbours: Neighbours) -> int:
 
 
 def sum_sigma(norm_bound: int, mu: float, neighbours: Neighbours) -> int:
-    """The least noise that makes the sensitivity of the sums at most `mu` deviations."""
-    return smallest_sigma(squared_sum_sensitivity(norm_bound, neighbours), mu)  # proof: step 7
+    """The least noise that makes the sensitivity of the sums at most `mu` deviations.
+
+    `mu` is that of a record; where units are bounded as one, theirs is as many times more.
+    """
+    square = neighbours.shared(squared_sum_sensitivity(norm_bound, neighbours))  # proof: step 12
+    return smallest_sigma(square, mu)  # proof: step 7
 
 
 def size_cap(n_features: int) -> float:
@@ -280,6 +285,14 @@ def typical_norm(inputs: ReleaseInputs, n_pairs: int, half_width: int) -> float:
     return (half_width / RADIUS) ** 2 * math.sqrt(square)
 
 
+def usual_of_units(neighbours: Neighbours) -> float:
+    """About how much longer what a unit adds is than what a record adds.
+
+    It is the root of their number for independent records, and their number for alike ones.
+    """
+    return float(neighbours.together**_BETWEEN)
+
+
 def widest_norm(n_pairs: int, n_features: int) -> float:
     """The largest norm of a record's weighted products, in squared half widths."""
     return PAIR_WEIGHT * math.sqrt(n_pairs + n_features)
@@ -308,7 +321,7 @@ def screened_parameters(
     check_choice("norm", norm, tuple(NORM_RULES))
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
-    widest = widest_norm(n_pairs, inputs.n_features)
+    largest = widest_norm(n_pairs, inputs.n_features) * inputs.neighbours.together
     rho = _rest(inputs)
 
     def draft(multiplier: float) -> ScreenedParameters:
@@ -319,6 +332,7 @@ def screened_parameters(
         mu = math.sqrt(2 * (budget - for_norm - for_screen))
         half_width = product_half_width(inputs, n_pairs, mu)
         bound = design.norm_factor * typical_norm(inputs, n_pairs, half_width)
+        bound *= usual_of_units(inputs.neighbours)
         return ScreenedParameters(
             inputs=inputs,
             design=design,
@@ -327,7 +341,7 @@ def screened_parameters(
             levels=_levels(sizes, design, for_screen, SCREENS[screen], inputs.neighbours),
             n_pairs=n_pairs,
             half_width=half_width,
-            norm_bound=max(1, int(min(bound, widest * half_width**2))),
+            norm_bound=max(1, int(min(bound, largest * half_width**2))),
             mu=mu,
             norm_mu=math.sqrt(2 * for_norm) if for_norm else None,
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Neighbours
+from hushcov.exceptions import PrivacyConditionError
 from hushcov.mechanisms.screened.parameters import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
@@ -43,9 +44,14 @@ class Values:
 
 
 def product_map(
-    grid: FeatureGrid, rows: IntArray, columns: IntArray, norm_bound: int
+    grid: FeatureGrid,
+    rows: IntArray,
+    columns: IntArray,
+    norm_bound: int,
+    rows_per_unit: int = 1,
+    means: IntArray | None = None,
 ) -> ProductMap:
-    """What each record contributes to the sums, bounded in norm."""
+    """What each record, or each unit, contributes to the sums, bounded in norm."""
     factor_range, size_range = ranges(norm_bound)  # proof: step 6
     d, unit = grid.n_features, _integers_per_square(grid)
     return ProductMap(
@@ -59,6 +65,8 @@ def product_map(
         factor_range=factor_range,
         size_range=size_range,
         size_cap=math.ceil(size_cap(d) * d * unit),
+        rows_per_unit=rows_per_unit,
+        means=means,
     )
 
 
@@ -78,20 +86,29 @@ def release_values(
     Neighbours: as given; no precondition. The noise makes the most that the sums move
     `mu` deviations; all else is post-processing. `docs/proofs/screened.md`.
     """
+    if products.rows_per_unit != neighbours.together:
+        raise PrivacyConditionError(  # proof: step 12
+            f"products must bound {neighbours.together} records as one, which noise is for, got "
+            f"{products.rows_per_unit}: make them for these neighbours."
+        )
     n, d = records.n_records, records.n_features
     sigma = sum_sigma(products.norm_bound, mu, neighbours)  # proof: step 7
     sums = products.sum(records, progress=progress)  # proof: step 5
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
     unit = n * _integers_per_square(products.grid)
     n_pairs = len(products.rows)
-    shrinkage = min(1.0, max(sums[-2] / (n * products.factor_range), 1e-3))
+    unshrunk = sums[-2] / (n * products.factor_range) * products.rows_per_unit
+    shrinkage = min(1.0, max(unshrunk, 1e-3))
+    if products.means is not None:  # of as many records as were not shrunk away
+        sums[:-2] += np.rint(products.means * (n * shrinkage)).astype(np.int64)
     # One unit for all: pairs are multiples of 1 / PAIR_WEIGHT, the diagonal of 1 / DIAGONAL_WEIGHT.
     off_diagonal = sums[:n_pairs] * DIAGONAL_WEIGHT
     weight = PAIR_WEIGHT * DIAGONAL_WEIGHT
     centre = round(products.centre * n * weight * shrinkage)
     diagonal = sums[n_pairs : n_pairs + d] * PAIR_WEIGHT + centre
     value = 1 / (weight * unit * shrinkage)
-    value *= 1 + shrinking_bias(shrinkage, d)
+    if products.rows_per_unit == 1:  # what sums of several lose does not depend on their size
+        value *= 1 + shrinking_bias(shrinkage, d)
     trace = float(diagonal.sum(dtype=np.float64)) * value
     trace_sd = math.sqrt(d) * sigma * PAIR_WEIGHT * value
     correction = _size_correction(sums, products, sigma, (trace, trace_sd), n)
@@ -126,9 +143,10 @@ def _size_correction(
     Heavy-tailed records lose more to shrinking than their mean shrinkage says, all entries alike.
     """
     per_record = products.size_cap / products.size_range * products.grid.step**2 / n_records
+    per_record *= products.rows_per_unit
     size, deviation = float(sums[-1]) * per_record, math.hypot(sigma * per_record, trace[1])
     # Beyond half of what is counted, many records are beyond all of it, and the mean says little.
-    saturated = float(sums[-1]) > n_records * products.size_range / 2
+    saturated = float(sums[-1]) > n_records / products.rows_per_unit * products.size_range / 2
     if saturated or trace[0] <= 0 or abs(size - trace[0]) < _SURE * deviation:
         return 1.0
     return min(4.0, max(0.25, size / trace[0]))
