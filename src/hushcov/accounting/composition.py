@@ -400,7 +400,8 @@ def _guessed(
             return holds(noise) if abs(noise / guess - 1) < _UNSURE else noise > guess
 
         found = _bisect(likely, safe, unsafe, precision)
-        if holds(found):  # proof: step 18
+        # One curve may be the best at both ends and not between: then less noise would do.
+        if holds(found) and not holds(found * (1 - 2 * _UNSURE)):  # proof: step 18
             return found
     return _bisect(holds, safe, unsafe, precision)
 
