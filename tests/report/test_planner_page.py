@@ -48,11 +48,11 @@ def test_the_grid_has_what_was_asked_for_and_values_around_it():
     assert grid.n_features == (300, 1000, 3000)
     assert grid.row_sparsity == (2, 5, 10)
     assert grid.epsilon == (0.3, 1.0, 3.0)
-    assert grid.delta == (1e-8, 1e-6)
+    assert grid.delta == (1e-6,)
     assert grid.n_records == (100, 300)
     settings = grid.settings()
-    assert len(settings) == len(set(settings)) == 3 * 3 * 3 * 2
-    assert settings[:2] == [Setting(300, 2, 0.3, 1e-8), Setting(300, 2, 0.3, 1e-6)]
+    assert len(settings) == len(set(settings)) == 3 * 3 * 3
+    assert settings[:2] == [Setting(300, 2, 0.3, 1e-6), Setting(300, 2, 1.0, 1e-6)]
 
 
 @pytest.mark.parametrize("k", [1, 4, 37, 800])
@@ -73,7 +73,7 @@ def test_every_value_of_a_grid_is_in_its_range_and_of_its_kind(k, epsilon):
 def test_large_row_sparsities_have_fewer_settings_for_each_takes_longer():
     few = grid_around(Setting(1000, 40, 1.0, 1e-6), [7]).settings()
     many = grid_around(Setting(1000, 10, 1.0, 1e-6), [7]).settings()
-    assert len(few) <= len(many) / 5
+    assert len(few) <= len(many) / 3
 
 
 def test_the_numbers_are_those_of_the_planner_to_the_last_digit(small_page):
@@ -165,7 +165,7 @@ def test_a_page_of_full_size_is_small(monkeypatch, tmp_path):
     data = embedded_data(tmp_path / "a.html")
     assert data["mechanisms"] == list(predicted())
     assert data["target_error"] == 0.25
-    assert len(data["points"]) == 3 * 3 * 3 * 2 * 10
+    assert len(data["points"]) == 3 * 3 * 3 * 10
     assert (tmp_path / "a.html").stat().st_size < 1_500_000
 
 
