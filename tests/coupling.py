@@ -21,14 +21,16 @@ import pytest
 
 from hushcov.mechanisms.adaptive import ladder, matrix, pairs, probe
 from hushcov.mechanisms.gaussian import mechanism as gaussian
+from hushcov.mechanisms.gaussian import units as gaussian_units
 from hushcov.mechanisms.multiscale import mechanism as multiscale
 from hushcov.mechanisms.peers import coinpress, eigen_sampling
 from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
 from hushcov.mechanisms.peers.row_top_k import printed
 from hushcov.mechanisms.peers.separate import mechanism as separate
 from hushcov.mechanisms.screened import mechanism as screened
+from hushcov.mechanisms.screened import units as screened_units
 from hushcov.mechanisms.screened import values
-from hushcov.stages import complete, preparation, scales
+from hushcov.stages import complete, preparation, scales, unit_centre
 from hushcov.stages.location import state
 
 # What draws noise to be added to exact integers, and what draws an outcome.
@@ -47,6 +49,9 @@ ADDED = (
     (scales, "rounded_normal"),
     (state, "rounded_normal"),
     (preparation, "rounded_normal"),
+    (unit_centre, "rounded_normal"),
+    (screened_units, "rounded_normal"),
+    (gaussian_units, "rounded_normal"),
 )
 DRAWN = (
     (screened, "gumbel_top"),

@@ -187,7 +187,7 @@ def cases() -> dict[str, Case]:
             scale_parameters(10_000, 6, 0.1),
             cost_of_event,
             {"mu": 2.0, "sigma": 0.9, "n_features": 2},
-            "n_records",
+            *("n_records", "neighbours.most_rows", "neighbours.combined"),
         ),
         "complete": case(complete_parameters(INPUTS), cost_of_event, {"sigma": 0.01}, "n_records"),
         "multiscale, gates": multiscale_case("gate"),

@@ -42,6 +42,6 @@ def test_what_is_rarely_needed_is_not_loaded():
         text=True,
         check=True,
     ).stdout.split()
-    assert "hushcov.records.gram" in loaded
+    assert "hushcov.records.products" in loaded
     assert not {f"hushcov.{name}" for name in LATER} & set(loaded)
     assert not {"torch", "dask", "pyarrow", "sqlite3", "cryptography"} & set(loaded)

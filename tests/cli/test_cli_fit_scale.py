@@ -68,7 +68,7 @@ def test_devices(run, refused, data):
 def test_memory_is_announced_and_reported(run, data):
     result = run("fit", data, *PUBLIC)
     words = " ".join(result.stdout.split())
-    assert "at most about 36" in words
+    assert "at most about 33" in words
     assert "in use" in words
     result = json.loads(run("fit", data, *PUBLIC, "-o", "b", "--json").stdout)
     expected = fit_memory(result["mechanism"], 4_000, 6)
@@ -80,7 +80,7 @@ def test_memory_in_the_plan(run):
     size = ("--features", 10_000, *PUBLIC, "--records", 100_000)
     chosen = ("--mechanism", "screened", "--mechanism", "gaussian")
     words = " ".join(run("plan", *size, *chosen).stdout.split())
-    assert "about 3.24 GB" in words
+    assert "about 2.96 GB" in words
     (plan,) = json.loads(run("plan", *size, *chosen, "--json").stdout)["plans"]
     for each in plan["forecasts"]:
         assert each["memory_bytes"] == fit_memory(each["mechanism"], 50_000, 10_000)

@@ -91,7 +91,7 @@ def test_its_own_test_passes(run):
 
 
 def test_it_is_used_as_the_page_says(run):
-    assert "(1, 1e-06)-differential privacy" in run("-c", lines_of_use()[1])
+    assert "(1, 1e-6)-differential privacy" in run("-c", lines_of_use()[1])
 
 
 def test_every_command_knows_it(run, tree):
@@ -113,7 +113,7 @@ def test_every_command_knows_it(run, tree):
 def test_its_proof_has_the_steps_that_its_code_names(tree):
     (proof,) = [block.text for block in PAGE if block.language == "markdown"]
     (tree / "variances.md").write_text(proof)
-    named, unreadable = steps_in_code(tree / "src" / "hushcov" / "mechanisms" / "variances.py")
+    named, unreadable = steps_in_code([tree / "src" / "hushcov" / "mechanisms" / "variances.py"])
     assert not unreadable
     proved, unreadable = steps_in_page(tree / "variances.md")
     assert not unreadable

@@ -23,19 +23,23 @@ from hushcov import (
     mechanisms,
     stages,
 )
-from hushcov.accounting import ONE_REPLACED, Clock
+from hushcov.accounting import ONE_REPLACED, REPLACE, Clock, Neighbours
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, UncertifiedWarning
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.pairs import release_pairs
+from hushcov.mechanisms.gaussian.units import release_unit_bound
 from hushcov.mechanisms.multiscale import grid_for
 from hushcov.mechanisms.peers.coinpress import transformed_gram
 from hushcov.mechanisms.screened import mechanism, release_values
 from hushcov.mechanisms.screened.mechanism import release_norm_bound, select_pairs
+from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.noise import entropy_source
 from hushcov.records import (
     CompleteRecords,
     FeatureGrid,
     PairDifferences,
     RecordMap,
+    Units,
     bounded_sums,
     cell_counts,
     clipped_gram,
@@ -53,6 +57,7 @@ from hushcov.records import (
     signed_octaves,
     signs_and_norms,
 )
+from hushcov.records.combined import unit_means
 from hushcov.stages.complete import complete_parameters
 from hushcov.stages.location import LocationParameters, find_location
 from hushcov.stages.preparation import (
@@ -63,12 +68,14 @@ from hushcov.stages.preparation import (
     release_tilts,
 )
 from hushcov.stages.scales import release_scales, scale_parameters
+from hushcov.stages.unit_centre import release_unit_centre
 
 N, D = 4_000, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D))
 ROWS[7, 1] = np.nan
 ONES = np.ones(D)
 GRID = FeatureGrid(ONES, 4.0, 15)
+PEOPLE = Neighbours(REPLACE, 2, "person", combined=True)
 PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0}
 
 
@@ -121,6 +128,20 @@ def values_of_pairs(records, entropy):
     grid = FeatureGrid(ONES, mechanism.RADIUS, chosen.half_width)
     products = mechanism.product_map(grid, np.array([0]), np.array([1]), chosen.norm_bound)
     return release_values(records, products, 0.1, ONE_REPLACED, entropy)
+
+
+def of_people(records):
+    return Units.of(np.arange(N) // 2, N).bounded(records, 2)
+
+
+def unit_values(records, entropy):
+    pair = np.array([0]), np.array([1])
+    return release_unit_values(of_people(records), GRID, pair, (1.0, 1.0), 0.1, PEOPLE, entropy)
+
+
+def unit_bound(records, entropy):
+    inputs = ReleaseInputs(N, D, 1, 1.0, 1e-6, neighbours=PEOPLE)
+    return release_unit_bound(of_people(records), GRID, inputs, 1.0, 0.1, 1.0, entropy)
 
 
 def pairs_of_a_ladder(records, entropy):
@@ -176,6 +197,12 @@ FUNCTIONS = {
     "release_centre": lambda records, entropy: release_centre(
         records, ONES, 0.1, ONE_REPLACED, entropy
     ),
+    "release_unit_centre": lambda records, entropy: release_unit_centre(
+        of_people(records), GRID, 20, 0.1, PEOPLE, entropy
+    ),
+    "release_unit_values": unit_values,
+    "release_unit_bound": unit_bound,
+    "unit_means": lambda records, _: unit_means(of_people(records), GRID, 20, 5, 2),
     "release_norms": lambda records, entropy: release_norms(
         records, ONES, 0.1, ONE_REPLACED, entropy
     ),

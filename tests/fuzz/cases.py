@@ -80,6 +80,10 @@ USUAL: dict[str, tuple[object, ...]] = {
     "centre": ("pairs", "private"),
     "bounds": (None, {0: (0.0, 1.0)}),
     "on_large_delta": ("raise", "warn"),
+    "neighbours": ("replace", "add-remove"),
+    "estimand": ("rows", "unit-means"),
+    "max_rows_per_unit": (None, 3),
+    "max_sample_weight": (None, 2.0),
 }
 FLAGS = ("positive_semidefinite", "store_precision", "assume_centered", "drop_nulls")
 # What is tried with wild arrays; comparing all mechanisms would take longer.

@@ -149,6 +149,7 @@ class Sizes:
 
     def __init__(self, n_records, n_features):
         self.n_records, self.n_features = n_records, n_features
+        self.n_rows = n_records
 
 
 @pytest.mark.parametrize(

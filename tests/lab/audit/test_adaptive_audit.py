@@ -79,9 +79,9 @@ def test_noise_of_the_look_at_signs_is_too_small(monkeypatch):
 def test_noise_of_the_second_values_is_too_small(monkeypatch, times):
     correct, calls, runs = pairs.release_values, [], {4: 250, 2: 4000}[times]
 
-    def values(records, products, mu, entropy):
+    def values(records, products, mu, *others):
         calls.append(mu)
-        return correct(records, products, mu * (times if len(calls) % 2 == 0 else 1), entropy)
+        return correct(records, products, mu * (times if len(calls) % 2 == 0 else 1), *others)
 
     monkeypatch.setattr(pairs, "release_values", values)
     assert not attacked("adaptive-values", "pair among real ones", runs).survives

@@ -80,7 +80,7 @@ def test_factor_two_of_replacement_forgotten_by_the_gaussian(monkeypatch):
 
 
 def test_factor_two_of_replacement_forgotten_by_the_screened_values(monkeypatch):
-    def forgetful(norm_bound):
+    def forgetful(norm_bound, neighbours):
         return norm_bound**2 + sum(x**2 for x in screened_parameters.ranges(norm_bound))
 
     monkeypatch.setattr(screened_parameters, "squared_sum_sensitivity", forgetful)

@@ -86,7 +86,7 @@ def test_squares_of_lone_features_forgotten_is_found(monkeypatch):
     """Noise for one feature in place of four."""
     correct = mechanism.values_squared_sensitivity
     monkeypatch.setattr(
-        mechanism, "values_squared_sensitivity", lambda d, h, pairs: correct(1, h, pairs)
+        mechanism, "values_squared_sensitivity", lambda d, *others: correct(1, *others)
     )
     assert not attacked("variances, huge or 0", 2000).survives
 

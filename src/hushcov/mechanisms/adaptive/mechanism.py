@@ -61,6 +61,7 @@ from hushcov.stages.stage import NormBound, choose_norm
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder
 _NARROWED, _FULL_LADDER, _DEAR = 2, 0.1, 0.01  # when the whole matrix may be taken early
+_CLEARLY = 1.2  # pairs not selected yet may be hidden, too
 _WEAKEST = 0.6  # a row may miss several pairs: those that alone are so far below noise matter
 _LEAN = 0.75  # a whole matrix is cleaned afterwards, and better than its noise by about this
 _KEEP = 3.0  # deviations that a selected pair must exceed
@@ -234,7 +235,7 @@ def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
                 deviation = entry_deviation(probe.mean, probe.noise_sd, run.sampled)
                 strong = pairs_beyond(probe.mean, _CLEANED * deviation)
             both = np.union1d(ladder.selected, strong)
-            if _hidden(run, pair_of(both, run.d), probe) > _whole_noise(run):
+            if _hidden(run, pair_of(both, run.d), probe) > _CLEARLY * _whole_noise(run):
                 return True
     return False
 
