@@ -16,7 +16,7 @@ from hushcov.mechanisms.peers.row_top_k import release_row_top_k, row_top_k_para
 from hushcov.mechanisms.peers.separate import release_separate, separate_parameters
 from hushcov.mechanisms.screened import release_screened, screened_parameters
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords, CountedRecords
+from hushcov.records import ArrayRecords, CountedRecords, Units
 from mechanisms.screened.settings import DESIGN
 from moved import shares
 
@@ -161,3 +161,56 @@ def test_rows_that_are_counted_twice_are_found(monkeypatch, name):
         for pair in pairs_of(Neighbours(REPLACE, 6, "patient"), np.random.default_rng(0))
     ]
     assert np.max(found) > 1.3
+
+
+def combined_pairs(neighbours, rng):
+    """Datasets that differ in one unit of several rows, alike or not, whose others have as many."""
+    most = neighbours.most_rows
+    others = rng.standard_normal((N - most, D))
+    others[:, 1] += others[:, 0]
+    alike = [
+        (np.tile(before, (most, 1)), np.tile(after, (most, 1)))
+        for before, after in rows_to_try(rng)
+    ]
+    mixed = [tuple(size * rng.standard_normal((2, most, D))) for size in (0.5, 1.0, 2.0, 10.0)]
+    for before, after in alike + mixed:
+        for fewer in {0, most - 1} if neighbours.relation == REPLACE else {most}:
+            made = []
+            for own in (before, after[: most - fewer]):
+                rows = np.vstack([own, others])
+                codes = np.concatenate([np.zeros(len(own)), 1 + np.arange(len(others)) // most])
+                units = Units.of(codes, len(rows))
+                made.append(CountedRecords(units.bounded(ArrayRecords(rows), most), N))
+            yield tuple(made)
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("gaussian, row", 0.6),
+        ("screened, sign", 0.3),
+        ("screened, all pairs", 0.3),
+        ("adaptive", 0.2),
+    ],
+)
+@pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
+def test_units_that_are_combined_move_by_no_more_than_what_is_charged(
+    monkeypatch, relation, name, least
+):
+    plan, release_by, _ = MECHANISMS[name]
+    neighbours = Neighbours(relation, 3, "patient", combined=True)
+    inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours)
+    parameters = plan(inputs)
+    events = inputs.charged(parameters.events)
+
+    def release(records):
+        entropy = Entropy(np.random.default_rng(1), private=False)
+        release_by(records, np.ones(D), parameters, entropy)
+
+    found = [
+        shares(monkeypatch, release, *pair, events)
+        for pair in combined_pairs(neighbours, np.random.default_rng(0))
+    ]
+    gaussian, widest = np.max(found, axis=0)
+    assert least <= gaussian <= 1 + 1e-9
+    assert widest <= 1 + 1e-9
