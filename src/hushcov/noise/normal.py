@@ -36,6 +36,7 @@ _BLOCK = 2**18  # draws made at a time: their words stay in the cache
 
 _STREAM = 2**12  # draws from one stream of a key
 _STREAMS = 4  # for which a thread pays
+_KEYED = 2**16  # draws from which on they are made so: compiling it takes seconds, once
 _UNCLEAR = 64  # draws of a part that quick arithmetic may leave open, at first
 
 _BITS = 63  # leading bits of a uniform; with 64 the kernel could not use signed integers
@@ -91,7 +92,7 @@ def _draw(generator: np.random.Generator, sigma: int, size: int, *, widening: in
     Comparisons within `widening` 2^-63 of a tie are left to the exact path although the quick
     one is certain of them. That must not change anything, and the tests see to it.
     """
-    if size >= _STREAM and has_keys(generator):
+    if size >= _KEYED and has_keys(generator):
         return _draw_keyed(generator, sigma, size, widening)
     drawn = np.empty(size, dtype=np.int64)
     for start in range(0, size, _BLOCK):

@@ -92,7 +92,7 @@ def test_pairs_differ_in_one_unit():
         ("gaussian-row", "axes", 4000),
         ("screened", "values, sign flips", 1500),
         ("scales", "octaves", 6000),
-        ("adaptive-looks", "axes", 6000),
+        pytest.param("adaptive-looks", "axes", 6000, marks=pytest.mark.slow),
     ],
 )
 def test_what_a_removed_record_moves_is_taken_for_a_replaced_one(
@@ -108,7 +108,7 @@ def test_what_a_removed_record_moves_is_taken_for_a_replaced_one(
     [
         ("gaussian-row", "axes", 2000),
         ("screened", "values, sign flips", 2000),
-        ("adaptive-looks", "axes", 2000),
+        pytest.param("adaptive-looks", "axes", 2000, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("kind", [UNITS, f"{UNITS}-removed"])
@@ -132,7 +132,7 @@ def test_the_rows_of_a_unit_are_counted_twice(monkeypatch, mechanism, pair, runs
     assert not attacked(mechanism, pair, kind, runs).survives
 
 
-@pytest.mark.parametrize("kind", [ADD_REMOVE, UNITS])
+@pytest.mark.parametrize("kind", [ADD_REMOVE, pytest.param(UNITS, marks=pytest.mark.slow)])
 def test_the_number_of_records_is_taken_for_public(monkeypatch, kind):
     """Without noise the count says which dataset it is, and so does all that is planned by it."""
     for pair, runs in (("one more or not", 1000), ("and a matrix", 400)):
