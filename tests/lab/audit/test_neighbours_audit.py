@@ -22,6 +22,7 @@ from statistics_helpers import FALSE_ALARM
 
 KINDS_HERE = tuple(kind for kind in KINDS if kind != REPLACE)
 ROWS = 3
+SLOWER = ("screened", "scales")
 
 
 def attacked(mechanism, pair, kind, runs):
@@ -30,7 +31,10 @@ def attacked(mechanism, pair, kind, runs):
 
 
 @pytest.mark.parametrize("kind", KINDS_HERE)
-@pytest.mark.parametrize("mechanism", ["gaussian-row", "screened", "scales", "counts"])
+@pytest.mark.parametrize(
+    "mechanism",
+    ["gaussian-row", "counts", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOWER)],
+)
 def test_no_claim_is_broken(mechanism, kind):
     results = audit(mechanism, neighbours=kind, runs=400, seed=3)
     assert all(result.survives for result in results)
