@@ -195,7 +195,8 @@ def test_means_of_units_are_the_same_everywhere(tmp_path):
     options = {"estimand": "unit-means", "max_rows_per_unit": None}
     expected = released(frame(), **options).integers
     means = frame().groupby("patient").mean().to_numpy()
-    assert np.array_equal(estimator(max_rows_per_unit=None).fit(means).release_.integers, expected)
+    alone = estimator(**options).fit(means, unit=np.arange(len(means)))
+    assert np.array_equal(alone.release_.integers, expected)
     write(tmp_path / "visits.parquet", shuffled(frame(named())), "parquet")
     check(tmp_path / "visits.parquet", expected, **options)
     check(dd.from_pandas(shuffled(frame()), npartitions=3, sort=False), expected, **options)

@@ -140,7 +140,9 @@ def test_means_of_units_are_records_of_their_own():
     means = np.column_stack([np.bincount(ids, column) for column in X.T]) / sizes[:, None]
     alone = PrivateSparseCovariance(**BUDGET, random_state=1).fit(means)
     assert operator_norm_error(est.covariance_, np.cov(means.T)) < 0.1
-    assert est.release_.making.n_averaged == alone.release_.making.n_averaged == 6000
+    assert alone.release_.making.n_averaged == 6000
+    assert est.release_.making.n_averaged == est.release_.making.counted["released"]
+    assert abs(est.release_.making.n_averaged - 6000) < 400  # noise of scale 17
     assert est.release_.guarantee.unit == "unit"
     assert est.release_.guarantee.rows_per_unit == 1
 

@@ -192,7 +192,7 @@ class PlannedJob(Job):
         )
         whose = Whose.checked(estimator, columns.word, columns.identifiers, columns.weights)
         guess = None
-        if whose.counts or whose.identifiers is not None:
+        if whose.counts:
             estimator.request(records.n_features)  # refused before anything is read or charged
             if columns.guess is not None:
                 records, guess = guessed_records(records, columns), whose
@@ -347,7 +347,7 @@ class PlannedJob(Job):
         return guarantee if counting is None else guarantee.after(counting.certify(private=True))
 
     def _run(self, records: Records) -> None:
-        if self.whose.counts or self.whose.identifiers is not None:
+        if self.whose.counts:
             self.estimator.fit_counted(records, self.plan)
         else:
             self.estimator.fit_planned(records, self.plan)

@@ -154,19 +154,15 @@ class ScaledCovariance(PrivateCovariance):
         """
         self._whose_privacy, self._entropy = whose.neighbours, None
         counting = whose.counting(self._budget())
-        if self._paired and (whose.identifiers is not None or counting is not None):
+        if self._paired and counting is not None:
             raise ParameterError(
                 "centre must be 'private', or assume_centered True, with a unit, with weights and "
                 "with neighbours='add-remove', got centre='pairs': a record more would shift all "
                 "pairs after it, and pairs would mix units."
             )
         whose.check_length(records.n_records)
-        if counting is None and whose.identifiers is None:
-            return records
         if counting is None:
-            means = whose.means(records)
-            self._n_rows = means.n_records
-            return means
+            return records
         self._check_able(whose)
         self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         with self._charged(counting.certify(private=self._entropy.private), counting.epsilon):

@@ -75,9 +75,12 @@ class Whose:
 
     @property
     def counts(self) -> bool:
-        """Whether the number of records has to be released first."""
-        several = self.identifiers is not None and self.estimand == ESTIMANDS[0]
-        return self.relation == ADD_REMOVE or several or self.weights is not None
+        """Whether the number of records has to be released first.
+
+        Units are counted from identifiers, and nothing is read of these before a charge.
+        """
+        given = self.identifiers is not None or self.weights is not None
+        return self.relation == ADD_REMOVE or given
 
     @property
     def neighbours(self) -> Neighbours:
@@ -96,16 +99,12 @@ class Whose:
     def prepared(self, records: Records) -> tuple[Records, Units | None]:
         """Records whose rows are counted, and who they belong to; this reads identifiers."""
         if self.estimand == ESTIMANDS[1]:
-            return self.means(records), None
+            return self._units(records).means(records), None
         if self.weights is not None:
             from hushcov.records import weighted
 
             return weighted(records, self.weights, self.most_weight), None
         return records, None if self.identifiers is None else self._units(records)
-
-    def means(self, records: Records) -> Records:
-        """One record for each unit."""
-        return self._units(records).means(records)
 
     def _units(self, records: Records) -> Units:
         from hushcov.records import Units
@@ -118,8 +117,8 @@ class Whose:
         for name, given in (("unit", self.identifiers), ("sample_weight", self.weights)):
             if given is not None and not callable(given) and len(given) != n_rows:
                 raise DataError(
-                    f"{name} must have one entry for each of the {n_rows:,} rows, got "
-                    f"{len(given):,}: pass one for each."
+                    f"{name} must have one entry for each of the rows, got more or fewer: pass as "
+                    "many."
                 )
 
 

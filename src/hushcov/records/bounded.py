@@ -84,7 +84,7 @@ def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> Cen
     if records.n_rows * grid.half_width > LARGEST_SUM:
         raise CapacityError(
             f"half_width must keep n_records * half_width within 2**62, got {grid.half_width} for "
-            f"{records.n_rows} records: use a smaller one."
+            f"{records.n_records} records: use a smaller one."
         )
     return BoundedSums(BoundedRows.on(grid, bound))
 
@@ -124,7 +124,7 @@ def fourth_sums_of(
     if too_large or records.n_rows * bound > LARGEST_SUM:
         raise CapacityError(
             f"norm_bound must keep sums of powers and of their squares exact, got {bound} for "
-            f"{records.n_rows} records: use a smaller one."
+            f"{records.n_records} records: use a smaller one."
         )
     rows = BoundedRows(grid.multipliers, grid.half_width, np.inf)
     return FourthSums(rows, float(unit), float(bound))

@@ -147,8 +147,7 @@ def unit_means(
     largest = max(records.n_rows * grid.half_width, factor_range * most_rows)
     if largest > LARGEST_SUM or grid.n_features > MOST_PRODUCTS:
         raise CapacityError(
-            f"half_width must keep sums within 2**62, got {grid.half_width} for {records.n_rows} "
-            "records: use a smaller one."
+            f"half_width must keep sums within 2**62, got {grid.half_width}: use a smaller one."
         )
     size, arguments = grid.n_features + 1, (grid.multipliers, float(grid.half_width))
     sums = _UnitMeans(arguments, most_rows, size, bound, factor_range)

@@ -74,7 +74,7 @@ def _check(records: Records, grid: FeatureGrid) -> None:
     if records.n_rows * grid.half_width**2 >= 2**63:
         raise CapacityError(
             f"half_width must keep n_records * half_width**2 below 2**63, got {grid.half_width} "
-            f"for {records.n_rows} records: use a smaller one."
+            f"for {records.n_records} records: use a smaller one."
         )
 
 

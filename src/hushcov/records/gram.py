@@ -105,7 +105,7 @@ def row_bounded_gram(
     if records.n_rows * grid.half_width**2 >= 2**63:
         raise CapacityError(
             f"half_width must keep n_records * half_width**2 below 2**63, got {grid.half_width} "
-            f"for {records.n_rows} records: use a smaller one."
+            f"for {records.n_records} records: use a smaller one."
         )
     block_gram = _BoundedGram(BoundedRows.on(grid, norm_bound))
     return records.map_sum(block_gram, progress=progress)

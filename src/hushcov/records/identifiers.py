@@ -30,10 +30,7 @@ def check_identifiers(identifiers: object, n_rows: int) -> NDArray[Any]:
     kind = object if isinstance(given, list | tuple) else None
     found = np.asarray(given, dtype=kind)
     if found.ndim != 1 or len(found) != n_rows:
-        raise DataError(
-            f"unit must have one identifier for each of the rows, got shape {found.shape} for "
-            f"{n_rows:,} rows: " + _ONE_OF
-        )
+        raise DataError("unit must have one identifier for each of the rows: " + _ONE_OF)
     if found.dtype.kind == "O":
         found = _of_objects(found)
     if found.dtype.kind == "f":
