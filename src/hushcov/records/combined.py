@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -82,9 +83,9 @@ class UnitSums(CentringSums):
         """See `RowSums`; rows do not say whose they are."""
         raise NotImplementedError("units are added with their starts")
 
+    @abstractmethod
     def add_units(self, rows: FloatArray, starts: IntArray, total: IntArray) -> bool:
         """Add whole units, in one thread; False if a number is not finite."""
-        raise NotImplementedError
 
     def of_tensor(self, block: Any) -> Any:
         """See `RowSums`; units are put together on the processor."""
