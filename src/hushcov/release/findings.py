@@ -163,7 +163,7 @@ def _kept(release: Release, factors: Split | None = None) -> Matrix:
     """The released matrix in units of the scales, without the pairs below the threshold."""
     if factors is not None:
         return factors.matrix
-    matrix, threshold = _in_scales(release), release.making.threshold
+    matrix, threshold = in_scales(release), release.making.threshold
     return hard_threshold(matrix, threshold) if threshold > 0 or is_sparse(matrix) else matrix
 
 
@@ -220,12 +220,12 @@ def factors_of(release: Release) -> Split | None:
     assert n is not None
     from hushcov.postprocess import entry_deviation, split
 
-    matrix = np.asarray(_in_scales(release))
+    matrix = np.asarray(in_scales(release))
     deviation = entry_deviation(matrix, release.noise_sd[0], n)
     return split(matrix, structure.rank, release.making.threshold, deviation)
 
 
-def _in_scales(release: Release) -> Matrix:
+def in_scales(release: Release) -> Matrix:
     """The released matrix in units of the features' scales; zeros for constant features.
 
     In these units noise is the same for all features, so thresholds, projections and intervals
@@ -240,7 +240,7 @@ def noise_deviation(release: Release) -> Matrix:
     """Standard deviation of the noise of each released entry; NaN, or not stored, elsewhere."""
     assert release.noise_sd is not None
     off_diagonal, diagonal = release.noise_sd
-    scale = _scales(release)
+    scale = scales_of(release)
     if is_sparse(release.integers) and release.selected is not None:
         rows, columns = release.selected
         pairs = off_diagonal * (scale[rows] * scale[columns])
@@ -260,13 +260,13 @@ def intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
     kept = _kept(release, factors_of(release))
     rows, columns, pairs = upper_pairs(kept)
     threshold = release.making.threshold
-    pair_ends, ends = _ends(release, (rows, columns, pairs), kept.diagonal(), threshold, level)
+    pair_ends, ends = entry_ends(release, (rows, columns, pairs), kept.diagonal(), threshold, level)
     lower, upper = (
         _with_pairs(kept, (rows, columns), of_pairs, of_variances)
         for of_pairs, of_variances in zip(pair_ends, ends, strict=True)
     )
     for end, infinite in ((lower, -np.inf), (upper, np.inf)):
-        multiply_outer(end, _scales(release))
+        multiply_outer(end, scales_of(release))
         _set_unresolved(release, end, infinite)
     return lower, upper
 
@@ -301,7 +301,7 @@ def interval_holds(release: Release) -> BoolArray:
     return holds
 
 
-def _ends(
+def entry_ends(
     release: Release,
     pairs: tuple[IntArray, IntArray, FloatArray],
     variance: FloatArray,
@@ -335,14 +335,15 @@ def _with_pairs(
     return matrix
 
 
-def _scales(release: Release) -> FloatArray:
+def scales_of(release: Release) -> FloatArray:
+    """Scales of the features; ones where there are none."""
     given = release.feature_scale
     return np.ones(release.n_features) if given is None else given
 
 
 def find(release: Release) -> Findings:
     """Look through a release."""
-    scale = _scales(release)
+    scale = scales_of(release)
     rule, threshold = _rule(release)
     matrix = estimate(release)
     if not is_sparse(matrix) and np.count_nonzero(matrix) <= matrix.size // 2:
@@ -356,7 +357,7 @@ def find(release: Release) -> Findings:
         rows, columns = found.rows[:MOST_INTERVALS], found.columns[:MOST_INTERVALS]
         values = values_at(release.integers, rows, columns) * release.unit
         released = release.integers.diagonal() * release.unit
-        both = _ends(release, (rows, columns, values), released, threshold, LEVEL)
+        both = entry_ends(release, (rows, columns, values), released, threshold, LEVEL)
         ends, variance_ends = np.array(both[0]), np.array(both[1])
     return Findings(
         matrix=matrix,

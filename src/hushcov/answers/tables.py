@@ -1,0 +1,100 @@
+"""Tables with named columns, as frames of pandas or polars and as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushcov._validation import check_choice
+from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.release import Release
+
+#: A column is an array; all are of one length.
+Table = Mapping[str, npt.NDArray[Any]]
+#: Whose frames there are.
+LIBRARIES = ("pandas", "polars")
+
+
+def feature_names(release: Release) -> npt.NDArray[Any]:
+    """Names of the features; x0, x1, ... where they have none."""
+    names = release.column_names or [f"x{i}" for i in range(release.n_features)]
+    return np.array(names, dtype=object)
+
+
+def positions(release: Release, features: Any) -> npt.NDArray[np.int64]:
+    """Where features are, given one or many names or positions; each at most once."""
+    given = [features] if isinstance(features, str | int | np.integer) else list(features)
+    names = feature_names(release).tolist()
+    place = {name: i for i, name in enumerate(names)}
+    found = []
+    for each in given:
+        if isinstance(each, str) and each in place:
+            found.append(place[each])
+        elif isinstance(each, int | np.integer) and 0 <= each < len(names):
+            found.append(int(each))
+        else:
+            raise ParameterError(
+                f"features must be names or positions of the release's {len(names):,} features, "
+                f"got {each!r}{_nearest(each, names)}: see column_names of the release."
+            )
+    if len(set(found)) < len(found):
+        raise ParameterError("features must all differ, got one twice: name each once.")
+    return np.array(found, dtype=np.int64)
+
+
+def _nearest(given: object, names: list[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(given), names, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def frame(table: Table, library: str) -> Any:
+    """The table as a DataFrame of `library`."""
+    check_choice("library", library, LIBRARIES)
+    try:
+        if library == "polars":
+            import polars
+
+            return polars.DataFrame({name: _plain(column) for name, column in table.items()})
+        import pandas
+    except ModuleNotFoundError:
+        raise MissingPackageError("frames", library, library) from None
+    return pandas.DataFrame(dict(table))
+
+
+def _plain(column: npt.NDArray[Any]) -> Any:
+    return column.tolist() if column.dtype == object else column
+
+
+def write_table(table: Table, path: str | Path) -> Path:
+    """Write a table as CSV, or as Parquet where the name ends in .parquet."""
+    path = Path(path)
+    if path.suffix == ".parquet":
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ModuleNotFoundError:
+            raise MissingPackageError("Parquet files", "pyarrow", "files") from None
+        columns = {name: pyarrow.array(_plain(column)) for name, column in table.items()}
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+        return path
+    import csv
+
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table)
+        texts = [_texts(column) for column in table.values()]
+        writer.writerows(zip(*texts, strict=True))
+    return path
+
+
+def _texts(column: npt.NDArray[Any]) -> list[Any]:
+    """Numbers with every digit; nothing where there is none."""
+    if column.dtype.kind == "f":
+        return ["" if value != value else repr(value) for value in column.tolist()]  # noqa: PLR0124
+    return [str(value).lower() for value in column] if column.dtype == bool else column.tolist()
