@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SeparateCovariance,
         ThresholdedCovariance,
     )
+    from hushcov.estimators.answering import load
     from hushcov.records import Codebook, Statistics, read_codebook
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Statistics",
     "ThresholdedCovariance",
     "__version__",
+    "load",
     "read_codebook",
 ]
 
@@ -41,6 +43,7 @@ _ELSEWHERE = {
     "Codebook": "hushcov.records",
     "Ledger": "hushcov.accounting.ledger",
     "Statistics": "hushcov.records",
+    "load": "hushcov.estimators.answering",
     "read_codebook": "hushcov.records",
 }
 

@@ -53,17 +53,17 @@ def _nearest(given: object, names: list[str]) -> str:
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def frame(table: Table, library: str) -> Any:
-    """The table as a DataFrame of `library`."""
-    check_choice("library", library, LIBRARIES)
+def frame(table: Table, library: str | None) -> Any:
+    """The table as a DataFrame of `library`; of pandas where none is named."""
+    chosen = check_choice("library", library or LIBRARIES[0], LIBRARIES)
     try:
-        if library == "polars":
+        if chosen == "polars":
             import polars
 
             return polars.DataFrame({name: _plain(column) for name, column in table.items()})
         import pandas
     except ModuleNotFoundError:
-        raise MissingPackageError("frames", library, library) from None
+        raise MissingPackageError("frames", chosen, chosen) from None
     return pandas.DataFrame(dict(table))
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 from rich.console import Console
-from scipy import sparse
 
 from hushcov._profile import PLANNING, WRITING, Profile, profiled, timed
 from hushcov._words import counted, memory, number
 from hushcov.accounting import ADD_REMOVE, Guarantee
+from hushcov.answers.files import FORMATS, write_estimate
 from hushcov.cli.files import (
     PASSPHRASE,
     check_parent,
@@ -44,11 +43,9 @@ from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.words import show_pairs
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import mechanisms
-from hushcov.postprocess import is_sparse, released_correlations
+from hushcov.postprocess import released_correlations
 from hushcov.records import Bounds, Codebook, Records, check_bounds, read_codebook
 from hushcov.report import write_release_heatmap
-
-COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
 
 
 @click.command(cls=Command, name="fit")
@@ -178,6 +175,13 @@ COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
     help="Where the release is written.  [default: FILE-release]",
 )
 @click.option(
+    "--tables",
+    type=click.Choice(FORMATS),
+    default="csv",
+    show_default=True,
+    help="What pairs, variances and the matrix with its names are written as.",
+)
+@click.option(
     "--sign",
     type=click.Path(path_type=Path),
     metavar="KEY",
@@ -224,6 +228,7 @@ def command(
     n_features: int | None,
     output: Path | None,
     sign: Path | None,
+    tables: str,
     force: bool,
     allow_large_delta: bool,
     dry_run: bool,
@@ -268,7 +273,9 @@ def command(
     _check_size(file, records, None if counts else n_records, n_features)
     folder = output if output is not None else Path(f"{_stem(file)}-release")
     refuse_taken(folder)
-    source = Source(file, folder, records, known_mean, centre or usual_centre(mechanism), key)
+    source = Source(
+        file, folder, records, known_mean, centre or usual_centre(mechanism), key, tables
+    )
     public = {name: value for name, value in public.items() if value is not None}
     public |= {} if book is None else {"bounds": _bounds(book, records)}
     public |= {"on_hopeless": "warn"} if force else {}
@@ -388,7 +395,7 @@ def _run(out: Console, job: Job) -> None:
         with watched(job.source.records) as rows:
             job.fit(rows)
         with timed(WRITING):
-            pictures = _write(job)
+            written = _write(job)
     spent = job.release.guarantee
     delta = spent.transcript_delta + spent.numerical_delta
     words = (
@@ -402,18 +409,16 @@ def _run(out: Console, job: Job) -> None:
     heading(out, "Released")
     facts(out, lines)
     show_pairs(out, job.release, job.found)
-    _files(out, job, pictures)
+    _files(out, job, written)
 
 
 def _write(job: Job) -> list[tuple[str, str]]:
     """Write the release with the estimate and, if possible, its pictures; say what they show."""
-    notes = {"heatmap.png": "the estimated correlations as a picture"}
+    notes: dict[str, str] = {}
 
     def attach(draft: Path) -> None:
-        if is_sparse(job.covariance):
-            sparse.save_npz(draft / SPARSE_COVARIANCE, job.covariance)
-        else:
-            np.save(draft / COVARIANCE, job.covariance)
+        notes.update(write_estimate(draft, job.release, job.covariance, job.source.tables))
+        notes["heatmap.png"] = "the estimated correlations as a picture"
         correlations = released_correlations(job.covariance)
         try:
             write_release_heatmap(draft / "heatmap.png", correlations)
@@ -425,19 +430,17 @@ def _write(job: Job) -> list[tuple[str, str]]:
     return list(notes.items())
 
 
-def _files(out: Console, job: Job, pictures: list[tuple[str, str]]) -> None:
+def _files(out: Console, job: Job, written: list[tuple[str, str]]) -> None:
     signed = job.source.key is not None
-    covariance = SPARSE_COVARIANCE if is_sparse(job.covariance) else COVARIANCE
     heading(out, f"Files in {job.source.folder}/")
     facts(
         out,
         (
-            (covariance, "the estimate, in the unit of the data"),
+            *written,
             ("integers.npy", "what was released: integers"),
             ("release.json", "their unit, scales, guarantee and every public parameter"),
             ("release.sha256", "checksums, by which 'hushcov show' finds damage"),
             *([("release.sig", "the signature of all files")] if signed else []),
-            *pictures,
         ),
     )
     paragraph(

@@ -22,6 +22,7 @@ class Source:
     known_mean: bool
     centre: str = PRIVATE
     key: SigningKey | None = None  # to sign the release with
+    tables: str = "csv"  # what tables beside it are written as
     about: bool = False  # how many records there are was released, or guessed
 
     def __post_init__(self) -> None:

@@ -10,20 +10,19 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import linalg
 from sklearn.base import BaseEstimator
 from sklearn.covariance import EmpiricalCovariance
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, shown
 from hushcov._words import number
 from hushcov.accounting import Guarantee
+from hushcov.estimators.answering import Answers
 from hushcov.estimators.options import with_options
 from hushcov.estimators.search_guard import not_of_held_out_rows, refuse_unpaid_search
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.planning import Caution, large_delta
-from hushcov.postprocess import is_sparse
 from hushcov.records import (
     ArrayRecords,
     Bounds,
@@ -35,7 +34,6 @@ from hushcov.records import (
     open_records,
 )
 from hushcov.release import Release
-from hushcov.release.findings import estimate
 
 REACTIONS = ("raise", "warn")
 # What a fit leaves beside public attributes.
@@ -57,7 +55,7 @@ def charge_words(ledger: object, receipt: Any) -> str:
 
 
 @with_options
-class PrivateCovariance(EmpiricalCovariance):
+class PrivateCovariance(Answers, EmpiricalCovariance):
     """Base of the private estimators, with the options of all of them; not for use by itself.
 
     Parameters
@@ -139,63 +137,6 @@ class PrivateCovariance(EmpiricalCovariance):
         _refuse_bad_rows(X)
         return np.asarray(super().mahalanobis(X))
 
-    def get_precision(self) -> FloatArray:
-        """The inverse of the released covariance; see `precision_`."""
-        check_is_fitted(self, "covariance_")
-        if is_sparse(self.covariance_):
-            raise ParameterError(
-                "sparse_output must be False for a precision matrix, which is dense: solve linear "
-                "systems with scipy.sparse.linalg instead, or pass sparse_output=False."
-            )
-        stored = self.precision_
-        return pseudo_inverse(self.covariance_) if stored is None else stored
-
-    @property
-    def precision_(self) -> FloatArray | None:
-        """The inverse of the estimate, computed when it is first asked for; see `Attributes`."""
-        if not hasattr(self, "covariance_"):
-            raise AttributeError(f"{type(self).__name__} has no precision_ before fit.")
-        if not self._stores_precision:
-            return None
-        if not hasattr(self, "_precision"):
-            self._precision = pseudo_inverse(self.covariance_)
-        return self._precision
-
-    def labelled_covariance(self, library: str = "pandas") -> Any:
-        """The released covariance with the names of the features.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars"}
-            Whose DataFrame to return. Polars has no row labels: its first column, `feature`,
-            has the names, so that no feature may be called that.
-        """
-        check_is_fitted(self, "covariance_")
-        check_choice("library", library, ("pandas", "polars"))
-        d = self.covariance_.shape[0]
-        names = [str(n) for n in getattr(self, "feature_names_in_", [f"x{i}" for i in range(d)])]
-        if library == "pandas":
-            import pandas as pd
-
-            make = (
-                pd.DataFrame.sparse.from_spmatrix if is_sparse(self.covariance_) else pd.DataFrame
-            )
-            return make(self.covariance_, index=names, columns=names)
-        import polars as pl
-
-        if is_sparse(self.covariance_):
-            raise ParameterError(
-                "library must be 'pandas' for a sparse covariance, got 'polars', which has no "
-                "sparse columns: use pandas, or covariance_ itself."
-            )
-        if "feature" in names:
-            raise ParameterError(
-                "library must be 'pandas' for a feature that is called 'feature', got 'polars', "
-                "whose first column has that name: use pandas, or rename the feature."
-            )
-        columns = {name: self.covariance_[:, i] for i, name in enumerate(names)}
-        return pl.DataFrame({"feature": names} | columns)
-
     @contextmanager
     def _fresh(self) -> Iterator[None]:
         """Fit without what an earlier fit left, and bring that back if this one is refused."""
@@ -257,13 +198,7 @@ class PrivateCovariance(EmpiricalCovariance):
             column_names=None if names is None else tuple(map(str, names)),
             making=about,
         )
-        covariance = estimate(self.release_)
-        self.covariance_ = covariance
-        self.support_ = covariance != 0
-        location = self.release_.location
-        self.location_ = np.zeros(covariance.shape[0]) if location is None else location
-        self.unresolved_features_ = np.array(self.release_.making.unresolved, dtype=np.intp)
-        self._stores_precision = bool(self.store_precision) and not is_sparse(covariance)
+        self._keep_estimate(store_precision=bool(self.store_precision))
         return self
 
     def _check_ledger(self) -> None:
@@ -367,18 +302,6 @@ def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) ->
     # them in messages, and finiteness is checked in the one pass over the data.
     validate_data(estimator, X, skip_check_array=True)
     return records
-
-
-def pseudo_inverse(covariance: FloatArray) -> FloatArray:
-    """The inverse of a symmetric matrix, with zeros in directions where there is none.
-
-    It is taken in units of the standard deviations, so that features of any scale count alike;
-    a pseudo-inverse in the unit of the data takes the smallest features for rounding errors.
-    """
-    deviation = np.sqrt(np.abs(np.diag(covariance)))
-    deviation[deviation == 0] = 1.0
-    unit = np.multiply.outer(deviation, deviation)
-    return np.asarray(linalg.pinvh(covariance / unit, check_finite=False) / unit)
 
 
 def _refuse_bad_rows(X: Any) -> None:

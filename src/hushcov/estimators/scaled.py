@@ -9,9 +9,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from hushcov._arrays import BoolArray, FloatArray
+from hushcov._arrays import FloatArray
 from hushcov._profile import PLANNING, timed
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
@@ -24,14 +23,10 @@ from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan, Request
 from hushcov.planning.memory import LARGEST_DENSE
-from hushcov.postprocess import Matrix
 from hushcov.records import Records, check_feature_scale
 from hushcov.release import Release
 from hushcov.release.findings import (
     UNRESOLVED,
-    interval_holds,
-    intervals,
-    noise_deviation,
     preparation_words,
 )
 
@@ -255,67 +250,6 @@ class ScaledCovariance(PrivateCovariance):
         `n_records` counts what is averaged: rows, or half of them with `centre="pairs"`.
         """
         return self.request(n_features).inputs(n_records, n_features)
-
-    @property
-    def noise_sd_(self) -> Matrix:
-        """Standard deviation of the privacy noise of each released entry.
-
-        Elsewhere NaN, or not stored in a sparse matrix. The multiscale mechanism has no single
-        noise level: there is no such attribute then.
-        """
-        try:
-            self._check_noise()
-        except ParameterError as error:
-            raise AttributeError(str(error)) from None  # what Python expects, and hasattr and dir
-        return noise_deviation(self.release_)
-
-    def covariance_interval(self, level: float = 0.95) -> tuple[Matrix, Matrix]:
-        """Ends of an interval for every entry of the covariance that was released and kept.
-
-        They count privacy noise and sampling error, and each covers the true entry with probability
-        `level`, given that the entry passed the threshold. With `centre="private"` the sampling
-        error is that of the columns' released fourth moments, what bounding the records took off is
-        put back, and where that is too much to believe, `interval_holds_` says so. Entries of
-        features that were not found have infinite intervals.
-
-        **With `centre="pairs"` or given means they are those of normal columns. Skewed columns,
-        heavy tails and rare events are covered less often, and the less the more records there
-        are:** at level 0.95 and 100,000 records 0.77 of the pairs for t with 5 degrees of freedom,
-        none for lognormal ones. `docs/intervals.md` has the tables.
-
-        An estimate that barely passed the threshold may lie outside its own interval, which allows
-        for having been shown and lies closer to zero. `positive_semidefinite` moves estimates and
-        not intervals. NaN where the threshold set the estimate to zero, or not stored in a sparse
-        matrix. Post-processing: it costs no privacy.
-
-        Returns
-        -------
-        lower, upper : ndarray or sparse array of shape (n_features, n_features)
-        """
-        self._check_noise()
-        level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
-        return intervals(self.release_, level)
-
-    @property
-    def interval_holds_(self) -> BoolArray:
-        """For every feature, whether intervals of its entries can be believed.
-
-        False where bounding the records took off more than the intervals can bear, by what was
-        released of the records: heavy tails, rare events, strong skew. An entry has an interval to
-        be believed where both of its features do. With `centre="pairs"` or given means nothing of
-        that was released, and all are True. `docs/intervals.md` says how it is found.
-        """
-        check_is_fitted(self, "release_")
-        return interval_holds(self.release_)
-
-    def _check_noise(self) -> None:
-        """Refuse what needs one noise level for all entries."""
-        check_is_fitted(self, "release_")
-        if self.release_.noise_sd is None:
-            raise ParameterError(
-                f"the {self.release_.mechanism} mechanism has no single noise level: use "
-                "ScreenedCovariance for noise_sd_ and covariance_interval."
-            )
 
     def _sparse(self, n_features: int) -> bool:
         """Whether the estimate is to be a sparse matrix."""

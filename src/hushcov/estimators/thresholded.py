@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov.estimators.base import open_named, pseudo_inverse
+from hushcov.estimators.base import open_named
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.postprocess import RULES, shrink
+from hushcov.postprocess import RULES, pseudo_inverse, shrink
 from hushcov.records import PartitionedRecords, is_tensor
 
 _THRESHOLDS = ("universal", "adaptive")

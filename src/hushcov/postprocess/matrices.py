@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from scipy import linalg, sparse
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._compiled import run_parts, threads
@@ -272,3 +272,15 @@ def _truncated(vector: FloatArray, n_nonzero: int) -> FloatArray:
     if not result.any():
         result[0] = 1.0
     return np.asarray(result / np.linalg.norm(result))
+
+
+def pseudo_inverse(covariance: FloatArray) -> FloatArray:
+    """The inverse of a symmetric matrix, with zeros in directions where there is none.
+
+    It is taken in units of the standard deviations, so that features of any scale count alike;
+    a pseudo-inverse in the unit of the data takes the smallest features for rounding errors.
+    """
+    deviation = np.sqrt(np.abs(np.diag(covariance)))
+    deviation[deviation == 0] = 1.0
+    unit = np.multiply.outer(deviation, deviation)
+    return np.asarray(linalg.pinvh(covariance / unit, check_finite=False) / unit)

@@ -202,8 +202,10 @@ def thresholded_interval(
     """
     size, sign = np.abs(estimate), np.sign(estimate)
     tail = (1 - level) / 2
-    low = _solve(size, deviation, threshold, 1 - tail)
-    high = _solve(size, deviation, threshold, tail)
+    low, high = normal_interval(size, deviation, level)
+    near = ~(size - threshold > _REACH * deviation)  # the others are surely shown
+    low[near] = _solve(size[near], deviation[near], threshold[near], 1 - tail)
+    high[near] = _solve(size[near], deviation[near], threshold[near], tail)
     return np.where(sign < 0, -high, low), np.where(sign < 0, -low, high)
 
 

@@ -80,7 +80,7 @@ class Coverage:
         """Deviations of entries, all errors together, and which share of each the bounds left."""
         assert release.n_sampled is not None
         rows, columns = places
-        noise = _noise(release, places)
+        noise = noise_of(release, places)
         sampling = self.sampling_sd(places, values, variance, release.n_sampled)
         factor = 0.5 * self._factor(places, values, variance)
         lost = factor * (self.lost[rows] + self.lost[columns])
@@ -113,7 +113,7 @@ class Coverage:
         cut_off = (self.kurtosis < _LIGHT) & (self.lost > _MUCH)
         found = (self.kurtosis <= _HEAVIEST) & ~cut_off
         for places, entries in ((pairs, values), ((own, own), variance)):
-            noise = _noise(release, places)
+            noise = noise_of(release, places)
             sampling = self.sampling_sd(places, entries, variance, release.n_sampled)
             half = _half_width(np.hypot(noise, sampling), level)
             share = self._factor(places, entries, variance) * np.abs(entries)
@@ -134,7 +134,8 @@ class Coverage:
         return float(least * _half_width(np.array(release.noise_sd[0]), level) / (2 * worst))
 
 
-def _noise(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
+def noise_of(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
+    """Deviations of the noise of entries, in units of the scales."""
     assert release.noise_sd is not None
     return np.where(places[0] == places[1], release.noise_sd[1], release.noise_sd[0])
 

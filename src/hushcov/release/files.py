@@ -67,6 +67,11 @@ SIGNATURE = "release.sig"
 RELEASE_FILES = (
     *(INTEGERS, DESCRIPTION, SEAL, SIGNATURE, "covariance.npy", "covariance.npz", "heatmap.png"),
     "report.html",
+    *(
+        f"{name}.{kind}"
+        for name in ("pairs", "variances", "covariance")
+        for kind in ("csv", "parquet")
+    ),
 )
 _MOST_DESCRIPTION = 2**30
 _MOST_SEAL = 1000

@@ -1,0 +1,241 @@
+"""A release as tidy tables: its pairs, its variances, and all entries with their intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov.answers.tables import Table, feature_names
+from hushcov.postprocess import (
+    Matrix,
+    is_noise,
+    is_sparse,
+    normal_interval,
+    symmetric_sparse,
+    thresholded_interval,
+    upper_pairs,
+    values_at,
+)
+from hushcov.release import Release
+from hushcov.release.coverage import coverage, noise_of
+from hushcov.release.findings import (
+    MOST_PAIRS,
+    Findings,
+    entry_ends,
+    find,
+    interval_holds,
+    scales_of,
+)
+from hushcov.release.pairs import ordered, scan
+
+_NORMAL = 3.0  # the fourth moment of a normal column of variance 1
+
+
+def correlation(release: Release) -> Matrix:
+    """The estimate over the released standard deviations; NaN for features that have none.
+
+    Noise may put a correlation beyond 1: it is 1 then, and `pairs_table` calls it noise.
+    """
+    found = find(release)
+    unit = np.where(found.lost | (found.unit == 0), np.nan, found.unit)
+    ones = np.where(np.isnan(unit), np.nan, 1.0)
+    if is_sparse(release.integers):
+        rows, columns, values = upper_pairs(found.matrix)
+        values = np.clip(values / (unit[rows] * unit[columns]), -1.0, 1.0)
+        return symmetric_sparse((rows, columns), values, ones)
+    matrix = found.matrix.toarray() if is_sparse(found.matrix) else found.matrix
+    result = np.clip(matrix / np.multiply.outer(unit, unit), -1.0, 1.0)
+    np.fill_diagonal(result, ones)
+    return np.asarray(result)
+
+
+def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table:
+    """The pairs that were released, the strongest first, with intervals.
+
+    Columns: feature_1, feature_2; covariance, lower, upper; correlation, correlation_lower,
+    correlation_upper; noise_sd, the deviation of the privacy noise of the covariance; found,
+    whether the pair stands out; noise, whether its correlation is beyond 1 or none; holds, whether
+    its interval can be believed. Intervals count noise and sampling; NaN where the mechanism has no
+    single level of noise. At most `most` pairs: those found and the strongest of the others.
+    """
+    findings = find(release)
+    places, found = _places(release, findings, most)
+    rows, columns = places
+    names, scale = feature_names(release), scales_of(release)
+    unit = findings.unit[rows] * findings.unit[columns]
+    values = np.asarray(values_at(findings.matrix, rows, columns), dtype=np.float64)
+    lost = findings.lost[rows] | findings.lost[columns] | (unit == 0)
+    related = np.divide(values, unit, out=np.full(len(unit), np.nan), where=~lost)
+    ends, related_ends = _intervals(release, findings, places, found, level)
+    holds = _holds(release)
+    size = scale[rows] * scale[columns]
+    noise = np.full(len(rows), np.nan)
+    if release.noise_sd is not None:
+        noise = noise_of(release, places) * size
+    table = {
+        "feature_1": names[rows],
+        "feature_2": names[columns],
+        "covariance": values,
+        "lower": ends[0] * size,
+        "upper": ends[1] * size,
+        "correlation": np.clip(related, -1.0, 1.0),
+        "correlation_lower": related_ends[0],
+        "correlation_upper": related_ends[1],
+        "noise_sd": noise,
+        "found": found,
+        "noise": is_noise(related),
+        "holds": holds[rows] & holds[columns],
+    }
+    released = np.asarray(values_at(release.integers, rows, columns), dtype=np.float64)
+    strength = np.where(found & np.isfinite(related), np.abs(related), np.abs(released))
+    order = np.lexsort((columns, rows, -strength, ~found))
+    return {name: column[order] for name, column in table.items()}
+
+
+def variances_table(release: Release, level: float) -> Table:
+    """One row for each feature: mean, variance and standard deviation, with intervals.
+
+    Columns: feature; mean, where means were released; variance, lower, upper;
+    standard_deviation, sd_lower, sd_upper; noise_sd of the variance; holds, as in `pairs_table`.
+    """
+    findings, own = find(release), np.arange(release.n_features)
+    scale = scales_of(release)
+    ends = np.full((2, release.n_features), np.nan)
+    noise = np.full(release.n_features, np.nan)
+    if release.noise_sd is not None:
+        noise = noise_of(release, (own, own)) * scale**2
+    if findings.variance_intervals is not None:
+        released = release.integers.diagonal() * release.unit
+        nowhere = (own[:0], own[:0], np.empty(0))
+        ends = np.array(entry_ends(release, nowhere, released, 0.0, level)[1]) * scale**2
+        lost = list(release.making.unresolved)
+        ends[:, lost] = np.array([[-np.inf], [np.inf]])
+    variance = np.asarray(findings.matrix.diagonal(), dtype=np.float64)
+    mean = {} if release.location is None else {"mean": release.location}
+    lower = np.maximum(ends[0], 0.0)
+    return {
+        "feature": feature_names(release),
+        **mean,
+        "variance": variance,
+        "lower": lower,
+        "upper": ends[1],
+        "standard_deviation": np.sqrt(np.maximum(variance, 0.0)),
+        "sd_lower": np.sqrt(lower),
+        "sd_upper": np.sqrt(np.maximum(ends[1], 0.0)),
+        "noise_sd": noise,
+        "holds": _holds(release),
+    }
+
+
+def intervals_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table:
+    """Every released entry, variances first.
+
+    Columns: feature_1, feature_2, covariance, lower, upper, holds.
+    """
+    pairs, variances = pairs_table(release, level, most), variances_table(release, level)
+    same = {"feature_1": "feature", "feature_2": "feature", "covariance": "variance"}
+    return {
+        name: np.concatenate([variances[same.get(name, name)], pairs[name]])
+        for name in ("feature_1", "feature_2", "covariance", "lower", "upper", "holds")
+    }
+
+
+def covariance_table(release: Release, matrix: Matrix) -> Table:
+    """A matrix with the names of the features: `feature`, then one column for each of them."""
+    names = feature_names(release)
+    dense = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
+    first = "feature"
+    while first in names:
+        first += "_"
+    return {first: names} | {str(name): dense[:, i] for i, name in enumerate(names)}
+
+
+def _holds(release: Release) -> BoolArray:
+    if release.noise_sd is None or release.n_sampled is None:
+        return np.zeros(release.n_features, dtype=bool)
+    return interval_holds(release)
+
+
+def _places(
+    release: Release, findings: Findings, most: int
+) -> tuple[tuple[IntArray, IntArray], BoolArray]:
+    """Released pairs, row before column, and which of them were found."""
+    d, found = release.n_features, findings.found
+    if release.selected is not None:
+        rows, columns = ordered(release.selected)
+    elif d * (d - 1) // 2 <= most:
+        rows, columns = np.triu_indices(d, 1)
+    else:
+        others = scan(release.integers, np.ones(d), most=most).pairs
+        rows = np.concatenate([found.rows, others.rows])
+        columns = np.concatenate([found.columns, others.columns])
+        _, first = np.unique(rows * d + columns, return_index=True)
+        rows, columns = rows[first], columns[first]
+    chosen = np.isin(rows * d + columns, found.rows * d + found.columns)
+    if len(rows) > most:
+        size = np.abs(values_at(release.integers, rows, columns)).astype(np.float64)
+        size[chosen] += size.max(initial=0.0) + 1
+        kept = np.sort(np.argpartition(-size, most - 1)[:most])
+        rows, columns, chosen = rows[kept], columns[kept], chosen[kept]
+    return (rows, columns), chosen
+
+
+def _intervals(
+    release: Release,
+    findings: Findings,
+    places: tuple[IntArray, IntArray],
+    found: BoolArray,
+    level: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Ends for covariances, in units of the scales, and for correlations.
+
+    Those of pairs that were found allow for having been found; for the others they are about the
+    released value, which the estimate leaves out.
+    """
+    rows, columns = places
+    none = np.full((2, len(rows)), np.nan)
+    if release.noise_sd is None or release.n_sampled is None:
+        return none, none
+    values = np.asarray(values_at(release.integers, rows, columns) * release.unit, np.float64)
+    variance = np.asarray(release.integers.diagonal() * release.unit, dtype=np.float64)
+    threshold = np.where(found, findings.threshold, 0.0)
+    errors, kept = coverage(release).errors(release, places, values, variance)
+    ends = np.array(_ends(values, errors, threshold, found, level)) / kept
+    unit = np.sqrt(np.maximum(variance[rows] * variance[columns], 0.0))
+    unit[(variance[rows] <= 0) | (variance[columns] <= 0)] = np.nan
+    deviation = _correlation_sd(release, places, values / unit, variance)
+    related = _ends(values / unit, deviation, threshold / unit, found, level)
+    lost = np.isin(rows, release.making.unresolved) | np.isin(columns, release.making.unresolved)
+    ends[:, lost] = np.array([[-np.inf], [np.inf]])
+    return ends, np.clip(np.array(related), -1.0, 1.0)
+
+
+def _ends(
+    values: FloatArray, deviation: FloatArray, threshold: FloatArray, found: BoolArray, level: float
+) -> tuple[FloatArray, FloatArray]:
+    low, high = normal_interval(values, deviation, level)
+    low[found], high[found] = thresholded_interval(
+        values[found], deviation[found], threshold[found], level
+    )
+    return low, high
+
+
+def _correlation_sd(
+    release: Release,
+    places: tuple[IntArray, IntArray],
+    correlations: FloatArray,
+    variance: FloatArray,
+) -> FloatArray:
+    """Deviations of correlations: those of the three noisy entries, and (1 - r^2) / sqrt(n)."""
+    assert release.noise_sd is not None
+    assert release.n_sampled is not None
+    rows, columns = places
+    pair, own = release.noise_sd
+    with np.errstate(divide="ignore", invalid="ignore"):
+        noise = pair**2 / (variance[rows] * variance[columns])
+        shares = (own / variance[rows]) ** 2 + (own / variance[columns]) ** 2
+    noise = noise + 0.25 * correlations**2 * shares
+    kurtosis = coverage(release).kurtosis
+    longer = np.maximum(kurtosis[rows], kurtosis[columns]) / _NORMAL
+    sampling = np.maximum(1 - correlations**2, 0.0) ** 2 * np.maximum(longer, 1.0)
+    return np.asarray(np.sqrt(noise + sampling / release.n_sampled))
