@@ -25,6 +25,7 @@ TRUTH = sparse_covariance("block", 6, 2)
 SCALES = np.array([0.1, 1.0, 30.0, 1.0, 5.0, 2.0])
 FILES = {
     *("integers.npy", "release.json", "release.sha256", "covariance.npy", "heatmap.png"),
+    *("pairs.csv", "variances.csv", "covariance.csv"),
     "report.html",
 }
 
@@ -312,6 +313,26 @@ def test_a_folder_that_cannot_be_is_refused_before_noise(run, data, monkeypatch)
     result = run("fit", data, *PUBLIC, "-o", "file")
     assert result.exit_code == 6
     assert result.stderr.startswith("hushcov: error: file: File exists.")
+
+
+def test_tables_are_written_as_asked_for_and_never_cost_the_release(run, data, monkeypatch):
+    assert run("fit", data, *PUBLIC, "--tables", "parquet", "-o", "a").exit_code == 0
+    assert {path.stem for path in Path("a").glob("*.parquet")} == {
+        "pairs",
+        "variances",
+        "covariance",
+    }
+    assert run("fit", data, *PUBLIC, "--tables", "none", "-o", "b").exit_code == 0
+    assert not list(Path("b").glob("pairs.*"))
+
+    def failing(*_, **__):
+        raise OSError("no room")
+
+    monkeypatch.setattr(fit, "write_tables", failing)
+    result = run("fit", data, *PUBLIC, "-o", "c")
+    assert result.exit_code == 0
+    assert "pairs.csv not written: OSError. no room" in _words(result.stdout)
+    assert run("show", "c").exit_code == 0
 
 
 def test_runs_without_matplotlib(run, data, monkeypatch):

@@ -157,7 +157,7 @@ def test_what_fit_wrote_is_undamaged(run):
     assert run("fit", "x.npy", *options).exit_code == 0
     assert list(Path().glob(".hushcov-*")) == []
     text = _words(run("show", "x-release").stdout)
-    assert "covariance.npy, heatmap.png, integers.npy, report.html match" in text
+    assert "pairs.csv, report.html, variances.csv match" in text
     assert "private yes" in text
     for name in ("covariance.npy", "heatmap.png", "integers.npy", "release.json"):
         path = Path("x-release") / name

@@ -17,7 +17,7 @@ from hushcov.postprocess import (
     values_at,
 )
 from hushcov.release import Release
-from hushcov.release.coverage import coverage, noise_of
+from hushcov.release.coverage import NORMAL, coverage, noise_of
 from hushcov.release.findings import (
     MOST_PAIRS,
     Findings,
@@ -27,8 +27,6 @@ from hushcov.release.findings import (
     scales_of,
 )
 from hushcov.release.pairs import ordered, scan
-
-_NORMAL = 3.0  # the fourth moment of a normal column of variance 1
 
 
 def correlation(release: Release) -> Matrix:
@@ -214,8 +212,9 @@ def _ends(
     values: FloatArray, deviation: FloatArray, threshold: FloatArray, found: BoolArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
     low, high = normal_interval(values, deviation, level)
-    low[found], high[found] = thresholded_interval(
-        values[found], deviation[found], threshold[found], level
+    chosen = found & np.isfinite(values)
+    low[chosen], high[chosen] = thresholded_interval(
+        values[chosen], deviation[chosen], threshold[chosen], level
     )
     return low, high
 
@@ -236,6 +235,6 @@ def _correlation_sd(
         shares = (own / variance[rows]) ** 2 + (own / variance[columns]) ** 2
     noise = noise + 0.25 * correlations**2 * shares
     kurtosis = coverage(release).kurtosis
-    longer = np.maximum(kurtosis[rows], kurtosis[columns]) / _NORMAL
+    longer = np.maximum(kurtosis[rows], kurtosis[columns]) / NORMAL
     sampling = np.maximum(1 - correlations**2, 0.0) ** 2 * np.maximum(longer, 1.0)
     return np.asarray(np.sqrt(noise + sampling / release.n_sampled))

@@ -18,28 +18,36 @@ COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
 FORMATS = ("csv", "parquet", "none")
 _MOST_ROWS = 100_000  # of pairs
 _WIDEST = 500  # features of a matrix with names
+_WORDS = {
+    "pairs": "pairs with covariance, correlation, intervals and noise, the strongest first",
+    "variances": "the features with variances, standard deviations and intervals",
+    "covariance": "the estimate with the names of the features",
+}
 
 
-def write_estimate(
+def write_estimate(folder: Path, covariance: Matrix) -> tuple[str, str]:
+    """Write the estimate, and return its file's name with what it holds."""
+    name = SPARSE_COVARIANCE if is_sparse(covariance) else COVARIANCE
+    if is_sparse(covariance):
+        sparse.save_npz(folder / name, covariance)
+    else:
+        np.save(folder / name, covariance)
+    return name, "the estimate, in the unit of the data"
+
+
+def write_tables(
     folder: Path, release: Release, covariance: Matrix, tables: str
 ) -> list[tuple[str, str]]:
-    """Write the estimate and its tables, and return their names with what they hold."""
-    if is_sparse(covariance):
-        sparse.save_npz(folder / SPARSE_COVARIANCE, covariance)
-        name = SPARSE_COVARIANCE
-    else:
-        np.save(folder / COVARIANCE, covariance)
-        name = COVARIANCE
-    written = [(name, "the estimate, in the unit of the data")]
+    """Write tables in one of `FORMATS`, and return their names with what they hold."""
     if tables == "none":
-        return written
-    of_pairs = pairs_table(release, LEVEL, most=_MOST_ROWS)
-    write_table(of_pairs, folder / f"pairs.{tables}")
-    words = "pairs with covariance, correlation, intervals and noise, the strongest first"
-    written.append((f"pairs.{tables}", words))
-    write_table(variances_table(release, LEVEL), folder / f"variances.{tables}")
-    written.append((f"variances.{tables}", "the features with variances and intervals"))
+        return []
+    with np.errstate(all="ignore"):  # a release may hold any finite numbers
+        found = {
+            "pairs": pairs_table(release, LEVEL, most=_MOST_ROWS),
+            "variances": variances_table(release, LEVEL),
+        }
     if release.n_features <= _WIDEST:
-        write_table(covariance_table(release, covariance), folder / f"covariance.{tables}")
-        written.append((f"covariance.{tables}", "the estimate with the names of the features"))
-    return written
+        found["covariance"] = covariance_table(release, covariance)
+    for name, table in found.items():
+        write_table(table, folder / f"{name}.{tables}")
+    return [(f"{name}.{tables}", _WORDS[name]) for name in found]

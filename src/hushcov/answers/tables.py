@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -71,15 +72,20 @@ def _plain(column: npt.NDArray[Any]) -> Any:
     return column.tolist() if column.dtype == object else column
 
 
+def check_parquet() -> None:
+    """Refuse where the package that writes Parquet is missing."""
+    if find_spec("pyarrow") is None:
+        raise MissingPackageError("Parquet files", "pyarrow", "files")
+
+
 def write_table(table: Table, path: str | Path) -> Path:
     """Write a table as CSV, or as Parquet where the name ends in .parquet."""
     path = Path(path)
     if path.suffix == ".parquet":
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ModuleNotFoundError:
-            raise MissingPackageError("Parquet files", "pyarrow", "files") from None
+        check_parquet()
+        import pyarrow
+        import pyarrow.parquet
+
         columns = {name: pyarrow.array(_plain(column)) for name, column in table.items()}
         pyarrow.parquet.write_table(pyarrow.table(columns), path)
         return path

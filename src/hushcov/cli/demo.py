@@ -19,6 +19,7 @@ from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer
 from hushcov._words import counted, exact, number
 from hushcov.accounting.promise import promise_words
+from hushcov.answers.files import write_estimate
 from hushcov.cli.files import reserved
 from hushcov.cli.forecasts import Planner, mechanism_table, remarks
 from hushcov.cli.options import INTEGER, Command
@@ -323,7 +324,7 @@ def _tell_files(
     figures = ["truth and release side by side: look at this one"]
 
     def attach(draft: Path) -> None:
-        np.save(draft / "covariance.npy", estimator.covariance_)
+        write_estimate(draft, estimator.covariance_)
         try:
             _draw(draft / "heatmap.png", data, estimator)
         except MissingPackageError as error:

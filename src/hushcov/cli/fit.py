@@ -13,7 +13,8 @@ from rich.console import Console
 from hushcov._profile import PLANNING, WRITING, Profile, profiled, timed
 from hushcov._words import counted, memory, number
 from hushcov.accounting import ADD_REMOVE, Guarantee
-from hushcov.answers.files import FORMATS, write_estimate
+from hushcov.answers.files import FORMATS, write_estimate, write_tables
+from hushcov.answers.tables import check_parquet
 from hushcov.cli.files import (
     PASSPHRASE,
     check_parent,
@@ -262,6 +263,8 @@ def command(
     check_columns(unit=unit, weight=sample_weight, scheduler=scheduler, counts=counts, **declared)
     if profile_file is not None:
         check_parent(profile_file)
+    if tables == "parquet":
+        check_parquet()
     measured = _measured(profile or profile_file is not None)
     key = read_signing_key(sign)
     book = None if codebook is None else read_codebook(codebook)
@@ -417,7 +420,7 @@ def _write(job: Job) -> list[tuple[str, str]]:
     notes: dict[str, str] = {}
 
     def attach(draft: Path) -> None:
-        notes.update(write_estimate(draft, job.release, job.covariance, job.source.tables))
+        notes.update([write_estimate(draft, job.covariance), *_tables(draft, job)])
         notes["heatmap.png"] = "the estimated correlations as a picture"
         correlations = released_correlations(job.covariance)
         try:
@@ -428,6 +431,17 @@ def _write(job: Job) -> list[tuple[str, str]]:
 
     job.release.write(job.source.folder, attach=attach, sign=job.source.key)
     return list(notes.items())
+
+
+def _tables(draft: Path, job: Job) -> list[tuple[str, str]]:
+    """Write tables beside the release; the budget is spent, and no table is worth the release."""
+    kind = job.source.tables
+    try:
+        return write_tables(draft, job.release, job.covariance, kind)
+    except Exception as error:
+        for path in draft.glob(f"*.{kind}"):
+            path.unlink()
+        return [(f"pairs.{kind}", f"not written: {type(error).__name__}. {error}")]
 
 
 def _files(out: Console, job: Job, written: list[tuple[str, str]]) -> None:

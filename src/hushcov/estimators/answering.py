@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import check_choice, check_real
-from hushcov.answers.tables import LIBRARIES
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import Matrix, is_sparse, pseudo_inverse
 from hushcov.release import Release
@@ -125,13 +124,14 @@ class Answers:
         sign : SigningKey or path, optional
             Private Ed25519 key to sign all files with.
         """
-        from hushcov.answers.files import FORMATS, write_estimate
+        from hushcov.answers.files import FORMATS, write_estimate, write_tables
 
         check_choice("tables", tables, FORMATS)
         release = self._released()
 
         def attach(draft: Path) -> None:
-            write_estimate(draft, release, self.covariance_, tables)
+            write_estimate(draft, self.covariance_)
+            write_tables(draft, release, self.covariance_, tables)
 
         return release.write(Path(folder), overwrite=overwrite, attach=attach, sign=sign)
 
@@ -177,6 +177,8 @@ class Answers:
             Whose DataFrame to return; by default as in `pairs`. Polars has no row labels: its
             first column, `feature`, has the names, so that no feature may be called that.
         """
+        from hushcov.answers.tables import LIBRARIES
+
         self._released()
         library = check_choice("library", library or self._frames or "pandas", LIBRARIES)
         d = self.covariance_.shape[0]

@@ -25,7 +25,6 @@ from hushcov.postprocess.matrices import (
     upper_pairs,
     values_at,
 )
-from hushcov.postprocess.tails import lost_beyond
 from hushcov.postprocess.thresholds import (
     RULES,
     adaptive_lasso_threshold,
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
         signal_norm,
         split,
     )
+    from hushcov.postprocess.tails import lost_beyond
 
 __all__ = [
     "RULES",
@@ -102,4 +102,5 @@ __getattr__ = lazy(
     eigen="largest largest_of leading_direction",
     structure="Candidate Split beside best_candidate coherent_norm entry_deviation signal_norm "
     "split",
+    tails="lost_beyond",
 )

@@ -13,7 +13,6 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Event, Gaussian
 from hushcov.noise import Entropy
-from hushcov.postprocess import lost_beyond
 from hushcov.records import FeatureGrid, Records
 
 _FINER = 4  # bounds that are tried, for each bin
@@ -119,6 +118,8 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     The noise has about the norm 2 sqrt(d) C^2 / (n mu); it counts over that of a covariance
     whose largest eigenvalue is sqrt(d) times the mean one.
     """
+    from hushcov.postprocess import lost_beyond
+
     edges = _squared_edges(n_found)
     middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
     last = _last_bin(counts, sigma)

@@ -1,0 +1,253 @@
+"""Tables of a release: what they hold, how often their intervals cover, and their files."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pandas
+import polars
+import pytest
+from scipy.stats import binom
+
+import hushcov
+from hushcov.accounting import Gaussian, Guarantee
+from hushcov.answers.entries import correlation, intervals_table, pairs_table, variances_table
+from hushcov.answers.files import write_tables
+from hushcov.exceptions import DamagedReleaseError, ParameterError
+from hushcov.postprocess import is_sparse
+from hushcov.release import Making, Release
+from hushcov.release.findings import estimate, find, intervals
+
+FALSE_ALARM = 1e-6
+N, D, SIGMA, UNIT = 5_000, 6, 0.03, 1e-6
+TRUTH = np.eye(D)
+TRUTH[0, 1] = TRUTH[1, 0] = 0.6
+TRUTH[2, 3] = TRUTH[3, 2] = -0.4
+SCALE = np.array([1.0, 10.0, 0.1, 2.0, 1.0, 5.0])
+NAMES = ("age", "weight", "pulse", "temp", "bmi", "dose")
+
+
+def released(rng, *, threshold=0.0, n=N, sigma=SIGMA, **changes) -> Release:
+    """A release of n normal records of the covariance TRUTH, in units of SCALE."""
+    root = np.linalg.cholesky(TRUTH)
+    sample = np.tril(rng.standard_normal((D, D)), -1)
+    sample += np.diag(np.sqrt(rng.chisquare(n - np.arange(D))))
+    empirical = root @ sample @ sample.T @ root.T / n
+    noise = np.tril(rng.normal(0, sigma, (D, D)))
+    noise += np.tril(noise, -1).T
+    guarantee = Guarantee(
+        epsilon=1.0,
+        delta=1e-6,
+        transcript_epsilon=1.0,
+        transcript_delta=1e-6,
+        numerical_delta=0.0,
+        events=(Gaussian(0.1),),
+        method="gaussian",
+        preconditions=(),
+        private=True,
+    )
+    parts = {
+        "mechanism": "gaussian",
+        "integers": np.rint((empirical + noise) / UNIT).astype(np.int64),
+        "unit": UNIT,
+        "guarantee": guarantee,
+        "parameters": {},
+        "feature_scale": SCALE,
+        "noise_sd": (sigma, sigma),
+        "column_names": NAMES,
+        "making": Making(n_rows=n, n_averaged=n, threshold=threshold),
+    }
+    return Release(**parts | changes)
+
+
+@pytest.fixture(scope="module")
+def release():
+    return released(np.random.default_rng(1), threshold=0.15)
+
+
+def test_pairs_are_those_of_the_estimate_and_its_intervals(release):
+    table, found = pairs_table(release, 0.95), find(release)
+    assert len(table["found"]) == D * (D - 1) // 2
+    assert int(table["found"].sum()) == found.n_found == 2
+    assert table["feature_1"][0] == "age"
+    assert table["feature_2"][0] == "weight"
+    assert list(table["found"][:3]) == [True, True, False]
+    matrix, (lower, upper) = estimate(release), intervals(release, 0.95)
+    place = {name: i for i, name in enumerate(NAMES)}
+    for k in range(2):
+        i, j = place[table["feature_1"][k]], place[table["feature_2"][k]]
+        np.testing.assert_allclose(table["covariance"][k], matrix[i, j], rtol=1e-12)
+        np.testing.assert_allclose(table["lower"][k], lower[i, j], rtol=1e-12)
+        np.testing.assert_allclose(table["upper"][k], upper[i, j], rtol=1e-12)
+        np.testing.assert_allclose(table["noise_sd"][k], SIGMA * SCALE[i] * SCALE[j], rtol=1e-12)
+        np.testing.assert_allclose(table["correlation"][k], correlation(release)[i, j], rtol=1e-12)
+    assert not table["covariance"][2:].any()
+    assert np.all(table["lower"] < table["upper"])
+    assert table["holds"].all()
+
+
+def test_variances_and_all_entries(release):
+    table = variances_table(release, 0.95)
+    np.testing.assert_allclose(table["variance"], np.diag(estimate(release)))
+    np.testing.assert_allclose(table["standard_deviation"] ** 2, table["variance"])
+    lower, upper = intervals(release, 0.95)
+    np.testing.assert_allclose(table["lower"], np.diag(lower))
+    np.testing.assert_allclose(table["upper"], np.diag(upper))
+    both = intervals_table(release, 0.95)
+    assert len(both["holds"]) == D + D * (D - 1) // 2
+    assert list(both["feature_1"][:D]) == list(both["feature_2"][:D]) == list(NAMES)
+
+
+def _covered(rng, runs, narrower=1.0):
+    """Of how many intervals how many cover: of found and of unrelated pairs, of variances."""
+    place = {name: i for i, name in enumerate(NAMES)}
+    counts, of = np.zeros(3, dtype=int), np.zeros(3, dtype=int)
+    for _ in range(runs):
+        # A threshold at two deviations, so that many pairs barely pass.
+        made = released(rng, threshold=0.4, sigma=0.1)
+        table = pairs_table(made, 0.95)
+        rows = [place[name] for name in table["feature_1"]]
+        columns = [place[name] for name in table["feature_2"]]
+        middle = 0.5 * (table["correlation_lower"] + table["correlation_upper"])
+        half = 0.5 * narrower * (table["correlation_upper"] - table["correlation_lower"])
+        inside = np.abs(TRUTH[rows, columns] - middle) <= half
+        for k, which in enumerate((table["found"], ~table["found"] & (TRUTH[rows, columns] == 0))):
+            counts[k] += int(inside[which].sum())
+            of[k] += int(which.sum())
+        own = variances_table(made, 0.95)
+        middle = 0.5 * (own["lower"] + own["upper"])
+        half = 0.5 * narrower * (own["upper"] - own["lower"])
+        counts[2] += int((np.abs(SCALE**2 - middle) <= half).sum())
+        of[2] += D
+    return counts, of
+
+
+def test_intervals_of_correlations_and_variances_cover():
+    """Coverage of 0.95 up to 0.02, false alarms 1e-6 each; intervals of half the width fail."""
+    counts, of = _covered(np.random.default_rng(2), 160)
+    assert np.all(counts >= binom.ppf(FALSE_ALARM, of, 0.93))
+    counts, of = _covered(np.random.default_rng(3), 100, narrower=0.5)
+    assert np.all(counts < binom.ppf(FALSE_ALARM, of, 0.93))
+
+
+def test_correlations_beyond_one_are_noise():
+    integers = np.rint(np.eye(D) / UNIT).astype(np.int64)
+    integers[0, 1] = integers[1, 0] = int(1.2 / UNIT)
+    integers[5, 5] = -3
+    made = released(np.random.default_rng(0), integers=integers)
+    found = correlation(made)
+    assert found[0, 1] == 1.0
+    assert np.isnan(found[5]).all()
+    table = pairs_table(made, 0.95)
+    noisy = {
+        tuple(sorted(pair))
+        for pair in zip(
+            *[table[c][table["noise"]] for c in ("feature_1", "feature_2")], strict=True
+        )
+    }
+    assert ("age", "weight") in noisy
+    assert np.all(np.abs(table["correlation_upper"][~np.isnan(table["correlation_upper"])]) <= 1)
+
+
+def test_releases_without_one_noise_level_have_no_intervals(release):
+    made = released(np.random.default_rng(0), noise_sd=None)
+    assert np.isnan(pairs_table(made, 0.95)["lower"]).all()
+    assert np.isnan(variances_table(made, 0.95)["upper"]).all()
+    assert not pairs_table(made, 0.95)["holds"].any()
+
+
+def test_features_not_found_have_infinite_intervals():
+    making = Making(n_rows=N, n_averaged=N, unresolved=(2,))
+    table = pairs_table(released(np.random.default_rng(0), making=making), 0.95)
+    lost = (table["feature_1"] == "pulse") | (table["feature_2"] == "pulse")
+    assert np.all(np.isinf(table["upper"]) == lost)
+
+
+def test_only_the_strongest_of_many_pairs_are_listed(release):
+    table = pairs_table(release, 0.95, most=4)
+    whole = pairs_table(release, 0.95)
+    for name in ("feature_1", "lower", "correlation"):
+        np.testing.assert_array_equal(table[name], whole[name][:4])
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(4)
+    rows = rng.multivariate_normal(np.zeros(D), TRUTH, size=4_000) * SCALE
+    return pandas.DataFrame(rows, columns=NAMES)
+
+
+@pytest.fixture(scope="module")
+def fitted(frame):
+    return hushcov.GaussianCovariance(epsilon=1.0, delta=1e-6).fit(frame)
+
+
+@pytest.mark.parametrize("tables", ["csv", "parquet", "none"])
+def test_what_was_saved_is_loaded(fitted, tmp_path, tables):
+    folder = fitted.save(tmp_path / "release", tables=tables)
+    loaded = hushcov.load(folder)
+    assert loaded.release_ == fitted.release_
+    np.testing.assert_array_equal(loaded.covariance_, fitted.covariance_)
+    np.testing.assert_array_equal(loaded.correlation_, fitted.correlation_)
+    np.testing.assert_array_equal(loaded.precision_, fitted.precision_)
+    assert list(loaded.feature_names_in_) == list(NAMES)
+    assert loaded.pairs().equals(fitted.pairs())
+    assert "epsilon 1" in repr(loaded)
+    if tables == "none":
+        assert not list(folder.glob("pairs.*"))
+        return
+    read = pandas.read_csv if tables == "csv" else pandas.read_parquet
+    pandas.testing.assert_frame_equal(read(folder / f"pairs.{tables}"), fitted.pairs())
+    pandas.testing.assert_frame_equal(read(folder / f"variances.{tables}"), fitted.variances())
+    matrix = read(folder / f"covariance.{tables}").set_index("feature")
+    assert list(matrix.columns) == list(matrix.index) == list(NAMES)
+    np.testing.assert_allclose(matrix.to_numpy(), fitted.covariance_, rtol=1e-15)
+
+
+def test_damage_to_a_table_is_found(fitted, tmp_path):
+    folder = fitted.save(tmp_path / "release")
+    with (folder / "pairs.csv").open("a") as file:
+        file.write("more\n")
+    with pytest.raises(DamagedReleaseError):
+        hushcov.load(folder)
+
+
+def test_frames_of_both_libraries(fitted):
+    assert isinstance(fitted.pairs(), pandas.DataFrame)
+    assert isinstance(fitted.intervals(library="polars"), polars.DataFrame)
+    assert fitted.variances(library="polars")["feature"].to_list() == list(NAMES)
+    with pytest.raises(ParameterError, match="library must be one of"):
+        fitted.pairs(library="excel")
+    with pytest.raises(ParameterError, match="level"):
+        fitted.pairs(level=1.5)
+    with pytest.raises(ParameterError, match="tables must be one of"):
+        fitted.save("anywhere", tables="xlsx")
+
+
+def test_the_report_of_an_estimator_is_that_of_its_folder(fitted, tmp_path):
+    page = fitted.report(tmp_path / "page.html").read_bytes()
+    loaded = hushcov.load(fitted.save(tmp_path / "release"))
+    assert loaded.report(tmp_path / "again.html").read_bytes() == page
+
+
+def test_names_with_commas_and_quotes_come_back(tmp_path):
+    names = ('a,"b"', "c\nd", "feature", "ü", " e ", "=1+1")
+    made = released(np.random.default_rng(0), column_names=names)
+    written = dict(write_tables(tmp_path, made, estimate(made), "csv"))
+    assert set(written) == {"pairs.csv", "variances.csv", "covariance.csv"}
+    with (tmp_path / "variances.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["feature"] for row in csv.DictReader(file)] == list(names)
+    with (tmp_path / "covariance.csv").open(newline="", encoding="utf-8") as file:
+        assert next(csv.reader(file)) == ["feature_", *names]
+
+
+def test_sparse_releases_have_sparse_correlations(frame):
+    thin = hushcov.ScreenedCovariance(
+        epsilon=1.0, delta=1e-6, row_sparsity=2, sparse_output=True
+    ).fit(frame)
+    found = thin.correlation_
+    assert is_sparse(found)
+    np.testing.assert_array_equal(found.diagonal(), np.ones(D))
+    table = thin.pairs()
+    assert len(table) == thin.release_.selected.shape[1]
