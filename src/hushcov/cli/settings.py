@@ -120,12 +120,14 @@ def _checked(path: Path, key: str, value: Any, params: Mapping[str, click.Parame
         fine, what = isinstance(value, bool), "true or false"
     elif kind is INTEGER:
         whole = isinstance(value, float) and value.is_integer()
-        fine, what = (isinstance(value, int) or whole) and not isinstance(value, bool), (
-            "a whole number, without quotes"
+        fine, what = (
+            (isinstance(value, int) or whole) and not isinstance(value, bool),
+            ("a whole number, without quotes"),
         )
     elif kind is NUMBER:
-        fine, what = isinstance(value, int | float) and not isinstance(value, bool), (
-            "a number, without quotes"
+        fine, what = (
+            isinstance(value, int | float) and not isinstance(value, bool),
+            ("a number, without quotes"),
         )
     elif kind is SCALES:
         fine = isinstance(value, int | float | str) and not isinstance(value, bool)
@@ -166,9 +168,9 @@ def write_settings(path: Path, settings: Settings, fit: click.Command) -> None:
     for key, value in settings.options.items():
         if key in _COMMENTS:
             lines.append(f"\n# {_COMMENTS[key]}\n")
-        if _is_path(params[key]) and not os.path.isabs(value):
-            value = os.path.relpath(value, path.parent)
-        lines.append(f"{key} = {toml_value(value)}\n")
+        inside = _is_path(params[key]) and not os.path.isabs(value)
+        there = os.path.relpath(value, path.parent) if inside else value
+        lines.append(f"{key} = {toml_value(there)}\n")
     for table, values in ((PLAN, settings.plan), (BUDGET, settings.budget)):
         if values:
             lines.append(f"\n# {_TABLE_COMMENTS[table]}\n[{table}]\n")

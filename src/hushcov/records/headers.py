@@ -16,13 +16,14 @@ from typing import IO, Any, NoReturn
 from hushcov._arrays import FloatArray
 from hushcov._validation import listed
 from hushcov.exceptions import DataError, RecordsFileError
+from hushcov.records.codebook import NUMBER
 from hushcov.records.files import OTHER_READER_BYTES, find_files
 from hushcov.records.formats import TextOptions, check_header, count_rows, schema_of
 from hushcov.records.protocol import Records
 from hushcov.records.sources import format_of, is_arrow_number, is_file_source, map_npy
 
 #: What a column holds by the type that its file states.
-NUMBER, TRUTH, TEXT, OTHER = "number", "truth", "text", "other"
+TRUTH, TEXT, OTHER = "truth", "text", "other"  # or a number
 _NPY = "npy"
 _LONGEST_LINE = 2**24  # bytes; a first line without an end is no header
 
@@ -89,7 +90,9 @@ def _of_text(paths: tuple[str, ...], text: TextOptions) -> Header:
     try:
         line = _first_line(path).decode("utf-8-sig")
     except UnicodeError:
-        raise DataError(f"{path} must be in UTF-8, but its first line is not: save it so.") from None
+        raise DataError(
+            f"{path} must be in UTF-8, but its first line is not: save it so."
+        ) from None
     except OSError as error:
         why = error.strerror or "it is damaged"
         raise RecordsFileError(f"{path} cannot be read: {why}. Check the path.") from None
