@@ -24,6 +24,7 @@ from hushcov.cli.files import (
     read_signing_key,
     refuse_taken,
     reserved,
+    stem_of,
 )
 from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centre
 from hushcov.cli.fit_source import Source
@@ -339,13 +340,6 @@ def _bounds(book: Codebook, records: Records) -> Bounds | None:
     names = records.feature_names or ()
     known = {name: ends for name, ends in book.bounds.items() if name in names}
     return check_bounds(known, records.n_features, names) if known else None
-
-
-def stem_of(file: Path) -> str:
-    """A name for what is made of the file: that of the folder, for a pattern."""
-    if set(file.name) & set("*?["):
-        return file.absolute().parent.name
-    return Path(file.name.removesuffix(".gz")).stem
 
 
 def _check_size(

@@ -55,7 +55,7 @@ class Settings:
     budget: dict[str, Any] = field(default_factory=dict)
 
 
-def read_settings(path: Path, fit: click.Command) -> Settings:
+def read_settings(path: Path) -> Settings:
     """Read and check a file; whatever `fit` does not know is refused."""
     try:
         with path.open("rb") as file:
@@ -67,7 +67,7 @@ def read_settings(path: Path, fit: click.Command) -> Settings:
         ) from None
     except UnicodeError:
         raise ParameterError(f"{path} must be in UTF-8: save it so.") from None
-    params = _params(fit)
+    params = _params(_fit())
     settings = Settings()
     for key, value in found.items():
         if key in _TABLES:
@@ -77,6 +77,13 @@ def read_settings(path: Path, fit: click.Command) -> Settings:
             _refuse(path, key, (*params, *_TABLES), "option of 'hushcov fit'")
         settings.options[key] = _from_folder(path, params[key], _checked(path, key, value, params))
     return settings
+
+
+def _fit() -> click.Command:
+    """The command whose options there are; it takes seconds to import."""
+    from hushcov.cli.fit import command
+
+    return command
 
 
 def _params(command: click.Command) -> dict[str, click.Parameter]:
@@ -162,9 +169,9 @@ def _from_folder(path: Path, param: click.Parameter, value: Any) -> Any:
     return str(path.parent / value) if _is_path(param) else value
 
 
-def write_settings(path: Path, settings: Settings, fit: click.Command) -> None:
+def write_settings(path: Path, settings: Settings) -> None:
     """Write the file whole, or not at all."""
-    params, lines = _params(fit), [_HEAD.format(name=path.name)]
+    params, lines = _params(_fit()), [_HEAD.format(name=path.name)]
     for key, value in settings.options.items():
         if key in _COMMENTS:
             lines.append(f"\n# {_COMMENTS[key]}\n")
@@ -236,11 +243,9 @@ def settings_option(function: Function) -> Function:
 def _take(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
     if path is None:
         return
-    from hushcov.cli.fit import command as fit
-
-    found = read_settings(path, fit)
+    found = read_settings(path)
     values = dict(found.options)
-    if ctx.command is not fit:
+    if ctx.command is not _fit():
         values |= found.plan
     known = _params(ctx.command)
     ctx.default_map = {

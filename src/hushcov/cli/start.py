@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
-from hushcov._words import counted
-from hushcov.cli.fit import certified, settle, stem_of
-from hushcov.cli.fit import command as fit
-from hushcov.cli.fitting import prepare, quoted
-from hushcov.cli.ledger import command as ledger
+from hushcov.cli.files import check_parent, stem_of
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, show, warning
 from hushcov.cli.questions import NOTHING_HAPPENED, Questions
 from hushcov.cli.settings import (
     DATA,
     Settings,
-    argument,
-    arguments,
     read_settings,
     write_settings,
 )
-from hushcov.cli.start_budget import ask_ledger, ask_missing, ask_output, ask_promise, whom
+from hushcov.cli.start_budget import ask_ledger, ask_missing, ask_output, ask_promise
 from hushcov.cli.start_codebook import ToFillIn, ask_codebook
 from hushcov.cli.start_columns import Draft, ask_columns, ask_rows, ask_whose
 from hushcov.exceptions import DataError, HushcovError, ParameterError
-from hushcov.records import Codebook, Records, read_codebook
-from hushcov.records.headers import DeclaredRecords, Header, read_header
+from hushcov.records.headers import Header, read_header
 
 # The order in which options are printed and kept; others come before the promise.
 _FIRST = (DATA, "output", "unit", "max-rows-per-unit", "neighbours", "columns", "codebook")
 _LAST = ("epsilon", "delta", "ledger", "dataset")
 _RUN, _CHANGE, _LEAVE = "yes", "change", "no"
+Commands = list[tuple[click.Command, list[str]]]
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-_WIDTH = 76
-# What the plan says of what 'fit' announces, and options that are no public inputs of it.
-_PLANNED = ("guarantee", "protects", "expected error", "will find", "time", "memory")
-_NOT_PUBLIC = ("dry_run", "profile", "profile_file", "as_json")
 
 
 @click.command(cls=Command, name="start")
@@ -101,6 +88,21 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
     for tool, words in commands:
         with tool.make_context(str(tool.name), list(words), parent=group) as context:
             tool.invoke(context)
+    _say_next(out, draft.known("output"))
+
+
+def _say_next(out: Console, folder: str) -> None:
+    """What to do with the release; none of it costs anything more."""
+    heading(out, "What now")
+    place = shlex.quote(folder)
+    facts(
+        out,
+        (
+            ("read", f"open {folder}/report.html in a browser"),
+            ("check", f"hushcov show {place}"),
+            ("hand on", f"the folder {folder}/ as it is; never the records"),
+        ),
+    )
 
 
 def _draft(
@@ -114,7 +116,8 @@ def _draft(
         kept = Path(f"{stem_of(file)}-settings.toml")
     elif file is None and not kept.exists():
         raise click.UsageError(f"Missing argument 'DATA': {kept} does not exist.")
-    settings = read_settings(kept, fit) if kept.exists() else Settings()
+    check_parent(kept)
+    settings = read_settings(kept) if kept.exists() else Settings()
     before = settings.options.get(DATA)
     if file is None:
         if before is None:
@@ -160,7 +163,7 @@ def _splits(file: Path, sign: str) -> bool:
         return False
 
 
-def _answered(draft: Draft, kept: Path) -> list[tuple[click.Command, list[str]]] | None:
+def _answered(draft: Draft, kept: Path) -> Commands | None:
     """Ask everything, show the plan and the commands; None if something is to be done by hand."""
     try:
         ask_whose(draft)
@@ -176,15 +179,18 @@ def _answered(draft: Draft, kept: Path) -> list[tuple[click.Command, list[str]]]
         show(draft.out, "")
         paragraph(draft.out, f"Your answers are in {kept}. {NOTHING_HAPPENED}")
         return None
+    again = draft.answered
     ask_missing(draft)
     ask_promise(draft, rows)
-    ask_ledger(draft)
+    ask_ledger(draft, again=again)
     ask_output(draft)
     draft.settings.plan["features"] = n_features
+    from hushcov.cli.start_plan import show_commands, show_plan  # takes seconds to import
+
     _keep(draft, kept)
     names = None if draft.header.names is None else tuple(used)
     try:
-        _show_plan(draft, rows, n_features, names)
+        show_plan(draft, rows, n_features, names)
     except HushcovError as error:
         if draft.ask.defaults:
             raise
@@ -197,7 +203,7 @@ def _answered(draft: Draft, kept: Path) -> list[tuple[click.Command, list[str]]]
         ):
             raise
         return _answered(draft, kept)
-    return _show_commands(draft, kept)
+    return show_commands(draft, kept)
 
 
 def _keep(draft: Draft, kept: Path) -> None:
@@ -205,81 +211,7 @@ def _keep(draft: Draft, kept: Path) -> None:
     options = draft.settings.options
     middle = [key for key in options if key not in (*_FIRST, *_LAST)]
     draft.settings.options = {k: options[k] for k in (*_FIRST, *middle, *_LAST) if k in options}
-    write_settings(kept, draft.settings, fit)
-
-
-def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] | None) -> None:
-    """Say what to expect, by the path of 'fit' but with records that are only declared."""
-    path = draft.known("codebook")
-    book = None if path is None else read_codebook(path)
-    features = None if names is None else _features(names, book)
-
-    @contextmanager
-    def declared(_: Path, *, drop_nulls: bool, **__: Any) -> Iterator[Records]:
-        reader = {"reader_bytes": 0} if names is None else {}
-        yield DeclaredRecords(rows, n_features, features, gaps=drop_nulls, **reader)
-
-    with fit.make_context("fit", arguments(draft.settings)) as context:
-        options = {key: value for key, value in context.params.items() if key not in _NOT_PUBLIC}
-        options["n_records"] = None if draft.public_rows else rows
-        source, mechanism, public = settle(declared, dry_run=True, **options)
-        job = prepare(source, mechanism, **public)
-        heading(draft.out, f"5. The plan, for about {counted(rows, 'row')}")
-        plain = names is None or n_features == len(names)
-        made = "" if plain else f", from {len(names or ())} columns"
-        lines = [("release", f"covariance of {counted(n_features, 'feature')}{made}")]
-        lines += [line for line in job.announcement() if line[0] in _PLANNED]
-        lines.append(("will read", f"the used columns of {draft.file}, after the charge"))
-        lines.append(("odds", str(job.certify().odds())))
-        facts(draft.out, lines)
-        guarantee = certified(draft.out, job)
-        if draft.known("ledger") is not None and not draft.settings.budget:
-            quoted(Path(draft.known("ledger")), draft.known("dataset"), guarantee)
-
-
-def _features(names: Sequence[str], book: Codebook | None) -> tuple[str, ...]:
-    """Names of features: one for each answer of a category."""
-    known = {} if book is None else {column.name: column.features for column in book.columns}
-    return tuple(feature for name in names for feature in known.get(name, (name,)))
-
-
-def _show_commands(draft: Draft, kept: Path) -> list[tuple[click.Command, list[str]]]:
-    """Print what will be run, to be copied; return the same."""
-    found: list[tuple[click.Command, list[str]]] = []
-    heading(draft.out, "6. The command")
-    budget = draft.settings.budget
-    if budget:
-        relation, unit = whom(draft)
-        words = ["init", str(draft.known("ledger")), "--dataset", str(draft.known("dataset"))]
-        words += ["--epsilon", argument(budget["epsilon"]), "--delta", argument(budget["delta"])]
-        words += ["--neighbours", relation, "--unit", unit]
-        found.append((ledger, words))
-    found.append((fit, arguments(draft.settings)))
-    show(draft.out, "")
-    for tool, words in found:
-        click.echo(command_line([str(tool.name), *words]))
-    show(draft.out, "")
-    short = shlex.quote(str(kept))
-    paragraph(draft.out, f"The same from the settings: hushcov fit --settings {short}")
-    return found
-
-
-def command_line(words: Sequence[str]) -> str:
-    """A command for a shell, over several lines where it is long."""
-    parts: list[str] = []
-    for word in words:
-        quoted_word = shlex.quote(word)
-        if parts and parts[-1].startswith("--") and " " not in parts[-1] and word[:2] != "--":
-            parts[-1] += f" {quoted_word}"
-        else:
-            parts.append(quoted_word)
-    lines = ["hushcov"]
-    for part in parts:
-        if len(lines[-1]) + len(part) < _WIDTH - 2:
-            lines[-1] += f" {part}"
-        else:
-            lines.append(f"  {part}")
-    return " \\\n".join(lines)
+    write_settings(kept, draft.settings)
 
 
 def _confirm(draft: Draft) -> str:

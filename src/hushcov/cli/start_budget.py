@@ -38,7 +38,7 @@ def ask_missing(draft: Draft) -> None:
     """Ask whether values may be missing."""
     missing = draft.ask.yes(
         "May values be missing?",
-        default=draft.known("drop-nulls") is not None or draft.known("epsilon") is None,
+        default=draft.known("drop-nulls") is not None or not draft.answered,
         help="In doubt say yes: rows with a gap are then left out, and about how many are complete "
         "is released, for a small part of the budget. If you say no and there is a gap, the "
         "release stops there, and its budget is spent. Do not remove rows yourself: that breaks "
@@ -103,9 +103,13 @@ def _delta(text: str, rows: int) -> float:
     return delta
 
 
-def ask_ledger(draft: Draft) -> None:
-    """Ask which ledger keeps count, and what total it is to promise if the dataset is new."""
+def ask_ledger(draft: Draft, *, again: bool) -> None:
+    """Ask which ledger keeps count, and what total it is to promise if the dataset is new.
+
+    `again` says that an earlier answer may have been that there is none.
+    """
     heading(draft.out, "4. The ledger")
+    usual = NONE if again else _LEDGER
     paragraph(
         draft.out,
         "Releases of the same rows add up. A ledger is a file that holds the total you promise, "
@@ -114,7 +118,7 @@ def ask_ledger(draft: Draft) -> None:
     path = draft.ask.ask(
         f"Which file is the ledger? (new or existing, or {NONE})",
         _ledger,
-        default=str(draft.known("ledger") or _LEDGER),
+        default=str(draft.known("ledger") or usual),
         help="One file can hold many datasets. Keep it where it is backed up, and use the same one "
         f"for all releases. {NONE}: nobody keeps count.",
     )
@@ -210,5 +214,8 @@ def ask_output(draft: Draft) -> None:
 
 
 def _folder(text: str) -> Path:
-    refuse_taken(Path(text))
-    return Path(text)
+    folder = Path(text)
+    refuse_taken(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(f"{folder} is a file: name a folder.")
+    return folder

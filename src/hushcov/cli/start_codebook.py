@@ -36,7 +36,7 @@ def ask_codebook(draft: Draft, used: Sequence[str]) -> int:
     answer = draft.ask.ask(
         f"Is there a codebook? (a file, {ASK}, {TEMPLATE}, {NONE})",
         lambda text: _read(text, used, draft),
-        default=str(path) if path.is_file() else ASK,
+        default=str(path) if path.is_file() else NONE if draft.answered else ASK,
         help="A codebook is a small table of what is publicly known of columns: which are yes or "
         "no, which answers a category has, between which values numbers lie. "
         f"{ASK}: answer a few questions now. {TEMPLATE}: write a table to fill in by hand. {NONE}: "
@@ -126,7 +126,8 @@ def _ask_category(draft: Draft, name: str) -> Line:
         default=LATER,
         help=f"All answers that there can be, with {SEPARATOR} between them, from a questionnaire "
         "or a manual. Do not look them up in the records: rare answers give people away. An answer "
-        f"that is not in the list is none of them. {LATER}: leave it to be filled in by hand.",
+        f"that is not in the list is none of them; leave one out if the matrix is to be inverted. "
+        f"{LATER}: leave it to be filled in by hand.",
     )
     return name, "", "", CATEGORY, values
 

@@ -67,6 +67,11 @@ class Draft:
             self.settings.options[key] = value
 
     @property
+    def answered(self) -> bool:
+        """Whether the answers are those of an earlier time."""
+        return self.known("epsilon") is not None
+
+    @property
     def public_rows(self) -> bool:
         """Whether the number of rows is public."""
         return self.known("unit") is None and self.known("neighbours") != ADD_REMOVE
@@ -97,13 +102,13 @@ def ask_whose(draft: Draft) -> None:
             draft.put(key, None)
         _ask_public(draft)
         return
-    draft.put("neighbours", draft.known("neighbours"))
+    before = draft.known("unit")
     likely = [name for name in draft.names if looks_like_identifier(name)]
     _list_columns(draft)
     unit = draft.ask.ask(
         "Which column says whose row it is? (a name or a number)",
         lambda text: _unit(text, draft),
-        default=draft.known("unit") or (likely[0] if likely else None),
+        default=before if before in draft.names else likely[0] if likely else None,
         help="A column that has the same value in all rows of a person, and another for everybody "
         "else, as patient_id. It is no feature. Its name is published, its values never are.",
     )
@@ -183,8 +188,8 @@ def ask_columns(draft: Draft) -> list[str]:
 
 
 def _ask_used(draft: Draft, names: Sequence[str]) -> list[str]:
-    before, kinds = draft.known("columns"), draft.header.kinds
-    if before is None:
+    before, kinds = _columns_before(draft), draft.header.kinds
+    if not before or not set(before) <= set(names):  # or the answers were of another file
         out = [n for n in names if looks_like_identifier(n) or kinds.get(n) == OTHER]
     else:
         out = [name for name in names if name not in before]
@@ -205,6 +210,11 @@ def _ask_used(draft: Draft, names: Sequence[str]) -> list[str]:
         )
     draft.put("columns", used if left else None)
     return used
+
+
+def _columns_before(draft: Draft) -> list[str]:
+    before = draft.known("columns") or []
+    return before.split(",") if isinstance(before, str) else list(before)
 
 
 def _left_out(left: list[str], names: Sequence[str]) -> list[str]:
