@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import check_parent, stem_of
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, show, warning
@@ -84,11 +85,31 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
         paragraph(out, f"{NOTHING_HAPPENED} The answers are in {kept}: run the command above, or")
         paragraph(out, f"hushcov start --settings {shlex.quote(str(kept))}")
         return
+    try:
+        _run(commands)
+    except HushcovError as error:
+        error.add_note(
+            f"Answers are changed by 'hushcov start --settings {shlex.quote(str(kept))}'."
+            f"{_uncharged(draft)}"
+        )
+        raise
+    _say_next(out, draft.known("output"))
+
+
+def _run(commands: Commands) -> None:
+    """Run what was printed, as if it had been typed."""
     group = click.get_current_context().parent
     for tool, words in commands:
         with tool.make_context(str(tool.name), list(words), parent=group) as context:
             tool.invoke(context)
-    _say_next(out, draft.known("output"))
+
+
+def _uncharged(draft: Draft) -> str:
+    """That nothing was charged, where a new dataset of the ledger shows it."""
+    file, dataset = draft.known("ledger"), draft.known("dataset")
+    if not draft.settings.budget or not Path(file).exists():
+        return ""
+    return "" if Ledger(file).history(dataset) else " Nothing was charged."
 
 
 def _say_next(out: Console, folder: str) -> None:

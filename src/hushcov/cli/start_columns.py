@@ -47,6 +47,8 @@ class Draft:
     settings: Settings
     #: Rows that the command line says there are about.
     rows: int | None = None
+    #: Whether the columns have been listed.
+    listed: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -170,6 +172,10 @@ def ask_rows(draft: Draft) -> int:
 
 
 def _list_columns(draft: Draft) -> None:
+    """List them once."""
+    if draft.listed:
+        return
+    draft.listed = True
     show(draft.out, "")
     cells = [f"{i:>3} {name}" for i, name in numbered(draft.names, _MOST_LISTED)]
     show(draft.out, SideBySide(cells, padding=(0, 2), column_first=True))

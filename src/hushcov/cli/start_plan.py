@@ -42,7 +42,8 @@ def show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] |
         reader = {"reader_bytes": 0} if names is None else {}
         yield DeclaredRecords(rows, n_features, features, gaps=drop_nulls, **reader)
 
-    with fit.make_context("fit", arguments(draft.settings)) as context:
+    group = click.get_current_context().parent
+    with fit.make_context("fit", arguments(draft.settings), parent=group) as context:
         options = {key: value for key, value in context.params.items() if key not in _NOT_PUBLIC}
         options["n_records"] = None if draft.public_rows else rows
         source, mechanism, public = settle(declared, dry_run=True, **options)
