@@ -9,7 +9,13 @@ from hushcov._validation import check_real
 from hushcov._words import number
 from hushcov.accounting import RECORD, RELATIONS, REPLACE
 from hushcov.accounting.ledger import Ledger
-from hushcov.accounting.promise import FALSE_ALARMS, PRIORS, guess_words, in_percent, odds_of
+from hushcov.accounting.promise import (
+    PRIORS,
+    guess_words,
+    highest_posterior,
+    in_percent,
+    odds_of,
+)
 from hushcov.cli.files import check_parent, refuse_taken
 from hushcov.cli.output import facts, heading, paragraph, show, text_table
 from hushcov.cli.questions import NONE, a_number
@@ -52,16 +58,13 @@ def ask_promise(draft: Draft, rows: int) -> None:
     heading(draft.out, "3. The promise")
     relation, unit = whom(draft)
     adjacency = RELATIONS[relation]
+    guess = guess_words(adjacency, unit)
     paragraph(
-        draft.out,
-        f"How sure somebody can become, at most, {guess_words(adjacency, unit)}, by how sure they "
-        "were before; and how often a test finds out that has "
-        f"{in_percent(FALSE_ALARMS[-1])} false alarms:",
+        draft.out, f"How sure somebody can become, at most, {guess}, by how sure they were before:"
     )
     show(draft.out, "")
     titles = ["epsilon", *(f"was {in_percent(prior)}" for prior in PRIORS)]
-    titles.append("test finds out")
-    show(draft.out, text_table(titles, (_odds_row(each, adjacency, unit) for each in _EPSILONS)))
+    show(draft.out, text_table(titles, map(_odds_row, _EPSILONS)))
     epsilon = draft.ask.ask(
         "Epsilon? (smaller: more privacy, more noise)",
         _epsilon,
@@ -83,10 +86,8 @@ def ask_promise(draft: Draft, rows: int) -> None:
         paragraph(draft.out, f"So {odds_of(epsilon, delta, adjacency, unit)}")
 
 
-def _odds_row(epsilon: float, adjacency: str, unit: str) -> list[str]:
-    odds = odds_of(epsilon, 0.0, adjacency, unit)
-    found = [in_percent(after) for _, after in (*odds.beliefs, odds.tests[-1])]
-    return [number(epsilon), *found]
+def _odds_row(epsilon: float) -> list[str]:
+    return [number(epsilon), *(in_percent(highest_posterior(p, epsilon)) for p in PRIORS)]
 
 
 def _epsilon(text: str) -> float:

@@ -53,12 +53,19 @@ def show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] |
         made = "" if plain else f", from {len(names or ())} columns"
         lines = [("release", f"covariance of {counted(n_features, 'feature')}{made}")]
         lines += [line for line in job.announcement() if line[0] in _PLANNED]
-        lines.append(("will read", f"the used columns of {draft.file}, after the charge"))
+        lines.append(("will read", f"{draft.file}: {_reading(draft)}"))
         lines.append(("odds", str(job.certify().odds())))
         facts(draft.out, lines)
         guarantee = certified(draft.out, job)
         if draft.known("ledger") is not None and not draft.settings.budget:
             quoted(Path(draft.known("ledger")), draft.known("dataset"), guarantee)
+
+
+def _reading(draft: Draft) -> str:
+    """What 'fit' reads when."""
+    if draft.header.states_rows:
+        return "its columns, after the charge"
+    return "the number of lines, and types by the first ones; its columns after the charge"
 
 
 def _features(names: Sequence[str], book: Codebook | None) -> tuple[str, ...]:
