@@ -26,7 +26,6 @@ from hushcov.inputs import LARGEST_EPSILON
 
 _EPSILONS = (0.5, 1.0, 2.0)  # of which the table tells the odds
 _USUAL_EPSILON, _USUAL_DELTA = 1.0, 1e-6
-_LARGEST_DELTA = 0.1  # which the library refuses above
 _LEDGER = "budget.db"
 Whom = tuple[str, str]
 
@@ -96,7 +95,7 @@ def _epsilon(text: str) -> float:
 
 
 def _delta(text: str, rows: int) -> float:
-    delta = check_real("delta", a_number(text), above=0, at_most=_LARGEST_DELTA, cure="try 1e-6.")
+    delta = check_real("delta", a_number(text), above=0, cure="try 1e-6.")
     if delta * rows >= 1:
         raise ParameterError(
             f"delta must be below 1 / rows, {number(1 / rows)}: try a tenth of it."
