@@ -224,8 +224,10 @@ def test_types_that_a_file_states_are_the_defaults(table):
     assert "[patient_id, born] >" in output
     assert "[smoker] >" in output
     assert "[region] >" in output
-    line = "columns must be numbers or categories of a codebook, but column 'region' is text"
-    assert line in start(["", "", "1,7", "none"], "patients.parquet", code=2)
+    line = "Not that: column 'region' must be categories"
+    for answers in (["none"], ["ask", "", "none"]):
+        said = start(["", "", "1,7", *answers], "patients.parquet", code=2)
+        assert line in said
 
 
 def test_a_table_without_names(table, run):
@@ -260,13 +262,20 @@ def test_what_is_not_known_yet_is_left_to_be_filled_in(table):
 
 
 def test_wrong_answers_are_asked_again(table):
-    answers = ["perhaps", "", "", "many", "0", str(N), "regoin", "1-4", "none", "no"]
+    answers = ["perhaps", "\0", "", "", "many", "0", str(N), "regoin", "1-4", "none", "no"]
     answers += ["-1", "100", "2", "0.5", "1e-3", "", "nowhere/x.db", "none", "patients.csv", ""]
     output = " ".join(start([*answers, "maybe", "no"]).split())
     for words in ("write yes or no", "is not a whole number", "Did you mean region?"):
         assert words in output
     for words in ("at most 10", "below 1 / rows", "nowhere", "write yes, no or change"):
         assert words in output
+
+
+def test_names_that_no_option_can_hold_are_refused_at_once(table):
+    table.rename(columns={"age": "age,years"}).to_csv("odd.csv", index=False)
+    output = " ".join(start([*WHOSE, *ROWS, "1", "1,2"], "odd.csv", code=2).split())
+    assert "column 'age,years' cannot be chosen" in output
+    assert "Is there a codebook?" in output
 
 
 def test_every_question_has_help(table):

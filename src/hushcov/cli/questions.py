@@ -50,6 +50,11 @@ class Questions:
             if text == _HELP:
                 paragraph(self.out, help)
                 continue
+            if not text.isprintable():
+                paragraph(
+                    self.out, "Not that: it has characters that cannot be shown.", style="red"
+                )
+                continue
             if not text and default is None:
                 paragraph(self.out, "There is no default for this: please answer, or ? for help.")
                 continue
@@ -73,7 +78,7 @@ class Questions:
             click.echo(prompt.rstrip(" >"))
             return ""
         try:
-            text = input(prompt).strip()
+            text = input(prompt).replace("\t", " ").strip()
         except EOFError:
             click.echo()
             _refuse(_ENDED.format(question))

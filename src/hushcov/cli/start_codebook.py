@@ -12,7 +12,7 @@ from hushcov.cli.questions import NONE, a_number, columns_in
 from hushcov.cli.settings import plain_number
 from hushcov.cli.start_columns import Draft
 from hushcov.exceptions import ParameterError
-from hushcov.records import Codebook, CodebookColumn, read_codebook
+from hushcov.records import CodebookColumn, read_codebook
 from hushcov.records.codebook import BINARY, CATEGORY, HEADER, NUMBER, SEPARATOR, VALUES
 from hushcov.records.headers import TEXT, TRUTH
 
@@ -51,30 +51,31 @@ def ask_codebook(draft: Draft, used: Sequence[str]) -> int:
     else:
         draft.put("codebook", None if answer == NONE else answer)
     book = None if draft.known("codebook") is None else read_codebook(draft.known("codebook"))
-    _check_text(draft, used, book)
     sizes = {} if book is None else {each.name: len(each.features) for each in book.columns}
     return sum(sizes.get(name, 1) for name in used)
 
 
 def _read(text: str, used: Sequence[str], draft: Draft) -> str:
     """What is to be done, or the path of a codebook of these columns."""
+    if text.casefold() == NONE:
+        _check_text(draft, used, ())
     if text.casefold() in (ASK, TEMPLATE, NONE):
         return text.casefold()
     book = read_codebook(text)
+    _check_text(draft, used, tuple(book.categories))
     book.check_names(draft.names)
     if not set(book.names) & set(used):
         raise ParameterError("it has none of the columns that are used.")
     return text
 
 
-def _check_text(draft: Draft, used: Sequence[str], book: Codebook | None) -> None:
+def _check_text(draft: Draft, used: Sequence[str], coded: Sequence[str]) -> None:
     """Refuse text that nothing is known of, where the files state that it is text."""
-    coded = () if book is None else book.categories
     text = [n for n in used if draft.header.kinds.get(n) == TEXT and n not in coded]
     if text:
         raise ParameterError(
-            f"columns must be numbers or categories of a codebook, but {listed(text)} is text by "
-            "what the file states: leave it out, or list its answers."
+            f"{listed(text)} must be categories: they are text by what the file states. Describe "
+            "them so, or start again and leave them out."
         )
 
 
@@ -91,7 +92,7 @@ def _ask_kinds(draft: Draft, used: Sequence[str]) -> list[Line]:
     rest = [name for name in used if name not in truths]
     groups = draft.ask.ask(
         "Which columns are categories? (names, numbers, or none)",
-        lambda text: columns_in(text, draft.names, rest),
+        lambda text: _categories(text, draft, rest),
         default=", ".join(n for n in rest if kinds.get(n) == TEXT) or NONE,
         help="Columns with a list of answers, as region, in words or in codes. Each answer becomes "
         "a column of its own, which is 1 where it was given.",
@@ -100,12 +101,17 @@ def _ask_kinds(draft: Draft, used: Sequence[str]) -> list[Line]:
     return lines + _ask_bounds(draft, [name for name in rest if name not in groups])
 
 
+def _categories(text: str, draft: Draft, rest: Sequence[str]) -> list[str]:
+    found = columns_in(text, draft.names, rest)
+    _check_text(draft, rest, found)
+    return found
+
+
 def _ask_truths(draft: Draft, names: Sequence[str]) -> list[Line]:
     if not names:
         return []
-    text = draft.header.kinds.get(names[0])
-    word = "1"
-    if text in (None, TEXT):
+    word, stated = "1", {draft.header.kinds.get(name) for name in names}
+    if stated & {None, TEXT}:
         word = draft.ask.ask(
             f"How is yes written in {_in_short(names)}?",
             str.strip,

@@ -11,6 +11,7 @@ from typing import Any
 from rich.columns import Columns as SideBySide
 from rich.console import Console
 
+from hushcov._validation import listed
 from hushcov._words import counted
 from hushcov.accounting import ADD_REMOVE
 from hushcov.cli.output import heading, paragraph, show
@@ -208,12 +209,6 @@ def _ask_used(draft: Draft, names: Sequence[str]) -> list[str]:
         "default goes by the names of the columns alone.",
     )
     used = [name for name in names if name not in left]
-    awkward = [name for name in used if "," in name or name != name.strip()]
-    if left and awkward:
-        raise ParameterError(
-            f"columns must have names without commas and blanks around them to be chosen, got "
-            f"{', '.join(map(repr, awkward[:5]))}: rename them, or leave none out."
-        )
     draft.put("columns", used if left else None)
     return used
 
@@ -226,4 +221,10 @@ def _columns_before(draft: Draft) -> list[str]:
 def _left_out(left: list[str], names: Sequence[str]) -> list[str]:
     if len(names) - len(left) < 2:
         raise ParameterError("leave at least two columns: a covariance needs them.")
+    awkward = [n for n in names if n not in left and ("," in n or n != n.strip())]
+    if left and awkward:
+        raise ParameterError(
+            f"{listed(awkward)} cannot be chosen, having commas, or blanks at the ends, in the "
+            "name: rename in the file, leave these out, or leave none out."
+        )
     return left
