@@ -194,8 +194,8 @@ def test_lines_are_counted_only_when_asked_for(table):
     assert "for about 3,000 rows" in output
 
 
-@pytest.mark.parametrize("whose", [["yes", "1", "3"], ["yes", "", "find"], ["no", "no"]])
-def test_a_number_of_rows_that_is_not_public_is_not_looked_up(table, monkeypatch, whose):
+@pytest.mark.parametrize("whose", [["yes", "1", "3"], ["yes", "", "find", "2"], ["no", "no"]])
+def test_a_number_of_rows_that_is_not_public_is_not_looked_up(table, run, monkeypatch, whose):
     table.to_parquet("patients.parquet")
     monkeypatch.setattr(formats, "count_rows", None)
     monkeypatch.setattr(headers, "count_rows", None)
@@ -207,6 +207,9 @@ def test_a_number_of_rows_that_is_not_public_is_not_looked_up(table, monkeypatch
     if whose[0] == "yes":
         assert fit[fit.index("--unit") + 1] == init[init.index("--unit") + 1] == "patient_id"
         assert ("--max-rows-per-unit" in fit) == (whose[2] != "find")
+        assert f"at most {whose[-1]} are summed" in " ".join(output.split())
+        plan = run("plan", "--settings", "patients-settings.toml")
+        assert f"at most {whose[-1]} of one unit" in " ".join(plan.output.split())
     else:
         assert fit[fit.index("--neighbours") + 1] == "add-remove"
         assert init[init.index("--neighbours") + 1] == "add-remove"

@@ -24,8 +24,9 @@ from hushcov.exceptions import ParameterError
 
 DATA, SETTINGS = "data", "settings"
 PLAN, BUDGET = "plan", "budget"
+MOST_ROWS = "max-rows-per-unit"
 #: What the tables may have: of the plan its options, of the budget what a new dataset is promised.
-_TABLES = {PLAN: ("records", "features", "max-rows-per-unit"), BUDGET: ("epsilon", "delta")}
+_TABLES = {PLAN: ("records", "features", MOST_ROWS), BUDGET: ("epsilon", "delta")}
 _LISTS = ("columns", "names")  # lists in the file, with commas on the command line
 _NOT_REMEMBERED = (SETTINGS, "help")
 _COMMENTS = {

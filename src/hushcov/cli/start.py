@@ -15,6 +15,7 @@ from hushcov.cli.output import console, facts, heading, paragraph, show, warning
 from hushcov.cli.questions import NOTHING_HAPPENED, Questions
 from hushcov.cli.settings import (
     DATA,
+    MOST_ROWS,
     Settings,
     read_settings,
     write_settings,
@@ -26,7 +27,7 @@ from hushcov.exceptions import DataError, HushcovError, ParameterError
 from hushcov.records.headers import Header, read_header
 
 # The order in which options are printed and kept; others come before the promise.
-_FIRST = (DATA, "output", "unit", "max-rows-per-unit", "neighbours", "columns", "codebook")
+_FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook")
 _LAST = ("epsilon", "delta", "ledger", "dataset")
 _RUN, _CHANGE, _LEAVE = "yes", "change", "no"
 Commands = list[tuple[click.Command, list[str]]]

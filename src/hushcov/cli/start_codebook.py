@@ -119,7 +119,7 @@ def _ask_truths(draft: Draft, names: Sequence[str]) -> list[Line]:
             help="1 for 1 and 0, true for true and false; or the word itself, as yes or Y. Any "
             "other value then counts as no.",
         )
-    if word.casefold() in _ONES:
+    if word.casefold() in _ONES and TEXT not in stated:
         return [(name, "", "", BINARY, "") for name in names]
     return [(name, "", "", CATEGORY, word) for name in names]
 

@@ -23,11 +23,12 @@ from hushcov.cli.questions import (
     numbered,
     one_column,
 )
-from hushcov.cli.settings import Settings
+from hushcov.cli.settings import MOST_ROWS, Settings
 from hushcov.exceptions import ParameterError
 from hushcov.records.headers import OTHER, Header
 
 FIND, COUNT = "find", "count"
+_USUAL_ROWS = 4  # of one unit, where nobody says
 _MOST_LISTED = 60
 # Names by which identifiers go. Names are public; values are not looked at.
 _IDENTIFIER = re.compile(
@@ -101,8 +102,9 @@ def ask_whose(draft: Draft) -> None:
         "one by one are protected by ten times the epsilon. In doubt say yes.",
     )
     if not several:
-        for key in ("unit", "max-rows-per-unit", "estimand"):
+        for key in ("unit", MOST_ROWS, "estimand"):
             draft.put(key, None)
+        draft.settings.plan.pop(MOST_ROWS, None)
         _ask_public(draft)
         return
     before = draft.known("unit")
@@ -119,12 +121,21 @@ def ask_whose(draft: Draft) -> None:
     most = draft.ask.ask(
         f"At most how many rows of one {unit} count? (a number, or find)",
         lambda text: None if text.casefold() == FIND else an_integer(text),
-        default=str(draft.known("max-rows-per-unit") or FIND),
+        default=str(draft.known(MOST_ROWS) or FIND),
         help="More noise is needed where one person may count more. A number that few exceed is "
         "best; give one that is publicly known, as visits a year. 'find' spends 1 % of epsilon to "
         "find one.",
     )
-    draft.put("max-rows-per-unit", most)
+    draft.put(MOST_ROWS, most)
+    before = draft.settings.plan.pop(MOST_ROWS, _USUAL_ROWS)
+    if most is None:
+        draft.settings.plan[MOST_ROWS] = draft.ask.ask(
+            f"About how many rows has one {unit}, mostly? (a guess, for the plan)",
+            an_integer,
+            default=str(before),
+            help="What is found is near this number, and the error to expect depends on it. It is "
+            "not looked up, and decides nothing but the plan.",
+        )
 
 
 def _unit(text: str, draft: Draft) -> str:

@@ -19,7 +19,7 @@ from hushcov.cli.fit import command as fit
 from hushcov.cli.fitting import prepare, quoted
 from hushcov.cli.ledger import command as ledger
 from hushcov.cli.output import facts, heading, paragraph, show
-from hushcov.cli.settings import argument, arguments
+from hushcov.cli.settings import MOST_ROWS, argument, arguments
 from hushcov.cli.start_budget import whom
 from hushcov.cli.start_columns import Draft
 from hushcov.records import Codebook, Records, read_codebook
@@ -46,6 +46,8 @@ def show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] |
     with fit.make_context("fit", arguments(draft.settings), parent=group) as context:
         options = {key: value for key, value in context.params.items() if key not in _NOT_PUBLIC}
         options["n_records"] = None if draft.public_rows else rows
+        guess = draft.settings.plan.get(MOST_ROWS)
+        options["max_rows_per_unit"] = options["max_rows_per_unit"] or guess
         source, mechanism, public = settle(declared, dry_run=True, **options)
         job = prepare(source, mechanism, **public)
         heading(draft.out, f"5. The plan, for about {counted(rows, 'row')}")
@@ -53,6 +55,8 @@ def show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] |
         made = "" if plain else f", from {len(names or ())} columns"
         lines = [("release", f"covariance of {counted(n_features, 'feature')}{made}")]
         lines += [line for line in job.announcement() if line[0] in _PLANNED]
+        if guess is not None:
+            lines.append(("guessed", f"{guess} rows; the release finds how many of one it sums"))
         lines.append(("will read", f"{draft.file}: {_reading(draft)}"))
         lines.append(("odds", str(job.certify().odds())))
         facts(draft.out, lines)
