@@ -191,6 +191,13 @@ def _list_columns(draft: Draft) -> None:
     show(draft.out, "")
     cells = [f"{i:>3} {name}" for i, name in numbered(draft.names, _MOST_LISTED)]
     show(draft.out, SideBySide(cells, padding=(0, 2), column_first=True))
+    if draft.header.format == "csv":
+        show(draft.out, "")
+        paragraph(
+            draft.out,
+            "This is the first line of the file. Names are public, and go into the release: if it "
+            "is somebody's record, leave now.",
+        )
 
 
 def ask_columns(draft: Draft) -> list[str]:
