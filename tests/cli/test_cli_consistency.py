@@ -12,8 +12,8 @@ import pytest
 
 from hushcov.cli.main import COMMANDS, cli
 
-# The script of a shell is no data.
-NO_JSON = {"completion"}
+# The script of a shell is no data, and neither are questions.
+NO_JSON = {"completion", "start"}
 
 
 def _all_commands():

@@ -22,6 +22,7 @@ from hushcov.records import (
     open_records,
     source_of,
 )
+from hushcov.records.sources import WILDCARDS
 from hushcov.release import SigningKey
 from hushcov.release.files import DESCRIPTION, RELEASE_FILES, check_free, check_place
 from hushcov.report.style import new_figure
@@ -93,6 +94,13 @@ def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Record
     with client:
         elsewhere = DaskRecords(files)
         yield records.on(elsewhere) if isinstance(records, CodedRecords) else elsewhere
+
+
+def stem_of(file: Path) -> str:
+    """A name for what is made of the file: that of the folder, for a pattern."""
+    if set(file.name) & WILDCARDS:
+        return file.absolute().parent.name
+    return Path(file.name.removesuffix(".gz")).stem
 
 
 def at_terminal() -> bool:

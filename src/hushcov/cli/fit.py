@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from hushcov.cli.files import (
     read_signing_key,
     refuse_taken,
     reserved,
+    stem_of,
 )
 from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centre
 from hushcov.cli.fit_source import Source
@@ -41,6 +44,7 @@ from hushcov.cli.output import (
     watched,
 )
 from hushcov.cli.report import REPORT, attach_report
+from hushcov.cli.settings import settings_option
 from hushcov.cli.words import show_pairs
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import mechanisms
@@ -51,6 +55,7 @@ from hushcov.report import write_release_heatmap
 
 @click.command(cls=Command, name="fit")
 @click.argument("file", metavar="DATA", type=click.Path(path_type=Path))
+@settings_option
 @public_inputs
 @click.option(
     "--columns",
@@ -212,6 +217,47 @@ from hushcov.report import write_release_heatmap
     "--json", "as_json", is_flag=True, help="Print the result as JSON, the rest on standard error."
 )
 def command(
+    dry_run: bool, profile: bool, profile_file: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Release the covariance of the records in DATA under differential privacy.
+
+    DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file (.csv,
+    .tsv, .csv.gz), a folder with any number of them (folders in it included), or a pattern in
+    quotes; a file of settings may name it, too. Says first what will be released, under which
+    guarantee, from which public inputs and with which error to expect. 'hushcov start DATA' asks
+    for all that is needed.
+
+    \b
+    Examples:
+      hushcov fit patients.npy --epsilon 1 --delta 1e-6
+      hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
+        --epsilon 1 --delta 1e-6 -o release/
+      hushcov fit survey.csv --codebook codebook.csv --epsilon 1 --delta 1e-6
+      hushcov fit visits.parquet --unit patient_id --epsilon 1 --delta 1e-6
+      hushcov fit --settings survey-settings.toml
+    """
+    if profile_file is not None:
+        check_parent(profile_file)
+    measured = _measured(profile or profile_file is not None)
+    source, mechanism, public = settle(opened, dry_run=dry_run, **options)
+    out = console(stderr=as_json)
+    with timed(PLANNING):
+        job = prepare(source, mechanism, out=out, **public)
+        guarantee = _announce(out, job)
+    if dry_run:
+        result = _dry_run(out, job, guarantee)
+    else:
+        _run(out, job)
+        result = job.to_dict() | {"peak_memory_bytes": peak_memory()}
+    if measured is not None:
+        result |= {"profile": _show_profile(out, measured, profile_file)}
+    if as_json:
+        echo_json(job.source.to_dict() | result)
+
+
+def settle(
+    open_data: Callable[..., AbstractContextManager[Records]],
+    *,
     file: Path,
     columns: str | None,
     codebook: Path | None,
@@ -234,25 +280,11 @@ def command(
     allow_large_delta: bool,
     dry_run: bool,
     scratch: str | None,
-    profile: bool,
-    profile_file: Path | None,
-    as_json: bool,
     **public: Any,
-) -> None:
-    """Release the covariance of the records in DATA under differential privacy.
+) -> tuple[Source, str, dict[str, Any]]:
+    """Check the options and open DATA: the source, the mechanism and what `prepare` is told.
 
-    DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file (.csv,
-    .tsv, .csv.gz), a folder with any number of them (folders in it included), or a pattern in
-    quotes. Says first what will
-    be released, under which guarantee, from which public inputs and with which error to expect.
-
-    \b
-    Examples:
-      hushcov fit patients.npy --epsilon 1 --delta 1e-6
-      hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
-        --epsilon 1 --delta 1e-6 -o release/
-      hushcov fit survey.csv --codebook codebook.csv --epsilon 1 --delta 1e-6
-      hushcov fit visits.parquet --unit patient_id --epsilon 1 --delta 1e-6
+    `open_data` is `opened`, or opens records that are only declared, to plan with.
     """
     asked: dict[str, Any] = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
     asked |= {"codebook": codebook, "unit": unit, "sample_weight": sample_weight}
@@ -261,20 +293,17 @@ def command(
     counts = bool(apart) or public["neighbours"] == ADD_REMOVE
     declared: dict[str, Any] = {"n_records": n_records, "dry_run": dry_run}
     check_columns(unit=unit, weight=sample_weight, scheduler=scheduler, counts=counts, **declared)
-    if profile_file is not None:
-        check_parent(profile_file)
     if tables == "parquet":
         check_parquet()
-    measured = _measured(profile or profile_file is not None)
     key = read_signing_key(sign)
     book = None if codebook is None else read_codebook(codebook)
     lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
     lines |= {"codebook": book, "scratch": scratch, "leave_out": apart}
-    found = opened(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
+    found = open_data(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
     records = click.get_current_context().with_resource(found)
     records, others = Columns.of(records, unit, sample_weight, guess=n_records if counts else None)
     _check_size(file, records, None if counts else n_records, n_features)
-    folder = output if output is not None else Path(f"{_stem(file)}-release")
+    folder = output if output is not None else Path(f"{stem_of(file)}-release")
     refuse_taken(folder)
     source = Source(
         file, folder, records, known_mean, centre or usual_centre(mechanism), key, tables
@@ -283,19 +312,7 @@ def command(
     public |= {} if book is None else {"bounds": _bounds(book, records)}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
-    out = console(stderr=as_json)
-    with timed(PLANNING):
-        job = prepare(source, mechanism, columns=others, out=out, **public)
-        guarantee = _announce(out, job)
-    if dry_run:
-        result = _dry_run(out, job, guarantee)
-    else:
-        _run(out, job)
-        result = job.to_dict() | {"peak_memory_bytes": peak_memory()}
-    if measured is not None:
-        result |= {"profile": _show_profile(out, measured, profile_file)}
-    if as_json:
-        echo_json(job.source.to_dict() | result)
+    return source, mechanism, public | {"columns": others}
 
 
 def _measured(asked: bool) -> Profile | None:
@@ -335,13 +352,6 @@ def _bounds(book: Codebook, records: Records) -> Bounds | None:
     return check_bounds(known, records.n_features, names) if known else None
 
 
-def _stem(file: Path) -> str:
-    """A name for what is made of the file: that of the folder, for a pattern."""
-    if set(file.name) & set("*?["):
-        return file.absolute().parent.name
-    return Path(file.name.removesuffix(".gz")).stem
-
-
 def _check_size(
     file: Path, records: Records, n_records: int | None, n_features: int | None
 ) -> None:
@@ -364,6 +374,14 @@ def _announce(out: Console, job: Job) -> Guarantee:
     charged = ("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")
     lines = [("from", str(job.source)), *job.announcement()]
     facts(out, [*lines, *([] if ledger is None else [charged]), ("into", f"{folder}/")])
+    guarantee = certified(out, job)
+    show(out, "")
+    facts(out, [("odds", str(guarantee.odds()))])
+    return guarantee
+
+
+def certified(out: Console, job: Job) -> Guarantee:
+    """Say what to heed, and refuse what is not to be released; what will be charged."""
     refused = [each for each in job.cautions if each.refused_by(job.estimator)]
     for caution in job.cautions:
         if caution not in refused:
@@ -372,8 +390,6 @@ def _announce(out: Console, job: Job) -> Guarantee:
     guarantee = job.certify()
     if refused:
         raise refused[0].refusal(job.spent_before)
-    show(out, "")
-    facts(out, [("odds", str(guarantee.odds()))])
     return guarantee
 
 

@@ -19,6 +19,7 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.whose import ESTIMANDS, Whose
 from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyWarning
 from hushcov.records import CountedRecords, Records, split_columns
+from hushcov.records.headers import DeclaredRecords
 from hushcov.records.sources import TableRecords
 from hushcov.release import Making
 
@@ -80,16 +81,18 @@ class Columns:
             )
         word, identifiers, weights = RECORD, None, None
         if unit is not None:
-            records, identifiers, word = split_columns(records, _place(records, unit))
+            records, identifiers, word = _split(records, unit, "unit")
         if weight is not None:
-            place = _place(records, weight)
-            records, weights, _ = split_columns(records, place, what="sample_weight")
+            records, weights, _ = _split(records, weight, "sample_weight")
         return records, cls(word, identifiers, weights, **known)
 
 
-def _place(records: Records, column: str) -> str | int:
-    """The column of a file without names by its position."""
-    return int(column) if isinstance(records, TableRecords) and column.isdecimal() else column
+def _split(records: Records, column: str, what: str) -> tuple[Any, Any, str]:
+    """The records without a column, the column, and its name; in files without names by place."""
+    if isinstance(records, DeclaredRecords):  # which were declared without it
+        return records, records.column, what if column.isdecimal() else column
+    place = int(column) if isinstance(records, TableRecords) and column.isdecimal() else column
+    return split_columns(records, place, what=what)
 
 
 def check_columns(

@@ -65,6 +65,7 @@ from hushcov.planning import (
 from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.postprocess import Matrix
 from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
+from hushcov.records.headers import DeclaredRecords
 from hushcov.release import Release
 from hushcov.release.structure import structure_dict
 
@@ -322,7 +323,7 @@ class PlannedJob(Job):
             self.source.n_averaged,
             d,
             sparse=d > LARGEST_DENSE,
-            reader=source.reader_bytes if isinstance(source, FileRecords) else 0,
+            reader=source.reader_bytes if isinstance(source, FileRecords | DeclaredRecords) else 0,
             prepared=self.plan.request.private_centre,
         )
 

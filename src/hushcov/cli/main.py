@@ -25,6 +25,7 @@ from hushcov.cli.errors import (
 
 # The help of the group is written here, so that showing it imports no command.
 COMMANDS = {
+    "start": "Be asked for all that a first release needs, and make it.",
     "demo": "See a private release of simulated records, in a few seconds.",
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in .npy, Parquet, Arrow or CSV files.",
@@ -132,7 +133,8 @@ def _plain_warnings() -> Iterator[None]:
 def cli(ctx: click.Context) -> None:
     """Sparse covariance estimation under differential privacy.
 
-    Start with 'hushcov demo'. Each command explains itself: 'hushcov fit --help'.
+    Start with 'hushcov demo', or with your own table: 'hushcov start DATA'. Each command explains
+    itself: 'hushcov fit --help'.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -94,7 +94,10 @@ class Command(click.Command):
             return super().invoke(ctx)
         except ParameterError as error:
             keyword, space, rest = str(error).partition(" ")
-            raise ParameterError(self._option(keyword, ctx) + space + rest) from None
+            renamed = ParameterError(self._option(keyword, ctx) + space + rest)
+            for note in getattr(error, "__notes__", ()):
+                renamed.add_note(note)
+            raise renamed from None
 
     def _option(self, keyword: str, ctx: click.Context) -> str:
         for param in self.params:

@@ -45,6 +45,7 @@ from hushcov.cli.plan_families import (
     print_families,
     print_like,
 )
+from hushcov.cli.settings import settings_option
 from hushcov.cli.words import PROMISED, promised
 from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.room import MechanismPlan
@@ -56,6 +57,7 @@ from hushcov.stages.counting import Counting
 
 
 @click.command(cls=Command, name="plan")
+@settings_option
 @click.option(
     "--features",
     "n_features",

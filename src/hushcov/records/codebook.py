@@ -24,9 +24,9 @@ from hushcov.records.protocol import Records, check_block_rows, check_finite, de
 from hushcov.records.sources import check_frame, check_frame_complete, names_of, numbers_of
 from hushcov.records.views import View, WrappedRecords
 
+NUMBER, BINARY, CATEGORY = "number", "binary", "category"
 #: What a column can be.
-KINDS = ("number", "integer", "binary", "category")
-CATEGORY = "category"
+KINDS = (NUMBER, "integer", BINARY, CATEGORY)
 HEADER = ("name", "low", "high", "kind")
 VALUES, SEPARATOR = "values", "|"
 _TRUTHS = ("true", "false")
@@ -41,7 +41,7 @@ class CodebookColumn:
     """
 
     name: str
-    kind: str = "number"
+    kind: str = NUMBER
     low: float | None = None
     high: float | None = None
     values: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class CodebookColumn:
                 f"values must be left out for {where}, which is a {self.kind}: values are of "
                 "categories."
             )
-        if self.kind == "binary":
+        if self.kind == BINARY:
             object.__setattr__(self, "low", 0.0 if self.low is None else self.low)
             object.__setattr__(self, "high", 1.0 if self.high is None else self.high)
         low, high = self.bounds

@@ -54,7 +54,7 @@ _AHEAD_BYTES = 8 * 2**20
 _MOST_AHEAD = 8
 # Measured: batches that pyarrow has at a time, what it takes over what it uses, and what it takes
 # for files in other formats, at most.
-_BATCHES, _UNUSED, _OTHER_READER_BYTES = 2.5, 1.2, 500 * 10**6
+_BATCHES, _UNUSED, OTHER_READER_BYTES = 2.5, 1.2, 500 * 10**6
 # Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
 # in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
 _TILE_COLUMNS = 8
@@ -146,7 +146,7 @@ class FileRecords(Records):
         self.scratch = None if scratch is None else _folder(scratch)
         text = TextOptions.checked(delimiter, header, names)
         self._categories = {} if codebook is None else codebook.categories
-        paths = _find(source)
+        paths = find_files(source)
         file_format = format_of(paths[0]) or ""
         if file_format == "csv":
             text = _known_names(paths, text)
@@ -223,7 +223,7 @@ class FileRecords(Records):
         """About how many bytes pyarrow takes while these are read."""
         largest = max(self.spans, key=lambda span: span.n_rows)
         if largest.format != "parquet":
-            return _OTHER_READER_BYTES
+            return OTHER_READER_BYTES
         batch = 8 * self.n_features * self._batch_rows
         held = reader_bytes(largest.path, self._names)
         return round(_UNUSED * (held + _BATCHES * batch))
@@ -354,7 +354,7 @@ def _read_only(block: FloatArray) -> FloatArray:
     return block
 
 
-def _find(source: Any) -> list[str]:
+def find_files(source: Any) -> list[str]:
     """Return the paths of all files in order, after checking that they have one format."""
     several = isinstance(source, list | tuple)
     paths = [path for item in (source if several else [source]) for path in _expanded(str(item))]

@@ -1,0 +1,150 @@
+"""What files say of themselves before any record is read: names and types of columns.
+
+Names and types are public. Of a text file the first line alone is read, byte by byte, and nothing
+after it: types are not guessed from lines, and lines are not counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from hushcov._arrays import FloatArray
+from hushcov._validation import listed
+from hushcov.exceptions import DataError, RecordsFileError
+from hushcov.records.codebook import NUMBER
+from hushcov.records.files import OTHER_READER_BYTES, find_files
+from hushcov.records.formats import TextOptions, check_header, count_rows, schema_of
+from hushcov.records.protocol import Records
+from hushcov.records.sources import format_of, is_arrow_number, is_file_source, map_npy
+
+#: What a column holds by the type that its file states.
+TRUTH, TEXT, OTHER = "truth", "text", "other"  # or a number
+_NPY = "npy"
+_LONGEST_LINE = 2**24  # bytes; a first line without an end is no header
+
+
+@dataclass(frozen=True)
+class Header:
+    """Columns of files, without their rows.
+
+    `names` are None where columns have none. `kinds` says what each holds where the files state
+    that; text files do not.
+    """
+
+    paths: tuple[str, ...]
+    format: str
+    n_columns: int
+    names: tuple[str, ...] | None = None
+    kinds: dict[str, str] = field(default_factory=dict)
+    text: TextOptions = field(default_factory=TextOptions)
+
+    @property
+    def states_rows(self) -> bool:
+        """Whether the files state how many rows they have, so that no row is read for it."""
+        return self.format != "csv"
+
+    def count_rows(self) -> int:
+        """Number of rows; text files are read for it. Ask first whether that number is public."""
+        if self.format == _NPY:
+            return int(map_npy(Path(self.paths[0])).shape[0])
+        return sum(count_rows(path, self.format, self.text) for path in self.paths)
+
+
+def read_header(source: str | Path, *, delimiter: str | None = None) -> Header:
+    """The columns of what `open_records` would open; no record is read."""
+    if not is_file_source(source):
+        if Path(source).suffix != ".npy":
+            raise RecordsFileError(
+                f"{source} must be a folder, a pattern, or a file whose name ends in .npy, "
+                ".parquet, .arrow, .feather, .csv or .tsv: check the path."
+            )
+        return Header((str(source),), _NPY, int(map_npy(Path(source)).shape[1]))
+    paths = tuple(find_files(source))
+    kind = format_of(paths[0]) or ""
+    if kind == "csv":
+        return _of_text(paths, TextOptions.checked(delimiter, True, None))
+    schema = schema_of(paths[0], kind, TextOptions())
+    names = tuple(schema.names)
+    kinds = {name: _kind(schema.field(i).type) for i, name in enumerate(names)}
+    return Header(paths, kind, len(names), names, kinds)
+
+
+def _kind(arrow_type: Any) -> str:
+    import pyarrow as pa
+
+    inner = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    if pa.types.is_boolean(inner):
+        return TRUTH
+    if pa.types.is_string(inner) or pa.types.is_large_string(inner):
+        return TEXT
+    return NUMBER if inner is arrow_type and is_arrow_number(pa, inner) else OTHER
+
+
+def _of_text(paths: tuple[str, ...], text: TextOptions) -> Header:
+    path = paths[0]
+    try:
+        line = _first_line(path).decode("utf-8-sig")
+    except UnicodeError:
+        raise DataError(
+            f"{path} must be in UTF-8, but its first line is not: save it so."
+        ) from None
+    except OSError as error:
+        why = error.strerror or "it is damaged"
+        raise RecordsFileError(f"{path} cannot be read: {why}. Check the path.") from None
+    found = next(csv.reader([line], delimiter=text.delimiter_of(path)), [])
+    names = tuple(found)
+    if not names:
+        raise DataError(f"{path} must begin with the names of its columns, got an empty line.")
+    check_header(path, names, text)
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise DataError(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
+    return Header(paths, "csv", len(names), names, text=text)
+
+
+def _first_line(path: str) -> bytes:
+    """The first line; a line end in quotes does not end it. What follows is not read."""
+    found, quoted = bytearray(), False
+    with _raw(path) as file:
+        while (sign := file.read(1)) and len(found) < _LONGEST_LINE:
+            if sign in b"\r\n" and not quoted:
+                break
+            quoted ^= sign == b'"'
+            found += sign
+    return bytes(found)
+
+
+def _raw(path: str) -> IO[bytes]:
+    """Without a buffer, which would read on; one that is compressed is unpacked as far as asked."""
+    if path.endswith(".gz"):
+        return gzip.open(path)  # type: ignore[return-value]
+    return open(path, "rb", buffering=0)
+
+
+class DeclaredRecords(Records):
+    """So many records of these features, as somebody says: to plan with, and never read."""
+
+    def __init__(
+        self,
+        n_records: int,
+        n_features: int,
+        names: tuple[str, ...] | None = None,
+        *,
+        gaps: bool = False,
+        reader_bytes: int = OTHER_READER_BYTES,
+    ) -> None:
+        self.n_records, self.n_features = n_records, n_features
+        self.feature_names, self.gaps = names, gaps
+        self.reader_bytes = reader_bytes
+
+    def column(self) -> NoReturn:
+        """Whose the rows would be."""
+        raise AssertionError("records that are only declared have no values")
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        self.column()

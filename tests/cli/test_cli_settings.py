@@ -1,0 +1,159 @@
+"""The file of settings: what it may hold, who wins, and that what is read is what was written."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hushcov.cli.fit import command as fit
+from hushcov.cli.settings import (
+    Settings,
+    arguments,
+    key_of,
+    plain_number,
+    read_settings,
+    toml_value,
+    write_settings,
+)
+
+GOOD = 'data = "x.csv"\nepsilon = 2\ndelta = 1e-6\ncolumns = ["b", "a"]\n'
+
+
+@pytest.fixture(autouse=True)
+def table(tmp_path, monkeypatch):
+    """Three columns and 4,000 rows."""
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).normal(size=(4000, 3)).round(3)
+    np.savetxt("x.csv", rows, "%g", ",", header="a,b,c", comments="")
+
+
+def dry(run, *words):
+    result = run("fit", *words, "--dry-run", "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_options_come_from_the_file_and_the_command_line_wins(run):
+    Path("s.toml").write_text(GOOD + 'drop-nulls = true\nforce = false\nneighbours = "replace"\n')
+    found = dry(run, "--settings", "s.toml")
+    assert (found["n_records"], found["n_features"]) == (4000, 2)
+    assert found["guarantee"]["epsilon"] == 2
+    found = dry(run, "--settings", "s.toml", "--epsilon", 1.5, "--columns", "a,b,c")
+    assert (found["guarantee"]["epsilon"], found["n_features"]) == (1.5, 3)
+    Path("y.csv").write_text(Path("x.csv").read_text())
+    assert dry(run, "y.csv", "--settings", "s.toml")["file"] == "y.csv"
+
+
+def test_flags_that_stand_for_something_else(run):
+    text = Path("x.csv").read_text().partition("\n")[2]
+    Path("bare.csv").write_text(text)
+    Path("s.toml").write_text('data = "bare.csv"\nepsilon = 2\ndelta = 1e-6\nno-header = true\n')
+    assert dry(run, "--settings", "s.toml")["n_records"] == 4000
+    Path("s.toml").write_text(GOOD + "no-header = false\n")
+    assert dry(run, "--settings", "s.toml")["n_records"] == 4000
+
+
+def test_paths_start_at_the_folder_of_the_file(run):
+    Path("inner").mkdir()
+    Path("x.csv").rename("inner/x.csv")
+    Path("inner/s.toml").write_text(GOOD + 'output = "out"\n')
+    found = dry(run, "--settings", "inner/s.toml")
+    assert (found["file"], found["output"]) == ("inner/x.csv", "inner/out")
+    write_settings(Path("inner/t.toml"), read_settings(Path("inner/s.toml")))
+    assert tomllib.loads(Path("inner/t.toml").read_text()) == tomllib.loads(
+        Path("inner/s.toml").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("epsilom = 1", "'epsilom' is no option of 'hushcov fit': did you mean 'epsilon'?"),
+        ("drop_nulls = true", "did you mean 'drop-nulls'?"),
+        ("zzzzzz = 1", "'zzzzzz' is no option of 'hushcov fit': leave it out."),
+        ('settings = "s.toml"', "'settings' is no option"),
+        ('epsilon = "1"', "epsilon must be a number, without quotes, got the text '1'"),
+        ("epsilon = true", "epsilon must be a number, without quotes, got true"),
+        ("drop-nulls = 1", "drop-nulls must be true or false, got 1"),
+        ("max-rows-per-unit = 1.5", "max-rows-per-unit must be a whole number"),
+        ("unit = 3", "unit must be text in quotes, got 3"),
+        ("columns = [1, 2]", "columns must be a list of names"),
+        ('neighbours = "replce"', "did you mean 'replace'?"),
+        ("feature-scale = true", "feature-scale must be a number, or a .npy file"),
+        ("plan = 3", "plan must be a table"),
+        ("[plan]\nrecrods = 3", "'recrods' is no entry of [plan]: did you mean 'records'?"),
+        ("[budget]\nepsilon = 'x'", "epsilon must be a number"),
+        ("epsilon = ", "must be a TOML file of settings"),
+        ("epsilon = 1\nepsilon = 2", "must be a TOML file of settings"),
+    ],
+)
+@pytest.mark.parametrize("command", ["fit", "plan"])
+def test_what_is_wrong_is_refused_with_the_cure(refused, command, lines, words):
+    Path("s.toml").write_text(lines + "\n")
+    line = refused(2, command, "--settings", "s.toml")
+    assert line.startswith("s.toml")
+    assert words in line
+
+
+def test_files_that_are_not_there_or_not_text(refused):
+    assert "nowhere.toml: No such file" in refused(6, "fit", "--settings", "nowhere.toml")
+    Path("s.toml").write_bytes(b"epsilon = '\xff'\n")
+    assert "UTF-8" in refused(2, "fit", "--settings", "s.toml")
+
+
+def test_what_the_file_lacks_is_still_required(refused):
+    Path("s.toml").write_text('data = "x.csv"\nepsilon = 1\n')
+    assert "Missing option '--delta'" in refused(2, "fit", "--settings", "s.toml")
+    Path("s.toml").write_text("epsilon = 1\ndelta = 1e-6\n")
+    assert "Missing argument 'DATA'" in refused(2, "fit", "--settings", "s.toml")
+
+
+def test_a_plan_takes_what_it_knows(run):
+    Path("s.toml").write_text(GOOD + "drop-nulls = true\n[plan]\nrecords = 4000\nfeatures = 2\n")
+    found = json.loads(run("plan", "--settings", "s.toml", "--json").stdout)
+    assert (found["n_features"], found["epsilon"]) == (2, 2)
+    assert [plan["n_records"] for plan in found["plans"]] == [4000]
+    more = ("--records", 100, "--records", 900)
+    found = json.loads(run("plan", "--settings", "s.toml", *more, "--json").stdout)
+    assert [plan["n_records"] for plan in found["plans"]] == [100, 900]
+
+
+def test_what_is_written_is_read_again():
+    nasty = 'a "b" \\ \x7f ü\t\n\'#=[]'
+    settings = Settings(
+        {
+            "data": nasty,
+            "columns": [nasty, "x"],
+            "epsilon": 0.1,
+            "delta": 1e-06,
+            "drop-nulls": True,
+        },
+        {"records": 10**20},
+        {"epsilon": 1 / 3},
+    )
+    write_settings(Path("s.toml"), settings)
+    assert read_settings(Path("s.toml")) == settings
+    assert all(line.isascii() or "ü" in line for line in Path("s.toml").read_text().splitlines())
+
+
+@pytest.mark.parametrize("value", [1, 1.0, 0.1, 1e-6, 1e-300, 1.5e200, 1 / 3, 123456.789, 10**17])
+def test_numbers_are_read_as_they_were(value):
+    assert float(plain_number(value)) == value
+    assert tomllib.loads(f"x = {toml_value(value)}") == {"x": value}
+
+
+def test_arguments_are_those_of_a_command_line():
+    options = {"data": "-x.csv", "columns": ["a", "b"], "epsilon": 1.0, "drop-nulls": True}
+    assert arguments(Settings(options | {"psd": False})) == [
+        *("./-x.csv", "--columns", "a,b", "--epsilon", "1", "--drop-nulls"),
+    ]
+
+
+def test_every_option_of_fit_has_a_key_of_its_own():
+    keys = [key_of(param) for param in fit.params]
+    assert len(set(keys)) == len(keys)
+    assert {"data", "epsilon", "unit", "no-header", "output"} <= set(keys)

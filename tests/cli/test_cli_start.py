@@ -1,0 +1,423 @@
+"""`hushcov start`: what it asks and runs, and that it looks at no record before yes."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from command_line import PATIENCE
+from hushcov.accounting.ledger import Ledger
+from hushcov.cli.main import cli
+from hushcov.cli.questions import columns_in
+from hushcov.cli.start_columns import looks_like_identifier
+from hushcov.cli.start_plan import command_line
+from hushcov.exceptions import ParameterError
+from hushcov.records import formats, headers
+from hushcov.release.files import read_release
+
+N = 3000
+NAMES = ("patient_id", "age", "smoker", "region", "bmi", "pulse")
+HEADER = ",".join(NAMES) + "\n"
+# One row a person, a public number of rows, columns of three kinds, gaps, a new ledger.
+WHOSE, ROWS = ["", ""], [str(N)]
+KINDS = ["", "ask", "smoker", "yes", "4", "north|south", "age", "0 120", ""]
+PROMISE, LEDGER, FOLDER = ["2", ""], ["", "", ""], [""]
+ANSWERS = [*WHOSE, *ROWS, *KINDS, *PROMISE, *LEDGER, *FOLDER]
+PLAIN = [*WHOSE, *ROWS, "1-4", "none", "no", "2", "", "none", ""]
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A table in an empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    build = rng.normal(size=N)
+    frame = pd.DataFrame(
+        {
+            "patient_id": [f"P{i % 1500:05d}" for i in range(N)],
+            "age": rng.integers(18, 90, N),
+            "smoker": rng.choice(["yes", "no"], N),
+            "region": rng.choice(["north", "south", "west"], N),
+            "bmi": 26 + 4 * build,
+            "pulse": 72 + 6 * build + 8 * rng.normal(size=N),
+        },
+        columns=NAMES,
+    )
+    frame.to_csv("patients.csv", index=False)
+    return frame
+
+
+def start(answers, *args, code=0):
+    """Answer one question after the other; return all that was printed."""
+    given = "".join(f"{each}\n" for each in answers)
+    words = ["start", *args] if args else ["start", "patients.csv"]
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(cli, words, input=given, prog_name="hushcov")
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def printed_commands(output):
+    """The commands that were printed, as a shell would split them."""
+    text = output[output.index("6. The command") : output.index("The same from the settings")]
+    joined = text.replace("\\\n", " ")
+    return [shlex.split(line)[1:] for line in joined.splitlines() if line.startswith("hushcov ")]
+
+
+def test_a_first_release(table, run):
+    output = start([*ANSWERS, "yes"])
+    assert max(len(line) for line in output.splitlines() if "--columns" not in line) <= 80
+    release = read_release("patients-release").release
+    assert release.column_names == (
+        *("age", "smoker=yes", "region=north", "region=south", "bmi", "pulse"),
+    )
+    assert release.making.bounds[0] == (0, 120)
+    assert release.guarantee.epsilon == 2
+    assert len(Ledger("budget.db").history("patients")) == 1
+    assert "report.html in a browser" in output
+    # What was printed is what was run: the same commands do the same elsewhere.
+    init, fit = printed_commands(output)
+    init[init.index("budget.db")] = fit[fit.index("budget.db")] = "other.db"
+    assert run(*init).exit_code == 0
+    again = run(*fit, "--output", "again", "--dry-run")
+    assert again.exit_code == 0, again.output
+    assert "charge would fit, and epsilon 0" in " ".join(again.output.split())
+
+
+def test_no_leaves_the_settings_and_charges_nothing(table, run, refused):
+    output = start([*ANSWERS, "no"])
+    assert "nothing was charged" in output
+    assert {each.name for each in Path().iterdir()} == {
+        *("patients.csv", "patients-settings.toml", "patients-codebook.csv"),
+    }
+    line = refused(6, "fit", "--settings", "patients-settings.toml")
+    assert "budget.db" in line  # which nobody has opened
+    init, _ = printed_commands(output)
+    assert run(*init).exit_code == 0
+    result = run("fit", "--settings", "patients-settings.toml", "--epsilon", 1.5, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "(1.5, 1e-6)-differential privacy" in " ".join(result.output.split())
+    assert "3,000 records of 6 features" in result.output
+    # Settings are defaults of the next time.
+    output = start([""] * 30, "--settings", "patients-settings.toml")
+    assert printed_commands(output)[-1][:2] == ["fit", "patients.csv"]
+    assert "[patients-codebook.csv] >" in output
+    assert not Path("patients-release").exists()
+
+
+def test_the_plan_is_that_of_the_fit(table, run):
+    output = " ".join(start([*PLAIN, "no"]).split())
+    (fit,) = printed_commands(start([*PLAIN, "no"]))
+    announced = " ".join(run(*fit, "--dry-run").output.split())
+    for label in ("expected error", "will find", "memory"):
+        words = re.search(rf"{label} (.*?) (?=will find|memory|will read|into)", announced)
+        assert words is not None
+        assert words[1] in output
+
+
+class _Header(io.BytesIO):
+    """A file that may be read up to the end of its first line."""
+
+    def read(self, size=-1):
+        part = super().read(size)
+        assert size == 1, "a record was read"
+        assert self.tell() <= len(HEADER), "a record was read"
+        return part
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Whatever reads the records is an error, however it is done."""
+    real = builtins.open
+
+    def opened(path, *args, **options):
+        if str(path).endswith("patients.csv"):
+            with real(path, "rb") as file:
+                return _Header(file.read())
+        return real(path, *args, **options)
+
+    def looked(*_, **__):
+        raise AssertionError("a record was read")
+
+    monkeypatch.setattr(builtins, "open", opened)
+    monkeypatch.setattr(io, "open", opened)
+    monkeypatch.setattr(formats, "_opened", looked)
+    monkeypatch.setattr(formats, "read_batches", looked)
+
+
+@pytest.mark.parametrize("answers", [ANSWERS, PLAIN], ids=["codebook", "plain"])
+def test_no_record_is_read_before_yes(table, watched, answers):
+    assert "No record was looked at" in start([*answers, "no"])
+
+
+def _reads_all(path):
+    with open(path, "rb") as file:
+        return file.read().splitlines()[0]
+
+
+def _reads_types(path):
+    formats.schema_of(path, "csv", formats.TextOptions())
+    return HEADER.strip().encode()
+
+
+@pytest.mark.parametrize("looks", [_reads_all, _reads_types])
+def test_a_version_that_looks_is_found(table, watched, monkeypatch, looks):
+    monkeypatch.setattr(headers, "_first_line", looks)
+    result = CliRunner().invoke(cli, ["start", "patients.csv"], input="\n" * 30)
+    assert isinstance(result.exception, AssertionError)
+
+
+def test_what_is_said_does_not_depend_on_the_records(table):
+    said = start([*ANSWERS, "no"])
+    kept = Path("patients-settings.toml").read_bytes()
+    Path("patients-settings.toml").unlink()
+    Path("patients-codebook.csv").unlink()
+    Path("patients.csv").write_bytes(HEADER.encode() + bytes(range(256)) * 50)
+    assert start([*ANSWERS, "no"]) == said
+    assert Path("patients-settings.toml").read_bytes() == kept
+
+
+def test_lines_are_counted_only_when_asked_for(table):
+    output = start([*WHOSE, "count", *PLAIN[3:], "no"])
+    assert "for about 3,000 rows" in output
+
+
+@pytest.mark.parametrize("whose", [["yes", "1", "3"], ["yes", "", "find", "2"], ["no", "no"]])
+def test_a_number_of_rows_that_is_not_public_is_not_looked_up(table, run, monkeypatch, whose):
+    table.to_parquet("patients.parquet")
+    monkeypatch.setattr(formats, "count_rows", None)
+    monkeypatch.setattr(headers, "count_rows", None)
+    rest = ["region, smoker, 1", "none", "", "2", "", "", "", "", ""]
+    rest[0] = rest[0] if whose[0] == "no" else "region, smoker"
+    output = start([*whose, "20,000", *rest, "no"], "patients.parquet")
+    init, fit = printed_commands(output)
+    assert "--records" not in fit
+    if whose[0] == "yes":
+        assert fit[fit.index("--unit") + 1] == init[init.index("--unit") + 1] == "patient_id"
+        assert ("--max-rows-per-unit" in fit) == (whose[2] != "find")
+        assert f"at most {whose[-1]} are summed" in " ".join(output.split())
+        plan = run("plan", "--settings", "patients-settings.toml")
+        assert f"at most {whose[-1]} of one unit" in " ".join(plan.output.split())
+    else:
+        assert fit[fit.index("--neighbours") + 1] == "add-remove"
+        assert init[init.index("--neighbours") + 1] == "add-remove"
+
+
+def test_types_that_a_file_states_are_the_defaults(table):
+    table["born"] = pd.Timestamp("1970-01-01")
+    table["smoker"] = table["smoker"] == "yes"
+    table.to_parquet("patients.parquet")
+    output = start(
+        ["", "", "", "", "", "", "", "north|south", "", "", "", "", "none", "", "no"],
+        "patients.parquet",
+    )
+    assert "they have 3,000 rows" in output
+    assert "[patient_id, born] >" in output
+    assert "[smoker] >" in output
+    assert "[region] >" in output
+    line = "Not that: column 'region' must be categories"
+    for answers in (["none"], ["ask", "", "none"]):
+        said = start(["", "", "1,7", *answers], "patients.parquet", code=2)
+        assert line in said
+
+
+def test_a_table_without_names(table, run):
+    np.save("x.npy", table[["age", "bmi", "pulse"]].to_numpy(float))
+    output = start(["", "", "", "2", "", "none", "", "no"], "x.npy")
+    assert "All 3 columns are used" in output
+    (fit,) = printed_commands(output)
+    assert " ".join(fit) == "fit x.npy --output x-release --drop-nulls --epsilon 2 --delta 1e-6"
+
+
+def test_semicolons(table):
+    table.to_csv("german.csv", sep=";", index=False)
+    output = start(["yes", *PLAIN, "no"], "german.csv")
+    assert "separated by semicolons?" in output
+    (fit,) = printed_commands(output)
+    assert fit[fit.index("--delimiter") + 1] == ";"
+
+
+def test_what_is_not_known_yet_is_left_to_be_filled_in(table):
+    output = start([*WHOSE, *ROWS, "", "template"])
+    assert "hushcov start --settings patients-settings.toml" in output
+    assert Path("patients-codebook.csv").read_text() == (
+        "name,low,high,kind,values\nage,,,number,\nsmoker,,,number,\nregion,,,number,\n"
+        "bmi,,,number,\npulse,,,number,\n"
+    )
+    assert not Path("budget.db").exists()
+    # Nothing that somebody filled in is written over.
+    output = start([*WHOSE, *ROWS, "", "ask", "", "region", "later", ""])
+    assert "Fill in the values of column 'region'" in " ".join(output.split())
+    assert "category" in Path("patients-codebook-2.csv").read_text()
+    assert "category" not in Path("patients-codebook.csv").read_text()
+
+
+def test_wrong_answers_are_asked_again(table):
+    answers = ["perhaps", "\0", "", "", "many", "0", str(N), "regoin", "1-4", "none", "no"]
+    answers += ["-1", "100", "2", "0.5", "1e-3", "", "nowhere/x.db", "none", "patients.csv", ""]
+    output = " ".join(start([*answers, "maybe", "no"]).split())
+    for words in ("write yes or no", "is not a whole number", "Did you mean region?"):
+        assert words in output
+    for words in ("at most 10", "below 1 / rows", "nowhere", "write yes, no or change"):
+        assert words in output
+
+
+def test_names_that_no_option_can_hold_are_refused_at_once(table):
+    table.rename(columns={"age": "age,years"}).to_csv("odd.csv", index=False)
+    output = " ".join(start([*WHOSE, *ROWS, "1", "1,2"], "odd.csv", code=2).split())
+    assert "column 'age,years' cannot be chosen" in output
+    assert "Is there a codebook?" in output
+
+
+def test_every_question_has_help(table):
+    asked = start([*ANSWERS, "no"]).count(" > ")
+    Path("patients-settings.toml").unlink()
+    Path("patients-codebook.csv").unlink()
+    explained = start([line for each in [*ANSWERS, "no"] for line in ("?", each)])
+    assert explained.count(" > ") == 2 * asked
+    assert "Not that" not in explained
+
+
+def test_the_end_of_the_answers_is_an_end(table):
+    for length in (0, 4, len(ANSWERS)):
+        output = start(ANSWERS[:length], code=2)
+        assert "the answers ended at the question" in output
+        assert "nothing was charged" in output
+        assert not Path("budget.db").exists()
+        Path("patients-codebook.csv").unlink(missing_ok=True)
+        Path("patients-settings.toml").unlink(missing_ok=True)
+
+
+def test_a_hopeless_plan_is_refused_and_can_be_changed(table):
+    few = [*WHOSE, "40", *PLAIN[3:]]
+    output = start([*few, "no"], code=8)
+    assert "this would be refused" in output
+    output = start([*few, "yes", *PLAIN, "no"])
+    assert "for about 3,000 rows" in output
+
+
+def test_answers_can_be_changed_at_the_end(table):
+    output = start([*PLAIN, "change", "", "", "", "", "", "", "1", *[""] * 3, "no"])
+    first, second = output.split("Run it now?")[:2]
+    assert "--epsilon 2" in first
+    assert "--epsilon 1" in second
+
+
+def test_a_known_dataset_of_the_ledger(table, run):
+    Ledger("budget.db").open_dataset("patients", 2.5, 1e-6)
+    Ledger("budget.db").open_dataset("visits", 2.5, 1e-6, unit="patient")
+    answers = [*PLAIN[:-2], "budget.db", "visits", "patients", ""]
+    output = start([*answers, "no"])
+    assert "epsilon 2.5 left of 2.5" in output
+    assert "is for replacing all records of any one patient" in " ".join(output.split())
+    (fit,) = printed_commands(output)
+    assert fit[-2:] == ["--dataset", "patients"]
+    Ledger("small.db").open_dataset("patients", 1, 1e-6)
+    assert "would be refused" in start([*PLAIN[:-2], "small.db", "", "", "no"], code=7)
+
+
+def test_without_questions(table, run):
+    output = start([], "patients.csv", "--yes", code=2)
+    assert "there is no default for the question 'About how many rows" in output
+    start([*PLAIN, "no"])
+    output = start([], "--settings", "patients-settings.toml", "--yes")
+    assert read_release("patients-release").release.column_names == ("bmi", "pulse")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((), "Missing argument 'DATA'"),
+        (("--settings", "nowhere.toml"), "nowhere.toml does not exist"),
+        (("nowhere.csv",), "nowhere.csv does not exist"),
+        (("notes.txt",), "must be a folder, a pattern, or a file"),
+        (("values.csv",), "must begin with the names of its columns"),
+        (("empty.csv",), "must begin with the names of its columns"),
+        (("twice.csv",), "once, got more"),
+    ],
+)
+def test_what_cannot_be_started(run, table, words, line):
+    Path("values.csv").write_text("1.5,2.5\n1,2\n")
+    Path("empty.csv").write_text("")
+    Path("twice.csv").write_text("a,b,a\n1,2,3\n")
+    result = run("start", *words)
+    assert result.exit_code in (2, 3, 6)
+    assert line in result.stderr
+
+
+def test_what_is_refused_after_yes_says_that_nothing_was_charged(table):
+    output = start([*WHOSE, *ROWS, "", "none", "", "2", "", "", "", "", "", "yes"], code=3)
+    line = output.splitlines()[-1]
+    assert "'smoker', 'region' have type string" in line
+    assert "hushcov start --settings patients-settings.toml" in line
+    assert line.endswith("Nothing was charged.")
+    assert Ledger("budget.db").history("patients") == ()
+
+
+def test_columns_by_name_number_range_and_pattern():
+    names = ("age", "lab_1", "lab_2", "7", "x y")
+    assert columns_in("none", names) == []
+    assert columns_in("lab_*, 1", names) == ["age", "lab_1", "lab_2"]
+    assert columns_in("2-3,x y", names) == ["lab_1", "lab_2", "x y"]
+    assert columns_in("7", names) == ["7"]  # a name comes before a number
+    assert columns_in("1-5", names, ["7"]) == ["7"]
+    for text in ("6", "0", "3-2", "agee, lag_1", "*_x"):
+        with pytest.raises(ParameterError, match="no column"):
+            columns_in(text, names)
+    with pytest.raises(ParameterError, match="left out"):
+        columns_in("age", names, ["7"])
+
+
+def test_names_of_identifiers():
+    likely = ("id", "patient_id", "ID", "id_2", "userId", "Email", "last name")
+    assert all(map(looks_like_identifier, likely))
+    assert not any(map(looks_like_identifier, ("age", "paid", "humid", "lipid", "monkey", "grid")))
+
+
+def test_commands_are_quoted_for_a_shell():
+    words = ["fit", "my data.csv", "--columns", "a b,$HOME,it's", "--drop-nulls", "--epsilon", "1"]
+    text = command_line([*words, "--delimiter", ";", "--output", "x" * 60])
+    assert shlex.split(text.replace("\\\n", " "))[1:9] == [*words, "--delimiter"]
+    assert all(line.endswith("\\") for line in text.splitlines()[:-1])
+
+
+def test_ctrl_c_in_a_terminal_charges_nothing(table):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        program = [sys.executable, "-m", "hushcov.cli.main"]
+        os.execv(program[0], [*program, "start", "patients.csv"])
+    said = ""
+
+    def wait_for(words):
+        nonlocal said
+        while words not in said:
+            ready, _, _ = select.select([terminal], [], [], PATIENCE)
+            assert ready, said
+            try:
+                said += os.read(terminal, 4096).decode()
+            except OSError:  # it has ended
+                assert words in said
+                return
+
+    wait_for("[no] > ")
+    os.write(terminal, b"?\n")
+    wait_for("belong together")
+    os.write(terminal, b"\n\n")
+    wait_for("or count)")
+    os.kill(pid, signal.SIGINT)
+    wait_for("hushcov: interrupted. No record was looked at, and nothing was charged.")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert "Traceback" not in said
+    assert [each.name for each in Path().iterdir()] == ["patients.csv"]

@@ -1,0 +1,85 @@
+"""Headers of files: names, types that files state, and not a byte of the rows."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hushcov.exceptions import DataError, RecordsFileError
+from hushcov.records import open_records
+from hushcov.records.headers import OTHER, TEXT, TRUTH, DeclaredRecords, read_header
+
+ROWS = "1,2,3\n4,5,6\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """An empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("line", ["a,b,c", '"a","b","c"', "\ufeffa,b,c"])
+def test_names_are_those_that_open_records_finds(line, end):
+    Path("x.csv").write_bytes((line + end + ROWS.replace("\n", end)).encode())
+    header = read_header("x.csv")
+    assert header.names == open_records("x.csv").feature_names == ("a", "b", "c")
+    assert header.kinds == {}
+    assert not header.states_rows
+    assert header.count_rows() == 2
+
+
+def test_line_ends_in_quotes_and_compressed_files():
+    Path("x.csv").write_text('"a\nb",c\n1,2\n')
+    assert read_header("x.csv").names == ("a\nb", "c")
+    Path("x.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert read_header("x.csv.gz").names == ("a", "b")
+    Path("x.tsv").write_text("a\tb\n1\t2\n")
+    assert read_header("x.tsv").names == ("a", "b")
+
+
+def test_types_that_files_state():
+    frame = pd.DataFrame({"n": [1.5], "t": [True], "s": ["x"], "d": [pd.Timestamp(0)]})
+    frame["c"] = frame["s"].astype("category")
+    frame.to_parquet("x.parquet")
+    frame.to_feather("x.feather")
+    for file in ("x.parquet", "x.feather"):
+        header = read_header(file)
+        assert list(header.kinds.values()) == ["number", TRUTH, TEXT, OTHER, TEXT]
+        assert header.states_rows
+        assert header.count_rows() == 1
+
+
+def test_arrays_and_folders():
+    np.save("x.npy", np.zeros((5, 2)))
+    header = read_header("x.npy")
+    assert (header.names, header.n_columns, header.count_rows()) == (None, 2, 5)
+    Path("many").mkdir()
+    for name in "ab":
+        Path(f"many/{name}.csv").write_text("a,b\n" + "1,2\n" * 3)
+    for source in ("many", "many/*.csv"):
+        header = read_header(source)
+        assert header.names == ("a", "b")
+        assert header.count_rows() == 6
+
+
+def test_what_is_no_header_is_refused():
+    Path("x.csv").write_bytes(b"a,\xff\n1,2\n")
+    with pytest.raises(DataError, match="UTF-8"):
+        read_header("x.csv")
+    Path("x.csv.gz").write_bytes(b"not compressed")
+    with pytest.raises(RecordsFileError, match="cannot be read"):
+        read_header("x.csv.gz")
+    with pytest.raises(RecordsFileError, match="does not exist"):
+        read_header("y.csv")
+
+
+def test_declared_records_are_never_read():
+    records = DeclaredRecords(10, 2, ("a", "b"))
+    assert (records.n_records, records.n_features) == (10, 2)
+    with pytest.raises(AssertionError):
+        records.map_sum(lambda block: block)
