@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,31 @@ from hushcov.release import Release
 Table = Mapping[str, npt.NDArray[Any]]
 #: Whose frames there are.
 LIBRARIES = ("pandas", "polars")
+
+
+class Answer:
+    """An answer to a question, which has a table."""
+
+    _frames: str | None = None  # whose frames the asker uses
+
+    def table(self) -> Table:
+        """The answer as named columns."""
+        raise NotImplementedError
+
+    def frame(self, library: str | None = None) -> Any:
+        """The table as a DataFrame.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}, optional
+            Whose; by default that of the rows that were fitted, else pandas.
+        """
+        return frame(self.table(), library or self._frames)
+
+    def of(self, library: str | None) -> Self:
+        """The same, for somebody who uses this library."""
+        object.__setattr__(self, "_frames", library)
+        return self
 
 
 def feature_names(release: Release) -> npt.NDArray[Any]:

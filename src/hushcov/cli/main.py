@@ -30,6 +30,7 @@ COMMANDS = {
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in .npy, Parquet, Arrow or CSV files.",
     "show": "Check a release on disk for damage, and say what it is and what it promises.",
+    "ask": "Regression, prediction, components, partial correlations of a release on disk.",
     "report": "Write a release on disk up as one HTML page, for a browser.",
     "params": "Every public quantity of the paper's theorem, and how many records it needs.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",

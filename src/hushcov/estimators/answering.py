@@ -5,6 +5,7 @@ Nothing but `release_` is read, so everything is post-processing: it costs no pr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,11 @@ from hushcov.release import Release
 from hushcov.release.findings import estimate, interval_holds, intervals, noise_deviation
 
 if TYPE_CHECKING:
+    from hushcov.answers.components import Components
+    from hushcov.answers.conditional import Conditional
+    from hushcov.answers.outliers import OutlierScores
+    from hushcov.answers.partial import PartialCorrelations
+    from hushcov.answers.regression import Regression
     from hushcov.release import PublicKey, SigningKey
 
 
@@ -93,6 +99,96 @@ class Answers:
         from hushcov.answers.entries import intervals_table
 
         return self._frame(intervals_table(self._released(), _level(level)), library)
+
+    def regression(self, target: str | int, on: Any = None, *, level: float = 0.95) -> Regression:
+        """Regress one feature on others, with intervals; see `docs/regression.md`.
+
+        Parameters
+        ----------
+        target : str or int
+            Name or position of the feature to explain.
+        on : names or positions, optional
+            The features to regress on; None takes those whose pair with the target was found.
+        level : float, default=0.95
+            Of each interval.
+        """
+        from hushcov.answers.regression import regress
+
+        return regress(self._released(), target, on, level=level).of(self._frames)
+
+    def conditional(
+        self,
+        given: Mapping[Any, float],
+        features: Any = None,
+        *,
+        means: Mapping[Any, float] | None = None,
+        level: float = 0.95,
+    ) -> Conditional:
+        """What to expect of features given values of others; see `docs/conditional.md`.
+
+        Parameters
+        ----------
+        given : mapping of names or positions to numbers
+        features : names or positions, optional
+            What to predict; None is every other feature that was found.
+        means : mapping, optional
+            Public means, where they are known or none were released.
+        level : float, default=0.95
+            Of the intervals.
+        """
+        from hushcov.answers.conditional import conditional
+
+        found = conditional(self._released(), given, features, means=means, level=level)
+        return found.of(self._frames)
+
+    def outlier_scores(
+        self, rows: Any, features: Any = None, *, means: Mapping[Any, float] | None = None
+    ) -> OutlierScores:
+        """How unusual rows are, and which of their features; see `docs/conditional.md`.
+
+        Not covered by the guarantee: scores of sensitive rows are a new, uncharged release.
+        Parameters are those of `conditional`; `rows` may miss values.
+        """
+        from hushcov.answers.outliers import outlier_scores
+
+        return outlier_scores(self._released(), rows, features, means=means).of(self._frames)
+
+    def components(
+        self,
+        n_components: int | None = None,
+        *,
+        correlation: bool = True,
+        features: Any = None,
+        level: float = 0.95,
+    ) -> Components:
+        """Principal components, with intervals; see `docs/components.md`.
+
+        Parameters
+        ----------
+        n_components : int, optional
+            How many, the largest first; None takes those that stand out of the noise.
+        correlation : bool, default=True
+            Of the correlation matrix; else of the covariance.
+        features : names or positions, optional
+            What to look at; None is all whose variance stands out of the noise.
+        level : float, default=0.95
+            Of the intervals.
+        """
+        from hushcov.answers.components import components
+
+        options: dict[str, Any] = {"correlation": correlation, "features": features}
+        return components(self._released(), n_components, level=level, **options).of(self._frames)
+
+    def partial_correlations(
+        self, features: Any = None, *, level: float = 0.95
+    ) -> PartialCorrelations:
+        """Partial correlations and their graph; see `docs/partial-correlations.md`.
+
+        `warning` says so where noise drowns them. Parameters are those of `components`.
+        """
+        from hushcov.answers.partial import partial_correlations
+
+        return partial_correlations(self._released(), features, level=level).of(self._frames)
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Write the report of the release, one HTML page, and return its path.
