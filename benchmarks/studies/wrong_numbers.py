@@ -25,7 +25,7 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6, "store_precision": False}
 MEAN_KNOWN = {"assume_centered": True}
 SPARSITIES = (2, 3, 5, 10, 20, 50)
 FACTORS = (0.1, 0.25, 0.5, 1, 2, 4, 10)  # of the scales, where wrong ones are given
-EPSILONS, DELTAS = (0.1, 0.3, 1, 3, 10), (1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
+EPSILONS, DELTAS = (0.1, 0.3, 1, 3, 10), (1e-5, 1e-6, 1e-8, 1e-10)
 QUESTIONS, RARE = 20, 0.01  # yes and no, and the share of yes
 
 
