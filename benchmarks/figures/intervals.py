@@ -6,12 +6,13 @@
 Twenty columns in ten pairs: two normal columns of correlation 0.6, each made into the law in
 question by its quantile function. Means and scales are unknown, epsilon is 1, delta is 1e-6,
 row_sparsity is 2. They are found from pairs of records by PrivateSparseCovariance, and privately by
-PrivateSparseCovariance (the default), GaussianCovariance and ScreenedCovariance (`--centre`). The true covariance of a pair is computed, not estimated. Coverage counts related
-pairs that passed the threshold, and all variances, where the interval is said to hold; its standard
-error is over repetitions, which are independent. "holds" is the share of columns of which that is
-said. "ratio" is the median over repetitions of the mean released value over the true one: what
-bounding the records takes off. "lost" is the share of columns whose private scale is off by more
-than a factor of 4.
+PrivateSparseCovariance (the default), GaussianCovariance and ScreenedCovariance (`--centre`). The
+true covariance of a pair is computed, not estimated. Coverage counts related pairs that passed the
+threshold, and all variances, where the interval is said to hold; its standard error is over
+repetitions, which are independent. "holds" is the share of columns of which that is said. "ratio"
+is the median over repetitions of the mean released value over the true one: what bounding the
+records takes off. "lost" is the share of columns whose private scale is off by more than a factor
+of 4.
 """
 
 from __future__ import annotations

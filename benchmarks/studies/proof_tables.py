@@ -72,7 +72,9 @@ def scales() -> None:
         deviation = 10 ** generator.uniform(-6, 6, d)
         records = open_records(generator.standard_normal((n, d)) * deviation)
         parameters = scale_parameters(n, d, math.sqrt(2 * share * RHO))
-        ratio = release_scales(records, parameters, Entropy(generator, private=False)).scale / deviation
+        ratio = (
+            release_scales(records, parameters, Entropy(generator, private=False)).scale / deviation
+        )
         beyond = np.mean(np.abs(np.log2(np.maximum(ratio, 1e-9))) > 1)
         shown = (f"{each:.2f}" for each in np.quantile(ratio, quantiles))
         line((d, f"{n:,}", f"{100 * share:g} %", *shown, f"{beyond:.3f}"))

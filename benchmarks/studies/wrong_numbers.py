@@ -75,7 +75,7 @@ def rare_answers(releases: int) -> None:
         answers = (np.random.default_rng(0).random((n, QUESTIONS)) < RARE).astype(float)
         truth = RARE * (1 - RARE) * np.eye(QUESTIONS)
         cells = [f"{n:,}"]
-        for bounds in (None, {i: (0, 1) for i in range(QUESTIONS)}):
+        for bounds in (None, dict.fromkeys(range(QUESTIONS), (0, 1))):
             made = GaussianCovariance(**BUDGET, centre="private", bounds=bounds)
             errors, lost = [], []
             for _ in range(releases):
