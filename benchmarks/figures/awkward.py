@@ -35,7 +35,7 @@ Matrix = Any
 TEXT = (
     "What to see: further left is better, and on the dashed line zeros would do as well. Blue: "
     "what helps is done, or nothing need be. Orange: the table as it comes, or the wrong option. "
-    "20,000 rows of 20 columns unless said otherwise, epsilon = 1, delta = 1e-6, medians of 5 releases."
+    "20,000 rows of 20 columns unless said otherwise, epsilon = 1, delta = 1e-6, medians of 5."
 )
 
 
