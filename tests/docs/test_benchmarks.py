@@ -154,6 +154,8 @@ def test_what_a_script_imports_is_there(script):
         "studies/unknown_structure.py --tables breast-cancer,genotypes --repetitions 1",
         "studies/lq_rates.py --seeds 1 --powers 0.5",
         "studies/aggregated_privacy.py --part selection",
+        "studies/wrong_numbers.py --bounds --releases 1",
+        "studies/proof_tables.py scales",
     ],
     ids=lambda command: command.partition(" ")[0],
 )
