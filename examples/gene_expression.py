@@ -20,7 +20,7 @@ from sklearn.metrics import adjusted_rand_score
 from hushcov import PrivateSparseCovariance
 from hushcov.postprocess import hard_threshold, released_correlations, sparse_components
 from hushcov.report.figures import colour_bar, panel
-from hushcov.report.style import caption, new_figure
+from hushcov.report.style import caption, new_figure, write_png
 
 GENES, MODULES = 240, 16
 CAPTION = (
@@ -56,7 +56,7 @@ def draw(path: Path, released: Any, truth: Any, group: Any) -> None:
         axes.set(xlabel="gene, by group of the release", ylabel="gene")
     colour_bar(image, list(panels), shrink=0.7)
     caption(figure, CAPTION, width=125)
-    figure.savefig(path, dpi=80)
+    write_png(path, figure)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import stats
 
 from hushcov import PrivateSparseCovariance
-from hushcov.report.style import caption, new_figure
+from hushcov.report.style import caption, new_figure, write_png
 
 READINGS, GROUP, NEW, MIXED = 50, 5, 1_000, 50
 NORMAL = np.linspace(10, 500, READINGS)  # public reference values of the readings
@@ -52,7 +52,7 @@ def draw(path: Path, true: Any, released: Any) -> None:
     axes.set(xlabel="squared distance by the true covariance (no unit)", ylabel="by the release")
     axes.legend()
     caption(figure, CAPTION, width=78)
-    figure.savefig(path, dpi=80)
+    write_png(path, figure)
 
 
 def main(arguments: list[str] | None = None) -> None:

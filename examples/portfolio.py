@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from hushcov import PrivateSparseCovariance
 from hushcov.postprocess import released_correlations
-from hushcov.report.style import caption, new_figure
+from hushcov.report.style import caption, new_figure, write_png
 
 ASSETS, SECTORS = 80, 16
 DEGREES = 5  # of freedom of Student's t: some moves are of ten standard deviations
@@ -62,7 +62,7 @@ def draw(path: Path, released: Any, true: Any) -> None:
     axes.set(xlabel="weight from the true covariance (%)", ylabel="weight from the release (%)")
     axes.set_title("Portfolio of least variance")
     caption(figure, CAPTION, width=72)
-    figure.savefig(path, dpi=80)
+    write_png(path, figure)
 
 
 def main(arguments: list[str] | None = None) -> None:

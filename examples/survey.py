@@ -21,7 +21,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from hushcov import PrivateSparseCovariance
 from hushcov.postprocess import released_correlations
-from hushcov.report.style import caption, new_figure
+from hushcov.report.style import caption, new_figure, write_png
 
 SIZES = (6, 6, 5, 5, 4, 4, *[1] * 6)  # questions for each trait
 QUESTIONS = sum(SIZES)
@@ -59,7 +59,7 @@ def draw(path: Path, tree: Any, trait: Any) -> None:
     axes.axhline(APART, color="0.4", linestyle="--", linewidth=1)
     axes.set(xlabel="question (letter: its trait)", ylabel="1 - |correlation|, on average")
     caption(figure, CAPTION, width=115)
-    figure.savefig(path, dpi=80)
+    write_png(path, figure)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Scripts and documentation know each other: every table names its script, or says it has none."""
+"""Scripts and documentation know each other: every table of numbers names what makes it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import DOCS
+from hushcov.cli.main import COMMANDS
 
 ROOT = DOCS.parent
 BENCHMARKS = ROOT / "benchmarks"
@@ -26,12 +27,10 @@ TEXTS = sorted(
 )
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 SCRIPT = re.compile(r"\b(?:benchmarks|examples)/[\w/]*\w\.py\b")
-# What a table of measured numbers may come from.
-ORIGIN = re.compile(
-    r"(?:benchmarks|examples|tests)/\S+\.py|\bhushcov (?:audit|bench|plan|verify)"
-    r"|^```python|no script",
-    re.IGNORECASE | re.MULTILINE,
-)
+# Text in which a command is one: fenced, indented, or between backticks.
+_CODE = re.compile(r"^```.*?^```|^ {4}.*?$|`[^`]+`", re.DOTALL | re.MULTILINE)
+# What a table of numbers may come from.
+ORIGIN = re.compile(r"\b(?:benchmarks|examples|tests)/[\w/]*\w\.py\b|\bhushcov [a-z]+\b")
 _RULE = re.compile(r"^\s*\|[\s:|-]*---[\s:|-]*\|$")
 _NUMBER = re.compile(r"^\W*\d")
 
@@ -61,14 +60,25 @@ def is_measured(rows: list[list[str]]) -> bool:
     return 2 * sum(bool(_NUMBER.match(cell)) for cell in cells) > len(cells)
 
 
+def origins(text: str) -> set[str]:
+    """Scripts and commands in the code of a text that are there."""
+    code = "\n".join(_CODE.findall(text))
+    return {name for name in ORIGIN.findall(code) if is_there(name)}
+
+
+def is_there(origin: str) -> bool:
+    """Whether a script is in the tree, or a command among those of hushcov."""
+    _, _, command = origin.partition("hushcov ")
+    return command in COMMANDS if command else (ROOT / origin).is_file()
+
+
 def without_origin(page: str) -> list[str]:
-    """Heads of measured tables that neither their section nor the introduction gives a source."""
-    introduction, *_ = parts = sections(page)
+    """Heads of tables of numbers that come from nothing which their section names."""
     return [
         head
-        for part in parts
+        for part in sections(page)
         for head, rows in tables(part)
-        if is_measured(rows) and not ORIGIN.search(introduction + part)
+        if is_measured(rows) and not origins(part)
     ]
 
 
@@ -106,9 +116,16 @@ def test_every_figure_has_a_maker():
     assert not [path.name for path in (DOCS / "figures").iterdir() if f"`{path.name}`" not in lists]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_measured_tables_say_where_they_are_from(page):
+@pytest.mark.parametrize("page", [*PAGES, "../README.md"])
+def test_tables_of_numbers_name_what_makes_them(page):
+    """A script or a command, in the section of the table. Tables of words need none."""
     assert without_origin((DOCS / page).read_text()) == []
+
+
+def test_every_figure_is_in_the_gallery():
+    gallery = (DOCS / "gallery.md").read_text()
+    figures = {path.name for path in (DOCS / "figures").glob("*.png")}
+    assert {name for name in figures if f"(figures/{name})" not in gallery} == set()
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -137,6 +154,8 @@ def test_what_a_script_imports_is_there(script):
         "studies/unknown_structure.py --tables breast-cancer,genotypes --repetitions 1",
         "studies/lq_rates.py --seeds 1 --powers 0.5",
         "studies/aggregated_privacy.py --part selection",
+        "studies/wrong_numbers.py --bounds --releases 1",
+        "studies/proof_tables.py scales",
     ],
     ids=lambda command: command.partition(" ")[0],
 )
@@ -165,9 +184,15 @@ TABLE = "| a | b |\n|---|---|\n| x | {cell} |\n"
         (TABLE.format(cell="0.5"), ["| a | b |"]),
         (TABLE.format(cell="**0.5**"), ["| a | b |"]),
         (TABLE.format(cell="words"), []),
-        ("`python benchmarks/figures/x.py`\n\n" + TABLE.format(cell="0.5"), []),
-        ("`hushcov bench`\n\n## One\n\n" + TABLE.format(cell="0.5"), []),
-        ("No script is kept.\n" + TABLE.format(cell="0.5"), []),
+        ("`python benchmarks/figures/sweep.py`\n\n" + TABLE.format(cell="0.5"), []),
+        ("`python benchmarks/figures/x.py`\n\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
+        ("`hushcov bench`\n\n" + TABLE.format(cell="0.5"), []),
+        ("    hushcov plan --features 3\n\n" + TABLE.format(cell="0.5"), []),
+        ("```console\n$ hushcov plan\n```\n\n" + TABLE.format(cell="0.5"), []),
+        ("`hushcov bench`\n\n## One\n\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
+        ("hushcov bench\n\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
+        ("`hushcov guess`\n\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
+        ("No script is kept.\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
         ("## One\n`hushcov bench`\n\n## Two\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
     ],
 )
