@@ -24,7 +24,7 @@ from hushcov.cli.files import (
     reserved,
 )
 from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centre
-from hushcov.cli.fit_source import Source
+from hushcov.cli.fit_source import Source, has_pattern
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
 from hushcov.cli.fitting import Job, prepare, quoted, stated_charge
 from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
@@ -151,7 +151,11 @@ COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
     metavar="FILE",
     help="Privacy budget ledger to charge before any record is read; see 'hushcov ledger'.",
 )
-@click.option("--dataset", metavar="NAME", help="Name of these records in the ledger.")
+@click.option(
+    "--dataset",
+    metavar="NAME",
+    help="Name of these records in the ledger and in the report; else that of the file.",
+)
 @click.option(
     "--force",
     is_flag=True,
@@ -327,7 +331,7 @@ def _bounds(book: Codebook, records: Records) -> Bounds | None:
 
 def _stem(file: Path) -> str:
     """A name for what is made of the file: that of the folder, for a pattern."""
-    if set(file.name) & set("*?["):
+    if has_pattern(file.name):
         return file.absolute().parent.name
     return Path(file.name.removesuffix(".gz")).stem
 

@@ -12,6 +12,11 @@ from hushcov.records import Records
 from hushcov.release import SigningKey
 
 
+def has_pattern(name: str) -> bool:
+    """Whether a name stands for any number of files."""
+    return bool(set(name) & set("*?["))
+
+
 @dataclass(frozen=True)
 class Source:
     """The records, and where the release goes. Nothing is read here."""
@@ -41,6 +46,12 @@ class Source:
     def paired(self) -> bool:
         """Whether differences of two records are averaged."""
         return not self.known_mean and self.centre == PAIRS
+
+    @property
+    def name(self) -> str | None:
+        """What the table is called where nobody says: by its file, or the folder of a pattern."""
+        place = self.file.absolute()
+        return (place.parent if has_pattern(place.name) else place).name or None
 
     def __str__(self) -> str:
         n, d = self.records.n_records, self.records.n_features

@@ -108,6 +108,10 @@ class Job(ABC):
             for category in (AccuracyWarning, PrivacyWarning):
                 warnings.simplefilter("ignore", category)
             self._run(records)
+        release = self.release
+        if release.making.dataset is None:
+            named = replace(release.making, dataset=self.source.name)
+            self.estimator.release_ = replace(release, making=named)
 
     @abstractmethod
     def _run(self, records: Records) -> None: ...
