@@ -420,7 +420,8 @@ def _write(job: Job) -> list[tuple[str, str]]:
             np.save(draft / COVARIANCE, job.covariance)
         correlations = released_correlations(job.covariance)
         try:
-            write_release_heatmap(draft / "heatmap.png", correlations)
+            names = job.release.column_names
+            write_release_heatmap(draft / "heatmap.png", correlations, names)
         except MissingPackageError as error:
             notes["heatmap.png"] = f"not drawn: {error}"
         notes[REPORT] = attach_report(draft / REPORT, job.source.folder, job.release)

@@ -135,8 +135,8 @@ class Making:
     made : str, optional
         When the release was made, like 2026-01-31T12:00:00+00:00. It does not count for equality.
     dataset : str, optional
-        What the table is called, as its owner says: the name in a ledger, or that of a file. A label
-        like `made`: it does not count for equality.
+        What the table is called: its name in a ledger, or that of its file. Like `made` it does not
+        count for equality.
     """
 
     n_rows: int | None = None

@@ -26,10 +26,13 @@ _MOST_LISTED, _MOST_PARTNERS = 300, 20
 _EDGE, _MARGIN, _WIDTH = 74.0, 14.0, 1240.0  # pixels
 _LETTER, _WIDE_LETTER = 6.4, 12.0  # pixels of a letter of a label, about, and not less
 _LONGEST_LABEL = 22  # letters
-_TALL = 40.0  # pixels of a node with its label below it
+_TALL = 52.0  # pixels of a node with its label below or above it
+_LABEL_BELOW, _LABEL_ABOVE = 21.0, -13.0  # pixels from a node to the foot of its label
 _NARROWEST_NODE, _BESIDE = 16.0, 10.0  # pixels of a node, and between labels
 _PUSHES = 400  # rounds in which boxes that overlap are moved apart
 _STRETCH = 1.1
+_WIDER = 1.25  # labels lie across
+_USUAL_PARTNERS, _LARGEST = 2.0, 2.2  # graphs of more partners are drawn larger, up to so much
 _ROUNDS = 150
 _BEND = 0.75  # long chains are drawn shorter than they are, so that they bend into the picture
 _GAP = 0.6  # between components, in units of an edge
@@ -39,12 +42,12 @@ _GAP = 0.6  # between components, in units of an edge
 class Graph:
     """Features as nodes, found pairs as edges, and the same as a list.
 
-    `nodes` are features with x, y and a label, `edges` pairs of features with the four coordinates of their
-    ends, their correlation, and what kind of line it is. `partners` lists every feature that has
-    any with its strongest partners, and how many more there are.
+    `nodes` are features with x, y, the foot of a label and the label; `edges` pairs of features
+    with the four coordinates of their ends, their correlation, and what kind of line it is.
+    `partners` lists every feature that has any with its strongest partners, and how many more.
     """
 
-    nodes: list[tuple[int, float, float, str]]
+    nodes: list[tuple[int, float, float, float, str]]
     edges: list[tuple[tuple[int, int], list[float], float, str]]
     width: float
     height: float
@@ -71,8 +74,10 @@ def graph(subject: Subject, findings: Findings) -> Graph | None:
     partners = _partners(findings)
     return Graph(
         nodes=[
-            (node, *at, label)
-            for node, at, label in zip(nodes, positions.tolist(), labels, strict=True)
+            (node, *at, at[1] + foot, label)
+            for node, at, foot, label in zip(
+                nodes, positions.tolist(), _feet(positions, edges), labels, strict=True
+            )
         ],
         edges=[(*each, _kind(each[-1])) for each in zip(drawn, ends, values, strict=True)],
         width=width,
@@ -109,6 +114,17 @@ def _partners(findings: Findings) -> list[tuple[int, list[tuple[int, float]], in
     ranked = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))
     most = _MOST_PARTNERS
     return [(node, others[:most], max(0, len(others) - most)) for node, others in ranked]
+
+
+def _feet(positions: FloatArray, edges: Sequence[tuple[int, int]]) -> list[float]:
+    """Where each label stands: on the side of its node to which fewer edges go."""
+    down = np.zeros(len(positions))
+    for i, j in edges:
+        across, below = positions[j] - positions[i]
+        steep = below / max(math.hypot(across, below), 1e-9)
+        down[i] += steep
+        down[j] -= steep
+    return np.where(down > 1e-6, _LABEL_ABOVE, _LABEL_BELOW).tolist()
 
 
 def _label_width(label: str) -> float:
@@ -149,7 +165,9 @@ def layout(
     for group in groups:
         at = _component(distances[np.ix_(group, group)], width)
         if boxes is not None:
-            at = spread_out(at, boxes[group])
+            partners = 2 * np.isin(ends[0], group).sum() / len(group)
+            larger = min(_LARGEST, math.sqrt(max(1.0, partners / _USUAL_PARTNERS)))
+            at = spread_out(at * (_WIDER * larger, larger), boxes[group])
         placed.append(at - (at - sizes[group] / 2).min(axis=0))
     far = [(at + sizes[group] / 2).max(axis=0) for at, group in zip(placed, groups, strict=True)]
     positions = np.empty((n_nodes, 2))

@@ -17,24 +17,28 @@ _MOST_CLUSTERED = 2_000  # features of a group of which all distances are comput
 _MOST_SETTLED = 500  # and of which the order of leaves is the best one
 _MOST_GROUPS = 500  # groups that are looked at one by one
 _FEWEST = 4  # features of a group in which an order matters
+_FEWEST_OPENED = 24  # features of a side of a map
+_OPPOSITE = 0.9  # what varies in opposite directions is a little less alike
 _TOUCHING = 1e-6  # a distance above zero: sparse graphs take zeros for nothing
 
 Array = npt.NDArray[Any]
 
 
-def related_order(n_features: int, rows: Array, columns: Array, sizes: FloatArray) -> IndexArray:
+def related_order(
+    n_features: int, rows: Array, columns: Array, correlations: FloatArray
+) -> IndexArray:
     """Features in the order of a heat map: groups of related ones, the largest first.
 
     A group is what pairs join, and nothing of it is ever elsewhere. Within a group, average
-    linkage by `sizes`, those of the correlations, puts what is most alike side by side; in very
-    large ones single linkage does. Features without a pair come last, in their order.
+    linkage by the sizes of the correlations puts what is most alike side by side; in very large
+    ones single linkage does. Features without a pair come last, in their order.
     """
     if not len(rows):
         return np.arange(n_features, dtype=np.intp)
-    strength = np.clip(np.nan_to_num(np.abs(sizes), nan=0.0), 0.0, 1.0)
-    far = sparse.csr_array(
-        (np.maximum(1.0 - strength, _TOUCHING), (rows, columns)), shape=(n_features, n_features)
-    )
+    strength = np.clip(np.nan_to_num(np.abs(correlations), nan=0.0), 0.0, 1.0)
+    strength *= np.where(correlations < 0, _OPPOSITE, 1.0)
+    apart = np.maximum(1.0 - strength, _TOUCHING)
+    far = sparse.csr_array((apart, (rows, columns)), shape=(n_features, n_features))
     _, group = csgraph.connected_components(far, directed=False)
     position = _single_linkage(csgraph.minimum_spanning_tree(far))
     both = sparse.csr_array(far + far.T)
@@ -49,6 +53,13 @@ def related_order(n_features: int, rows: Array, columns: Array, sizes: FloatArra
         )
     first = members[ends - counts]  # of each group, which decides between groups of one size
     return np.lexsort((position, first[group], -counts[group])).astype(np.intp)
+
+
+def opened_features(n_features: int, rows: Array, columns: Array) -> int:
+    """How many features a map shows at first: those with a pair, where they are few."""
+    related = len(np.union1d(rows, columns))
+    few = max(_FEWEST_OPENED, related)
+    return few if related and few <= n_features // 2 else n_features
 
 
 def _average_linkage(far: FloatArray) -> IndexArray:

@@ -11,15 +11,14 @@ import numpy.typing as npt
 
 from hushcov.postprocess import is_noise
 from hushcov.release.findings import Findings
-from hushcov.report.order import related_order
+from hushcov.report.order import opened_features, related_order
 from hushcov.report.subject import Subject
 
 _LISTED, _MOST_LISTED = 20, 200
 _LARGEST_FLOAT = 1e30  # far from where floats of 32 bits end
 _NARROWEST = 0.1  # correlation that the bars of the table reach at least
 _FARTHEST = 1.5  # and at most: noise puts some beyond 1
-_HALF_BAR = 96.0  # pixels from zero to the end of a bar
-_FEWEST_OPENED = 24  # features of a side of the map when it opens
+_HALF_BAR = 118.0  # pixels from zero to the end of a bar
 
 Array = npt.NDArray[Any]
 
@@ -155,7 +154,7 @@ def heat_data(subject: Subject, findings: Findings) -> dict[str, Any]:
         "noise": None if noise is None else list(noise),
         "found": _found(findings),
         "order": None if np.array_equal(order, np.arange(d)) else _text(order, "<u4"),
-        "opened": opened(findings),
+        "opened": opened_features(d, found.rows, found.columns),
         "unresolved": list(subject.release.making.unresolved),
     }
 
@@ -182,11 +181,3 @@ def _bounded(values: Array) -> Array:
 
 def _text(values: Array, dtype: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
-
-
-def opened(findings: Findings) -> int:
-    """How many features the map shows at first: those with a pair, where they are few."""
-    d, found = len(findings.scale), findings.found
-    related = len(np.union1d(found.rows, found.columns))
-    few = max(_FEWEST_OPENED, related)
-    return few if related and few <= d // 2 else d

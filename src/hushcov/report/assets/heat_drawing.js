@@ -124,13 +124,18 @@ function drawValues(palette, best, noisy, n) {
   for (let cell = 0; cell < n * n; cell += 1) {
     const value = best[cell];
     if (value === 0) continue;
-    const written = side >= WRITTEN ? number(value, 2) : value < 0 ? "\u2212" : "+";
+    const written = side >= WRITTEN ? brief(value) : value < 0 ? "\u2212" : "+";
     const text = noisy[cell] ? "?" : written;
     const [red, green, blue] = colourOf(palette, value, noisy[cell]);
     context.fillStyle = 0.3 * red + 0.6 * green + 0.1 * blue > 140 ? "#111417" : "#ffffff";
     const [row, column] = [Math.floor(cell / n), cell % n];
     context.fillText(text, plot.left + (column + 0.5) * side, plot.top + (row + 0.5) * side);
   }
+}
+
+// A correlation to two digits after the point, which fits into a cell.
+function brief(value) {
+  return Math.abs(value) < 0.01 ? number(value, 1) : number(Number(value.toFixed(2)), 2);
 }
 
 function fitted(text, width) {
