@@ -207,7 +207,7 @@ def _error_of_noise(release: Release) -> float | None:
     varies = None if scale is None else np.where(scale > 0, ones, 0.0)
     matrix = estimate(replace(release, feature_scale=varies))  # in units of the scales
     partners = np.asarray((matrix != 0).astype(np.float64) @ ones)
-    pair, own = release.noise_sd
+    pair, own = np.array(release.noise_sd)
     noise = 2 * float(np.sqrt((partners * pair**2 + own**2).max()))
     norm = largest(matrix) if np.isfinite(matrix @ ones).all() else np.nan
     sampling = 2 * np.sqrt(max(norm, 0.0) * max(float(matrix.diagonal().sum()), 0.0) / n)
