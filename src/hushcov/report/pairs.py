@@ -98,8 +98,11 @@ def _row(subject: Subject, findings: Findings, place: int, outside: Array, reach
     size, noise_sd = _size(findings, i, j), subject.release.noise_sd
     value = float(findings.correlations(found)[0])
     over = None if ends is None or size == 0 else (ends[0] / size, ends[1] / size)
+    drowned = bool(is_noise(np.array(value)))
     if over is not None and not np.isfinite(over).all():
         over = None
+    elif over is not None and not drowned:  # no correlation is beyond 1
+        over = float(np.clip(over[0], -1, 1)), float(np.clip(over[1], -1, 1))
     bar = None
     if over is not None and np.isfinite(value):
         bar = tuple(_HALF_BAR * np.clip([*over, value], -reach, reach) / reach)
@@ -112,7 +115,7 @@ def _row(subject: Subject, findings: Findings, place: int, outside: Array, reach
         covariance=float(found.values[0]) * float(findings.unit[i] * findings.unit[j]),
         interval=None if ends is None else (ends[0] * scale, ends[1] * scale),
         outside=ends is not None and bool(outside[place]),
-        drowned=bool(is_noise(np.array(value))),
+        drowned=drowned,
         bar=bar,
     )
 

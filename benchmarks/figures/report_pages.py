@@ -1,6 +1,6 @@
 """Reports of four releases as pictures: few, many and very many columns, and a hopeless one.
 
-    python -m benchmarks.studies.report_pages --output docs/figures
+    python benchmarks/figures/report_pages.py --output docs/figures
 
 Makes the tables of docs/report.md, releases each, draws its report, and takes pictures of the first
 screens on a desktop, on a phone and by night, and of the first printed pages. The tables are made
@@ -33,8 +33,13 @@ from hushcov.report import write_report
 Table = tuple[np.ndarray, list[str], dict[str, Any]]
 
 _DESKTOP, _PHONE = (1440, 1100), (390, 844)
+_PARTS = {  # that are kept beside the first screens
+    "health": ("variances",),
+    "laboratory": ("correlations", "graph"),
+    "expression": ("correlations",),
+}
 _FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-_COLOURS = 64  # of a picture, to keep its file small
+_COLOURS = 128  # of a picture, to keep its file small
 
 
 # ---- the tables ----
@@ -140,7 +145,7 @@ def on_screens(browser: Any, page: Path, name: str) -> Iterator[tuple[str, Any]]
         print(f"{name}, {kind}: opened in {spent:.2f} s, {across} px wide")
         yield f"report-{name}-{kind}", Image.open(io.BytesIO(tab.screenshot()))
         if kind == "desktop":
-            for part in ("variances", "correlations", "graph"):
+            for part in _PARTS.get(name, ()):
                 shot = tab.locator(f"#{part}").screenshot()
                 yield f"report-{name}-{part}", Image.open(io.BytesIO(shot))
         tab.close()
