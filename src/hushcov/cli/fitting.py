@@ -66,7 +66,7 @@ from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.postprocess import Matrix
 from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
 from hushcov.release import Release
-from hushcov.release.structure import structure_dict
+from hushcov.release.structure import structure_dict, verdict
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 
@@ -149,6 +149,7 @@ class Job(ABC):
         return self.expected() | {
             "unit": release.unit,
             "warnings": list(release.warnings),
+            "verdict": asdict(verdict(release)),
             "structure": structure_dict(release),
             "found_pairs": self.found.number,
             "largest_pairs": [pair.to_dict() for pair in self.found.strongest],

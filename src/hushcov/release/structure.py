@@ -210,9 +210,10 @@ def _error_of_noise(release: Release) -> float | None:
     pair, own = np.array(release.noise_sd)
     noise = 2 * float(np.sqrt((partners * pair**2 + own**2).max()))
     norm = largest(matrix) if np.isfinite(matrix @ ones).all() else np.nan
-    sampling = 2 * np.sqrt(max(norm, 0.0) * max(float(matrix.diagonal().sum()), 0.0) / n)
-    if norm == 0:
+    if norm <= noise:
         return 1.0
+    norm = (norm + np.sqrt(norm**2 - noise**2)) / 2  # without what noise adds to it
+    sampling = 2 * np.sqrt(norm * max(float(matrix.diagonal().sum()), 0.0) / n)
     error = float(np.hypot(noise, sampling) / norm)
     return min(1.0, error) if np.isfinite(error) else None
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import BoolArray, FloatArray
 from hushcov.postprocess import is_noise
 from hushcov.release.findings import Findings
 from hushcov.report.pages import short
@@ -124,7 +124,7 @@ def _feet(positions: FloatArray, edges: Sequence[tuple[int, int]]) -> list[float
         steep = below / max(math.hypot(across, below), 1e-9)
         down[i] += steep
         down[j] -= steep
-    return np.where(down > 1e-6, _LABEL_ABOVE, _LABEL_BELOW).tolist()
+    return [_LABEL_ABOVE if each > 1e-6 else _LABEL_BELOW for each in down.tolist()]
 
 
 def _label_width(label: str) -> float:
@@ -182,24 +182,25 @@ def spread_out(positions: FloatArray, boxes: FloatArray) -> FloatArray:
     # No two at one height and place: it must be clear who goes where.
     moved += 1e-6 * np.arange(2 * len(moved)).reshape(-1, 2)
     for _ in range(_PUSHES):
-        gap = moved[:, None] - moved[None]
-        over = room - np.abs(gap)
-        np.einsum("iij->ij", over)[:] = 0.0
-        both = (over > 1e-9).all(axis=2)
+        over = _overlap(moved, room)
+        both: BoolArray = np.asarray((over > 1e-9).all(axis=2))
         if not both.any():
             return moved
-        along = over.argmin(axis=2)[:, :, None] == np.arange(2)
-        push = np.where(both[:, :, None] & along, np.sign(gap) * (over + 1e-3), 0.0)
+        along = np.stack([both & (over.argmin(axis=2) == axis) for axis in range(2)], axis=2)
+        away = np.sign(moved[:, None] - moved[None])
+        push = np.where(along, away * (over + 1e-3), 0.0)
         moved += push.sum(axis=1) / (2 * np.maximum(1.0, (push != 0).sum(axis=1)))
-    while _overlap(moved, room):
+    while (_overlap(moved, room) > 1e-9).all(axis=2).any():
         moved *= _STRETCH
     return moved
 
 
-def _overlap(positions: FloatArray, room: FloatArray) -> bool:
+def _overlap(positions: FloatArray, room: FloatArray) -> FloatArray:
+    """By how much each two boxes overlap along both axes; none overlaps itself."""
     over = room - np.abs(positions[:, None] - positions[None])
-    np.einsum("iij->ij", over)[:] = 0.0
-    return bool((over > 1e-9).all(axis=2).any())
+    own = np.arange(len(positions))
+    over[own, own] = 0.0
+    return np.asarray(over)
 
 
 def _component(distances: FloatArray, width: float) -> FloatArray:
