@@ -32,7 +32,7 @@ from hushcov.report import write_report
 
 Table = tuple[np.ndarray, list[str], dict[str, Any]]
 
-_DESKTOP, _PHONE = (1440, 1100), (390, 844)
+_DESKTOP, _PHONE = (1440, 1100), (390, 1300)
 _PARTS = {  # that are kept beside the first screens
     "health": ("variances",),
     "laboratory": ("correlations", "graph"),
