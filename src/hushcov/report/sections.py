@@ -59,7 +59,7 @@ from hushcov.stages.complete import complete_words
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_STYLES = ("colours.css", "base.css", "report.css")
+_STYLES = ("colours.css", "base.css", "report.css", "screens.css")
 _PROGRAMS = ("heat_data.js", "heat_drawing.js", "heat_moving.js", "graph.js", "variances.js")
 _MOST_PARAMETERS = 20_000  # characters
 _LONGEST_PART = 120  # characters of the name of a part
