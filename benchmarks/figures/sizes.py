@@ -23,6 +23,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import HopelessError
 from hushcov.lab.drawing import finish
 from hushcov.metrics import operator_norm, operator_norm_error
+from hushcov.release.structure import MOST_GOOD, MOST_ROUGH
 from hushcov.report.style import new_figure, write_png
 from hushcov.simulate import gaussian_records, structured_covariance
 
@@ -34,7 +35,6 @@ STRUCTURES = {
 RECORDS = (1_000, 3_000, 10_000, 30_000, 100_000)
 FEATURES = (5, 20, 50, 200, 1_000)
 RELEASES = 3
-GOOD, ROUGH = 0.1, 0.5  # errors up to which an answer is called that
 COLOURS = ("#8fd0b8", "#f6dc9c", "#d9d9d9")  # good, rough, hopeless: told apart in grey, too
 TEXT = (
     "What to see: each number is the measured error of the default, told nothing, at epsilon = 1 "
@@ -72,7 +72,7 @@ def collect() -> list[dict]:
 
 def verdict(value: float | None) -> int:
     """The place of its colour."""
-    return 2 if value is None or value > ROUGH else int(value > GOOD)
+    return 2 if value is None or value > MOST_ROUGH else int(value > MOST_GOOD)
 
 
 def draw(cells: list[dict], path: Path) -> None:
@@ -92,7 +92,7 @@ def draw(cells: list[dict], path: Path) -> None:
         axes.set_title(words, fontsize=11)
         axes.set_xlabel("columns")
     panels[0].set_ylabel("rows")
-    words = (f"good: up to {GOOD}", f"rough: up to {ROUGH}", "hopeless")
+    words = (f"good: up to {MOST_GOOD}", f"rough: up to {MOST_ROUGH}", "hopeless")
     keys = [Patch(color=colour, label=word) for colour, word in zip(COLOURS, words, strict=True)]
     figure.legend(handles=keys, loc="outside right center", frameon=False)
     headline = "20 columns take 10,000 rows, 1,000 columns 100,000; more if all pairs are related"
@@ -106,7 +106,7 @@ def write(axes, place: tuple[int, int], value: float | None) -> None:
     x, y = place
     colour = COLOURS[verdict(value)]
     axes.add_patch(Rectangle((x - 0.48, y - 0.48), 0.96, 0.96, color=colour, linewidth=0))
-    said = "refused" if value is None else f"{value:.3f}" if value < GOOD else f"{value:.2f}"
+    said = "refused" if value is None else f"{value:.3f}" if value < MOST_GOOD else f"{value:.2f}"
     axes.text(x, y, said, ha="center", va="center", fontsize=9)
 
 

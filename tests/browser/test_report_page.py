@@ -60,6 +60,15 @@ def report(tmp_path_factory):
         return write_report(path, release())
 
 
+def in_table_order(page):
+    """The map with features as in the table: where tests know their places."""
+    assert page.is_checked("#heat-order")  # it opens with related features side by side
+    page.uncheck("#heat-order")
+    if page.is_enabled('[data-zoom="all"]'):
+        page.click('[data-zoom="all"]')
+    return page
+
+
 def view(page) -> list[int]:
     return [int(part) for part in page.get_attribute("#heat", "data-view").split()]
 
@@ -82,6 +91,7 @@ def until(page, holds) -> None:
 def centre(page, row: int, column: int) -> tuple[float, float]:
     """Where a cell is on the screen; the page says where its plot is."""
     page.locator("#heat").scroll_into_view_if_needed()
+    page.locator("#heat").evaluate("each => each.scrollIntoView({ behavior: 'instant' })")
     box = page.locator("#heat").bounding_box()
     left, top, size = (float(part) for part in page.get_attribute("#heat", "data-plot").split())
     first_row, first_column, cells = view(page)
@@ -145,7 +155,7 @@ def noisy(tmp_path_factory):
 
 
 def test_noise_is_said_and_grey_in_the_heat_map(open_page, noisy):
-    page = open_page(noisy)
+    page = in_table_order(open_page(noisy))
     for (row, column), said in (
         ((2, 3), "correlation -1.3: beyond 1, where only noise puts it"),
         ((10, 11), "no correlation: a variance is not positive, which is noise"),
@@ -181,7 +191,7 @@ def colours(page, cells: list[tuple[int, int]]) -> list[list[int]]:
 
 
 def test_the_mouse_shows_what_is_in_a_cell(open_page, report):
-    page = open_page(report)
+    page = in_table_order(open_page(report))
     tip = page.locator("#heat-tip")
     assert tip.is_hidden()
     page.mouse.move(*centre(page, 0, 1))
@@ -205,9 +215,9 @@ def test_the_mouse_shows_what_is_in_a_cell(open_page, report):
 
 
 def test_the_keyboard_reads_cells_and_zooms(open_page, report):
-    page = open_page(report)
+    page = in_table_order(open_page(report))
     assert page.get_attribute("#heat-said", "aria-live") == "polite"
-    page.locator('[data-zoom="all"]').focus()
+    page.locator("#heat-find").focus()
     page.focus("#heat")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowLeft")
@@ -249,7 +259,7 @@ def test_the_keyboard_reads_cells_and_zooms(open_page, report):
 
 
 def test_wheel_drag_and_buttons_move_the_map(open_page, report):
-    page = open_page(report)
+    page = in_table_order(open_page(report))
     x, y = centre(page, 10, 11)
     page.mouse.move(x, y)
     page.mouse.move(x + 1, y)
@@ -275,7 +285,7 @@ def test_wheel_drag_and_buttons_move_the_map(open_page, report):
 
 
 def test_a_wheel_that_scrolls_the_page_does_not_stop_at_the_map(open_page, report):
-    page = open_page(report)
+    page = in_table_order(open_page(report))
     x, y = centre(page, 10, 11)
     page.mouse.move(x, y)
     page.evaluate("scrollBy(0, 1)")
@@ -287,7 +297,7 @@ def test_a_wheel_that_scrolls_the_page_does_not_stop_at_the_map(open_page, repor
 
 
 def test_two_fingers_zoom(open_page, report):
-    page = open_page(report, viewport=PHONE, has_touch=True)
+    page = in_table_order(open_page(report, viewport=PHONE, has_touch=True))
     x, y = centre(page, 10, 11)
     fingers = page.context.new_cdp_session(page)
 
@@ -315,7 +325,6 @@ def test_search_order_and_links_lead_to_cells(open_page, report):
     page.fill("#heat-find", "nobody")
     page.press("#heat-find", "Enter")
     assert words(page, "#heat-said").startswith("No feature")
-    page.check("#heat-order")
     page.fill("#heat-find", "feature 30")
     page.press("#heat-find", "Enter")
     assert words(page, "#heat-said").startswith("feature 30 x feature 11: correlation -0.25")
@@ -381,6 +390,68 @@ def test_colours_follow_the_scheme_while_the_page_is_open(open_page, report):
     until(page, lambda: page.evaluate(drawn) != light)
 
 
+def test_labels_of_the_graph_do_not_overlap(open_page, report):
+    page = open_page(report)
+    boxes = page.locator(".graph .node text").evaluate_all("""all => all.map((each) => {
+      const { left, right, top, bottom } = each.getBoundingClientRect();
+      return [left, right, top, bottom];
+    })""")
+    assert len(boxes) == 8
+    for place, (left, right, top, bottom) in enumerate(boxes):
+        for other in boxes[:place]:
+            across = min(right, other[1]) - max(left, other[0])
+            down = min(bottom, other[3]) - max(top, other[2])
+            assert across <= 0 or down <= 0
+
+
+def test_variances_are_found_by_name(open_page, report):
+    page = open_page(report)
+    page.fill("#variance-find", "FEATURE 1")
+    assert page.locator("#variance-rows tr").count() == 10
+    assert "feature 10" in page.locator("#variance-rows").inner_text()
+    assert words(page, "#variance-said") == "10 of 40 features"
+    page.fill("#variance-find", "")
+    assert page.locator("#variance-rows tr").count() == 40
+
+
+def test_variances_that_are_not_listed_are_found_and_said_alike(open_page, tmp_path, monkeypatch):
+    monkeypatch.setattr(outlook, "forecast", quick_forecast)
+    d = 310
+    integers, scale = 1000 * np.eye(d, dtype=np.int64), np.full(d, 60.0)
+    integers[305, 305] = -20
+    many = release(integers=integers, selected=None, feature_scale=scale, column_names=None)
+    page = open_page(write_report(tmp_path / "many.html", many))
+    rows = page.locator("#variance-rows tr")
+    listed = rows.first.inner_text().split("\t")
+    assert rows.count() == 300
+    page.fill("#variance-find", "30")
+    assert "305\tnone: noise" in page.locator("#variance-rows").inner_text()
+    assert rows.last.inner_text().split("\t")[1:] == listed[1:]
+    assert rows.last.inner_text().startswith("309")
+
+
+def test_printed_pages_are_light_whole_and_without_controls(open_page, report):
+    page = open_page(report, viewport={"width": 688, "height": 900}, color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    for hidden in (".controls", "nav", "summary", "#heat-said", ".keys"):
+        assert not any(
+            page.locator(hidden).evaluate_all("all => all.map((a) => a.checkVisibility())")
+        )
+    cut = page.evaluate("""() => Array.from(document.querySelectorAll("section *"))
+      .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
+      .map((each) => each.outerHTML.slice(0, 80))""")
+    assert cut == []
+    frame = page.locator(".tall").first
+    assert frame.evaluate("each => each.scrollHeight <= each.clientHeight + 1")
+
+
+def test_the_desktop_is_used(open_page, report):
+    page = open_page(report, viewport={"width": 1440, "height": 900})
+    assert page.locator("#largest table").first.bounding_box()["width"] > 1300
+    assert page.locator("#largest").bounding_box()["y"] < 900  # results start on the first screen
+
+
 @pytest.mark.parametrize("d", [1, 2])
 def test_one_or_two_features(open_page, tmp_path, monkeypatch, d):
     monkeypatch.setattr(outlook, "forecast", quick_forecast)
@@ -404,6 +475,10 @@ def test_many_features_are_condensed_and_can_be_zoomed_to_single_cells(
     shape = {"feature_scale": np.ones(d), "column_names": None}
     many = release(integers=integers, selected=pairs, **shape)
     page = open_page(write_report(tmp_path / "many.html", many))
+    assert view(page) == [0, 0, 1_000]  # those with a pair, which stand side by side
+    page.mouse.move(*centre(page, 10, 11))
+    assert "correlation 0.3" in words(page, "#heat-tip")
+    in_table_order(page)
     page.mouse.move(*centre(page, 2_500, 2_500))
     # Of the pairs in this dot, one that is there is shown.
     assert "correlation 0.3" in words(page, "#heat-tip")

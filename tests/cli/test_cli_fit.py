@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,9 @@ def test_release(run, data):
     assert guarantee["private"] is True
     assert (guarantee["epsilon"], guarantee["delta"]) == (1, 1e-6)
     assert imread("out/heatmap.png")[..., :3].std() > 0.05
+    assert _released("out")["making"]["dataset"] == Path(data).name  # where nobody names it
+    assert f"Private covariance of {Path(data).name}" in Path("out/report.html").read_text()
+    assert re.search(r"verdict +(good|rough|hopeless): ", result.stdout)
 
 
 UNKNOWN = {
@@ -236,7 +240,7 @@ def test_json_is_alone_on_standard_output(run, data):
         *("mechanism", "predicted_error", "typical_error", "families"),
         *("detection_limit", "hopeless"),
         *("warnings", "predicted_memory_bytes", "neighbours", "protected", "max_rows_per_unit"),
-        *("estimand", "counted", "forecasts", "unit", "structure"),
+        *("estimand", "counted", "forecasts", "unit", "verdict", "structure"),
         "found_pairs",
         *("largest_pairs", "noise_sd", "guarantee", "parameters", "complete_records"),
         "peak_memory_bytes",

@@ -84,6 +84,7 @@ def test_a_guarantee_without_a_delta(run, refused, data, name):
     assert promise in words(result.stdout)
     assert "The delta of 1e-6 is not used." in words(result.stdout)
     assert Release.read("out").guarantee.delta == 0
+    assert Release.read("out").making.dataset == "people"
     assert Ledger("budget.db").statement("people").spent().delta == 0
     assert promise in words(run("show", "out").stdout)
 

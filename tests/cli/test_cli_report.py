@@ -116,7 +116,7 @@ def data() -> str:
 def test_fit_writes_the_report_into_the_release(run, data):
     result = run("fit", data, *OPTIONS)
     assert result.exit_code == 0
-    assert "report.html guarantee" in _words(result.stdout)
+    assert "report.html verdict, relations" in _words(result.stdout)
     listed = json.loads(Path("x-release/release.json").read_text())["files"]
     assert "report.html" in listed
     page = Path("x-release/report.html").read_text("utf-8")

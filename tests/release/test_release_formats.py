@@ -16,7 +16,8 @@ from hushcov.exceptions import DamagedReleaseError, ReleaseError
 from hushcov.release import Making, Part, Release
 from hushcov.release.schema import FORMAT
 
-FORMAT_4 = Path(__file__).parent / "format_4"  # written by the version that wrote this format
+# Written by the versions that wrote these formats.
+FORMAT_4, FORMAT_5 = (Path(__file__).parent / name for name in ("format_4", "format_5"))
 EVENTS = (Pure(0.02), Gaussian(0.1))
 COUNTED = {
     "released": 19_987,
@@ -79,9 +80,23 @@ def test_a_document_of_format_4_is_for_one_replaced_record():
     assert release.making.words == "4,000"
 
 
-@pytest.mark.parametrize("version", [3, 4])
+def test_a_document_of_format_5_has_no_name_of_its_table():
+    release, about = Release.read(FORMAT_5), described(FORMAT_5)
+    assert about["format"] == 5
+    assert "dataset" not in about["making"]
+    assert release.making.dataset is None
+    assert release == counted_release()
+
+
+def test_the_name_of_the_table_is_kept_and_does_not_count_for_equality(tmp_path):
+    named = counted_release(dataset="patients.csv")
+    assert Release.read(named.write(tmp_path / "out")).making.dataset == "patients.csv"
+    assert named == counted_release()
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_earlier_documents_read_as_what_is_written_of_them_now(tmp_path, version):
-    old = shutil.copytree(FORMAT_4, tmp_path / "old")
+    old = shutil.copytree(FORMAT_5 if version == 5 else FORMAT_4, tmp_path / "old")
     about = described(old) | {"format": version}
     if version == 3:
         for name in ("tails", "structure", "bounds"):
@@ -89,7 +104,7 @@ def test_earlier_documents_read_as_what_is_written_of_them_now(tmp_path, version
     seal(old, about)
     release = Release.read(old)
     new = release.write(tmp_path / "new")
-    assert described(new)["format"] == FORMAT == 5
+    assert described(new)["format"] == FORMAT == 6
     assert Release.read(new) == release
 
 
@@ -101,9 +116,9 @@ def test_the_newest_format_says_whom_it_protects(folder):
         seal(folder, about | {"guarantee": lacking})
         with pytest.raises(DamagedReleaseError, match=r"guarantee of release\.json lacks unit or"):
             Release.read(folder)
-    for version in (2, 6, 5.0, True, "5", [5], None):
+    for version in (2, 7, 6.0, True, "6", [6], None):
         seal(folder, about | {"format": version})
-        with pytest.raises(DamagedReleaseError, match="format 3, 4 or 5"):
+        with pytest.raises(DamagedReleaseError, match="format 3, 4, 5 or 6"):
             Release.read(folder)
 
 

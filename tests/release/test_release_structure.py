@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from hushcov import GaussianCovariance
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.release import Making, Release, Structure
 from hushcov.release.findings import BEYOND, KEPT, find
-from hushcov.release.structure import released_factors, structure_dict, structure_words
+from hushcov.release.structure import (
+    GOOD,
+    HOPELESS,
+    ROUGH,
+    UNKNOWN,
+    released_factors,
+    structure_dict,
+    structure_words,
+    verdict,
+)
+from hushcov.simulate import gaussian_records, sparse_covariance
 
 NAMES = tuple(f"item {i}" for i in range(20))
 LOADING = np.linspace(0.2, 0.9, 20) * np.where(np.arange(20) == 3, -1, 1)
@@ -110,6 +122,47 @@ def test_an_error_near_1_is_called_what_it_is(error, most, kept, said, not_said)
     assert said in words
     assert not_said not in words
     assert structure_dict(found)["as_bad_as_zeros"] == (error == 0.95)
+
+
+@pytest.mark.parametrize(
+    ("error", "most", "unresolved", "word"),
+    [
+        (0.02, 0.05, (), GOOD),
+        (0.1, 0.5, (), GOOD),
+        (0.1, 1.0, (), ROUGH),
+        (0.11, 0.5, (), ROUGH),
+        (0.5, 1.05, (), ROUGH),
+        (0.51, 1.05, (), HOPELESS),
+        (0.02, 0.05, (3,), GOOD),
+        (0.02, 0.05, tuple(range(20)), HOPELESS),
+    ],
+)
+def test_the_verdict_follows_the_error_estimate(error, most, unresolved, word):
+    found = release(Structure("sparse", 0, "few", error, 0.01, most))
+    found = replace(found, making=replace(found.making, unresolved=unresolved))
+    said = verdict(found)
+    assert (said.word, said.error) == (word, error)
+    assert f"about {error:.2g} of the norm of the covariance, between 0.01" in said.sentence
+    assert ("20 of 20 features could not be found" in said.sentence) == (len(unresolved) == 20)
+
+
+def test_without_an_error_estimate_noise_decides():
+    """The true error is near what noise and sampling alone make: within a factor of two."""
+    truth = sparse_covariance("block", 20, 4)
+    for n, word in ((200_000, GOOD), (4_000, ROUGH), (300, HOPELESS)):
+        rows = gaussian_records(truth, n, random_state=1)
+        options = {"feature_scale": 1.0, "assume_centered": True, "random_state": 2}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            estimator = GaussianCovariance(epsilon=1.0, delta=1e-6, **options).fit(rows)
+        found = verdict(estimator.release_)
+        assert found.word == word
+        assert "by noise and sampling alone" in found.sentence
+        error = np.linalg.norm(estimator.covariance_ - truth, 2) / np.linalg.norm(truth, 2)
+        if word != HOPELESS:
+            assert error / 2 < found.error < 2 * error
+    silent = replace(estimator.release_, noise_sd=None)
+    assert (verdict(silent).word, verdict(silent).error) == (UNKNOWN, None)
 
 
 def test_features_that_were_not_found_do_not_count_and_that_is_said():

@@ -20,13 +20,18 @@ from hushcov.accounting import Gaussian
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Making, Part, Release, Structure
 from hushcov.release.document import UNNAMED
+from hushcov.release.findings import find
+from hushcov.release.structure import verdict
 from hushcov.report import outlook, pages, report_page, write_report
+from hushcov.report.subject import subject_of
+from hushcov.report.variances import MOST_LISTED, spreads
 from hushcov.simulate import gaussian_records
 
 COMPLETE = ("released", "of", "noise_sd")
+RESULTS = ("largest", "variances", "correlations", "graph")
 SECTIONS = (
-    *("promise", "assumed", "budget", "correlations", "graph", "largest", "spectrum"),
-    *("error", "parameters"),
+    *RESULTS,
+    *("spectrum", "promise", "budget", "assumed", "parameters", "error"),
 )
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -141,7 +146,7 @@ def test_whom_the_guarantee_protects():
     assert "<b>patient" not in page
     for part in (
         "adding or removing all records of any one <b>patient makes whatever happens",
-        "for each <b>patient",
+        "Protects each <b>patient",
         "What somebody could learn about one <b>patient",
         "guesses that one <b>patient is in the data",
         "there the factor counts twice",
@@ -209,9 +214,11 @@ def test_nothing_is_loaded_from_anywhere():
 def test_all_pictures_have_names_captions_and_axes():
     page = report_page(fitted("screened").release_)
     pictures = re.findall(r"<figure>.*?</figure>", page, re.S)
-    assert len(pictures) == 6
+    assert len(pictures) == 5
     assert all("<figcaption>What to see: " in each for each in pictures)
     for drawn in re.findall(r"<svg[^>]*>", page):
+        if 'aria-hidden="true"' in drawn:  # a sign beside words, or a bar beside its numbers
+            continue
         assert 'role="img"' in drawn
         assert re.search(r'aria-label="[A-Z]', drawn)
     for label in (
@@ -319,13 +326,13 @@ def _found(**changes) -> Release:
     return made(matrix, mechanism="adaptive", making=making, column_names=names, **parts)
 
 
-def test_structure_and_error_stand_before_the_results():
+def test_structure_and_error_stand_before_the_promise():
     page = Page(report_page(_found()))
     ids = [attrs["id"] for tag, attrs in page.elements if tag == "section"]
-    assert ids == [*SECTIONS[:3], "structure", *SECTIONS[3:]]
+    assert ids == [*RESULTS, "structure", *SECTIONS[len(RESULTS) :]]
     assert page.text.count("factors: 1 factor that many features follow") == 1
     assert "Factors: 1 factor that many features follow. Why: one eigenvalue" in page.text
-    assert page.text.count("0.04, between 0.02 and 0.07 of the norm of the covariance") == 2
+    assert page.text.count("0.04, between 0.02 and 0.07 of the norm of the covariance") == 1
     assert "strongest (0." in page.text
     assert "would do as well" not in page.text
     assert "How far off this very release may be is estimated" in page.text
@@ -333,8 +340,64 @@ def test_structure_and_error_stand_before_the_results():
 
 def test_an_error_near_1_is_called_what_it_is():
     page = Page(report_page(_found(error=0.97, most=1.05, kept=0.3)))
-    assert page.text.count("would do as well") == 2
+    assert "does as well" in page.text
+    assert "would do as well" in page.text
     assert "multiplied by 0.3" in page.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "look"),
+    [
+        ({}, "good"),
+        ({"most": 1.05}, "rough"),
+        ({"error": 0.5, "most": 0.8}, "rough"),
+        ({"error": 0.95, "most": 1.05}, "hopeless"),
+    ],
+)
+def test_the_page_begins_with_the_table_and_a_verdict(changes, look):
+    release = _found(**changes)
+    named = replace(release.making, dataset=HOSTILE[0], made="2026-01-31T12:00:00+00:00")
+    page = Page(report_page(replace(release, making=named)))
+    head = page.text[: page.text.index("Strongest relations")]
+    for part in (
+        f"Private covariance of {HOSTILE[0]}",
+        "2026-01-31 12:00:00 UTC",
+        "Records 10,000",
+        "Protects each record",
+        "Epsilon 1",
+        "Delta 1e-6",
+        f"{look.capitalize()} ",
+        verdict(release).sentence[1:],
+    ):
+        assert part in head, part
+    classes = [attrs.get("class", "") for _, attrs in page.elements]
+    assert f"verdict {look}" in classes
+
+
+def test_variances_and_deviations_have_intervals():
+    release = six(column_names=tuple("abcdef"))
+    rows = spreads(subject_of(release), find(release))
+    assert [row.name for row in rows] == list("abcdef")
+    low, high = (float(end) for end in rows[0].variance_ends.split(" to "))
+    assert low < 1 < high
+    roots = [float(end) for end in rows[0].deviation_ends.split(" to ")]
+    assert roots == pytest.approx([low**0.5, high**0.5], rel=0.01)
+    page = Page(report_page(release))
+    assert f"a {rows[0].deviation} {rows[0].deviation_ends} {rows[0].variance} " in page.text
+    lost = replace(release.making, unresolved=(1,))
+    words = spreads(subject_of(replace(release, making=lost)), find(release))[1]
+    assert words.variance == words.deviation == "not found"
+    noisy = six(integers=np.diag([-5, 1000, 1000]), feature_scale=np.ones(3))
+    words = spreads(subject_of(noisy), find(noisy))[0]
+    assert (words.variance, words.deviation) == ("\N{MINUS SIGN}0.005: noise", "none: noise")
+
+
+def test_of_many_features_some_are_listed():
+    d = MOST_LISTED + 10
+    release = made(1000 * np.eye(d, dtype=np.int64))
+    page = Page(report_page(release))
+    assert f"The first {MOST_LISTED} of {d} are listed" in page.text
+    assert len(spreads(subject_of(release), find(release))) == MOST_LISTED
 
 
 def test_hostile_names_of_factors_are_text():

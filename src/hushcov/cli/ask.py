@@ -168,7 +168,8 @@ def components(
 
 def _component(summary: Table, at: int) -> str:
     share, low, high = (
-        number(100 * float(summary[name][at]), 3) for name in ("share", "share_lower", "share_upper")
+        number(100 * float(summary[name][at]), 3)
+        for name in ("share", "share_lower", "share_upper")
     )
     angle = float(summary["angle"][at])
     off = "its direction may be any" if angle >= 90 else f"off by at most {angle:.0f} degrees"
@@ -221,7 +222,9 @@ def _value(text: str) -> tuple[str, float]:
             return name.strip(), float(value)
     except ValueError:
         pass
-    raise ParameterError(f"--given must be like age=40,height=180, got {text!r}: write NAME=NUMBER.")
+    raise ParameterError(
+        f"--given must be like age=40,height=180, got {text!r}: write NAME=NUMBER."
+    )
 
 
 def _sentences(found: Any) -> str | None:

@@ -154,7 +154,11 @@ from hushcov.report import write_release_heatmap
     metavar="FILE",
     help="Privacy budget ledger to charge before any record is read; see 'hushcov ledger'.",
 )
-@click.option("--dataset", metavar="NAME", help="Name of these records in the ledger.")
+@click.option(
+    "--dataset",
+    metavar="NAME",
+    help="Name of these records in the ledger and in the report; else that of the file.",
+)
 @click.option(
     "--force",
     is_flag=True,
@@ -440,7 +444,8 @@ def _write(job: Job) -> list[tuple[str, str]]:
         notes["heatmap.png"] = "the estimated correlations as a picture"
         correlations = released_correlations(job.covariance)
         try:
-            write_release_heatmap(draft / "heatmap.png", correlations)
+            names = job.release.column_names
+            write_release_heatmap(draft / "heatmap.png", correlations, names)
         except MissingPackageError as error:
             notes["heatmap.png"] = f"not drawn: {error}"
         notes[REPORT] = attach_report(draft / REPORT, job.source.folder, job.release)

@@ -9,6 +9,7 @@ from hushcov._words import counted
 from hushcov.cli.fit_options import PAIRS, PRIVATE
 from hushcov.exceptions import DataError
 from hushcov.records import Records
+from hushcov.records.sources import WILDCARDS
 from hushcov.release import SigningKey
 
 
@@ -42,6 +43,12 @@ class Source:
     def paired(self) -> bool:
         """Whether differences of two records are averaged."""
         return not self.known_mean and self.centre == PAIRS
+
+    @property
+    def name(self) -> str | None:
+        """What the table is called where nobody says: by its file, or the folder of a pattern."""
+        place = self.file.absolute()
+        return (place.parent if set(place.name) & WILDCARDS else place).name or None
 
     def __str__(self) -> str:
         n, d = self.records.n_records, self.records.n_features

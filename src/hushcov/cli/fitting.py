@@ -67,7 +67,7 @@ from hushcov.postprocess import Matrix
 from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
 from hushcov.records.headers import DeclaredRecords
 from hushcov.release import Release
-from hushcov.release.structure import structure_dict
+from hushcov.release.structure import structure_dict, verdict
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 
@@ -109,6 +109,10 @@ class Job(ABC):
             for category in (AccuracyWarning, PrivacyWarning):
                 warnings.simplefilter("ignore", category)
             self._run(records)
+        release = self.release
+        if release.making.dataset is None:
+            named = replace(release.making, dataset=self.source.name)
+            self.estimator.release_ = replace(release, making=named)
 
     @abstractmethod
     def _run(self, records: Records) -> None: ...
@@ -146,6 +150,7 @@ class Job(ABC):
         return self.expected() | {
             "unit": release.unit,
             "warnings": list(release.warnings),
+            "verdict": asdict(verdict(release)),
             "structure": structure_dict(release),
             "found_pairs": self.found.number,
             "largest_pairs": [pair.to_dict() for pair in self.found.strongest],

@@ -32,8 +32,9 @@ REPORT = "report.html"
 def command(folder: Path, output: Path | None, as_json: bool) -> None:
     """Write the release in a folder as one HTML page, for a browser.
 
-    The page explains the guarantee, what was assumed and where the budget went, and shows heat map,
-    graph, intervals and the error to expect. It needs no network. Every file of the release must
+    The page begins with a verdict and with results: the strongest relations and all variances with
+    intervals, a heat map and a graph. Then it explains the guarantee, where the budget went and how
+    the release was made. It needs no network and prints on A4 paper. Every file of the release must
     match its checksum, or the exit code is 1. No record is needed, and nothing is spent. It needs
     the extra 'hushcov[report]'.
 
@@ -72,7 +73,7 @@ def attach_report(path: Path, folder: Path, release: Release) -> str:
     except Exception as error:  # the budget is spent: no page is worth the release
         path.unlink(missing_ok=True)
         return f"not written: {type(error).__name__}. Try 'hushcov report {folder}'."
-    return "guarantee, heat map, graph, intervals and expected error: open it in a browser"
+    return "verdict, relations, variances, heat map and guarantee: open it in a browser"
 
 
 def _check_outside(folder: Path, path: Path) -> None:

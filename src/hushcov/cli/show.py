@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -19,7 +20,7 @@ from hushcov.cli.words import (
 )
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease, read_release
-from hushcov.release.structure import structure_dict
+from hushcov.release.structure import structure_dict, verdict
 
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
@@ -158,6 +159,7 @@ def _as_json(folder: Path, stored: StoredRelease, found: Found) -> dict[str, obj
         "name": stored.release.name,
         "odds": stored.release.guarantee.odds().to_dict(),
         "released_pairs": _released_pairs(stored.release),
+        "verdict": asdict(verdict(stored.release)),
         "structure": structure_dict(stored.release),
         "found_pairs": found.number,
         "largest_pairs": [pair.to_dict() for pair in found.strongest],

@@ -30,7 +30,7 @@ from hushcov.release.findings import (
     find,
     preparation_words,
 )
-from hushcov.release.structure import structure_words
+from hushcov.release.structure import VERDICT, structure_words, verdict
 from hushcov.stages.complete import complete_words
 
 #: The heading over what a plan promises.
@@ -276,9 +276,11 @@ def show_pairs(out: Console, release: Release, found: Found) -> None:
 
 
 def structure_facts(release: Release) -> list[tuple[str, str]]:
-    """What the covariance was found to be and how far off it may be, where that was looked for."""
+    """How far the estimate can be relied on, and what the covariance was found to be."""
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        return [(label, clean(sentence)) for label, sentence in structure_words(release)]
+        found = verdict(release)
+        lines = [(VERDICT, f"{found.word}: {found.sentence}"), *structure_words(release)]
+        return [(label, clean(sentence)) for label, sentence in lines]
 
 
 def complete_facts(release: Release) -> list[tuple[str, str]]:

@@ -82,7 +82,7 @@ class PrivateCovariance(Answers, EmpiricalCovariance):
         The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before any
         record is read, and refused if all releases of the dataset together would cost too much.
     dataset : str, optional
-        The name of the dataset in the ledger. Give both or neither.
+        The name of the dataset in the ledger, which the release keeps. Give both or neither.
 
     Attributes
     ----------
@@ -190,6 +190,7 @@ class PrivateCovariance(Answers, EmpiricalCovariance):
             n_averaged=n_averaged,
             paired=paired,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
+            dataset=self.dataset,
             **making,
         )
         self.release_ = replace(

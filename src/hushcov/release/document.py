@@ -134,6 +134,9 @@ class Making:
         The private steps in the order in which they were charged.
     made : str, optional
         When the release was made, like 2026-01-31T12:00:00+00:00. It does not count for equality.
+    dataset : str, optional
+        What the table is called: its name in a ledger, or that of its file. Like `made` it does not
+        count for equality.
     """
 
     n_rows: int | None = None
@@ -151,6 +154,7 @@ class Making:
     tails: Tails | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
+    dataset: str | None = field(default=None, compare=False)
 
     @property
     def n_complete(self) -> int | None:

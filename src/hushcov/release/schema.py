@@ -17,10 +17,15 @@ from hushcov.exceptions import DamagedReleaseError, HushcovError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
 from hushcov.release.document import COUNTED, KINDS, Making, Part, Release, Structure, Tails
 
-FORMAT = 5
+FORMAT = 6
 # Formats before, which are read as well, with what they do not have.
-_EARLIER = {3: ("tails", "structure", "bounds", "counted"), 4: ("counted",)}
-_PROTECTED = ("unit", "rows_per_unit")  # of a guarantee; one record before format 5
+_EARLIER = {
+    3: ("tails", "structure", "bounds", "counted", "dataset"),
+    4: ("counted", "dataset"),
+    5: ("dataset",),
+}
+_PROTECTED = ("unit", "rows_per_unit")  # of a guarantee; one record in formats before
+_PROTECTED_SINCE = 5
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "location", "noise_sd"),
@@ -29,6 +34,7 @@ _FIELDS = (
 _MAKING = (
     *("n_rows", "n_averaged", "paired", "complete", "counted", "scales", "threshold"),
     *("projected", "unresolved", "shrunk", "tails", "structure", "bounds", "parts", "made"),
+    "dataset",
 )
 _TAILS = ("fourth", "noise_sd", "lost", "lost_sd")
 _COMPLETE = ("released", "of", "noise_sd")
@@ -109,7 +115,8 @@ def parse(content: bytes | bytearray) -> dict[str, Any]:
     if isinstance(making, dict):
         for name in _EARLIER.get(version, ()):
             making.setdefault(name, None)
-    if version == FORMAT and isinstance(guarantee, dict) and not set(_PROTECTED) <= set(guarantee):
+    says = isinstance(guarantee, dict) and version >= _PROTECTED_SINCE
+    if says and not set(_PROTECTED) <= set(guarantee):
         raise DamagedReleaseError(f"guarantee of release.json lacks {' or '.join(_PROTECTED)}")
     return found
 
@@ -255,6 +262,9 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
         _wrong("scales", 'null, "given" or "released"')
     if fields["made"] is not None:
         _check_time("made", fields["made"])
+    name = fields["dataset"]
+    if name is not None and not (isinstance(name, str) and name):
+        _wrong("dataset", "null or a name")
     (threshold,) = _numbers("threshold", [fields["threshold"]], 1)
     if fields["shrunk"] is not None:
         (share,) = _numbers("shrunk", [fields["shrunk"]], 1)

@@ -5,19 +5,23 @@ The command line and the report say it with these functions, so that they say th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hushcov._words import counted, number
-from hushcov.postprocess import Split
+from hushcov.postprocess import Split, largest
 from hushcov.release.document import Release, Structure
-from hushcov.release.findings import factors_of
+from hushcov.release.findings import estimate, factors_of
 from hushcov.release.pairs import scan
 
 #: Labels of what is said.
-STRUCTURE, ERROR = "structure", "error estimate"
+STRUCTURE, ERROR, VERDICT = "structure", "error estimate", "verdict"
+#: How far an estimate can be relied on.
+GOOD, ROUGH, HOPELESS, UNKNOWN = "good", "rough", "hopeless", "not known"
+#: Errors up to which an estimate is called good, and rough; beyond, it is hopeless.
+MOST_GOOD, MOST_ROUGH = 0.1, 0.5
 _MOST_NAMED = 5  # features of a factor in a sentence
 _LISTED = 20  # and in data
 _AS_ZEROS = 0.9  # an error at which the zero matrix, whose error is 1, does as well
@@ -149,6 +153,72 @@ def error_verdict(found: Structure) -> str:
         )
         words = f"{words}. {less}" if words else less
     return words
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far an estimate can be relied on: a word, a sentence, and the error behind both.
+
+    `word` is "good" up to an error of 0.1 that is surely below 1, "rough" up to 0.5, and
+    "hopeless" beyond; "not known" where nothing tells noise.
+    """
+
+    word: str
+    sentence: str
+    error: float | None
+
+
+def verdict(release: Release) -> Verdict:
+    """What to think of a release, from its error estimate, or else from its noise and size."""
+    found, lost = release.making.structure, len(release.making.unresolved)
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        error = _error_of_noise(release) if found is None else found.error
+    if error is None:
+        words = "how far off the estimate is cannot be told, as its noise has no single level"
+        return Verdict(UNKNOWN, words, None)
+    about = f"off by about {number(error, 2)} of the norm of the covariance"
+    if found is None:
+        about += ", by noise and sampling alone"
+    else:
+        about += f", between {number(found.least, 2)} and {number(found.most, 2)}"
+    if lost:
+        about += f"; {lost:,} of {counted(release.n_features, 'feature')} could not be found"
+    if error > MOST_ROUGH or lost == release.n_features:
+        words = "even strong relations may be noise"
+        if error >= _AS_ZEROS or lost == release.n_features:
+            words = "the zero matrix, which needs no data, does as well"
+        return Verdict(HOPELESS, f"do not rely on this estimate, {about}: {words}", error)
+    most = error if found is None else found.most
+    if error <= MOST_GOOD and most < _NOT_BELOW:
+        return Verdict(GOOD, f"the estimate is {about} (the zero matrix: by 1)", error)
+    words = "strong relations can be used and weak ones cannot"
+    if found is not None and most >= _NOT_BELOW:
+        words += ", and it may be no better than the zero matrix (by 1)"
+    return Verdict(ROUGH, f"the estimate is {about}: {words}", error)
+
+
+def _error_of_noise(release: Release) -> float | None:
+    """The norm of noise and sampling errors of what is kept, over that of the estimate; about.
+
+    Noise of independent entries has about twice the largest root of a row's summed variances as
+    its norm, and sampling errors about 2 sqrt(norm trace / n). What was missed does not count.
+    """
+    n = release.n_sampled
+    if release.noise_sd is None or n is None:
+        return None
+    ones, scale = np.ones(release.n_features), release.feature_scale
+    varies = None if scale is None else np.where(scale > 0, ones, 0.0)
+    matrix = estimate(replace(release, feature_scale=varies))  # in units of the scales
+    partners = np.asarray((matrix != 0).astype(np.float64) @ ones)
+    pair, own = np.array(release.noise_sd)
+    noise = 2 * float(np.sqrt((partners * pair**2 + own**2).max()))
+    norm = largest(matrix) if np.isfinite(matrix @ ones).all() else np.nan
+    if norm <= noise:
+        return 1.0
+    norm = (norm + np.sqrt(norm**2 - noise**2)) / 2  # without what noise adds to it
+    sampling = 2 * np.sqrt(norm * max(float(matrix.diagonal().sum()), 0.0) / n)
+    error = float(np.hypot(noise, sampling) / norm)
+    return min(1.0, error) if np.isfinite(error) else None
 
 
 def structure_dict(release: Release) -> dict[str, object] | None:

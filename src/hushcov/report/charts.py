@@ -1,9 +1,8 @@
-"""The charts of a report: what took the budget, intervals, eigenvalues, expected errors."""
+"""The charts of a report: what took the budget, eigenvalues, estimated and expected errors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +20,6 @@ _SIZE = (420.0, 320.0)  # pixels
 _SIDES = (52.0, 20.0, 52.0, 34.0)  # room left, right, below and above the axes
 _COLOURS = 6  # share-0 to share-5 of the style sheet
 _NARROW = 16  # pixels below which a part of the bar has no letter
-_ROW = 24  # pixels of a pair
-_FARTHEST = 1.5  # correlation that the chart reaches where noise puts some beyond 1
 _FEW = 60  # dots that may be large
 
 
@@ -49,66 +46,6 @@ def budget_chart(
             start += share
 
     return chart(size, "Shares of the privacy budget", draw, titles=identified)
-
-
-@dataclass(frozen=True)
-class Whisker:
-    """A pair: its names, its correlation (NaN: none), its interval, and all this in words."""
-
-    names: str
-    value: float
-    ends: tuple[float, float] | None
-    noise: bool
-    title: str
-
-
-def interval_chart(whiskers: Sequence[Whisker]) -> Markup:
-    """Correlations with their intervals, one below the other."""
-    size = (440.0, 74.0 + _ROW * len(whiskers))
-    end = _FARTHEST if any(each.noise for each in whiskers) else 1.0
-
-    def draw(figure: Figure) -> None:
-        axes = _axes(figure, size, (176, 14, 44, 30), "pair of features")
-        axes.set_xlabel("correlation (no unit)", color=ink("muted"))
-        axes.spines[:].set_visible(False)
-        axes.grid(axis="x")
-        low, high = _reach(whiskers)
-        axes.set(xlim=(max(-end, low), min(end, high)), ylim=(len(whiskers) - 0.5, -0.6))
-        axes.locator_params(axis="x", nbins=6)
-        axes.xaxis.set_major_formatter(_tick)
-        axes.axvline(0, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
-        axes.set_yticks(range(len(whiskers)), [f"pair {at}" for at in range(len(whiskers))])
-        axes.tick_params(axis="y", pad=12)
-        for place, each in enumerate(whiskers):
-            _draw_whisker(axes, place, each)
-
-    texts = {f"pair {place}": each.names for place, each in enumerate(whiskers)}
-    titles = {f"pair-{place}": each.title for place, each in enumerate(whiskers)}
-    label = "Correlations of the strongest pairs with their intervals"
-    return chart(size, label, draw, texts=texts, titles=titles)
-
-
-def _draw_whisker(axes: Axes, place: int, each: Whisker) -> None:
-    low, high = axes.get_xlim()
-    if np.isnan(each.value):
-        axes.text(low, place, "none: noise", va="center_baseline").set_gid(f"pair-{place}")
-        return
-    if each.ends is not None:
-        start, end = np.clip(each.ends, low - 1, high + 1)  # far enough to be cut off
-        axes.plot([start, end], [place, place], color=ink("link"), marker="|", markersize=10)
-    paint = ink("page") if each.noise else ink("link")
-    edge = ink("muted") if each.noise else ink("link")
-    (dot,) = axes.plot(np.clip(each.value, low, high), place, "o", markersize=7, clip_on=False)
-    dot.set(color=paint, markeredgecolor=edge, gid=f"pair-{place}", zorder=3)
-
-
-def _reach(whiskers: Sequence[Whisker]) -> tuple[float, float]:
-    """Limits that hold zero and all that is drawn, with a little room."""
-    values = [0.0]
-    for each in whiskers:
-        values += [value for value in (each.value, *(each.ends or ())) if np.isfinite(value)]
-    room = 0.04 * (max(values) - min(values)) or 0.5
-    return min(values) - room, max(values) + room
 
 
 def spectrum_chart(values: FloatArray, reach: float | None) -> Markup:

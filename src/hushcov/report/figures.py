@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,12 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov.exceptions import DataError
 from hushcov.postprocess import Matrix, is_noise, is_sparse
+from hushcov.release.findings import MOST_PAIRS
+from hushcov.release.pairs import scan
+from hushcov.report.order import opened_features, related_order
+from hushcov.report.pages import short
 from hushcov.report.style import BLUE, ORANGE, VERMILION, caption, new_figure, tidy, write_png
+from hushcov.report.subject import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,38 +31,63 @@ if TYPE_CHECKING:
 _COLOURS = "RdBu_r"  # white is zero; red and blue also differ for colour-blind readers
 _NOISE_COLOUR = "0.55"  # a grey
 _MOST_CELLS = 400  # cells a panel can show side by side
+_FEW_NAMES, _MOST_NAMES = 25, 60  # at an axis
+_LONGEST_NAME = 25  # letters
 _MOST_FEATURES = 40  # of which every single entry can be seen beside the truth
 _FOUND, _MISSED, _FALSE = (BLUE, "o"), (ORANGE, "X"), (VERMILION, "s")
 
 
-def release_heatmap(correlation: Matrix) -> Figure:
+def release_heatmap(correlation: Matrix, names: Sequence[str] | None = None) -> Figure:
     """Return a figure of released correlations, with a caption that says what to see.
 
-    Noise, which is a correlation beyond 1 or none at all (NaN), is grey.
+    Related features stand side by side. `names` are those of the features, which are counted from
+    0 without them; where there are many, some of them are at the axes. Noise, which is a
+    correlation beyond 1 or none at all (NaN), is grey.
     """
     check_square(correlation)
-    figure = new_figure(7, 7.4)
+    d = correlation.shape[0]
+    pairs = scan(correlation, np.ones(d), most=MOST_PAIRS).pairs
+    order = related_order(d, pairs.rows, pairs.columns, pairs.values)
+    order = order[: opened_features(d, pairs.rows, pairs.columns)]
+    large = len(order) > _FEW_NAMES
+    figure = new_figure(9, 9.4) if large else new_figure(7, 7.4)
     axes = figure.subplots()
-    cells = _condensed(correlation)
+    cells = _condensed(correlation, order)
     cells[is_noise(cells)] = np.nan
     image = panel(axes, cells, min(1.0, colour_limit(correlation)), "Released correlations")
-    d = correlation.shape[0]
-    image.set_extent((-0.5, d - 0.5, d - 0.5, -0.5))  # features are counted from 0
-    axes.set_xlabel("feature")
-    axes.set_ylabel("feature")
-    axes.locator_params(nbins=6, integer=True)
+    end = len(order) - 0.5
+    image.set_extent((-0.5, end, end, -0.5))
+    _name_axes(axes, order, names)
     colour_bar(image, [axes], shrink=0.8)
-    caption(figure, describe_release(correlation), width=90)
+    shown = describe_release(correlation, len(order))
+    caption(figure, shown, width=115 if large else 90)
     return figure
 
 
-def write_release_heatmap(path: str | Path, correlation: Matrix) -> Path:
+def _name_axes(axes: Axes, order: IndexArray, names: Sequence[str] | None) -> None:
+    """Names at both axes: all of them, or as many as can be read."""
+    places = np.arange(0, len(order), math.ceil(len(order) / _MOST_NAMES))
+    listed = [str(i) if names is None else names[i] for i in order[places].tolist()]
+    shown = [short(printable(name[:_LONGEST_NAME]), _LONGEST_NAME - 1) for name in listed]
+    size = 9 if len(shown) <= _FEW_NAMES else 7
+    axes.set_xticks(places, shown, rotation=90, fontsize=size, parse_math=False)
+    axes.set_yticks(places, shown, fontsize=size, parse_math=False)
+    some = "" if len(places) == len(order) else f"; one in {places[1]} is named"
+    axes.set_xlabel(f"feature{some}")
+    axes.set_ylabel("feature")
+
+
+def write_release_heatmap(
+    path: str | Path, correlation: Matrix, names: Sequence[str] | None = None
+) -> Path:
     """Write `release_heatmap` as a PNG file, and return its path."""
-    return write_png(path, release_heatmap(correlation))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # no font has the letters of every name
+        return write_png(path, release_heatmap(correlation, names))
 
 
-def describe_release(correlation: Matrix) -> str:
-    """Say what the figure of a release shows, from the matrix itself."""
+def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:
+    """Say what the figure of a release shows, from the matrix itself; of all features, or some."""
     d = correlation.shape[0]
     pairs = drowned = 0
     for start, strip in _strips(correlation):
@@ -66,7 +97,13 @@ def describe_release(correlation: Matrix) -> str:
     candidates = d * (d - 1) // 2
     if pairs == 0:
         return "What to see: no pair of features is shown as related; the diagonal stands alone."
-    width = _cell_width(d)
+    n_shown = d if n_shown is None else n_shown
+    width = _cell_width(n_shown)
+    left_out = (
+        f" The {n_shown:,} of {d:,} features that are shown have all of them."
+        if n_shown < d
+        else ""
+    )
     pale = " Nothing is zero, so that pale colours may be noise." if pairs == candidates else ""
     grey = (
         f" Grey ones, {drowned:,}, are noise: beyond 1, or without a positive variance."
@@ -77,7 +114,8 @@ def describe_release(correlation: Matrix) -> str:
     return (
         f"What to see: {pairs:,} of {candidates:,} pairs of features are coloured. Red ones vary "
         "together, blue ones in opposite directions, the stronger the darker; white is exactly "
-        f"zero. The diagonal is each feature with itself.{pale}{grey}{dots}"
+        "zero. The diagonal is each feature with itself; related ones stand side by side."
+        f"{left_out}{pale}{grey}{dots}"
     )
 
 
@@ -135,22 +173,24 @@ def _cell_width(d: int) -> int:
     return math.ceil(d / _MOST_CELLS)
 
 
-def _strips(matrix: Matrix) -> Iterator[tuple[int, FloatArray]]:
+def _strips(matrix: Matrix, order: IndexArray | None = None) -> Iterator[tuple[int, FloatArray]]:
     """As many rows at a time as make one row of cells, dense, each with the first one's number."""
-    d = matrix.shape[0]
+    d = matrix.shape[0] if order is None else len(order)
     width = _cell_width(d)
     for start in range(0, d, width):
-        rows = matrix[start : start + width]
-        yield start, rows.toarray() if is_sparse(rows) else rows
+        here = slice(start, start + width)
+        rows = matrix[here] if order is None else matrix[order[here]]
+        strip = rows.toarray() if is_sparse(rows) else rows
+        yield start, strip if order is None else strip[:, order]
 
 
-def _condensed(matrix: Matrix) -> FloatArray:
+def _condensed(matrix: Matrix, order: IndexArray | None = None) -> FloatArray:
     """Keep the largest entry of each square of cells: averages would hide a sparse matrix."""
-    d = matrix.shape[0]
+    d = matrix.shape[0] if order is None else len(order)
     width = _cell_width(d)
     cells = math.ceil(d / width)
     condensed = np.zeros((cells, cells))
-    for start, strip in _strips(matrix):
+    for start, strip in _strips(matrix, order):
         padded = np.zeros((width, cells * width))
         padded[: len(strip), :d] = strip
         squares = padded.reshape(width, cells, width).swapaxes(0, 1).reshape(cells, -1)

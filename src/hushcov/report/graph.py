@@ -6,6 +6,7 @@ The picture is the same for the same graph, always.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,29 +15,39 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import BoolArray, FloatArray
 from hushcov.postprocess import is_noise
 from hushcov.release.findings import Findings
+from hushcov.report.pages import short
 from hushcov.report.subject import Subject
 
 _MOST_NODES, _MOST_EDGES = 120, 400
 _MOST_LISTED, _MOST_PARTNERS = 300, 20
-_EDGE, _MARGIN, _WIDTH = 74.0, 46.0, 860.0  # pixels
+_EDGE, _MARGIN, _WIDTH = 74.0, 14.0, 1240.0  # pixels
+_LETTER, _WIDE_LETTER = 6.4, 12.0  # pixels of a letter of a label, about, and not less
+_LONGEST_LABEL = 22  # letters
+_TALL = 52.0  # pixels of a node with its label below or above it
+_LABEL_BELOW, _LABEL_ABOVE = 21.0, -13.0  # pixels from a node to the foot of its label
+_NARROWEST_NODE, _BESIDE = 16.0, 10.0  # pixels of a node, and between labels
+_PUSHES = 400  # rounds in which boxes that overlap are moved apart
+_STRETCH = 1.1
+_WIDER = 1.25  # labels lie across
+_USUAL_PARTNERS, _LARGEST = 2.0, 2.2  # graphs of more partners are drawn larger, up to so much
 _ROUNDS = 150
 _BEND = 0.75  # long chains are drawn shorter than they are, so that they bend into the picture
-_GAP = 1.1  # between components, in units of an edge
+_GAP = 0.6  # between components, in units of an edge
 
 
 @dataclass(frozen=True)
 class Graph:
     """Features as nodes, found pairs as edges, and the same as a list.
 
-    `nodes` are features with x and y, `edges` pairs of features with the four coordinates of their
-    ends, their correlation, and what kind of line it is. `partners` lists every feature that has
-    any with its strongest partners, and how many more there are.
+    `nodes` are features with x, y, the foot of a label and the label; `edges` pairs of features
+    with the four coordinates of their ends, their correlation, and what kind of line it is.
+    `partners` lists every feature that has any with its strongest partners, and how many more.
     """
 
-    nodes: list[tuple[int, float, float]]
+    nodes: list[tuple[int, float, float, float, str]]
     edges: list[tuple[tuple[int, int], list[float], float, str]]
     width: float
     height: float
@@ -53,13 +64,21 @@ def graph(subject: Subject, findings: Findings) -> Graph | None:
     nodes = sorted({node for pair in drawn for node in pair})
     place = {node: at for at, node in enumerate(nodes)}
     edges = [(place[i], place[j]) for i, j in drawn]
-    positions = layout(len(nodes), edges, (_WIDTH - 2 * _MARGIN) / _EDGE) * _EDGE + _MARGIN
-    width, height = (positions.max(axis=0) + _MARGIN).tolist()
+    labels = [short(subject.names[node], _LONGEST_LABEL) for node in nodes]
+    boxes = np.array([(_label_width(label), _TALL) for label in labels])
+    positions = layout(len(nodes), edges, (_WIDTH - 2 * _MARGIN) / _EDGE, boxes / _EDGE) * _EDGE
+    positions += _MARGIN
+    width, height = ((positions + boxes / 2).max(axis=0) + _MARGIN).tolist()
     values = findings.correlation[: len(drawn)].tolist()
     ends = [positions[list(edge)].ravel().tolist() for edge in edges]
     partners = _partners(findings)
     return Graph(
-        nodes=[(node, *positions[place[node]].tolist()) for node in nodes],
+        nodes=[
+            (node, *at, at[1] + foot, label)
+            for node, at, foot, label in zip(
+                nodes, positions.tolist(), _feet(positions, edges), labels, strict=True
+            )
+        ],
         edges=[(*each, _kind(each[-1])) for each in zip(drawn, ends, values, strict=True)],
         width=width,
         height=height,
@@ -97,8 +116,37 @@ def _partners(findings: Findings) -> list[tuple[int, list[tuple[int, float]], in
     return [(node, others[:most], max(0, len(others) - most)) for node, others in ranked]
 
 
-def layout(n_nodes: int, edges: Sequence[tuple[int, int]], width: float) -> FloatArray:
+def _feet(positions: FloatArray, edges: Sequence[tuple[int, int]]) -> list[float]:
+    """Where each label stands: on the side of its node to which fewer edges go."""
+    down = np.zeros(len(positions))
+    for i, j in edges:
+        across, below = positions[j] - positions[i]
+        steep = below / max(math.hypot(across, below), 1e-9)
+        down[i] += steep
+        down[j] -= steep
+    return [_LABEL_ABOVE if each > 1e-6 else _LABEL_BELOW for each in down.tolist()]
+
+
+def _label_width(label: str) -> float:
+    """About the pixels of a label, with room beside it."""
+    letters = [_WIDE_LETTER if _is_wide(each) else _LETTER for each in label]
+    return max(_NARROWEST_NODE, sum(letters)) + _BESIDE
+
+
+def _is_wide(letter: str) -> bool:
+    return unicodedata.east_asian_width(letter) in "WF" or letter in "mwMW@%"
+
+
+def layout(
+    n_nodes: int,
+    edges: Sequence[tuple[int, int]],
+    width: float,
+    boxes: FloatArray | None = None,
+) -> FloatArray:
     """Positions in units of an edge, starting at 0; components side by side in rows.
+
+    `boxes` has the width and the height of each node with its label, around its position, and no
+    two of them overlap.
 
     Each component is laid out by stress majorization (Gansner, Koren and North 2004): distances
     in the picture come close to those in the graph. `width` is how wide a row may be; a wider
@@ -112,11 +160,47 @@ def layout(n_nodes: int, edges: Sequence[tuple[int, int]], width: float) -> Floa
     distances = csgraph.shortest_path(graph, directed=False, unweighted=True)
     groups = [np.flatnonzero(label == each) for each in range(label.max() + 1)]
     groups.sort(key=lambda group: (-len(group), group[0]))
-    boxes = [_component(distances[np.ix_(group, group)], width) for group in groups]
+    sizes = np.zeros((n_nodes, 2)) if boxes is None else boxes
+    placed = []
+    for group in groups:
+        at = _component(distances[np.ix_(group, group)], width)
+        if boxes is not None:
+            partners = 2 * np.isin(ends[0], group).sum() / len(group)
+            larger = min(_LARGEST, math.sqrt(max(1.0, partners / _USUAL_PARTNERS)))
+            at = spread_out(at * (_WIDER * larger, larger), boxes[group])
+        placed.append(at - (at - sizes[group] / 2).min(axis=0))
+    far = [(at + sizes[group] / 2).max(axis=0) for at, group in zip(placed, groups, strict=True)]
     positions = np.empty((n_nodes, 2))
-    for group, box, corner in zip(groups, boxes, _shelves(boxes, width), strict=True):
-        positions[group] = box + corner
+    for group, at, corner in zip(groups, placed, _shelves(far, width), strict=True):
+        positions[group] = at + corner
     return positions
+
+
+def spread_out(positions: FloatArray, boxes: FloatArray) -> FloatArray:
+    """Positions moved as little as it takes until no two boxes around them overlap."""
+    moved, room = positions.copy(), (boxes[:, None] + boxes[None]) / 2
+    # No two at one height and place: it must be clear who goes where.
+    moved += 1e-6 * np.arange(2 * len(moved)).reshape(-1, 2)
+    for _ in range(_PUSHES):
+        over = _overlap(moved, room)
+        both: BoolArray = np.asarray((over > 1e-9).all(axis=2))
+        if not both.any():
+            return moved
+        along = np.stack([both & (over.argmin(axis=2) == axis) for axis in range(2)], axis=2)
+        away = np.sign(moved[:, None] - moved[None])
+        push = np.where(along, away * (over + 1e-3), 0.0)
+        moved += push.sum(axis=1) / (2 * np.maximum(1.0, (push != 0).sum(axis=1)))
+    while (_overlap(moved, room) > 1e-9).all(axis=2).any():
+        moved *= _STRETCH
+    return moved
+
+
+def _overlap(positions: FloatArray, room: FloatArray) -> FloatArray:
+    """By how much each two boxes overlap along both axes; none overlaps itself."""
+    over = room - np.abs(positions[:, None] - positions[None])
+    own = np.arange(len(positions))
+    over[own, own] = 0.0
+    return np.asarray(over)
 
 
 def _component(distances: FloatArray, width: float) -> FloatArray:
@@ -160,11 +244,10 @@ def _signed(columns: FloatArray) -> FloatArray:
     return columns * np.where(largest < 0, -1.0, 1.0)
 
 
-def _shelves(boxes: Sequence[FloatArray], width: float) -> list[FloatArray]:
-    """Corners of boxes in rows, in their order."""
+def _shelves(sizes: Sequence[FloatArray], width: float) -> list[FloatArray]:
+    """Corners of boxes of these sizes in rows, in their order."""
     corners, x, y, height = [], 0.0, 0.0, 0.0
-    for box in boxes:
-        across, down = box.max(axis=0)
+    for across, down in sizes:
         if x > 0 and x + across > width:
             x, y, height = 0.0, y + height + _GAP, 0.0
         corners.append(np.array([x, y]))

@@ -1,93 +1,122 @@
-"""Pairs of features: the largest correlations with their intervals, and data of the heat map."""
+"""Pairs of features: the strongest ones with their intervals, and data of the heat map."""
 
 from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from hushcov.postprocess import is_noise
-from hushcov.release.findings import STRONGEST, Findings
-from hushcov.report.charts import Whisker, interval_chart
-from hushcov.report.pages import correlation, number, short
+from hushcov.release.findings import Findings
+from hushcov.report.order import opened_features, related_order
 from hushcov.report.subject import Subject
 
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-_DRAWN, _LISTED, _MOST_LISTED = 15, 20, 200
-_SHORT = 12  # characters of a name in the chart
+_LISTED, _MOST_LISTED = 20, 200
 _LARGEST_FLOAT = 1e30  # far from where floats of 32 bits end
-_MOST_MIXED = 0.5  # share of pairs from which on no order brings related features together
+_NARROWEST = 0.1  # correlation that the bars of the table reach at least
+_FARTHEST = 1.5  # and at most: noise puts some beyond 1
+_HALF_BAR = 118.0  # pixels from zero to the end of a bar
 
 Array = npt.NDArray[Any]
 
 
-# ---- the largest correlations ----
+# ---- the strongest pairs ----
 
 
 @dataclass(frozen=True)
 class Row:
-    """A pair in the table; numbers in the unit of the data."""
+    """A pair in the table; `interval` and `covariance` in the unit of the data.
+
+    `ends` is the interval over the released standard deviations, and `noise` the deviation of the
+    noise over them. `bar` has the places of the ends and of the correlation in pixels from zero.
+    """
 
     features: tuple[int, int]
     names: tuple[str, str]
     correlation: float
+    ends: tuple[float, float] | None
+    noise: float | None
     covariance: float
     interval: tuple[float, float] | None
     outside: bool
+    drowned: bool
+    bar: tuple[float, float, float] | None
 
 
 @dataclass(frozen=True)
 class Largest:
-    """The strongest pairs, `rest` more that are not listed, and a chart of the first."""
+    """The strongest pairs, `rest` more that are not listed, and the correlation bars reach."""
 
     first: list[Row]
     more: list[Row]
     rest: int
     noise: bool
-    drawn: int
-    drawn_noise: bool
-    chart: Markup | None
+    reach: float
 
 
 def largest_pairs(subject: Subject, findings: Findings) -> Largest:
-    """What the section on the largest correlations shows."""
+    """What the section on the strongest relations shows."""
     listed = min(_MOST_LISTED, len(findings.found))
+    reach = _reach(findings, listed)
     outside = findings.outside
-    rows = [_row(subject, findings, place, outside) for place in range(listed)]
-    noise = findings.noise(findings.found.at(slice(0, listed)))
-    drawn = min(_DRAWN, listed)
-    chart = None
-    if drawn and findings.intervals is not None:
-        chart = interval_chart([_whisker(findings, at, rows[at]) for at in range(drawn)])
+    rows = [_row(subject, findings, place, outside, reach) for place in range(listed)]
     return Largest(
         first=rows[:_LISTED],
         more=rows[_LISTED:],
         rest=findings.n_found - listed,
-        noise=bool(noise.any()),
-        drawn=drawn,
-        drawn_noise=bool(noise[:drawn].any()),
-        chart=chart,
+        noise=any(row.drowned for row in rows),
+        reach=reach,
     )
 
 
-def _row(subject: Subject, findings: Findings, place: int, outside: Array) -> Row:
+def _reach(findings: Findings, listed: int) -> float:
+    """A correlation that holds all bars, or nearly."""
+    found = findings.found.at(slice(0, listed))
+    sizes = [np.abs(findings.correlations(found))]
+    for place in range(listed):
+        ends = interval(findings, place)
+        if ends is not None:
+            sizes.append(np.abs(np.array(ends)) / _size(findings, *found.places[place]))
+    every = np.concatenate(sizes)
+    every = every[np.isfinite(every)]
+    most = _FARTHEST if is_noise(sizes[0]).any() else 1.0
+    return float(min(most, max(_NARROWEST, every.max(initial=0.0))))
+
+
+def _size(findings: Findings, i: int, j: int) -> float:
+    """The product of two released standard deviations, in units of the scales."""
+    return float(findings.deviation[i] * findings.deviation[j])
+
+
+def _row(subject: Subject, findings: Findings, place: int, outside: Array, reach: float) -> Row:
     found = findings.found.at(slice(place, place + 1))
     i, j = found.places[0]
-    ends, size = interval(findings, place), float(findings.scale[i] * findings.scale[j])
+    ends, scale = interval(findings, place), float(findings.scale[i] * findings.scale[j])
+    size, noise_sd = _size(findings, i, j), subject.release.noise_sd
+    value = float(findings.correlations(found)[0])
+    over = None if ends is None or size == 0 else (ends[0] / size, ends[1] / size)
+    drowned = bool(is_noise(np.array(value)))
+    if over is not None and not np.isfinite(over).all():
+        over = None
+    elif over is not None and not drowned:  # no correlation is beyond 1
+        over = float(np.clip(over[0], -1, 1)), float(np.clip(over[1], -1, 1))
+    bar = None
+    if over is not None and np.isfinite(value):
+        bar = tuple(_HALF_BAR * np.clip([*over, value], -reach, reach) / reach)
     return Row(
         features=(i, j),
         names=(subject.names[i], subject.names[j]),
-        correlation=float(findings.correlations(found)[0]),
+        correlation=value,
+        ends=over,
+        noise=None if noise_sd is None or size == 0 else noise_sd[0] / size,
         covariance=float(found.values[0]) * float(findings.unit[i] * findings.unit[j]),
-        interval=None if ends is None else (ends[0] * size, ends[1] * size),
+        interval=None if ends is None else (ends[0] * scale, ends[1] * scale),
         outside=ends is not None and bool(outside[place]),
+        drowned=drowned,
+        bar=bar,
     )
 
 
@@ -99,23 +128,10 @@ def interval(findings: Findings, place: int) -> tuple[float, float] | None:
     return float(ends[0, place]), float(ends[1, place])
 
 
-def _whisker(findings: Findings, place: int, row: Row) -> Whisker:
-    times = " \N{MULTIPLICATION SIGN} "
-    title = f"{times.join(row.names)}: {correlation(row.correlation)}"
-    ends = interval(findings, place)
-    if ends is not None:
-        i, j = row.features
-        size = float(findings.deviation[i] * findings.deviation[j])
-        ends = (ends[0] / size, ends[1] / size)
-        title += f", from {number(ends[0])} to {number(ends[1])}"
-    names = times.join(short(name, _SHORT) for name in row.names)
-    return Whisker(names, row.correlation, ends, bool(is_noise(np.array(row.correlation))), title)
-
-
 # ---- the heat map ----
 
 
-def heat_data(subject: Subject, findings: Findings, together: Array | None) -> dict[str, Any]:
+def heat_data(subject: Subject, findings: Findings) -> dict[str, Any]:
     """Everything the map shows, arrays as text."""
     pairs, d = findings.shown.pairs, subject.n_features
     pairs = pairs.at(np.lexsort((pairs.columns, pairs.rows)))
@@ -123,6 +139,8 @@ def heat_data(subject: Subject, findings: Findings, together: Array | None) -> d
     starts = np.searchsorted(pairs.rows, np.arange(d + 1))
     noise = subject.release.noise_sd
     strongest = np.abs(pairs.values[~findings.noise(pairs)]).max(initial=0.0)
+    found = findings.found
+    order = related_order(d, found.rows, found.columns, findings.correlation)
     return {
         "features": d,
         "names": list(subject.names) if subject.named else None,
@@ -138,7 +156,9 @@ def heat_data(subject: Subject, findings: Findings, together: Array | None) -> d
         "varianceEnds": _ends(findings.variance_intervals, findings.deviation**2),
         "noise": None if noise is None else list(noise),
         "found": _found(findings),
-        "order": None if together is None else _text(together, "<u4"),
+        "order": None if np.array_equal(order, np.arange(d)) else _text(order, "<u4"),
+        "opened": opened_features(d, found.rows, found.columns),
+        "unresolved": list(subject.release.making.unresolved),
     }
 
 
@@ -164,21 +184,3 @@ def _bounded(values: Array) -> Array:
 
 def _text(values: Array, dtype: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
-
-
-def related_order(findings: Findings) -> Array | None:
-    """Features with related ones side by side, or None where no order would help."""
-    d, found = len(findings.scale), findings.found
-    if d < 3 or not len(found) or findings.rule == STRONGEST:
-        return None
-    if len(found) > _MOST_MIXED * d * (d - 1) / 2:
-        return None
-    ones = np.ones(len(found))
-    related = sparse.csr_array((ones, (found.rows, found.columns)), shape=(d, d))
-    related = sparse.csr_array(related + related.T)
-    near = csgraph.reverse_cuthill_mckee(related, symmetric_mode=True)
-    _, group = csgraph.connected_components(related, directed=False)
-    sizes = np.bincount(group)[group]
-    position = np.empty(d, dtype=np.int64)
-    position[near] = np.arange(d)
-    return np.lexsort((position, group, -sizes))

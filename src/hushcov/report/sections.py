@@ -40,29 +40,30 @@ from hushcov.exceptions import HushcovError
 from hushcov.release import Part, Release, named_parts
 from hushcov.release.findings import LEVEL, NOISE, find, preparation_words
 from hushcov.release.structure import (
-    as_zeros,
     error_words,
     kind_words,
     released_factors,
-    short_error,
     short_kind,
+    verdict,
 )
 from hushcov.report.charts import budget_chart, estimate_chart
 from hushcov.report.graph import graph
 from hushcov.report.outlook import outlook
 from hushcov.report.pages import count, number, page, percent, short
-from hushcov.report.pairs import heat_data, largest_pairs, related_order
+from hushcov.report.pairs import heat_data, largest_pairs
 from hushcov.report.spectrum import spectrum_section
 from hushcov.report.subject import Subject, printable, subject_of
+from hushcov.report.variances import spreads
 from hushcov.stages.complete import complete_words
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_STYLES = ("colours.css", "base.css", "report.css")
-_PROGRAMS = ("heat_data.js", "heat_drawing.js", "heat_moving.js", "graph.js")
+_STYLES = ("colours.css", "base.css", "report.css", "screens.css")
+_PROGRAMS = ("heat_data.js", "heat_drawing.js", "heat_moving.js", "graph.js", "variances.js")
 _MOST_PARAMETERS = 20_000  # characters
 _LONGEST_PART = 120  # characters of the name of a part
+_LONGEST_DATASET = 80
 _GROUP = 4  # units of one family or firm
 
 #: What shares of the budget are shares of.
@@ -89,13 +90,14 @@ def report_page(release: Release) -> str:
     made = release.making.made
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         findings = find(release)
-        together = related_order(findings)
+        data = heat_data(subject, findings)
         return page(
             "report.html.j2",
             styles=_STYLES,
             programs=_PROGRAMS,
-            data=heat_data(subject, findings, together),
-            title=f"Private covariance of {counted(subject.n_features, 'feature')}",
+            data=data,
+            title=f"Private covariance of {_named(subject)}",
+            verdict=verdict(release),
             subject=subject,
             release=release,
             findings=findings,
@@ -105,11 +107,13 @@ def report_page(release: Release) -> str:
             assumed=assumed(subject),
             budget=budget(subject),
             structure=structure(subject),
-            ordered=together is not None,
+            ordered=data["order"] is not None,
+            opened=data["opened"],
             negative_variances=int(np.count_nonzero(findings.matrix.diagonal() < 0)),
             shown_noise=int(np.count_nonzero(findings.noise(findings.shown.pairs))),
             graph=graph(subject, findings),
             largest=largest_pairs(subject, findings),
+            variances=spreads(subject, findings),
             spectrum=spectrum_section(subject, findings),
             outlook=outlook(subject),
             parameters=parameters(release),
@@ -118,6 +122,14 @@ def report_page(release: Release) -> str:
             level=LEVEL,
             noise_words=NOISE,
         )
+
+
+def _named(subject: Subject) -> str:
+    """What the table is called; else how large it is."""
+    name = subject.release.making.dataset
+    if name is None:
+        return counted(subject.n_features, "feature")
+    return short(printable(name[:_LONGEST_PART]), _LONGEST_DATASET)
 
 
 # ---- what is promised ----
@@ -191,8 +203,6 @@ def structure(subject: Subject) -> dict[str, Any] | None:
         "kind": found.kind,
         "words": printable(kind_words(subject.release, found)),
         "short": printable(short_kind(subject.release, found)),
-        "short_error": short_error(found),
-        "as_zeros": as_zeros(found),
         "factors": factors,
         "error_words": error_words(subject.release),
         "chart": estimate_chart(found.error, found.least, found.most),

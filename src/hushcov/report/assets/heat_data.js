@@ -1,5 +1,5 @@
 // What the heat map of a report shows: its data, and a cell of it in words.
-// The files heat_data, heat_drawing, heat_moving and graph make one program, in this order.
+// The files heat_data, heat_drawing, heat_moving, graph and variances make one program, in this order.
 
 const data = readData(JSON.parse(document.getElementById("data").textContent));
 
@@ -28,14 +28,14 @@ function readData(raw) {
     varianceEnds: raw.varianceEnds && raw.varianceEnds.map((end) => new Float32Array(bytes(end))),
     identity,
     related: raw.order && new Uint32Array(bytes(raw.order)),
-    feature: identity, // which feature is at a position of the map
   };
+  read.feature = read.related || identity; // which feature is at a position of the map
   const upper = {
     starts: new Uint32Array(bytes(raw.starts)),
     columns: new Columns(bytes(raw.columns)),
     values: new Float32Array(bytes(raw.values)),
   };
-  return Object.assign(read, { upper, rows: symmetric(upper, identity) });
+  return Object.assign(read, { upper, rows: symmetric(upper, read.feature) });
 }
 
 function pairKey(of, i, j) {
@@ -88,7 +88,7 @@ function number(value, digits = 3) {
   const size = Math.abs(value);
   const text = size >= 1e4 || size < 1e-4
     ? size.toExponential(digits - 1).replace(/\.?0*e\+?/, "e")
-    : String(Number(size.toPrecision(digits)));
+    : String(Number(size.toPrecision(digits))).replace(/^(\d)(\d{3})$/, "$1,$2");
   return (value < 0 ? "\u2212" : "") + text;
 }
 

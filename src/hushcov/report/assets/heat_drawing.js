@@ -3,6 +3,8 @@
 const DOT = 3; // pixels of what stands for many cells
 const NAMED = 13; // pixels of a cell from which on every feature has a name beside it
 const APART = 26; // pixels between names where not every feature has one
+const WIDEST = 0.34; // of the canvas, that names beside the cells may take
+const LONGEST = 40; // names that are measured, of those with the most letters
 const SIGNED = 9; // pixels of a cell from which on a sign says what its colour says
 const WRITTEN = 36; // pixels of a cell from which on its correlation is written in it
 const FAINT = 0.6; // below 1: weak correlations get more colour than their share
@@ -42,19 +44,19 @@ function colourOf(palette, value, noise) {
 function draw() {
   const width = canvas.clientWidth;
   const small = width < 480;
-  const left = small ? 74 : 120;
+  const names = roomForNames(width, small);
+  const left = names + 12;
   const size = Math.max(40, width - left - 8);
   plot = { left, top: 10, size };
-  const bottom = (small ? 70 : 104) + 56;
+  const bottom = names + 68;
   const height = plot.top + size + bottom;
   const sharp = window.devicePixelRatio || 1;
-  canvas.style.height = `${height}px`;
   canvas.width = Math.round(width * sharp);
   canvas.height = Math.round(height * sharp);
   context.setTransform(sharp, 0, 0, sharp, 0, 0);
   const palette = colours();
   drawCells(palette);
-  drawNames(palette, small);
+  drawNames(palette, small, names);
   drawLegend(palette, plot.top + size + bottom - 44);
   drawCursor(palette);
   // What is shown, for whoever reads the page by a program.
@@ -122,13 +124,18 @@ function drawValues(palette, best, noisy, n) {
   for (let cell = 0; cell < n * n; cell += 1) {
     const value = best[cell];
     if (value === 0) continue;
-    const written = side >= WRITTEN ? number(value, 2) : value < 0 ? "\u2212" : "+";
+    const written = side >= WRITTEN ? brief(value) : value < 0 ? "\u2212" : "+";
     const text = noisy[cell] ? "?" : written;
     const [red, green, blue] = colourOf(palette, value, noisy[cell]);
     context.fillStyle = 0.3 * red + 0.6 * green + 0.1 * blue > 140 ? "#111417" : "#ffffff";
     const [row, column] = [Math.floor(cell / n), cell % n];
     context.fillText(text, plot.left + (column + 0.5) * side, plot.top + (row + 0.5) * side);
   }
+}
+
+// A correlation to two digits after the point, which fits into a cell.
+function brief(value) {
+  return Math.abs(value) < 0.01 ? number(value, 1) : number(Number(value.toFixed(2)), 2);
 }
 
 function fitted(text, width) {
@@ -139,21 +146,40 @@ function fitted(text, width) {
   return cut();
 }
 
-function drawNames(palette, small) {
+function nameFont(small) {
+  return `${small ? 11 : 12}px system-ui`;
+}
+
+// Pixels of the longest name, as far as there is room: the same wherever the map is moved.
+function roomForNames(width, small) {
+  const all = data.names || [String(data.features - 1)];
+  context.font = nameFont(small);
+  const long = all.slice().sort((a, b) => b.length - a.length).slice(0, LONGEST);
+  const widest = Math.max(...long.map((each) => context.measureText(each).width));
+  return Math.ceil(Math.min(Math.max(24, widest + 1), WIDEST * width));
+}
+
+function drawNames(palette, small, room) {
   const side = plot.size / view.size;
   const every = side >= NAMED ? 1 : Math.ceil(APART / side);
-  context.font = `${small ? 11 : 12}px system-ui`;
+  context.font = nameFont(small);
   context.fillStyle = palette.text;
+  context.strokeStyle = palette.line;
   context.textBaseline = "middle";
-  const room = plot.left - 10;
   for (let offset = 0; offset < view.size; offset += every) {
     const middle = (offset + 0.5) * side;
+    context.beginPath();
+    context.moveTo(plot.left - 4, plot.top + middle);
+    context.lineTo(plot.left, plot.top + middle);
+    context.moveTo(plot.left + middle, plot.top + plot.size);
+    context.lineTo(plot.left + middle, plot.top + plot.size + 4);
+    context.stroke();
     context.textAlign = "right";
     context.fillText(fitted(name(view.row + offset), room), plot.left - 6, plot.top + middle);
     context.save();
     context.translate(plot.left + middle, plot.top + plot.size + 6);
     context.rotate(-Math.PI / 2);
-    context.fillText(fitted(name(view.column + offset), small ? 60 : 96), 0, 0);
+    context.fillText(fitted(name(view.column + offset), room), 0, 0);
     context.restore();
   }
 }

@@ -286,6 +286,8 @@ document.querySelectorAll("[data-pair]").forEach((link) => {
 
 // ---- start ----
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+["(prefers-color-scheme: dark)", "print"].forEach((media) => {
+  matchMedia(media).addEventListener("change", () => draw());
+});
 new ResizeObserver(() => draw()).observe(canvas.parentElement);
-show(0, 0, data.features);
+show(0, 0, data.opened);
