@@ -10,21 +10,20 @@ from hushcov.postprocess import (
     Matrix,
     is_noise,
     is_sparse,
-    normal_interval,
     symmetric_sparse,
-    thresholded_interval,
     upper_pairs,
     values_at,
 )
 from hushcov.release import Release
-from hushcov.release.coverage import NORMAL, coverage, noise_of
+from hushcov.release.correlations import released_pairs
+from hushcov.release.coverage import noise_of
 from hushcov.release.findings import (
     MOST_PAIRS,
     Findings,
-    entry_ends,
     find,
     interval_holds,
     scales_of,
+    variance_interval,
 )
 from hushcov.release.pairs import ordered, scan
 
@@ -104,8 +103,7 @@ def variances_table(release: Release, level: float) -> Table:
         noise = noise_of(release, (own, own)) * scale**2
     if findings.variance_intervals is not None:
         released = release.integers.diagonal() * release.unit
-        nowhere = (own[:0], own[:0], np.empty(0))
-        ends = np.array(entry_ends(release, nowhere, released, 0.0, level)[1]) * scale**2
+        ends = np.array(variance_interval(release, released, level)) * scale**2
         lost = list(release.making.unresolved)
         ends[:, lost] = np.array([[-np.inf], [np.inf]])
     variance = np.asarray(findings.matrix.diagonal(), dtype=np.float64)
@@ -194,47 +192,8 @@ def _intervals(
     none = np.full((2, len(rows)), np.nan)
     if release.noise_sd is None or release.n_sampled is None:
         return none, none
-    values = np.asarray(values_at(release.integers, rows, columns) * release.unit, np.float64)
-    variance = np.asarray(release.integers.diagonal() * release.unit, dtype=np.float64)
-    threshold = np.where(found, findings.threshold, 0.0)
-    errors, kept = coverage(release).errors(release, places, values, variance)
-    ends = np.array(_ends(values, errors, threshold, found, level)) / kept
-    unit = np.sqrt(np.maximum(variance[rows] * variance[columns], 0.0))
-    unit[(variance[rows] <= 0) | (variance[columns] <= 0)] = np.nan
-    deviation = _correlation_sd(release, places, values / unit, variance)
-    related = _ends(values / unit, deviation, threshold / unit, found, level)
+    pairs = released_pairs(release, places, found, findings.threshold)
+    ends, related = pairs.covariances(level), pairs.correlations(level)
     lost = np.isin(rows, release.making.unresolved) | np.isin(columns, release.making.unresolved)
     ends[:, lost] = np.array([[-np.inf], [np.inf]])
-    return ends, np.clip(np.array(related), -1.0, 1.0)
-
-
-def _ends(
-    values: FloatArray, deviation: FloatArray, threshold: FloatArray, found: BoolArray, level: float
-) -> tuple[FloatArray, FloatArray]:
-    low, high = normal_interval(values, deviation, level)
-    chosen = found & np.isfinite(values)
-    low[chosen], high[chosen] = thresholded_interval(
-        values[chosen], deviation[chosen], threshold[chosen], level
-    )
-    return low, high
-
-
-def _correlation_sd(
-    release: Release,
-    places: tuple[IntArray, IntArray],
-    correlations: FloatArray,
-    variance: FloatArray,
-) -> FloatArray:
-    """Deviations of correlations: those of the three noisy entries, and (1 - r^2) / sqrt(n)."""
-    assert release.noise_sd is not None
-    assert release.n_sampled is not None
-    rows, columns = places
-    pair, own = release.noise_sd
-    with np.errstate(divide="ignore", invalid="ignore"):
-        noise = pair**2 / (variance[rows] * variance[columns])
-        shares = (own / variance[rows]) ** 2 + (own / variance[columns]) ** 2
-    noise = noise + 0.25 * correlations**2 * shares
-    kurtosis = coverage(release).kurtosis
-    longer = np.maximum(kurtosis[rows], kurtosis[columns]) / NORMAL
-    sampling = np.maximum(1 - correlations**2, 0.0) ** 2 * np.maximum(longer, 1.0)
-    return np.asarray(np.sqrt(noise + sampling / release.n_sampled))
+    return ends, related

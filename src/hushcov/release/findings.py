@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray
 from hushcov.postprocess import (
     Matrix,
     guarded,
@@ -23,10 +23,8 @@ from hushcov.postprocess import (
     project_psd,
     sure_level,
     symmetric_sparse,
-    thresholded_interval,
     universal_threshold,
     upper_pairs,
-    values_at,
 )
 from hushcov.release.document import Release
 from hushcov.release.pairs import Pairs, Scan, ordered, pairs_at, scan
@@ -76,6 +74,7 @@ class Findings:
     rule: str
     threshold: float
     intervals: FloatArray | None  # lower and upper ends
+    correlation_intervals: FloatArray | None
     variance_intervals: FloatArray | None
 
     @property
@@ -257,10 +256,14 @@ def intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
 
     Those of features that were not found are infinite.
     """
+    from hushcov.release.correlations import PairEnds
+
     kept = _kept(release, factors_of(release))
-    rows, columns, pairs = upper_pairs(kept)
-    threshold = release.making.threshold
-    pair_ends, ends = entry_ends(release, (rows, columns, pairs), kept.diagonal(), threshold, level)
+    rows, columns, values = upper_pairs(kept)
+    threshold, own = release.making.threshold, kept.diagonal()
+    shown = np.ones(len(values), dtype=bool)
+    pairs = PairEnds(release, (rows, columns), values, own, shown, threshold)
+    pair_ends, ends = pairs.covariances(level), variance_interval(release, own, level)
     lower, upper = (
         _with_pairs(kept, (rows, columns), of_pairs, of_variances)
         for of_pairs, of_variances in zip(pair_ends, ends, strict=True)
@@ -301,26 +304,16 @@ def interval_holds(release: Release) -> BoolArray:
     return holds
 
 
-def entry_ends(
-    release: Release,
-    pairs: tuple[IntArray, IntArray, FloatArray],
-    variance: FloatArray,
-    threshold: float,
-    level: float,
-) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-    """Ends for pairs, given that they passed the threshold, and for variances."""
+def variance_interval(
+    release: Release, variance: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Ends for variances, in units of the scales."""
     from hushcov.release.coverage import coverage
 
-    found = coverage(release)
-    rows, columns, values = pairs
     own = np.arange(release.n_features)
-    deviation, kept = found.errors(release, (rows, columns), values, variance)
-    limit = np.full(len(values), threshold)
-    low, high = thresholded_interval(values, deviation, limit, level)
-    of_pairs = low / kept, high / kept
-    deviation, kept = found.errors(release, (own, own), variance, variance)
+    deviation, kept = coverage(release).errors(release, (own, own), variance, variance)
     low, high = normal_interval(variance, deviation, level)
-    return of_pairs, (low / kept, high / kept)
+    return low / kept, high / kept
 
 
 def _with_pairs(
@@ -352,13 +345,16 @@ def find(release: Release) -> Findings:
     unit = _unit(variances, release)
     factors = ratio(np.ones_like(unit), unit)
     found, n_found = _found(release, matrix, factors, rule, threshold)
-    ends = variance_ends = None
+    ends = related = variance_ends = None
     if release.noise_sd is not None and release.n_sampled is not None:
-        rows, columns = found.rows[:MOST_INTERVALS], found.columns[:MOST_INTERVALS]
-        values = values_at(release.integers, rows, columns) * release.unit
+        from hushcov.release.correlations import released_pairs
+
+        places = found.rows[:MOST_INTERVALS], found.columns[:MOST_INTERVALS]
+        shown = np.ones(len(places[0]), dtype=bool)
+        pairs = released_pairs(release, places, shown, threshold)
+        ends, related = pairs.covariances(LEVEL), pairs.correlations(LEVEL)
         released = release.integers.diagonal() * release.unit
-        both = entry_ends(release, (rows, columns, values), released, threshold, LEVEL)
-        ends, variance_ends = np.array(both[0]), np.array(both[1])
+        variance_ends = np.array(variance_interval(release, released, LEVEL))
     return Findings(
         matrix=matrix,
         scale=scale,
@@ -370,6 +366,7 @@ def find(release: Release) -> Findings:
         rule=rule,
         threshold=threshold,
         intervals=ends,
+        correlation_intervals=related,
         variance_intervals=variance_ends,
     )
 

@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 class Row:
     """A pair in the table; `interval` and `covariance` in the unit of the data.
 
-    `ends` is the interval over the released standard deviations, and `noise` the deviation of the
+    `ends` is the interval of the correlation, and `noise` the deviation of the
     noise over them. `bar` has the places of the ends and of the correlation in pixels from zero.
     """
 
@@ -76,10 +76,8 @@ def _reach(findings: Findings, listed: int) -> float:
     """A correlation that holds all bars, or nearly."""
     found = findings.found.at(slice(0, listed))
     sizes = [np.abs(findings.correlations(found))]
-    for place in range(listed):
-        ends = interval(findings, place)
-        if ends is not None:
-            sizes.append(np.abs(np.array(ends)) / _size(findings, *found.places[place]))
+    if findings.correlation_intervals is not None:
+        sizes.append(np.abs(findings.correlation_intervals[:, :listed]).ravel())
     every = np.concatenate(sizes)
     every = every[np.isfinite(every)]
     most = _FARTHEST if is_noise(sizes[0]).any() else 1.0
@@ -97,12 +95,10 @@ def _row(subject: Subject, findings: Findings, place: int, outside: Array, reach
     ends, scale = interval(findings, place), float(findings.scale[i] * findings.scale[j])
     size, noise_sd = _size(findings, i, j), subject.release.noise_sd
     value = float(findings.correlations(found)[0])
-    over = None if ends is None or size == 0 else (ends[0] / size, ends[1] / size)
     drowned = bool(is_noise(np.array(value)))
-    if over is not None and not np.isfinite(over).all():
-        over = None
-    elif over is not None and not drowned:  # no correlation is beyond 1
-        over = float(np.clip(over[0], -1, 1)), float(np.clip(over[1], -1, 1))
+    over, related = None, findings.correlation_intervals
+    if ends is not None and related is not None and np.isfinite(related[:, place]).all():
+        over = float(related[0, place]), float(related[1, place])
     bar = None
     if over is not None and np.isfinite(value):
         bar = tuple(_HALF_BAR * np.clip([*over, value], -reach, reach) / reach)
