@@ -6,7 +6,7 @@ projected, so that noise has its known law; what bounds on records took off is p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -50,10 +50,36 @@ class Uncertain:
     excess: float
 
     @cached_property
+    def deviations(self) -> FloatArray:
+        """Standard deviations of the features; where noise drowns one, what noise allows."""
+        variance = np.maximum(self.values.diagonal(), self.noise_sd.diagonal())
+        return np.sqrt(np.where(variance > 0, variance, 1.0))
+
+    @cached_property
     def covariance(self) -> FloatArray:
-        """The values without negative directions, which no covariance has."""
-        values, vectors = np.linalg.eigh(self.values)
-        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+        """The values without negative directions, which no covariance has.
+
+        They are removed in units of the deviations, so that features of any scale count alike.
+        """
+        unit = np.multiply.outer(self.deviations, self.deviations)
+        values, vectors = np.linalg.eigh(self.values / unit)
+        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T * unit)
+
+    def standardized(self) -> Uncertain:
+        """The same in units of the deviations."""
+        unit = np.multiply.outer(self.deviations, self.deviations)
+        return replace(self, values=self.values / unit, noise_sd=self.noise_sd / unit)
+
+    def part(self, places: IntArray) -> Uncertain:
+        """The same for some of the features, given where they are among these."""
+        block = np.ix_(places, places)
+        return replace(
+            self,
+            features=self.features[places],
+            values=self.values[block],
+            noise_sd=self.noise_sd[block],
+            known=self.known[block],
+        )
 
     def deviation(self, gradients: FloatArray) -> FloatArray:
         """Standard deviations of functions of the matrix, given their gradients there.
