@@ -14,11 +14,10 @@ from hushcov.answers.means import MEANS_UNSURE, means_of, predicted
 from hushcov.answers.partners import (
     assumed_zero,
     doubts,
-    factors_shape,
     nothing_known,
+    of_factors,
     partners,
     refuse_unknown,
-    shape_of,
     through_factors,
     with_missing,
 )
@@ -114,7 +113,7 @@ def conditional(
     Y = _wanted(release, X, features)
     location, noise = means_of(release, means)
     _check_means(release, location, np.concatenate([X, Y]))
-    shape = factors_shape(release)
+    shape = of_factors(release)
     rows, zeros, said = [], 0, []
     for y in Y:
         part, found = _prediction(release, int(y), X, width, shape)
@@ -122,9 +121,9 @@ def conditional(
         at = (values[which] - location[part.features[1:]]) / part.deviations[1:]
         value, low, high = predicted(part, found, at, noise, width)
         own = float(part.deviations[0])
-        mean = float(location[y])
+        ends = location[y] + np.array([value, low, high])
         left = own * float(np.sqrt(found.unexplained))
-        rows.append((mean + value, mean + low, mean + high, left, mean, own, len(which)))
+        rows.append([*ends, left, location[y], own, len(which)])
         zeros += assumed_zero(part)
         if not found.bounded and shape is not None:
             said = [through_factors(release)]
@@ -132,20 +131,18 @@ def conditional(
     if not np.isfinite(noise[np.concatenate([X, Y])]).all():
         said.append(MEANS_UNSURE)
     names = feature_names(release)
-    mean, lower, upper, left, unconditional, own, used = (
-        np.array(rows).T if rows else np.zeros((7, 0))
-    )
+    columns = np.array(rows).reshape(-1, 7).T
     return Conditional(
         given=dict(zip(names[X].tolist(), values.tolist(), strict=True)),
         features=tuple(map(str, names[Y])),
         level=float(level),
-        mean=mean,
-        lower=lower,
-        upper=upper,
-        deviation=left,
-        unconditional=unconditional,
-        unconditional_deviation=own,
-        n_used=used.astype(np.int64),
+        mean=columns[0],
+        lower=columns[1],
+        upper=columns[2],
+        deviation=columns[3],
+        unconditional=columns[4],
+        unconditional_deviation=columns[5],
+        n_used=columns[6].astype(np.int64),
         n_assumed_zero=zeros,
         warning=" ".join(said) or None,
     )
@@ -197,7 +194,7 @@ def _prediction(
 ) -> tuple[Uncertain, Linear]:
     """From all that is given, or where noise does not let them apart, from partners alone."""
     part = with_missing(release, np.concatenate([[target], X]))
-    found = linear(part, width, shape_of(shape, part))
+    found = linear(part, width, shape)
     if found.bounded or shape is not None:
         return part, found
     near = X[np.isin(X, partners(release, target))]

@@ -1,7 +1,7 @@
 """Linear prediction of one feature from others, from a matrix with a known error.
 
 With M = S + E released, the equations M_Xy - M_XX b = 0 have at the true b an error whose
-covariance V(b) is known at any noise. The set of b that passes the test of one coefficient is a quadric
+covariance V(b) is known at any noise. What passes the test of a coefficient is a quadric
 (`docs/regression.md`): an ellipsoid where noise is small beside the matrix, and unbounded where it
 is not, so that intervals are infinite exactly where nothing is known.
 """
@@ -27,7 +27,7 @@ class Linear:
     Parameters
     ----------
     coefficients : ndarray
-        Shrunk by as much as noise makes them too large.
+        Shrunk by as much as noise makes them too large; or those of a structure.
     unexplained : float
         The variance that is left, over that of the first feature; between 0 and 1.
     unexplained_sd : float
@@ -72,23 +72,32 @@ def width_of(level: object) -> float:
 def linear(part: Uncertain, width: float, shape: FloatArray | None = None) -> Linear:
     """Predict the first feature of `part` from the others, in units of the deviations.
 
-    `width` is how many deviations an interval reaches. `shape` is an estimate of the same matrix
-    with a structure, to be used where the released values alone say nothing.
+    `width` is how many deviations an interval reaches. `shape` is an estimate of the whole matrix
+    with a structure, used where the released values do not speak against it. Intervals are theirs.
     """
+    deviations, features = part.deviations, part.features
     part = part.standardized()
-    M, sd = part.values, part.noise_sd
-    if len(M) == 1:
+    if len(features) == 1:
         alone = float(part.deviation(np.ones((1, 1))))
         return Linear(np.zeros(0), 1.0, np.inf, alone, np.zeros(0), np.zeros((0, 0)))
-    b = shrunk(M, sd)
-    quadric = _quadric(part, b, width)
+    raw = shrunk(part.values, part.noise_sd)
+    quadric = _quadric(part, raw, width)
+    P, b = part.covariance, raw
+    if shape is not None:
+        P = shape[np.ix_(features, features)] / np.multiply.outer(deviations, deviations)
+        b = shrunk(P, np.zeros_like(P))
     if quadric is not None:
-        return Linear(b, *_left(part, b), *quadric)
-    P = part.covariance if shape is None else shape
-    b = shrunk(P, sd) if shape is not None else b
-    tilde = np.concatenate([[1.0], -b])
-    left = float(tilde @ P @ tilde / P[0, 0]) if P[0, 0] > 0 else 1.0
+        b = b if _allowed(b, *quadric, width) else raw
+        return Linear(b, *_left(part, raw), *quadric)
+    explained = float(2 * b @ P[1:, 0] - b @ P[1:, 1:] @ b)
+    left = 1 - explained / P[0, 0] if P[0, 0] > 0 else 1.0
     return Linear(b, min(max(left, 0.0), 1.0), np.inf, np.inf, None, None)
+
+
+def _allowed(b: FloatArray, centre: FloatArray, spread: FloatArray, width: float) -> bool:
+    """Whether coefficients that a structure gives are among those that noise may have moved."""
+    off = np.linalg.lstsq(spread * width**-2, b - centre, rcond=None)[0] @ (b - centre)
+    return bool(off <= special.chdtri(len(b), 0.05))
 
 
 def shrunk(M: FloatArray, sd: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ from scipy import stats
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._words import counted
 from hushcov.answers.means import MEANS_UNSURE, means_of
-from hushcov.answers.partners import doubts, nothing_known, refuse_unknown
+from hushcov.answers.partners import doubts, nothing_known, of_factors, refuse_unknown
 from hushcov.answers.tables import Table, feature_names, positions
 from hushcov.answers.uncertain import Uncertain, uncertain
 from hushcov.exceptions import DataError, ParameterError
@@ -154,24 +154,24 @@ class _Shape:
     """The estimate in units of deviations, the noise it has, and directions that it has."""
 
     def __init__(self, release: Release, part: Uncertain, of_means: FloatArray) -> None:
-        matrix = estimate(release)
-        at = part.features
-        block = matrix[at][:, at].toarray() if is_sparse(matrix) else matrix[np.ix_(at, at)]
+        at, factors = part.features, of_factors(release)
+        matrix: Any = estimate(release) if factors is None else factors
+        values = matrix[at][:, at].toarray() if is_sparse(matrix) else matrix[np.ix_(at, at)]
         self.deviations = part.deviations
         unit = np.multiply.outer(self.deviations, self.deviations)
-        values = np.asarray(block) / unit
+        self.noise = np.where(values != 0, part.noise_sd / unit, 0.0) if factors is None else None
         # Guards may take variances off the estimate; noise of means makes rows lie further off.
-        variance = np.maximum(values, part.values / unit).diagonal()
-        np.fill_diagonal(values, variance + (of_means / self.deviations) ** 2)
-        self.values = values
-        self.noise = np.where(values != 0, part.noise_sd / unit, 0.0)
+        more = 0.0 if factors is not None else np.maximum(part.values - values, 0.0).diagonal()
+        self.values = (values + np.diag(more + of_means**2)) / unit
         self.n_left_out = len(at) - len(self._directions(np.arange(len(at)))[0])
 
     def _directions(self, at: IntArray) -> tuple[FloatArray, FloatArray]:
         """Variances and directions that can be told from noise; noise is added to variances."""
         block = np.ix_(at, at)
         variances, vectors = np.linalg.eigh(self.values[block])
-        edge = _EDGE * float(np.sqrt((self.noise[block] ** 2).sum(axis=0).max(initial=0.0)))
+        edge = 0.0  # factors have been made apart from noise
+        if self.noise is not None:
+            edge = _EDGE * float(np.sqrt((self.noise[block] ** 2).sum(axis=0).max(initial=0.0)))
         there = variances > max(edge, 1e-10)
         return variances[there], vectors[:, there]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import listed
@@ -12,10 +13,13 @@ from hushcov._words import counted
 from hushcov.answers.tables import feature_names
 from hushcov.answers.uncertain import Uncertain, uncertain
 from hushcov.exceptions import ParameterError
-from hushcov.postprocess import is_sparse, values_at
+from hushcov.postprocess import is_sparse, sure_level, values_at
 from hushcov.release import Release
-from hushcov.release.findings import estimate, interval_holds, rule_of, scales_of
+from hushcov.release.findings import estimate, factors_of, interval_holds, rule_of, scales_of
 
+# Of a variance, beside factors.
+_LEAST_OWN = 0.1
+_BY_CHANCE = 0.05  # how often any feature is a partner of a target that has none
 # Which part of the pairs released are weak ones, and how far those that are not may be from zero,
 # in terms of them.
 _WEAKEST, _OF_WEAKEST = 0.1, 0.5
@@ -39,32 +43,48 @@ def nothing_known(release: Release) -> BoolArray:
 
 
 def partners(release: Release, target: int) -> IntArray:
-    """Features whose pair with the target was found, the strongest first."""
+    """Features whose pair with the target was found beyond doubt, the strongest first."""
     d = release.n_features
     _, threshold = rule_of(release)
     others = np.delete(np.arange(d), target)
     others = others[~nothing_known(release)[others]]
     values = values_at(release.integers, np.full(len(others), target), others) * release.unit
-    strength = np.abs(values) / np.sqrt(release.integers.diagonal()[others])
-    found = (np.abs(values) > threshold) & (values != 0)
+    variance = release.integers.diagonal() * release.unit
+    assert release.noise_sd is not None
+    deviation = np.sqrt(variance[others] * variance[target] / (release.n_sampled or 1))
+    deviation = np.hypot(deviation, release.noise_sd[0])
+    by_chance = float(special.ndtri(1 - _BY_CHANCE / (2 * max(len(others), 1))))
+    found = (np.abs(values) > threshold) & (np.abs(values) > by_chance * deviation)
+    strength = np.abs(values) / np.sqrt(variance[others])
     return np.asarray(others[found][np.argsort(-strength[found], kind="stable")])
 
 
-def factors_shape(release: Release) -> FloatArray | None:
-    """The estimate where it is made of factors, which say more than the values; None elsewhere."""
-    structure = release.making.structure
-    if structure is None or structure.rank == 0:
-        return None
-    matrix = estimate(release)
-    return None if is_sparse(matrix) else np.asarray(matrix)
+def of_factors(release: Release) -> FloatArray | None:
+    """The estimate where it is made of factors, which say more than the values; None elsewhere.
 
-
-def shape_of(shape: FloatArray | None, part: Uncertain) -> FloatArray | None:
-    """An estimate of the whole for the features of a part, in units of their deviations."""
-    if shape is None:
+    What features have beside the factors must be positive, and noise may drown it: shares of the
+    variances are drawn to their mean, by as much as noise makes them differ. Of pairs those count
+    that are there beyond doubt, since a few hundred that are noise leave no inverse.
+    """
+    factors, matrix = factors_of(release), estimate(release)
+    if factors is None or is_sparse(matrix):
         return None
-    unit = np.multiply.outer(part.deviations, part.deviations)
-    return np.asarray(shape[np.ix_(part.features, part.features)] / unit)
+    part = uncertain(release, np.arange(release.n_features))
+    scale = scales_of(release)
+    common = factors.factors.diagonal() * scale**2
+    size = part.deviations**2
+    own, noise = (part.values.diagonal() - common) / size, part.noise_sd.diagonal() / size
+    there = ~nothing_known(release)
+    mean = float(np.average(own[there], weights=1 / (noise[there] ** 2 + own[there].var())))
+    mean = max(mean, _LEAST_OWN)
+    spread = max(float(np.mean((own[there] - mean) ** 2 - noise[there] ** 2)), 0.0)
+    drawn = (own * spread + mean * noise**2) / np.maximum(spread + noise**2, 1e-300)
+    assert release.noise_sd is not None
+    sure = sure_level(len(scale) ** 2) * release.noise_sd[0]
+    rest = np.where(np.abs(factors.remainder) > sure, factors.remainder, 0.0)
+    matrix = (factors.factors + rest) * np.multiply.outer(scale, scale)
+    np.fill_diagonal(matrix, common + np.maximum(drawn, _LEAST_OWN * mean) * size)
+    return np.asarray(matrix)
 
 
 def through_factors(release: Release) -> str:

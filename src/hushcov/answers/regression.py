@@ -14,11 +14,10 @@ from hushcov.answers.means import MEANS_UNSURE, means_of, predicted
 from hushcov.answers.partners import (
     assumed_zero,
     doubts,
-    factors_shape,
     nothing_known,
+    of_factors,
     partners,
     refuse_unknown,
-    shape_of,
     through_factors,
     with_missing,
 )
@@ -137,14 +136,14 @@ def regress(release: Release, target: Any, on: Any = None, *, level: float = LEV
     (y,) = positions(release, target)
     refuse_unknown(release, "target", np.array([y]))
     said: list[str] = []
-    shape = factors_shape(release)
+    shape = of_factors(release)
     if on is None:
         X, part, found, said = _chosen(release, y, width, shape)
     else:
         X = positions(release, on)
         _check_features(release, y, X)
         part = with_missing(release, np.concatenate([[y], X]))
-        found = linear(part, width, shape_of(shape, part))
+        found = linear(part, width, shape)
     if not found.bounded:
         said.append(_UNBOUNDED if shape is None else through_factors(release))
     return _regression(release, part, found, level, said)
@@ -170,7 +169,7 @@ def _chosen(
         X = np.flatnonzero(~nothing_known(release))
         X = X[target != X]
     whole = with_missing(release, np.concatenate([[target], X]))
-    found = linear(whole, width, shape_of(shape, whole))
+    found = linear(whole, width, shape)
     if found.bounded or shape is not None or len(X) < 2:
         return X, whole, found, [] if len(X) else ["No partner of it was found."]
     few, many = 1, len(X)  # bounded, if anything is, and not
