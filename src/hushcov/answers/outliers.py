@@ -123,22 +123,21 @@ def outlier_scores(
 
 def _rows(release: Release, rows: Any, features: Any) -> tuple[FloatArray, IntArray]:
     """Values and where their features are; refusals quote none."""
-    named = getattr(rows, "columns", None)
     at = None if features is None else positions(release, features)
+    names = feature_names(release)
+    columns = getattr(rows, "columns", None)
+    if columns is not None:
+        there = set(columns)
+        at = np.flatnonzero([name in there for name in names]) if at is None else at
+        missing = [name for name in names[at] if name not in there]
+        if missing:
+            raise DataError(f"rows must have the column {missing[0]!r}: it was asked for.")
+        rows = [rows[name] for name in names[at]]
     try:
-        if named is not None:
-            names = list(named)
-            place = {name: i for i, name in enumerate(feature_names(release))}
-            if at is None:
-                at = np.array([place[name] for name in names if name in place], dtype=np.int64)
-            wanted = feature_names(release)[at].tolist()
-            missing = [name for name in wanted if name not in names]
-            if missing:
-                raise DataError(f"rows must have the column {missing[0]!r}: it was asked for.")
-            rows = np.column_stack([np.asarray(rows[name], dtype=float) for name in wanted])
         X = np.array(rows, dtype=float, ndmin=2)
     except (TypeError, ValueError):
         raise DataError("rows must be numbers, or missing: leave out columns of text.") from None
+    X = X if columns is None else X.T
     at = np.arange(release.n_features) if at is None else at
     if X.ndim != 2 or X.shape[1] != len(at):
         raise DataError(

@@ -27,7 +27,7 @@ _WEAKEST, _OF_WEAKEST = 0.1, 0.5
 
 def refuse_unknown(release: Release, name: str, features: IntArray) -> None:
     """Refuse features of which nothing is known."""
-    lost = [int(each) for each in features if nothing_known(release)[each]]
+    lost = features[nothing_known(release)[features]].tolist()
     if lost:
         raise ParameterError(
             f"{name} must be features that were found, got {_names(release, lost)}, which do not "
@@ -132,7 +132,7 @@ def assumed_zero(part: Uncertain) -> int:
 def doubts(release: Release, features: IntArray, n_zero: int) -> list[str]:
     """What must be said of an answer that uses these features, in sentences."""
     said = []
-    fails = [int(each) for each in features if not interval_holds(release)[each]]
+    fails = features[~interval_holds(release)[features]].tolist()
     if fails:
         said.append(
             f"Too much was taken off large values of {_names(release, fails)}: intervals may miss."

@@ -16,7 +16,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.coverage import coverage
-from hushcov.release.findings import in_scales, scales_of
+from hushcov.release.findings import scales_of
 
 _NORMAL = 3.0  # the fourth moment of a normal column of variance 1
 _SEED = 20_261_116  # of draws: answers are functions of the release
@@ -128,13 +128,13 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
             "no intervals. Release with PrivateSparseCovariance, ScreenedCovariance or "
             "GaussianCovariance."
         )
-    block = np.ix_(features, features)
-    whole = in_scales(release)
-    if is_sparse(whole):
-        values = whole[features][:, features].toarray()
-        known = release.released[features][:, features].toarray()
+    scale = scales_of(release)[features]
+    if is_sparse(release.integers):
+        integers = release.integers[features][:, features].toarray()
     else:
-        values, known = np.asarray(whole)[block], np.asarray(release.released)[block]
+        integers = release.integers[np.ix_(features, features)]
+    values = integers * release.unit * np.multiply.outer(scale != 0, scale != 0)
+    known = _known(release, features)
     variance = release.integers.diagonal() * release.unit
     found = coverage(release)
     rows, columns = np.indices(values.shape).reshape(2, -1)
@@ -143,7 +143,7 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
     sampling = found.sampling_sd(places, values.ravel(), variance, release.n_sampled)
     noise = np.sqrt(np.maximum(deviation**2 - sampling**2, 0.0)) / kept
     noise = np.where(known, noise.reshape(values.shape), 0.0)
-    unit = np.multiply.outer(*[scales_of(release)[features]] * 2)
+    unit = np.multiply.outer(scale, scale)
     return Uncertain(
         features=features,
         values=values / kept.reshape(values.shape) * unit,
@@ -152,3 +152,16 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
         n=release.n_sampled,
         excess=float(max(found.kurtosis[features].max() / _NORMAL - 1, 0.0)),
     )
+
+
+def _known(release: Release, features: IntArray) -> BoolArray:
+    """Which entries of these features the release holds."""
+    if release.selected is None:
+        return np.ones((len(features), len(features)), dtype=bool)
+    place = np.full(release.n_features, -1)
+    place[features] = np.arange(len(features))
+    rows, columns = place[release.selected]
+    there = (rows >= 0) & (columns >= 0)
+    known = np.eye(len(features), dtype=bool)
+    known[rows[there], columns[there]] = known[columns[there], rows[there]] = True
+    return known
