@@ -138,7 +138,7 @@ def conditionals(
     exact, own_mean = np.cov(rows, rowvar=False), rows.mean(axis=0)
     rng = np.random.default_rng(len(rows))
     for y, X in targets(release):
-        at = mean[X] + np.sqrt(S[X, X]) * rng.standard_normal(len(X))
+        at = rng.multivariate_normal(mean[X], S[np.ix_(X, X)])
         answer = conditional(release, dict(zip(X.tolist(), at.tolist(), strict=True)), y)
         b, share = least_squares(S, y, X)
         truth = mean[y] + b @ (at - mean[X])

@@ -13,16 +13,14 @@ from hushcov._words import counted
 from hushcov.answers.tables import feature_names
 from hushcov.answers.uncertain import Uncertain, uncertain
 from hushcov.exceptions import ParameterError
-from hushcov.postprocess import is_sparse, sure_level, values_at
+from hushcov.postprocess import sure_level, values_at
 from hushcov.release import Release
-from hushcov.release.findings import estimate, factors_of, interval_holds, rule_of, scales_of
+from hushcov.release.findings import factors_of, interval_holds, rule_of, scales_of
 
 # Of a variance, beside factors.
 _LEAST_OWN = 0.1
 _BY_CHANCE = 0.05  # how often any feature is a partner of a target that has none
-# Which part of the pairs released are weak ones, and how far those that are not may be from zero,
-# in terms of them.
-_WEAKEST, _OF_WEAKEST = 0.1, 0.5
+_WEAKEST = 0.1  # the part of the released pairs that counts as weak
 
 
 def refuse_unknown(release: Release, name: str, features: IntArray) -> None:
@@ -66,8 +64,8 @@ def of_factors(release: Release) -> FloatArray | None:
     variances are drawn to their mean, by as much as noise makes them differ. Of pairs those count
     that are there beyond doubt, since a few hundred that are noise leave no inverse.
     """
-    factors, matrix = factors_of(release), estimate(release)
-    if factors is None or is_sparse(matrix):
+    factors = factors_of(release)
+    if factors is None:
         return None
     part = uncertain(release, np.arange(release.n_features))
     scale = scales_of(release)
@@ -121,7 +119,7 @@ def missing_sd(release: Release) -> float:
     rows, columns = rows[known], columns[known]
     values = np.abs(values_at(release.integers, rows, columns))
     values = values / np.sqrt(variance[rows].astype(float) * variance[columns])
-    return _OF_WEAKEST * float(np.quantile(values, _WEAKEST)) if len(values) else 1.0
+    return float(np.quantile(values, _WEAKEST)) if len(values) else 1.0
 
 
 def assumed_zero(part: Uncertain) -> int:
