@@ -21,6 +21,7 @@ from hushcov.release.findings import factors_of, interval_holds, rule_of, scales
 _LEAST_OWN = 0.1
 _BY_CHANCE = 0.05  # how often any feature is a partner of a target that has none
 _WEAKEST = 0.1  # the part of the released pairs that counts as weak
+_OF_NOISE = 6.0  # that a pair may have and not be found
 
 
 def refuse_unknown(release: Release, name: str, features: IntArray) -> None:
@@ -98,8 +99,7 @@ def through_factors(release: Release) -> str:
 def with_missing(release: Release, features: IntArray) -> Uncertain:
     """The part of a release for these features, in which pairs that were not released are unsure.
 
-    They count as zero, and how far they may be from it is seen in the weakest pairs that were
-    released: had weaker ones been found, they would be there.
+    They count as zero, give or take `missing_sd`.
     """
     part = uncertain(release, features)
     if part.known.all():
@@ -110,16 +110,22 @@ def with_missing(release: Release, features: IntArray) -> Uncertain:
 
 
 def missing_sd(release: Release) -> float:
-    """About how large correlations are that were not released, as a standard deviation."""
-    if release.selected is None or release.selected.shape[1] == 0:
-        return 0.0 if release.selected is None else 1.0
+    """About how large correlations are that were not released, as a standard deviation.
+
+    Weak pairs among those that were released say it, or a multiple of the noise if that is less.
+    """
+    if release.selected is None:
+        return 0.0
+    assert release.noise_sd is not None
     rows, columns = release.selected
-    variance = release.integers.diagonal()
+    variance = release.integers.diagonal() * release.unit
     known = (variance[rows] > 0) & (variance[columns] > 0)
     rows, columns = rows[known], columns[known]
-    values = np.abs(values_at(release.integers, rows, columns))
-    values = values / np.sqrt(variance[rows].astype(float) * variance[columns])
-    return float(np.quantile(values, _WEAKEST)) if len(values) else 1.0
+    size = np.sqrt(variance[rows] * variance[columns])
+    values = np.abs(values_at(release.integers, rows, columns)) * release.unit / size
+    noise = _OF_NOISE * release.noise_sd[0] / np.median(variance[variance > 0])
+    weak = float(np.quantile(values, _WEAKEST)) if len(values) else 1.0
+    return min(weak, float(noise), 1.0)
 
 
 def assumed_zero(part: Uncertain) -> int:
