@@ -6,7 +6,7 @@ projected, so that noise has its known law; what bounds on records took off is p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage
-from hushcov.release.findings import in_scales, scales_of
+from hushcov.release.findings import scales_of
 
 _SEED = 20_261_116  # of draws: answers are functions of the release
 
@@ -49,10 +49,36 @@ class Uncertain:
     excess: float
 
     @cached_property
+    def deviations(self) -> FloatArray:
+        """Standard deviations of the features; where noise drowns one, what noise allows."""
+        variance = np.maximum(self.values.diagonal(), self.noise_sd.diagonal())
+        return np.sqrt(np.where(variance > 0, variance, 1.0))
+
+    @cached_property
     def covariance(self) -> FloatArray:
-        """The values without negative directions, which no covariance has."""
-        values, vectors = np.linalg.eigh(self.values)
-        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+        """The values without negative directions, which no covariance has.
+
+        They are removed in units of the deviations, so that features of any scale count alike.
+        """
+        unit = np.multiply.outer(self.deviations, self.deviations)
+        values, vectors = np.linalg.eigh(self.values / unit)
+        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T * unit)
+
+    def standardized(self) -> Uncertain:
+        """The same in units of the deviations."""
+        unit = np.multiply.outer(self.deviations, self.deviations)
+        return replace(self, values=self.values / unit, noise_sd=self.noise_sd / unit)
+
+    def part(self, places: IntArray) -> Uncertain:
+        """The same for some of the features, given where they are among these."""
+        block = np.ix_(places, places)
+        return replace(
+            self,
+            features=self.features[places],
+            values=self.values[block],
+            noise_sd=self.noise_sd[block],
+            known=self.known[block],
+        )
 
     def deviation(self, gradients: FloatArray) -> FloatArray:
         """Standard deviations of functions of the matrix, given their gradients there.
@@ -101,13 +127,13 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
             "no intervals. Release with PrivateSparseCovariance, ScreenedCovariance or "
             "GaussianCovariance."
         )
-    block = np.ix_(features, features)
-    whole = in_scales(release)
-    if is_sparse(whole):
-        values = whole[features][:, features].toarray()
-        known = release.released[features][:, features].toarray()
+    scale = scales_of(release)[features]
+    if is_sparse(release.integers):
+        integers = release.integers[features][:, features].toarray()
     else:
-        values, known = np.asarray(whole)[block], np.asarray(release.released)[block]
+        integers = release.integers[np.ix_(features, features)]
+    values = integers * release.unit * np.multiply.outer(scale != 0, scale != 0)
+    known = _known(release, features)
     variance = release.integers.diagonal() * release.unit
     found = coverage(release)
     rows, columns = np.indices(values.shape).reshape(2, -1)
@@ -116,7 +142,7 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
     sampling = found.sampling_sd(places, values.ravel(), variance, release.n_sampled)
     noise = np.sqrt(np.maximum(deviation**2 - sampling**2, 0.0)) / kept
     noise = np.where(known, noise.reshape(values.shape), 0.0)
-    unit = np.multiply.outer(*[scales_of(release)[features]] * 2)
+    unit = np.multiply.outer(scale, scale)
     return Uncertain(
         features=features,
         values=values / kept.reshape(values.shape) * unit,
@@ -125,3 +151,16 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
         n=release.n_sampled,
         excess=float(max(found.kurtosis[features].max() / NORMAL - 1, 0.0)),
     )
+
+
+def _known(release: Release, features: IntArray) -> BoolArray:
+    """Which entries of these features the release holds."""
+    if release.selected is None:
+        return np.ones((len(features), len(features)), dtype=bool)
+    place = np.full(release.n_features, -1)
+    place[features] = np.arange(len(features))
+    rows, columns = place[release.selected]
+    there = (rows >= 0) & (columns >= 0)
+    known = np.eye(len(features), dtype=bool)
+    known[rows[there], columns[there]] = known[columns[there], rows[there]] = True
+    return known

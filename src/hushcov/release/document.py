@@ -34,6 +34,8 @@ class Part:
 
 #: What a part is called where nobody named it.
 UNNAMED = "a part released before"
+#: What the part is called that released means.
+MEANS = "means of the features, refined"
 
 
 def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ...]:

@@ -337,7 +337,7 @@ def scales_of(release: Release) -> FloatArray:
 def find(release: Release) -> Findings:
     """Look through a release."""
     scale = scales_of(release)
-    rule, threshold = _rule(release)
+    rule, threshold = rule_of(release)
     matrix = estimate(release)
     if not is_sparse(matrix) and np.count_nonzero(matrix) <= matrix.size // 2:
         matrix = sparse.csr_array(matrix)
@@ -371,7 +371,7 @@ def find(release: Release) -> Findings:
     )
 
 
-def _rule(release: Release) -> tuple[str, float]:
+def rule_of(release: Release) -> tuple[str, float]:
     """How pairs count as found, and what they must exceed in units of the scales."""
     making = release.making
     # Beside factors a threshold is for what they leave, and no pair of the estimate is zero.

@@ -33,6 +33,7 @@ from hushcov.records import (
     sign_sums,
 )
 from hushcov.release import Tails
+from hushcov.release.document import MEANS
 from hushcov.stages import shares
 from hushcov.stages.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
 
@@ -57,7 +58,7 @@ _ABOVE = 1 + 2.0**-40  # makes up for roundings
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
 SQUARES = "scales of the features, refined"
-CENTRE, NORMS = "means of the features, refined", "bound on the norms of records"
+NORMS = "bound on the norms of records"
 TAILS = "fourth powers of the features"
 TILTS = "how often features lie above their centre"
 #: What a tilt is counted in.
@@ -203,7 +204,7 @@ class Preparation(Stage):
         mean, noise = mean / share, noise / share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
-        moved = _Moved(inside(found.centre + mean, self.bounds), scale, [(CENTRE, Gaussian(mu))])
+        moved = _Moved(inside(found.centre + mean, self.bounds), scale, [(MEANS, Gaussian(mu))])
         if not rescaled:
             return moved
         squares, doubt = release_squares(
