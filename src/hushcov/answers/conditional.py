@@ -21,7 +21,7 @@ from hushcov.answers.partners import (
     through_factors,
     with_missing,
 )
-from hushcov.answers.tables import Table, feature_names, positions
+from hushcov.answers.tables import Answer, Table, feature_names, positions
 from hushcov.answers.uncertain import Uncertain
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
@@ -29,7 +29,7 @@ from hushcov.release.findings import LEVEL
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
+class Conditional(Answer):
     """Means and standard deviations of features among records with given values of others.
 
     The mean is the best linear prediction, and the deviation that of what it leaves: what records

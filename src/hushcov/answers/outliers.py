@@ -13,7 +13,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._words import counted
 from hushcov.answers.means import MEANS_UNSURE, means_of
 from hushcov.answers.partners import doubts, nothing_known, of_factors, refuse_unknown
-from hushcov.answers.tables import Table, feature_names, positions
+from hushcov.answers.tables import Answer, Table, feature_names, positions
 from hushcov.answers.uncertain import Uncertain, uncertain
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.postprocess import is_sparse
@@ -24,7 +24,7 @@ _EDGE = 2.0  # the largest eigenvalue of noise, over the deviation of its rows
 
 
 @dataclass(frozen=True, eq=False)
-class OutlierScores:
+class OutlierScores(Answer):
     """How unusual rows are under the released covariance.
 
     Parameters

@@ -21,7 +21,7 @@ from hushcov.answers.partners import (
     through_factors,
     with_missing,
 )
-from hushcov.answers.tables import Table, feature_names, positions
+from hushcov.answers.tables import Answer, Table, feature_names, positions
 from hushcov.answers.uncertain import Uncertain
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
@@ -34,7 +34,7 @@ _UNBOUNDED = (
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(Answer):
     """Coefficients of the least-squares regression of `target` on `features`, with intervals.
 
     They are those of the population: intervals count the noise of the release and the sampling
