@@ -19,6 +19,12 @@ from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 
 _MOST_LINES = 30  # of a table on the screen
+_SHORT = {  # titles of columns on a screen of usual width
+    "deviation": "sd",
+    "unconditional_mean": "mean of all",
+    "unconditional_deviation": "sd of all",
+    "partial_correlation": "partial",
+}
 _RELEASE = click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
 _LEVEL = click.option(
     "--level",
@@ -255,7 +261,7 @@ def _tell(
     if n:
         cells = zip(*(_cells(column[:_MOST_LINES]) for column in table.values()), strict=True)
         show(out, "")
-        show(out, text_table([name.replace("_", " ") for name in table], cells))
+        show(out, text_table([_SHORT.get(name, name.replace("_", " ")) for name in table], cells))
     rest = [("left out", f"{n - _MOST_LINES:,} more lines: -o FILE.csv writes all")]
     facts(out, rest if n > _MOST_LINES else [])
     if caution:
