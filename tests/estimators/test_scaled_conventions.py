@@ -166,7 +166,7 @@ def test_precisions_and_distances(fitted):
     np.testing.assert_allclose(without.get_precision(), precision)
 
 
-@pytest.mark.parametrize("method", ["score", "mahalanobis"])
+@pytest.mark.parametrize("method", ["log_likelihood", "mahalanobis"])
 def test_refusals_of_other_rows_quote_no_value(fitted, method):
     rows = pd.DataFrame(RECORDS[:5]).astype(object)
     rows.iloc[0, 0] = "secret"
