@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
 
 import numpy as np
+import pytest
+from numba.core.caching import IndexDataCacheFile
 
+from hushcov import _compiled
 from hushcov.records import rows
 
 HEAVY = ("numba", "scipy.optimize")
@@ -49,3 +53,93 @@ def test_functions_that_call_others_work_and_are_pickled_by_name():
     np.testing.assert_array_equal(y, [0.0, 1.0])
     assert pickle.loads(pickle.dumps(rows.centre_row)) is rows.centre_row
     assert rows.centre_row.__doc__ is not None
+
+
+def a_kernel(values):
+    """Add."""
+    return values.sum()
+
+
+def saved_in_between(monkeypatch, first, second):
+    """What the cache has for two types, of which one was saved while the other was being saved."""
+    read_index, todo = IndexDataCacheFile._load_index, [lambda: second.save("floats", "of floats")]
+
+    def and_then_another(self):
+        found = read_index(self)
+        if todo:
+            todo.pop()()
+        return found
+
+    monkeypatch.setattr(IndexDataCacheFile, "_load_index", and_then_another)
+    first.save("integers", "of integers")
+    return {types: first.load(types) for types in ("floats", "integers")}
+
+
+def caches(monkeypatch, folder):
+    """Two processes' views of one cache, as numba has it and as kernels have it."""
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(folder))
+    made = [_compiled.compiled(a_kernel).made()._cache for _ in range(2)]
+    stamp, name = made[0]._impl.locator.get_source_stamp(), made[0]._impl.filename_base
+    plain = [IndexDataCacheFile(made[0].cache_path, name, stamp) for _ in range(2)]
+    return plain, [each._cache_file for each in made]
+
+
+def test_processes_that_compile_for_two_types_at_once_share_a_cache(monkeypatch, tmp_path):
+    _, ours = caches(monkeypatch, tmp_path)
+    assert ours[0].load("integers") is None
+    found = saved_in_between(monkeypatch, *ours)
+    assert found == {"floats": "of floats", "integers": "of integers"}
+
+
+def test_without_files_for_each_types_one_gets_the_code_of_another(monkeypatch, tmp_path):
+    plain, _ = caches(monkeypatch, tmp_path)
+    found = saved_in_between(monkeypatch, *plain)
+    assert found != {"floats": "of floats", "integers": "of integers"}
+
+
+def test_what_was_compiled_is_found_again(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    for hits in (0, 1):
+        made = _compiled.compiled(a_kernel).made()
+        assert made(np.arange(4)) == 6
+        assert sum(made.stats.cache_hits.values()) == hits
+    assert made(np.arange(4.0)) == 6
+    assert sum(made.stats.cache_hits.values()) == 1
+
+
+@pytest.mark.slow
+def test_two_processes_at_once(tmp_path):
+    code = (
+        "import sys, time, numpy as np; from hushcov._compiled import compiled\n"
+        "from test_compiled import a_kernel; made = compiled(a_kernel)\n"
+        "made.made(); print('ready', flush=True); input()\n"
+        "assert made(np.ones(3, dtype=sys.argv[1])) == 3\n"
+        "print(*made.made().stats.cache_hits.values())"
+    )
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
+    }
+
+    def together():
+        running = [
+            subprocess.Popen(
+                [sys.executable, "-c", code, kind],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for kind in ("int64", "float64")
+        ]
+        for each in running:
+            assert each.stdout.readline() == "ready\n"
+        for each in running:
+            each.stdin.write("\n")
+            each.stdin.flush()
+        answers = [each.communicate()[0].split() for each in running]
+        assert [each.returncode for each in running] == [0, 0]
+        return answers
+
+    assert together() == [[], []]  # compiled
+    assert together() == [["1"], ["1"]]  # found

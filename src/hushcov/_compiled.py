@@ -8,6 +8,7 @@ numba's own parallel loops this is safe when hushcov itself is called from sever
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import os
 import threading
@@ -66,9 +67,50 @@ def compiled(function: Function, *, any_order: bool = False) -> Function:
         import numba
 
         options: dict[str, Any] = {"fastmath": {"reassoc"}} if any_order else {}
-        return numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        made = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        _keep_types_apart(made)
+        return made
 
     return cast(Function, _Later(function, make))
+
+
+class _FilesOfTypes:
+    """Machine code on disk, where each types of arguments have files of their own.
+
+    numba has one index for all types of a function, and numbers their files. Of two processes that
+    compile a function for two types at the same time both take the next number, and the code of
+    one is loaded for the types of the other later. Here only what is equal has the same name.
+    """
+
+    def __init__(self, numbas: Callable[[str], Any], version: object) -> None:
+        self._numbas, self._version = numbas, version
+
+    def load(self, key: object) -> Any:
+        """What was compiled for the types in `key`; None where nothing was."""
+        return self._of(key).load(key)
+
+    def save(self, key: object, code: Any) -> None:
+        """Keep what was compiled."""
+        self._of(key).save(key, code)
+
+    def _of(self, key: object) -> Any:
+        return self._numbas(hashlib.sha256(repr((self._version, key)).encode()).hexdigest()[:16])
+
+
+def _keep_types_apart(made: Any) -> None:
+    """Let processes that compile at the same time share one cache."""
+    from numba import __version__
+    from numba.core import caching
+
+    try:
+        cache, stamp = made._cache, made._cache._impl.locator.get_source_stamp()
+        folder, name = cache.cache_path, cache._impl.filename_base
+        numbas = functools.partial(caching.IndexDataCacheFile, folder, source_stamp=stamp)
+    except AttributeError:
+        return  # another numba, which keeps its own files: right for one process at a time
+    cache._cache_file = _FilesOfTypes(
+        lambda types: numbas(filename_base=f"{name}-{types}"), (__version__, stamp)
+    )
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:

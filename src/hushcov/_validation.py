@@ -14,6 +14,9 @@ from hushcov.exceptions import ParameterError
 _MOST_SHOWN = 10**100
 _MOST_LISTED = 10
 
+#: Whose data frames there are.
+LIBRARIES = ("pandas", "polars")
+
 
 def check_real(
     name: str,

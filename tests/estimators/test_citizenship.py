@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from copy import deepcopy
 
+import cloudpickle
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
-from joblib import parallel_config
-from sklearn import model_selection
+from joblib import Parallel, delayed
+from sklearn import config_context, model_selection
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -37,7 +40,7 @@ PRIVATE = [
     if name.endswith("Covariance") and name != "ThresholdedCovariance"
 ]
 GRID = {"row_sparsity": [2, 3]}
-LEDGER, SCORING = "ledger is required", "scoring must be a function that looks at no sensitive row"
+NO_SCORE = "should have a 'score' method"
 
 
 def private(name, **changes):
@@ -50,7 +53,8 @@ def gaussian(**changes):
 
 def of_public_rows(estimator, X, y=None):
     """A scoring that does not look at the rows it is given."""
-    return estimator.score(PUBLIC)
+    estimator = estimator[-1] if hasattr(estimator, "steps") else estimator
+    return estimator.log_likelihood(PUBLIC)
 
 
 def search_fit(search):
@@ -114,52 +118,35 @@ def charges(ledger):
 
 @each_tool
 @pytest.mark.usefixtures("unread")
-def test_a_search_without_a_ledger_is_refused_in_our_words(tool):
-    with pytest.raises(ParameterError, match=LEDGER) as refusal:
-        TOOLS[tool](gaussian())
-    message = str(refusal.value)
-    assert "GaussianCovariance" in message
-    assert "hushcov plan" in message
-    options = {} if tool == "permutation_test_score" else {"error_score": "raise"}
-    with pytest.raises(ParameterError, match=LEDGER):
-        TOOLS[tool](gaussian(), scoring=of_public_rows, **options)
-
-
-@each_tool
-@pytest.mark.usefixtures("unread")
-def test_a_search_that_takes_errors_for_scores_passes_the_explanation_on(tool):
-    if tool == "validation_curve":  # it passes no error on, of any estimator
-        assert all(np.isnan(scores).all() for scores in TOOLS[tool](gaussian(), scoring=len))
-        return
-    with pytest.raises(ValueError, match=LEDGER):
-        TOOLS[tool](gaussian(), scoring=of_public_rows)
+@pytest.mark.parametrize("paid", [False, True], ids=["no ledger", "ledger"])
+def test_held_out_rows_are_not_scored(tool, paid, ledger):
+    """scikit-learn itself refuses, before it fits: there is no score. Nothing is charged."""
+    estimator = gaussian(ledger=ledger, dataset="people") if paid else gaussian()
+    for searched in (estimator, make_pipeline(FunctionTransformer(), estimator)):
+        with pytest.raises(TypeError, match=NO_SCORE):
+            TOOLS[tool](searched)
+    assert charges(ledger) == 0
 
 
 @each_private
 @pytest.mark.usefixtures("unread")
-def test_no_private_estimator_is_searched(name):
-    with pytest.raises(ParameterError, match=LEDGER):
+def test_no_private_estimator_has_a_score(name):
+    with pytest.raises(TypeError, match=NO_SCORE):
         model_selection.cross_val_score(private(name), RECORDS)
-    with pytest.raises(ParameterError, match=LEDGER):
-        model_selection.cross_val_score(
-            private(name), RECORDS, scoring=of_public_rows, error_score="raise"
-        )
+    with pytest.raises(
+        AttributeError, match=r"Use log_likelihood\(rows\) for rows that are public"
+    ):
+        private(name).score(PUBLIC)
+    assert not hasattr(private(name), "score")
 
 
 @pytest.mark.usefixtures("unread")
-def test_neither_a_pipeline_nor_a_thread_hides_a_search():
-    pipeline = make_pipeline(FunctionTransformer(np.tanh), gaussian())
-    with pytest.raises(ValueError, match=LEDGER):
-        model_selection.cross_validate(pipeline, RECORDS)
-    with parallel_config("threading", n_jobs=2), pytest.raises(ValueError, match=LEDGER):
-        model_selection.cross_validate(pipeline, RECORDS, scoring=of_public_rows)
-
-
-@pytest.mark.usefixtures("unread")
-def test_a_selector_of_features_that_cross_validates_is_refused():
+def test_neither_selectors_of_features_nor_importances_score():
     selector = SequentialFeatureSelector(gaussian(), n_features_to_select=3)
-    with pytest.raises(ParameterError, match=LEDGER):
+    with pytest.raises(TypeError, match=NO_SCORE):
         selector.fit(RECORDS)
+    with pytest.raises(TypeError, match=NO_SCORE):
+        permutation_importance(gaussian(), RECORDS, None, n_repeats=1)
 
 
 def test_a_ledger_pays_for_a_search_that_scores_public_rows(ledger):
@@ -169,7 +156,6 @@ def test_a_ledger_pays_for_a_search_that_scores_public_rows(ledger):
     assert charges(ledger) == 5  # two candidates, two folds, and the refit
     assert search.best_estimator_.receipt_ == ledger.history("people")[-1]
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    # Through a pipeline too, whose scores are asked for by the user's own function.
     pipeline = make_pipeline(FunctionTransformer(), estimator)
     options = {"cv": 2, "scoring": of_public_rows, "error_score": "raise"}
     assert np.isfinite(model_selection.cross_val_score(pipeline, RECORDS, **options)).all()
@@ -186,32 +172,13 @@ def test_a_search_ends_where_the_budget_does(ledger):
         model_selection.cross_val_score(estimator, RECORDS, error_score="raise", **options)
 
 
-@each_tool
-@pytest.mark.usefixtures("unread")
-def test_held_out_rows_are_not_scored_with_a_ledger_either(tool, ledger):
-    """And nothing is charged for fits whose scores would be refused."""
-    estimator = gaussian(ledger=ledger, dataset="people")
-    with pytest.raises(ParameterError, match=SCORING):
-        TOOLS[tool](estimator)
-    # A pipeline says that it has no score, and that a scoring must be specified.
-    with pytest.raises(TypeError, match="no scoring"):
-        TOOLS[tool](make_pipeline(FunctionTransformer(), estimator))
-    assert charges(ledger) == 0
-
-
 def test_users_are_left_alone():
-    """Their own fits, loops over clones, splits, and scores of rows that they call public."""
+    """Their own fits, loops over clones and splits."""
     estimator = gaussian()
     for train, _ in model_selection.KFold(2).split(RECORDS):
-        assert np.isfinite(clone(estimator).fit(RECORDS[train]).score(PUBLIC))
+        assert np.isfinite(clone(estimator).fit(RECORDS[train]).log_likelihood(PUBLIC))
     for candidate in model_selection.ParameterGrid(GRID):
         estimator.set_params(**candidate).fit(RECORDS)
-    train, held_out = model_selection.train_test_split(RECORDS, random_state=0)
-    estimator.fit(train)
-    importance = permutation_importance(estimator, held_out, None, n_repeats=1, random_state=0)
-    assert importance.importances_mean.shape == (D,)
-    pipeline = make_pipeline(FunctionTransformer(), estimator).fit(RECORDS)
-    assert np.isfinite(pipeline.score(PUBLIC))
 
 
 def test_what_is_not_private_is_searched():
@@ -219,10 +186,104 @@ def test_what_is_not_private_is_searched():
     assert search.fit(RECORDS[:200]).best_params_
 
 
-def test_score_looks_like_a_method():
-    assert hushcov.GaussianCovariance.score.__name__ == "score"
-    assert "log-likelihood" in hushcov.GaussianCovariance.score.__doc__
-    assert gaussian().fit(RECORDS).score.__self__ is not None
+# Many processes and threads, metadata -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+def test_fits_of_joblib_are_all_counted(backend, tmp_path):
+    """By one file, however many of them run at a time; what is too much is refused to all."""
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", epsilon=2.5, delta=1e-5)
+    estimator = gaussian(ledger=str(ledger.path), dataset="people")
+    with Parallel(n_jobs=2, backend=backend) as parallel:
+        ids = parallel(delayed(receipt)(clone(estimator), RECORDS) for _ in range(12))
+    charged = [each for each in ids if each is not None]
+    assert sorted(charged) == sorted(entry.id for entry in ledger.history("people"))
+    assert 2 <= len(charged) < 12
+
+
+def receipt(estimator, rows):
+    """Of a fit, or None where there was no budget for it."""
+    try:
+        return estimator.fit(rows).receipt_.id
+    except BudgetError:
+        return None
+
+
+UNITS = np.repeat(np.arange(len(RECORDS) // 2), 2)
+WEIGHTS = np.tile([1.0, 2.0], len(RECORDS) // 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({"unit": UNITS}, {"max_rows_per_unit": 2}),
+        ({"sample_weight": WEIGHTS}, {"max_sample_weight": 2.0}),
+    ],
+    ids=["unit", "sample_weight"],
+)
+def test_metadata_is_routed(given, options, ledger):
+    """Through a pipeline, and cross-validation, which hands each fold its part of it."""
+    (name,) = given
+    estimator = gaussian(epsilon=1.0, ledger=ledger, dataset="people", **options)
+    if name == "unit":
+        ledger.open_dataset("visits", epsilon=5.0, delta=1e-6, unit="unit")
+        estimator.set_params(dataset="visits")
+    with config_context(enable_metadata_routing=True):
+        estimator.set_fit_request(**{name: True})
+        pipeline = make_pipeline(FunctionTransformer(), estimator).fit(RECORDS, **given)
+        found = model_selection.cross_validate(
+            pipeline,
+            RECORDS,
+            params=given,
+            cv=2,
+            scoring=of_public_rows,
+            return_estimator=True,
+            error_score="raise",
+        )
+    fitted = [pipeline, *found["estimator"]]
+    assert all(each[-1].counted_ is not None for each in fitted)  # rows were counted privately
+    if name == "unit":
+        assert {each[-1].release_.guarantee.rows_per_unit for each in fitted} == {2}
+
+
+# Frames -------------------------------------------------------------------------------------------
+
+
+def frames_of(estimator):
+    return type(estimator.labelled_covariance()).__module__.partition(".")[0]
+
+
+def test_polars_in_polars_out():
+    names = list("abcdefghij")
+    table = pl.DataFrame(RECORDS, schema=names)
+    estimator = gaussian().fit(table)
+    assert frames_of(estimator) == "polars"
+    assert list(estimator.feature_names_in_) == names
+    assert estimator.labelled_covariance()["feature"].to_list() == names
+    grouped = gaussian(max_rows_per_unit=2).fit(table.with_columns(who=UNITS), unit="who")
+    assert frames_of(grouped) == "polars"
+    assert list(grouped.feature_names_in_) == names
+    assert frames_of(pickle.loads(pickle.dumps(estimator))) == "polars"
+    assert frames_of(estimator.fit(RECORDS)) == "pandas"
+    assert frames_of(estimator.fit(table.to_pandas())) == "pandas"
+
+
+def test_frames_that_were_asked_for_come_out():
+    estimator = gaussian().set_output(transform="polars")
+    assert frames_of(estimator.fit(RECORDS)) == "polars"
+    assert estimator.set_output() is estimator
+    copy = clone(estimator)
+    assert not hasattr(copy, "release_")
+    assert frames_of(copy.fit(RECORDS)) == "polars"
+    assert frames_of(estimator.set_output(transform="default")) == "pandas"
+    with config_context(transform_output="polars"):
+        assert frames_of(estimator.fit(RECORDS)) == "pandas"  # "default" was asked for
+        assert frames_of(gaussian().fit(RECORDS)) == "polars"
+    assert estimator.labelled_covariance("polars").shape == (D, D + 1)
+    with pytest.raises(ParameterError, match="transform must be one of"):
+        estimator.set_output(transform="arrow")
+    make_pipeline(FunctionTransformer(), estimator).set_output(transform="pandas")
 
 
 # Pipelines, parameters, pickles -------------------------------------------------------------------
@@ -263,10 +324,19 @@ def reachable(value, seen):
         reachable(each, seen)
 
 
-@each_private
-def test_a_fitted_estimator_refers_to_no_record(name):
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        *((name, {}) for name in PRIVATE),
+        ("GaussianCovariance", {"unit": UNITS}),
+        ("GaussianCovariance", {"sample_weight": WEIGHTS}),
+    ],
+)
+def test_a_fitted_estimator_refers_to_no_record(name, given):
     X = RECORDS.copy()
-    estimator = private(name).fit(X)
+    options = {"max_sample_weight": 2.0} if "sample_weight" in given else {}
+    estimator = private(name, **options).fit(X, **given)
+    pickle.dumps(estimator)
     found = {}
     reachable(vars(estimator), found)
     assert len(found) > 10
@@ -311,6 +381,7 @@ def test_a_pickled_fit_is_used_like_the_first():
     estimator = private("MultiscaleCovariance").fit(RECORDS)
     assert isinstance(estimator, MultiscaleCovariance)
     copy = pickle.loads(pickle.dumps(estimator))
-    assert copy.release_ == estimator.release_
-    assert copy.score(PUBLIC) == estimator.score(PUBLIC)
+    for way in (copy, deepcopy(estimator), cloudpickle.loads(cloudpickle.dumps(estimator))):
+        assert way.release_ == estimator.release_
+        assert way.log_likelihood(PUBLIC) == estimator.log_likelihood(PUBLIC)
     assert clone(copy).get_params().keys() == estimator.get_params().keys()

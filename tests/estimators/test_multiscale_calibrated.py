@@ -85,7 +85,7 @@ def test_nothing_of_an_earlier_fit_remains():
     assert not hasattr(fitted, "feature_names_in_")
 
 
-@pytest.mark.parametrize("method", ["score", "mahalanobis"])
+@pytest.mark.parametrize("method", ["log_likelihood", "mahalanobis"])
 def test_refusals_of_other_rows_quote_no_value(method):
     fitted = estimator().fit(RECORDS)
     rows = pd.DataFrame(RECORDS[:5]).astype(object)

@@ -99,7 +99,7 @@ def test_the_last_step_of_a_pipeline(cls):
         pipeline.fit(RECORDS)
     plain = fit(make_class(cls, feature_scale=1.0), RECORDS)
     np.testing.assert_array_equal(pipeline[-1].covariance_, 4 * plain.covariance_)
-    assert np.isfinite(pipeline.score(RECORDS))
+    assert np.isfinite(pipeline[-1].log_likelihood(RECORDS))
 
 
 @each_class
@@ -174,7 +174,7 @@ def test_precisions_and_distances(fitted):
     np.testing.assert_array_equal(without.get_precision(), precision)
 
 
-@pytest.mark.parametrize("method", ["score", "mahalanobis"])
+@pytest.mark.parametrize("method", ["log_likelihood", "mahalanobis"])
 def test_refusals_of_other_rows_quote_no_value(fitted, method):
     rows = pd.DataFrame(RECORDS[:5]).astype(object)
     rows.iloc[0, 0] = "secret"

@@ -93,7 +93,7 @@ def test_blocks_and_the_order_of_records_change_nothing(name):
 def test_names_are_kept(cls, frame):
     estimator = fit(make_class(cls), frame)
     np.testing.assert_array_equal(estimator.feature_names_in_, NAMES)
-    table = estimator.labelled_covariance()
+    table = estimator.labelled_covariance("pandas")
     assert list(table.index) == list(table.columns) == NAMES
     np.testing.assert_array_equal(table.to_numpy(), estimator.covariance_)
     table = estimator.labelled_covariance("polars")

@@ -88,7 +88,7 @@ def test_other_numbers_are_taken_as_floats(cls, X):
 def test_names_are_kept(cls, frame):
     estimator = fit(make(cls), frame)
     np.testing.assert_array_equal(estimator.feature_names_in_, NAMES)
-    table = estimator.labelled_covariance()
+    table = estimator.labelled_covariance("pandas")
     assert list(table.index) == list(table.columns) == NAMES
     np.testing.assert_array_equal(table.to_numpy(), estimator.covariance_)
     table = estimator.labelled_covariance("polars")

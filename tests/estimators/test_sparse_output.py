@@ -84,7 +84,7 @@ def test_there_is_no_precision():
     _, thin = fits(ScreenedCovariance)
     for call in (
         thin.get_precision,
-        lambda: thin.score(RECORDS),
+        lambda: thin.log_likelihood(RECORDS),
         lambda: thin.mahalanobis(RECORDS),
     ):
         with pytest.raises(ParameterError, match="sparse_output"):

@@ -37,7 +37,7 @@ def rows():
     [
         pytest.param("screened", False, marks=pytest.mark.slow),
         pytest.param("screened", True, marks=pytest.mark.slow),
-        ("gaussian", False),
+        pytest.param("gaussian", False, marks=pytest.mark.slow),
         ("multiscale", False),
     ],
 )

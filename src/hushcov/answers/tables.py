@@ -10,14 +10,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._validation import check_choice
+from hushcov._validation import LIBRARIES, check_choice
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Release
 
 #: A column is an array; all are of one length.
 Table = Mapping[str, npt.NDArray[Any]]
-#: Whose frames there are.
-LIBRARIES = ("pandas", "polars")
 
 
 class Answer:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from hushcov._arrays import BoolArray, FloatArray
-from hushcov._validation import check_choice, check_real
+from hushcov._validation import LIBRARIES, check_choice, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import Matrix, is_sparse, pseudo_inverse
 from hushcov.release import Release
@@ -273,8 +273,6 @@ class Answers:
             Whose DataFrame to return; by default as in `pairs`. Polars has no row labels: its
             first column, `feature`, has the names, so that no feature may be called that.
         """
-        from hushcov.answers.tables import LIBRARIES
-
         self._released()
         library = check_choice("library", library or self._frames or "pandas", LIBRARIES)
         d = self.covariance_.shape[0]

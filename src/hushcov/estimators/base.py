@@ -19,8 +19,8 @@ from hushcov._validation import check_choice, shown
 from hushcov._words import number
 from hushcov.accounting import Guarantee
 from hushcov.estimators.answering import Answers
+from hushcov.estimators.frames import FrameChoice, library_of
 from hushcov.estimators.options import with_options
-from hushcov.estimators.search_guard import not_of_held_out_rows, refuse_unpaid_search
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.planning import Caution, large_delta
 from hushcov.records import (
@@ -39,7 +39,12 @@ REACTIONS = ("raise", "warn")
 # What a fit leaves beside public attributes.
 _PRIVATE = (
     *("_n_rows", "_stores_precision", "_precision"),
-    *("_before", "_whose_privacy", "_entropy"),
+    *("_before", "_whose_privacy", "_entropy", "_frames", "_frames_in"),
+)
+_NO_SCORE = (
+    "{name} has no score: searches and cross-validation would score held-out rows with it, which "
+    "are records that no guarantee covers then. Use log_likelihood(rows) for rows that are public, "
+    "and choose parameters by `hushcov plan` or PrivateSparseCovariance.plan."
 )
 
 
@@ -55,7 +60,7 @@ def charge_words(ledger: object, receipt: Any) -> str:
 
 
 @with_options
-class PrivateCovariance(Answers, EmpiricalCovariance):
+class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     """Base of the private estimators, with the options of all of them; not for use by itself.
 
     Parameters
@@ -117,16 +122,19 @@ class PrivateCovariance(Answers, EmpiricalCovariance):
     centre = "pairs"
     bounds: ClassVar[Any] = None
 
-    @not_of_held_out_rows
-    def score(self, X_test: Any, y: Any = None) -> float:
-        """Gaussian log-likelihood of `X_test` under the released covariance and `location_`.
+    @property
+    def score(self) -> Any:
+        """Not there, so that scikit-learn scores no held-out rows: see `log_likelihood`."""
+        raise AttributeError(_NO_SCORE.format(name=type(self).__name__))
+
+    def log_likelihood(self, X: Any) -> float:
+        """Gaussian log-likelihood of the rows `X` under the released covariance and `location_`.
 
         Where no mean is released, that is zero: subtract a public one from the rows beforehand.
-        Not covered by the guarantee: the score of sensitive rows is a new, uncharged release.
-        scikit-learn's searches, which would score held-out rows, are refused.
+        Not covered by the guarantee: that of sensitive rows is a new, uncharged release.
         """
-        _refuse_bad_rows(X_test)
-        return float(super().score(X_test, y))
+        _refuse_bad_rows(X)
+        return float(super().score(X))
 
     def mahalanobis(self, X: Any) -> FloatArray:
         """Squared Mahalanobis distances of rows from `location_` under the released covariance.
@@ -138,13 +146,14 @@ class PrivateCovariance(Answers, EmpiricalCovariance):
         return np.asarray(super().mahalanobis(X))
 
     @contextmanager
-    def _fresh(self) -> Iterator[None]:
-        """Fit without what an earlier fit left, and bring that back if this one is refused."""
-        earlier = dict(vars(self))
+    def _fresh(self, X: Any = None) -> Iterator[None]:
+        """Fit `X` without what an earlier fit left, and bring that back if this one is refused."""
+        earlier, frames = dict(vars(self)), self._frames_in
         for name in earlier:
             if name.endswith("_") or name in _PRIVATE:
                 delattr(self, name)
         self.warnings_: tuple[str, ...] = ()
+        self._frames_of(frames if X is None else library_of(X))
         try:
             yield
         except BaseException:
@@ -203,8 +212,7 @@ class PrivateCovariance(Answers, EmpiricalCovariance):
         return self
 
     def _check_ledger(self) -> None:
-        """Refuse a ledger without a dataset, or the other way round, and a search without one."""
-        refuse_unpaid_search(self)
+        """Refuse a ledger without a dataset, or the other way round."""
         if (self.ledger is None) != (self.dataset is None):
             given, missing = (
                 ("ledger", "dataset") if self.dataset is None else ("dataset", "ledger")

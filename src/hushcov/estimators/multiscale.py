@@ -179,7 +179,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         PrivacyConditionError
             If the guarantee cannot be certified for this n; before any record is read.
         """
-        with self._fresh():
+        with self._fresh(X):
             self._check_ledger()
             records = self._open(X)
             if records.gaps:

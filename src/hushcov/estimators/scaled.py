@@ -103,7 +103,7 @@ class ScaledCovariance(PrivateCovariance):
             Public survey weights, up to `max_sample_weight`; larger ones count as that. A column is
             no feature then.
         """
-        with self._fresh():
+        with self._fresh(X):
             self._check_ledger()
             X, whose = self._whose(X, unit, sample_weight)
             records = self.counted(self._open(X), whose)
@@ -128,7 +128,7 @@ class ScaledCovariance(PrivateCovariance):
 
         `fit_plan` plans for these records then, and `fit_counted` is the other half.
         """
-        with self._fresh():
+        with self._fresh(X):
             self._check_ledger()
             return self.counted(self._open(X), whose)
 
@@ -162,7 +162,7 @@ class ScaledCovariance(PrivateCovariance):
         self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         with self._charged(counting.certify(private=self._entropy.private), counting.epsilon):
             found = counting.run(*whose.prepared(records), self._entropy)
-        self._before, self._whose_privacy = found, found.neighbours
+        self._before, self._whose_privacy = found.alone(), found.neighbours
         self._n_rows = found.released
         return found.records
 
@@ -183,7 +183,7 @@ class ScaledCovariance(PrivateCovariance):
 
     def fit_planned(self, X: Any, plan: Plan) -> Self:
         """The same by a plan that `fit_plan` made before, for records of this size."""
-        with self._fresh():
+        with self._fresh(X):
             self._check_ledger()
             records = self._open(X)
             plan.inputs.check_size(records)
@@ -226,6 +226,7 @@ class ScaledCovariance(PrivateCovariance):
         entropy = getattr(self, "_entropy", None) or entropy_source(
             self.random_state, stacklevel=_CALLER
         )
+        self._entropy = None  # a source of noise is not kept, and cannot be pickled
         # Nothing but a count has been read from the records, and all that follows is certified.
         # Charge first, then release.
         with self._charged(guarantee):

@@ -69,7 +69,7 @@ class SummedCovariance(PrivateCovariance):
         self._check_pairs()
         earlier: Statistics | None = getattr(self, "statistics_", None)
         declared: int | None = getattr(self, "total_records_", None)
-        with self._fresh():
+        with self._fresh(X):
             records = self._open(X)
             if earlier is not None:
                 self._check_features(records, earlier)

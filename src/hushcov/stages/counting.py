@@ -68,7 +68,7 @@ class Counting:
             **guaranteed(self.neighbours),
         )
 
-    def run(self, records: Records, units: Units | None, entropy: Entropy) -> Counted:
+    def run(self, records: Records, units: Units | None, entropy: Entropy) -> CountedHere:
         """Release how many records there are, of units that are bounded.
 
         Privacy
@@ -86,19 +86,17 @@ class Counting:
         noise = discrete_laplace(entropy.generator, scale, 1)[0]
         count = min(max(1, records.n_rows + noise), LARGEST_CALIBRATED_N)  # proof: step 4
         guarantee = replace(self.certify(private=entropy.private), **guaranteed(neighbours))
-        return Counted(
-            CountedRecords(records, count), count, scale, neighbours, guarantee, self.left
-        )
+        here = CountedRecords(records, count)
+        return CountedHere(count, scale, neighbours, guarantee, self.left, here)
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Records with their released number, and what that cost. `scale` is that of its noise.
+    """The released number of records, and what it cost. `scale` is that of its noise.
 
     `left` is the epsilon for all else.
     """
 
-    records: CountedRecords
     released: int
     scale: int
     neighbours: Neighbours
@@ -114,6 +112,17 @@ class Counted:
             "max_rows_per_unit": self.neighbours.most_rows,
             "relation": self.neighbours.relation,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class CountedHere(Counted):
+    """The same with the records themselves, which are not to be kept with it."""
+
+    records: CountedRecords
+
+    def alone(self) -> Counted:
+        """What was released."""
+        return Counted(self.released, self.scale, self.neighbours, self.guarantee, self.left)
 
 
 def release_most_rows(

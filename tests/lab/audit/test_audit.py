@@ -12,7 +12,7 @@ from hushcov.lab.audit.run import ALARM_RATE, BATCHES
 from statistics_helpers import short_and_long
 
 
-@short_and_long("runs", 200, 1_000)
+@short_and_long("runs", 100, 1_000)
 @pytest.mark.parametrize("mechanism", AUDITED)
 def test_no_claim_is_broken(mechanism, runs):
     heard = []

@@ -136,16 +136,24 @@ def test_the_rows_of_a_unit_are_counted_twice(monkeypatch, mechanism, pair, runs
     assert not attacked(mechanism, pair, kind, runs).survives
 
 
-@pytest.mark.parametrize("kind", [ADD_REMOVE, pytest.param(UNITS, marks=pytest.mark.slow)])
-def test_the_number_of_records_is_taken_for_public(monkeypatch, kind):
+@pytest.mark.parametrize(
+    ("kind", "pair", "kept", "broken"),
+    [
+        (ADD_REMOVE, "one more or not", 1000, 1000),
+        *(
+            pytest.param(kind, *sizes, marks=pytest.mark.slow)
+            for kind in (ADD_REMOVE, UNITS)
+            for sizes in (("one more or not", 1000, 1000), ("and a matrix", 400, 2000))
+        ),
+    ],
+)
+def test_the_number_of_records_is_taken_for_public(monkeypatch, kind, pair, kept, broken):
     """Without noise the count says which dataset it is, and so does all that is planned by it."""
-    for pair, runs in (("one more or not", 1000), ("and a matrix", 400)):
-        assert attacked("counts", pair, kind, runs).survives
+    assert attacked("counts", pair, kind, kept).survives
     monkeypatch.setattr(
         hushcov.stages.counting, "discrete_laplace", lambda generator, scale, size: [0] * size
     )
-    for pair, runs in (("one more or not", 1000), ("and a matrix", 2000)):
-        assert not attacked("counts", pair, kind, runs).survives
+    assert not attacked("counts", pair, kind, broken).survives
 
 
 def test_noise_of_the_count_that_forgets_the_rows_of_a_unit(monkeypatch):

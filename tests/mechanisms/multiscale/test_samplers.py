@@ -24,7 +24,7 @@ DEFAULT = order_statistics.FEW_POINTS
 
 
 @functools.cache
-def exact_draws(name, few, runs=RUNS):
+def exact_draws(name, few, runs):
     """`few` undecided points are drawn one by one; small values force bands and splits."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(order_statistics, "FEW_POINTS", few)
@@ -32,7 +32,7 @@ def exact_draws(name, few, runs=RUNS):
 
 
 @functools.cache
-def literal_draws(name, runs=RUNS):
+def literal_draws(name, runs):
     return sample(sample_literal, SCHEDULES[name], 2 * runs, seed=2)
 
 
@@ -149,15 +149,16 @@ WRONG_SAMPLERS = [
 @pytest.mark.parametrize("wrong", WRONG_SAMPLERS, ids=lambda sampler: sampler.__name__)
 def test_wrong_samplers_are_rejected(wrong):
     draws = sample(wrong, SCHEDULES[MAIN], 2 * RUNS, seed=2)
-    assert disagreements(exact_draws(MAIN, 4), draws)
+    assert disagreements(exact_draws(MAIN, 4, RUNS), draws)
 
 
 def test_entries_drawn_independently_are_rejected():
     """Shuffling a column over the runs keeps its marginal: only the joint law is wrong."""
     generator = np.random.default_rng(4)
-    draws = literal_draws("nearly noiseless")
-    shuffled = np.stack([generator.permutation(column) for column in draws.T], axis=1)
-    found = disagreements(exact_draws("nearly noiseless", 16), shuffled)
+    draws, others = np.split(literal_draws("nearly noiseless", RUNS), 2)
+    shuffled = np.stack([generator.permutation(column) for column in others.T], axis=1)
+    assert disagreements(draws, others) == []
+    found = disagreements(draws, shuffled)
     assert "covariances" in found
     assert "marginals" not in found
 
@@ -169,6 +170,6 @@ def test_the_settings_cover_what_they_promise():
     noises = {schedule.gate_noise for schedule in SCHEDULES.values()}
     assert {1e-6, 0.01, 0.1} <= noises
     assert {0.0, 0.75, 1.0, 2.0} <= set(np.abs(STATISTIC))
-    either = exact_draws("gates of either sign", DEFAULT)
+    either = exact_draws("gates of either sign", DEFAULT, RUNS)
     zero_entry = either[:, STATISTIC.tolist().index(0.0)]
     assert zero_entry.min() < 0 < zero_entry.max()
