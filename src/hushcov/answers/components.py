@@ -20,7 +20,7 @@ from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import check_integer, check_real
 from hushcov._words import counted
 from hushcov.answers.parts import part
-from hushcov.answers.spectrum import RIGHT_ANGLE, Spectrum, quantile, spectrum
+from hushcov.answers.spectrum import RIGHT_ANGLE, Spectrum, quantile, spectrum, taken_off
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 
@@ -167,8 +167,9 @@ def components(
     edges = found.edges(release.noise_sd) if norm is None else np.full(len(found.values), norm)
     out = found.standing_out(edges)
     k = out if n_components is None else n_components
+    missing = taken_off(release, found, min(k, out) if norm is None else 0)
     parts = [
-        _by_noise(found, each, level)
+        _by_noise(found, each, level, float(missing[each]))
         if norm is None and each < out
         else _by_norm(found, each, float(edges[each]))
         for each in range(k)
@@ -201,7 +202,10 @@ def _span_angles(found: Spectrum, k: int, edges: FloatArray, level: float) -> Fl
 
 @dataclass(frozen=True)
 class _One:
-    """One component: eigenvalue and share with half widths, angle, ends of the loadings."""
+    """One component: eigenvalue and share with half widths, angle, ends of the loadings.
+
+    `missing` is which share of the eigenvalue bounds may have taken off.
+    """
 
     variance: float
     half: float
@@ -210,9 +214,10 @@ class _One:
     angle: float
     loadings: FloatArray
     ends: FloatArray
+    missing: float = 0.0
 
 
-def _by_noise(found: Spectrum, k: int, level: float) -> _One:
+def _by_noise(found: Spectrum, k: int, level: float, missing: float) -> _One:
     """From the law of the noise: all pairs are there, with their noise."""
     score = float(special.ndtri(0.5 + level / 2))
     vector, total = found.vectors[:, k], float(found.of.matrix.diagonal().sum())
@@ -234,6 +239,7 @@ def _by_noise(found: Spectrum, k: int, level: float) -> _One:
         angle=angle if angle < TOLD_APART else RIGHT_ANGLE,
         loadings=vector,
         ends=np.clip(ends, -1.0, 1.0),
+        missing=missing,
     )
 
 
@@ -279,7 +285,8 @@ def _answer(
     d, total = len(of.features), float(of.matrix.diagonal().sum())
     variance = np.array([max(each.variance, 0.0) for each in parts])
     share = np.array([each.share for each in parts]).clip(0.0, 1.0)
-    halves = np.array([[each.half, each.share_half] for each in parts]).reshape(k, 2)
+    halves = np.array([[each.half, each.share_half] for each in parts]).reshape(k, 2, 1)
+    missing = np.array([[0.0, each.missing] for each in parts]).reshape(k, 2)
     ends = np.array([-1.0, 1.0])
     centre = np.zeros(release.n_features) if release.location is None else release.location
     angles = np.full(k, RIGHT_ANGLE)
@@ -288,9 +295,11 @@ def _answer(
         features=np.array([str(name) for name in of.names], dtype=object),
         correlation=of.correlation,
         variance=variance,
-        variance_interval=np.clip(variance[:, None] + halves[:, :1] * ends, 0.0, total),
+        variance_interval=np.clip(
+            variance[:, None] * (1 + missing) + halves[:, 0] * ends, 0.0, total
+        ),
         share=share,
-        share_interval=np.clip(share[:, None] + halves[:, 1:] * ends, 0.0, 1.0),
+        share_interval=np.clip(share[:, None] * (1 + missing) + halves[:, 1] * ends, 0.0, 1.0),
         loadings=np.array([each.loadings for each in parts]).reshape(k, d).T,
         loading_interval=np.swapaxes(
             np.array([each.ends for each in parts]).reshape(k, d, 2), 0, 1

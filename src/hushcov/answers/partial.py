@@ -258,8 +258,9 @@ def _warning(of: Part, noise: BoolArray, groups: IntArray) -> str:
         return ""
     return (
         f"The inverse of the released matrix is noise for {counted(lost, 'feature')} of "
-        f"{len(groups)}: noise is as large as the smallest eigenvalue. Their partial correlations "
-        "are left out; ask for fewer features, or release with more records."
+        f"{len(groups)}: noise is as large as its smallest eigenvalue, or pairs that belong to it "
+        "were not released. Their partial correlations are left out; ask for fewer features, or "
+        "release more records."
     )
 
 

@@ -19,10 +19,12 @@ from scipy import special
 from hushcov._arrays import FloatArray
 from hushcov.answers.parts import Part
 from hushcov.postprocess import is_sparse, noise_norm
+from hushcov.release import Release
 
 _DENSE = 1_000  # up to here all eigenvectors are computed
 _FEW = 64  # of larger matrices
 RIGHT_ANGLE = 90.0
+_DRAWS = 4_000  # of simulated records
 _AS_LARGE = 1 - 1e-6  # of the largest: rounding errors do not choose the sign
 # Two eigenvalues that are the same come out further apart than 5.1 deviations of a move in one
 # release of 25: what is nearer may be mixed in any way.
@@ -181,6 +183,40 @@ def spectrum(of: Part, fewest: int) -> Spectrum:
     largest = np.argmax(sizes >= _AS_LARGE * sizes.max(axis=0), axis=0)  # the first of these
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
     return Spectrum(of, values[order], vectors * signs)
+
+
+def taken_off(release: Release, found: Spectrum, number: int) -> FloatArray:
+    """Which share of each eigenvalue the bound on records may have taken off, beyond what was put
+    back: long records are those that are far out in a direction that many features share.
+
+    What is put back is the mean over all directions. For normal records, by simulation.
+    """
+    square = _squared_bound(release)
+    if square is None or number == 0:
+        return np.zeros(number)
+    of, roots = found.of, np.sqrt(np.maximum(found.values, 0.0))
+    z = np.random.default_rng(5).standard_normal((_DRAWS, len(roots)))
+    y = (z * roots) @ (found.vectors / of.factors[:, None]).T
+    others = np.ones(release.n_features, dtype=bool)
+    others[of.features] = False
+    beside = float(np.maximum(release.integers.diagonal()[others], 0).sum()) * release.unit
+    norms = np.einsum("ij,ij->i", y, y) + beside
+    lost = np.maximum(1 - square / norms, 0.0)
+    mean = float(lost @ norms / norms.sum())
+    return np.asarray(np.maximum(lost @ z[:, :number] ** 2 / _DRAWS - mean, 0.0))
+
+
+def _squared_bound(release: Release) -> float | None:
+    """The squared bound on the norm of a record, in units of the scales; None without one."""
+    norm = release.parameters.get("norm")
+    bound = norm.get("norm") if isinstance(norm, dict) else None
+    if bound is None:
+        names = ("norm_bound", "radius", "half_width")
+        known = [release.parameters.get(name) for name in names]
+        if not all(isinstance(each, int | float) and each > 0 for each in known):
+            return None
+        bound = known[0] * known[1] / known[2]  # type: ignore[operator]
+    return float(bound) ** 2
 
 
 def quantile(squares: FloatArray, level: float) -> float:
