@@ -15,11 +15,10 @@ from hushcov.answers.uncertain import uncertain
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import hard_threshold, is_sparse, lost_features, multiply_outer
 from hushcov.release import Release
-from hushcov.release.coverage import coverage
+from hushcov.release.coverage import NORMAL, coverage
 from hushcov.release.findings import in_scales, interval_holds, scales_of
 
-_MOST_NAMED = 5  # features in a sentence
-_NORMAL = 3.0  # the fourth moment of a normal column of variance 1
+_MOST_LISTED = 5  # features in a sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +72,8 @@ def chosen(release: Release, features: Any) -> tuple[IntArray, tuple[str, ...]]:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more
 
 
 def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2) -> Part:
@@ -139,7 +138,7 @@ def _sparse(release: Release, places: IntArray) -> tuple[Matrix, Matrix, int, fl
     places_of = whole.row, whole.col
     values = sparse.csr_array((whole.data / left * unit, places_of), shape=whole.shape)
     noise = sparse.csr_array((of_noise * unit**2, places_of), shape=whole.shape)
-    excess = float(max(law.kurtosis[places].max() / _NORMAL - 1, 0.0))
+    excess = float(max(law.kurtosis[places].max() / NORMAL - 1, 0.0))
     return values, noise, release.n_sampled, excess
 
 

@@ -15,10 +15,9 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
-from hushcov.release.coverage import coverage
+from hushcov.release.coverage import NORMAL, coverage
 from hushcov.release.findings import in_scales, scales_of
 
-_NORMAL = 3.0  # the fourth moment of a normal column of variance 1
 _SEED = 20_261_116  # of draws: answers are functions of the release
 
 
@@ -124,5 +123,5 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
         noise_sd=noise * unit,
         known=known,
         n=release.n_sampled,
-        excess=float(max(found.kurtosis[features].max() / _NORMAL - 1, 0.0)),
+        excess=float(max(found.kurtosis[features].max() / NORMAL - 1, 0.0)),
     )

@@ -13,7 +13,8 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.postprocess import normal_interval
 from hushcov.release.document import Release, Tails
 
-_NORMAL = 3.0  # fourth moment of a normal column of variance 1
+#: The fourth moment of a normal column of variance 1.
+NORMAL = 3.0
 _LARGEST = 1e6  # a fourth moment that is not noise
 _PRIOR_SD = 1.0  # of the mean over columns, about that of a normal one
 _CHANCE = 2.0  # deviations by which columns must differ before they count as different
@@ -64,7 +65,7 @@ class Coverage:
         rows, columns = places
         own = np.maximum(variance, 0.0)
         product = own[rows] * own[columns]
-        excess = 0.5 * (self.kurtosis[rows] + self.kurtosis[columns]) - _NORMAL
+        excess = 0.5 * (self.kurtosis[rows] + self.kurtosis[columns]) - NORMAL
         square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
         pairs = np.sqrt(np.minimum(square, 1.0)) * np.maximum(excess, 0.0)
         more = np.where(rows == columns, excess, pairs)
@@ -148,7 +149,7 @@ def coverage(release: Release) -> Coverage:
     d, tails = release.n_features, release.making.tails
     none = np.zeros(d)
     if tails is None or release.noise_sd is None:
-        return Coverage(np.full(d, _NORMAL), none, none, none, 1.0)
+        return Coverage(np.full(d, NORMAL), none, none, none, 1.0)
     variance = release.integers.diagonal() * release.unit
     kurtosis = _kurtosis(tails, variance, release.noise_sd[1])
     unexplained = release.parameters.get("unexplained")
@@ -162,7 +163,7 @@ def coverage(release: Release) -> Coverage:
 
 def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
     """Fourth moments over squared variances, noisy ones drawn to their common mean."""
-    found = np.full(len(variance), _NORMAL)
+    found = np.full(len(variance), NORMAL)
     known = (variance > 2 * noise) & (np.array(tails.fourth) != 0)
     if not known.any():
         return found
@@ -176,7 +177,7 @@ def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
     spread = max(spread / float(precision.sum()), 0.0)
     weight = 1 / (1 / precision + spread)
     total = float(weight.sum()) + _PRIOR_SD**-2
-    mean = (float(weight @ raw) + _NORMAL / _PRIOR_SD**2) / total
+    mean = (float(weight @ raw) + NORMAL / _PRIOR_SD**2) / total
     mean += total**-0.5  # rather too wide than too narrow
     drawn = (raw * spread + mean / precision) / (spread + 1 / precision)
     found[known] = np.clip(drawn, 1.0, _LARGEST)
