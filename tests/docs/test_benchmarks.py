@@ -150,6 +150,7 @@ def test_what_a_script_imports_is_there(script):
         "figures/intervals.py --repetitions 2",
         "studies/coinpress.py --runs 10",
         "studies/cai_liu.py --runs 2",
+        "studies/components.py --cells 6,10000 --families chain --repetitions 1",
         "studies/unknown_structure.py --cells 10,5000 --families block,wishart --repetitions 1",
         "studies/unknown_structure.py --tables breast-cancer,genotypes --repetitions 1",
         "studies/lq_rates.py --seeds 1 --powers 0.5",
