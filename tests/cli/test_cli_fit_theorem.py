@@ -79,8 +79,8 @@ def test_pairs_are_counted_and_explained(run, data):
     result = run("fit", data, *THEOREM)
     assert result.exit_code == 4
     assert "500 differences" in result.stdout
-    assert "got 500:" in result.stderr
-    assert "--known-mean would not" in result.stderr
+    assert "got 1,000:" in result.stderr
+    assert "--known-mean needs half of them" in result.stderr
 
 
 def test_options_reach_the_mechanism(run, data):

@@ -51,10 +51,13 @@ def promised(
     ]
 
 
-def privacy_verdict(parameters: TheoremParameters) -> str:
-    """Say whether the privacy proof covers this number of records, and from where on it does."""
-    n = parameters.inputs.n_records
-    needed = exact(parameters.smallest_private_n)
+def privacy_verdict(parameters: TheoremParameters, each: int = 1) -> str:
+    """Say whether the privacy proof covers this number of records, and from where on it does.
+
+    `each` rows make one that is averaged.
+    """
+    n = each * parameters.inputs.n_records
+    needed = exact(each * parameters.smallest_private_n)
     if parameters.private:
         return f"yes. The proof covers every dataset of {needed} records or more."
     return (
@@ -63,14 +66,14 @@ def privacy_verdict(parameters: TheoremParameters) -> str:
     )
 
 
-def accuracy_verdict(parameters: TheoremParameters) -> str:
+def accuracy_verdict(parameters: TheoremParameters, each: int = 1) -> str:
     """Say whether the accuracy conditions hold, and from which number of records on they do."""
     inputs = parameters.inputs
     promise = (
         f"error at most {accuracy_target(parameters)} in operator norm with probability at least "
         f"{number(1 - inputs.failure_probability)}"
     )
-    needed = exact(parameters.smallest_accurate_n)
+    needed = exact(each * parameters.smallest_accurate_n)
     answer, only = ("yes", "") if parameters.accurate else ("no", "only ")
     return (
         f"{answer}. The theorem's conditions on r and b, for {promise}, hold {only}from {needed} "

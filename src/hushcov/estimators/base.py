@@ -51,8 +51,8 @@ def charge_words(ledger: object, receipt: Any) -> str:
     promise = receipt.charge.promise
     cost = f"epsilon {promise.epsilon:g} and delta {getattr(promise, 'delta', 0.0):g}"
     return (
-        f"Entry {receipt.id} of the ledger {path} stands: {cost} were charged to dataset "
-        f"{receipt.dataset!r} before any record was read."
+        f"Release {receipt.number} of dataset {receipt.dataset!r} in the ledger {path} stands: "
+        f"{cost} were charged before any record was read."
     )
 
 
@@ -245,7 +245,7 @@ class PrivateCovariance(EmpiricalCovariance):
         paired = self._paired
         about = replace(
             release.making,
-            n_rows=getattr(self, "_n_rows", 2 * n_averaged if paired else n_averaged),
+            n_rows=getattr(self, "_n_rows", self._rows(n_averaged)),
             n_averaged=n_averaged,
             paired=paired,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -278,9 +278,13 @@ class PrivateCovariance(EmpiricalCovariance):
                 f"of a ledger. Pass both to {type(self).__name__}, or neither."
             )
 
-    def _large_delta(self, delta: float, n_records: int) -> Caution | None:
-        """Whether delta is too large for the rows of which `n_records` are averaged."""
-        return large_delta(delta, 2 * n_records if self._paired else n_records)
+    def _rows(self, n_averaged: int) -> int:
+        """The rows that take part where so many rows, or differences of two, are averaged."""
+        return 2 * n_averaged if self._paired else n_averaged
+
+    def _large_delta(self, delta: float, n_averaged: int) -> Caution | None:
+        """Whether delta is too large for the rows of which so many are averaged."""
+        return large_delta(delta, self._rows(n_averaged))
 
     def _heed(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
         """Refuse, or warn and keep the words for the release; before anything is charged."""

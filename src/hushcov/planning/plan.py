@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, check_real
+from hushcov._validation import check_choice, check_real, check_rows
 from hushcov.accounting import ONE_REPLACED, Gaussian, Guarantee, Neighbours
 from hushcov.exceptions import HopelessError
 from hushcov.inputs import ReleaseInputs
@@ -107,6 +107,10 @@ class Request:
     def rows_averaged(self) -> int:
         """Rows for each one that is averaged."""
         return 2 if self.paired else 1
+
+    def averaged(self, n_records: int) -> int:
+        """How many are averaged of so many rows: half of them where differences of two are."""
+        return check_rows(n_records, self.rows_averaged)
 
     @property
     def counted(self) -> str:
