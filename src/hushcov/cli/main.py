@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 import warnings
@@ -76,7 +77,9 @@ class CommandGroup(click.Group):
         """Find the command, or say which ones there are."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             known = ", ".join(COMMANDS)
-            raise click.UsageError(f"no command is named {args[0]!r}: choose one of {known}", ctx)
+            close = difflib.get_close_matches(args[0], COMMANDS, 1, 0.5)
+            hint = f"did you mean {close[0]!r}? The commands are" if close else "choose one of"
+            raise click.UsageError(f"no command is named {args[0]!r}: {hint} {known}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -177,10 +177,11 @@ class Found:
             KEPT: "were released and pass the threshold",
             SELECTED: "were selected and released",
             BEYOND: "stand out from the noise; all were released",
-            STRONGEST: "count as found: all were released, and which are noise cannot be said",
+            STRONGEST: "counts as found: all were released, and which are noise cannot be said",
         }[self.rule]
         d = self.n_features
-        found = ("pairs", f"{self.number:,} of {counted(math.comb(d, 2), 'pair')} {meaning}{note}")
+        shown = f"{self.number:,}" if self.rule != STRONGEST else "none"
+        found = ("pairs", f"{shown} of {counted(math.comb(d, 2), 'pair')} {meaning}{note}")
         if not self.negative:
             return [found]
         words = f"{self.negative:,} of {counted(d, 'variance')} came out negative: noise"
@@ -204,7 +205,8 @@ def found_pairs(release: Release, at_most: int) -> Found:
             for place, (features, value) in enumerate(zip(first.places, correlations, strict=True))
         )
         negative = int(np.count_nonzero(findings.matrix.diagonal() < 0))
-    return Found(findings.n_found, findings.rule, pairs, release.n_features, negative)
+    n_found = 0 if findings.rule == STRONGEST else findings.n_found
+    return Found(n_found, findings.rule, pairs, release.n_features, negative)
 
 
 def _interval(

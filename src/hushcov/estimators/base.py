@@ -16,7 +16,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, shown
+from hushcov._validation import check_choice, listed, shown
 from hushcov._words import number
 from hushcov.accounting import Guarantee
 from hushcov.estimators.options import with_options
@@ -127,8 +127,7 @@ class PrivateCovariance(EmpiricalCovariance):
         Not covered by the guarantee: the score of sensitive rows is a new, uncharged release.
         scikit-learn's searches, which would score held-out rows, are refused.
         """
-        _refuse_bad_rows(X_test)
-        return float(super().score(X_test, y))
+        return float(super().score(self._checked_rows(X_test), y))
 
     def mahalanobis(self, X: Any) -> FloatArray:
         """Squared Mahalanobis distances of rows from `location_` under the released covariance.
@@ -136,8 +135,13 @@ class PrivateCovariance(EmpiricalCovariance):
         Where no mean is released, that is zero: subtract a public one from the rows beforehand.
         Not covered by the guarantee: distances of sensitive rows are a new, uncharged release.
         """
+        return np.asarray(super().mahalanobis(self._checked_rows(X)))
+
+    def _checked_rows(self, X: Any) -> Any:
+        """Rows that scikit-learn can score; others are refused, and so is what was not fitted."""
+        check_is_fitted(self, "covariance_")
         _refuse_bad_rows(X)
-        return np.asarray(super().mahalanobis(X))
+        return np.asarray(X) if hasattr(X, "column_names") else X  # an Arrow table
 
     def get_precision(self) -> FloatArray:
         """The inverse of the released covariance; see `precision_`."""
@@ -361,12 +365,19 @@ def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) ->
         if records.feature_names is not None:
             estimator.feature_names_in_ = np.array(records.feature_names, dtype=object)
         return records
-    names = list(getattr(X, "columns", ()))
-    if len(set(names)) < len(names):
+    # What Arrow calls columns are their values.
+    arrow = getattr(X, "column_names", None)
+    names = list(getattr(X, "columns", ()) if arrow is None else arrow)
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
         raise DataError(
-            f"X must have column names that all differ, got {len(set(names))} different "
-            f"ones for {len(names)} columns: rename the columns."
+            f"X must have column names that all differ, got {listed(twice)} more than once: rename "
+            "columns."
         )
+    if arrow is not None:
+        estimator.n_features_in_ = records.n_features
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+        return records
     # Column names and their number only: scikit-learn's own checks of the values quote
     # them in messages, and finiteness is checked in the one pass over the data.
     validate_data(estimator, X, skip_check_array=True)

@@ -19,7 +19,7 @@ from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
 from hushcov.estimators.whose import ESTIMANDS, Whose, completed
 from hushcov.exceptions import AccuracyWarning, ParameterError
-from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
+from hushcov.inputs import BUDGET_WORDS, LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan, Request
@@ -174,8 +174,7 @@ class ScaledCovariance(PrivateCovariance):
 
     def _budget(self) -> float:
         self._check_given("epsilon")
-        cure = "it is the privacy budget, a positive number."
-        return check_real("epsilon", self.epsilon, above=0, cure=cure)
+        return check_real("epsilon", self.epsilon, above=0, cure=BUDGET_WORDS)
 
     def _check_able(self, whose: Whose) -> None:
         """Refuse units with several rows where the mechanism's noise is not known for them."""

@@ -17,7 +17,7 @@ from hushcov._arrays import FloatArray, IndexArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import calibrate_gaussian
 from hushcov.exceptions import ParameterError
-from hushcov.inputs import LARGEST_CALIBRATED_N, LARGEST_EPSILON
+from hushcov.inputs import BUDGET_WORDS, DELTA_WORDS, LARGEST_CALIBRATED_N, LARGEST_EPSILON
 from hushcov.postprocess import (
     Matrix,
     best_candidate,
@@ -112,9 +112,9 @@ class Earlier:
         promised = self.release.guarantee
         epsilon = promised.epsilon if epsilon is None else epsilon
         delta = promised.delta if delta is None else delta
-        cure = "it is the privacy budget, a positive number."
+        cure = BUDGET_WORDS
         epsilon = check_real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON, cure=cure)
-        delta = check_real("delta", delta, above=0, at_most=0.1, cure=cure)
+        delta = check_real("delta", delta, above=0, at_most=0.1, cure=DELTA_WORDS)
         # Noise is that of one record, over the number of records and the mu of the budget.
         budget = calibrate_gaussian(epsilon, delta)
         before = calibrate_gaussian(promised.epsilon, promised.delta)

@@ -21,7 +21,6 @@ from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, intrinsic, threads
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.records.formats import (
-    NO_RECORDS,
     FileSpan,
     TextOptions,
     arrow,
@@ -34,6 +33,7 @@ from hushcov.records.formats import (
     count_rows,
     cut,
     generated_names,
+    no_records,
     read_batches,
     reader_bytes,
     schema_of,
@@ -172,7 +172,7 @@ class FileRecords(Records):
             ]
         )
         if self.n_records == 0:
-            raise DataError(f"{paths[0]} {NO_RECORDS}")
+            raise no_records(paths[0])
         schemas = [schema_of(path, file_format, text) for path in paths]
         if codebook is not None:
             codebook.check_names(schemas[0].names)
