@@ -124,7 +124,8 @@ def test_json_is_alone_on_standard_output(run, plenty):
     for key in ("unit", "guarantee", "parameters", "warnings"):
         assert found[key] == written[key]
     assert (found["n_records"], found["n_averaged"]) == (2 * ENOUGH, ENOUGH)
-    assert (found["mechanism"], found["found_pairs"]) == ("theorem", 0)
+    assert (found["mechanism"], found["constants"]) == ("multiscale", "theorem")
+    assert found["found_pairs"] == 0
 
 
 def test_nothing_is_left_behind_when_the_records_are_bad(run, plenty, monkeypatch):

@@ -132,7 +132,7 @@ def test_reads_well_in_a_pipe(run, ledger, monkeypatch, width):
 def test_over_budget_is_7(refused, ledger):
     line = refused(7, "ledger", "charge", "budget.db", *PEOPLE, "--epsilon", 1.1, "--label", "x")
     assert "dataset 'people' has" in line
-    assert "Lower epsilon to 1 " in line
+    assert "a release of epsilon 1 and delta 0" in line
     assert line.endswith("Nothing was charged: do not release.")
     assert ledger.history("people") == ()
     ledger.charge("people", Gaussian(0.1), label="x")

@@ -309,7 +309,7 @@ def _advice(left: Remaining, *, pure: bool) -> str:
         other = f", or one by Gaussian noise of {noisy}" if most > 0 else ""
         return f"What still fits is a release of epsilon {alone:g} and delta 0{other}."
     if most > 0:
-        return f"What still fits is a release by Gaussian noise, as a fit, of {noisy}."
+        return f"What still fits is a fit, or another release by Gaussian noise, of {noisy}."
     if alone > 0:
         return f"No delta is left: only a release of delta 0 and epsilon up to {alone:g} fits."
     return "Nothing is left."

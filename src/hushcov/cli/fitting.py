@@ -50,7 +50,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import spent_rho
-from hushcov.mechanisms.multiscale import TheoremParameters, certify, too_few_records
+from hushcov.mechanisms.multiscale import MULTISCALE, TheoremParameters, certify, too_few_records
 from hushcov.planning import (
     Caution,
     Comparison,
@@ -449,7 +449,8 @@ class TheoremJob(Job):
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
         sentences = [caution.sentence for caution in self.cautions]
-        return {"mechanism": THEOREM, "warnings": sentences}
+        name = MULTISCALE.name  # as it is called in the release
+        return {"mechanism": name, "constants": THEOREM, "warnings": sentences}
 
 
 def prepare(source: Source, mechanism: str, **public: Any) -> Job:

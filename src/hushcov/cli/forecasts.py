@@ -124,7 +124,8 @@ class Planner:
 
     def inputs(self, n_records: int) -> ReleaseInputs:
         """What a fit would plan with; half the records if they are taken in pairs."""
-        fewest, cure = self.request.rows_averaged, "it counts rows."
+        fewest = self.request.rows_averaged
+        cure = "it counts rows." if fewest == 1 else "it counts rows, and pairs of them are used."
         check_integer("n_records", n_records, at_least=fewest, at_most=MOST_RECORDS, cure=cure)
         averaged = self.request.averaged(n_records)
         cure = "it is the number of columns."
@@ -280,10 +281,16 @@ def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
     """Legends of the signs that are used in a table, and reasons of refusals."""
-    yield "* the smallest. Typical: the geometric mean over the three models."
+    yield (
+        "block, banded, random: which features go together: groups of them, neighbours in the "
+        "order of the columns, or pairs anywhere. Real tables are between these. typical: the "
+        "middle of the three (their geometric mean). * the smallest."
+    )
     if any(_finds(row.best) for row in rows):
-        yield "Finds from: correlations of this size are found nine times out of ten" + (
-            "." if len(rows) == 1 else ", by the best."
+        by = "" if len(rows) == 1 else " by the best mechanism"
+        yield (
+            f"finds from: correlations of this size or more are found{by} nine times out of ten; "
+            "weaker ones are often missed. -: it releases all pairs, or has no such limit."
         )
     if any(each.rough for row in rows for each in row.forecasts):
         yield "~ rough: its own search was not run ('hushcov plan --refine' runs it)."

@@ -26,7 +26,7 @@ from hushcov.cli.errors import (
 
 # The help of the group is written here, so that showing it imports no command.
 COMMANDS = {
-    "demo": "See a private release of simulated records, in a few seconds.",
+    "demo": "See a private release of simulated records; takes about fifteen seconds.",
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in .npy, Parquet, Arrow or CSV files.",
     "show": "Check a release on disk for damage, and say what it is and what it promises.",

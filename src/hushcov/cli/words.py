@@ -37,6 +37,12 @@ from hushcov.stages.complete import complete_words
 PROMISED = "What would be promised"
 LEVEL_WORDS = f"{number(100 * LEVEL)} %"
 _TOO_STRONG = "The strongest of many estimates tend to be too strong."
+# Which features go together in a reference model.
+_RELATED = {
+    "block": "in groups",
+    "banded": "with neighbours among the columns",
+    "random": "in pairs anywhere",
+}
 _OUTSIDE = "*"  # marks an estimate that lies outside its interval
 
 
@@ -110,11 +116,12 @@ def families_error(found: Families) -> str:
 def typical_error(forecast: Forecast) -> str:
     """Return the predicted error, with what it is measured against."""
     models = ", ".join(
-        f"{model} {number(forecast.predicted_error[model], 2)}" for model in COMPARED_MODELS
+        f"{_RELATED[model]} {number(forecast.predicted_error[model], 2)}"
+        for model in COMPARED_MODELS
     )
     return (
         f"about {number(forecast.typical_error, 2)} of the covariance's norm, where features have "
-        f"equal scales ({models}); the zero matrix has 1"
+        f"equal scales (if they go together {models}); the zero matrix has 1"
     )
 
 

@@ -379,9 +379,9 @@ def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[st
     missing = [name for name in bad if name not in found]
     if missing:
         close = [match for name in missing for match in difflib.get_close_matches(name, found, 1)]
-        hint = f"did you mean {', '.join(map(shown, dict.fromkeys(close)))}? " if close else ""
+        hint = f"did you mean {', '.join(map(shown, dict.fromkeys(close)))}? It" if close else "it"
         wrong.append(
-            f"{path} must have {listed(missing)}, got none of that name: {hint}It has "
+            f"{path} must have {listed(missing)}, got none of that name: {hint} has "
             f"{listed(found)} (names of folders are no columns)."
         )
     return wrong
@@ -443,6 +443,9 @@ def _wrong_text(path: str) -> str:
         other = [sign for sign in _SEPARATORS if sign in first and "," not in first]
         if other:
             return f"its first line has {other[0]!r} and no comma: use {_delimiter(other[0])}."
+        fields = [field.strip(' "\r') for field in first.split(",")]
+        if len(set(fields)) < len(fields) and not any(map(reads_as_value, fields)):
+            return "two names in its first line are the same: rename columns of it."
     return _WRONG_TEXT
 
 
