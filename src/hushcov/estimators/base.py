@@ -141,7 +141,12 @@ class PrivateCovariance(EmpiricalCovariance):
         """Rows that scikit-learn can score; others are refused, and so is what was not fitted."""
         check_is_fitted(self, "covariance_")
         _refuse_bad_rows(X)
-        return np.asarray(X) if hasattr(X, "column_names") else X  # an Arrow table
+        if not hasattr(X, "column_names"):
+            return X
+        try:  # an Arrow table: scikit-learn checks names of pandas
+            return X.to_pandas()
+        except ImportError:
+            return np.asarray(X)
 
     def get_precision(self) -> FloatArray:
         """The inverse of the released covariance; see `precision_`."""

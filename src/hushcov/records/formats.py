@@ -317,7 +317,7 @@ def chosen_columns(
         )
     if not names:
         raise DataError(
-            f"columns must be names that all differ, at least one, got none: {paths[0]} must have "
+            f"columns must be names that all differ, at least one, got 0: {paths[0]} must have "
             "a column of numbers."
         )
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
