@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, intrinsic, threads
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.records.chosen import check_there, chosen_columns
 from hushcov.records.formats import (
     FileSpan,
     TextOptions,
@@ -28,8 +29,6 @@ from hushcov.records.formats import (
     check_files_complete,
     check_header,
     check_last_line,
-    check_there,
-    chosen_columns,
     count_rows,
     cut,
     generated_names,
