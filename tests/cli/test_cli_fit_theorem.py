@@ -118,7 +118,16 @@ def test_json_is_alone_on_standard_output(run, plenty):
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "centre", "output"),
         "signed",
-        *("mechanism", "warnings", "unit", "structure", "found_pairs", "largest_pairs", "noise_sd"),
+        *(
+            "mechanism",
+            "constants",
+            "warnings",
+            "unit",
+            "structure",
+            "found_pairs",
+            "largest_pairs",
+            "noise_sd",
+        ),
         *("guarantee", "parameters", "complete_records", "peak_memory_bytes"),
     ]
     for key in ("unit", "guarantee", "parameters", "warnings"):

@@ -127,4 +127,6 @@ def test_progress_where_there_is_no_terminal(monkeypatch, capsys):
     with watched(ArrayRecords(np.zeros((100, 1)), block_rows=50)) as rows:
         now[0] += 11
         rows.map_sum(lambda block: np.zeros(1, dtype=np.int64) + len(block))
-    assert capsys.readouterr().err == "hushcov: reading records, pass 1: 0 % done\n"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("hushcov: reading records, pass 1")
+    assert line.endswith(": 0 % done")

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records.files import FileRecords, names_left_out
 from hushcov.records.chosen import check_there
+from hushcov.records.files import FileRecords, names_left_out
 from hushcov.records.formats import arrow, read_batches
 from hushcov.records.identifiers import (
     fractions_found,
