@@ -139,7 +139,7 @@ def records_needed(data: Dataset) -> int | None:
     estimator = estimators(data, 1.0)[START]
 
     def inputs(n_pairs: int) -> Any:
-        return estimator.public_inputs(n_pairs, d)
+        return estimator.public_inputs(2 * n_pairs, d)
 
     pairs = smallest_n(inputs, "gaussian", "random", TARGET)
     return None if pairs is None else 2 * pairs

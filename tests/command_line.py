@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import subprocess
 import sys
@@ -30,6 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Run:
     """`run("params", "--records", 10)` in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("hushcov.cli.output._EVERY", math.inf)  # no progress on a slow computer
 
     def invoke(*args: object) -> Result:
         result = CliRunner().invoke(cli, [str(arg) for arg in args], prog_name="hushcov")

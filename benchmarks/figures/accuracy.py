@@ -180,9 +180,7 @@ def predicted_index(setting: str, mechanism: str, model: str, d: int, k: int) ->
         middle = (low + high) / 2
         n = round(math.exp(middle))
         known = np.ones(d) if setting == "known" else None
-        inputs = estimator(mechanism, k, known, 0).public_inputs(
-            n if setting == "known" else max(1, n // 2), d
-        )
+        inputs = estimator(mechanism, k, known, 0).public_inputs(max(2, n), d)
         if forecast(inputs, mechanism).predicted_error[model] > TARGET:
             low = middle
         else:

@@ -68,6 +68,12 @@ def check_integer(
     return number
 
 
+def check_rows(n_records: object, each: int) -> int:
+    """How many are averaged of so many rows, where `each` of them make one."""
+    cure = "it counts rows." if each == 1 else "it counts rows, and two make one difference."
+    return check_integer("n_records", n_records, at_least=each, cure=cure) // each
+
+
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`, or raise `ParameterError`."""
     if not isinstance(value, str) or value not in choices:

@@ -27,10 +27,16 @@ LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
 LARGEST_EPSILON = 10.0
 LARGEST_FEATURES = 10**9
-_BUDGET = (
-    "it is the privacy budget, a positive number; the theorem covers up to 1 and calibrated "
-    "constants up to 10."
+#: Why a budget has its range, in plain words.
+BUDGET_WORDS = (
+    "it is the privacy budget. Odds of a guess about one person may grow by a factor of e^epsilon: "
+    "2.7 at 1, which is usual, 22,000 at 10, beyond which nobody is protected."
 )
+DELTA_WORDS = (
+    "it is about the chance that the promise fails for somebody. Choose it well below 1 / "
+    "n_records, such as 1e-6 for 100,000 records."
+)
+_PAPER_WORDS = f"the paper's mechanism is proved up to 1, the others run up to 10; {BUDGET_WORDS}"
 
 
 @dataclass(frozen=True)
@@ -216,8 +222,8 @@ def _check(
     )
     object.__setattr__(inputs, "row_sparsity", sparsity)
     reals = {
-        "epsilon": (0.0, largest_epsilon, _BUDGET),
-        "delta": (0.0, 0.1, "choose it well below 1 / n_records."),
+        "epsilon": (0.0, largest_epsilon, BUDGET_WORDS if largest_epsilon > 1 else _PAPER_WORDS),
+        "delta": (0.0, 0.1, DELTA_WORDS),
         "target_error": (0.0, 0.25, "it is the error sought, in units of scale**2."),
         "failure_probability": (0.0, 0.1, "it is how often the target error may be missed."),
         "scale": (

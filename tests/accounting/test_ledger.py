@@ -248,7 +248,7 @@ def test_a_refusal_says_what_fits_and_that_fits(ledger):
     assert isinstance(refusal.value, PrivacyConditionError)
     left = refusal.value.remaining
     assert left == ledger.remaining("people").epsilon
-    assert f"epsilon to {float(f'{left:.4g}'):g}"[:-2] in str(refusal.value)
+    assert f"of epsilon {float(f'{left:.4g}'):g}"[:-2] in str(refusal.value)
     with pytest.raises(BudgetError):
         ledger.charge("people", Gaussian(calibrate_gaussian(left * 1.001, DELTA)), label="more")
     ledger.charge("people", Gaussian(calibrate_gaussian(left, DELTA)), label="what was left")

@@ -202,8 +202,8 @@ def test_a_hopeless_dry_run_has_its_exit_code(run, few):
 
 def charged(receipt):
     return (
-        f"Entry {receipt.id} of the ledger budget.db stands: epsilon 1 and delta 1e-06 were "
-        "charged to dataset 'people' before any record was read."
+        f"Release 1 of dataset {receipt.dataset!r} in the ledger budget.db stands: epsilon 1 and "
+        "delta 1e-06 were charged before any record was read."
     )
 
 

@@ -42,7 +42,7 @@ def data(tmp_path) -> Path:
 def _plan(**changes):
     known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2} | changes
     estimator = PrivateSparseCovariance(**known)
-    return estimator.plan(2_000 if known.get("centre") == "pairs" else 4_001, 6)
+    return estimator.plan(4_001, 6)
 
 
 def _forecasts(**changes):

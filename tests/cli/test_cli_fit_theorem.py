@@ -79,8 +79,8 @@ def test_pairs_are_counted_and_explained(run, data):
     result = run("fit", data, *THEOREM)
     assert result.exit_code == 4
     assert "500 differences" in result.stdout
-    assert "got 500:" in result.stderr
-    assert "--known-mean would not" in result.stderr
+    assert "got 1,000:" in result.stderr
+    assert "--known-mean needs half of them" in result.stderr
 
 
 def test_options_reach_the_mechanism(run, data):
@@ -119,13 +119,23 @@ def test_json_is_alone_on_standard_output(run, plenty):
     assert list(found) == [
         *("file", "n_records", "n_features", "n_averaged", "known_mean", "centre", "output"),
         "signed",
-        *("mechanism", "warnings", "unit", "structure", "found_pairs", "largest_pairs", "noise_sd"),
+        *(
+            "mechanism",
+            "constants",
+            "warnings",
+            "unit",
+            "structure",
+            "found_pairs",
+            "largest_pairs",
+            "noise_sd",
+        ),
         *("guarantee", "parameters", "complete_records", "peak_memory_bytes"),
     ]
     for key in ("unit", "guarantee", "parameters", "warnings"):
         assert found[key] == written[key]
     assert (found["n_records"], found["n_averaged"]) == (2 * ENOUGH, ENOUGH)
-    assert (found["mechanism"], found["found_pairs"]) == ("theorem", 0)
+    assert (found["mechanism"], found["constants"]) == ("multiscale", "theorem")
+    assert found["found_pairs"] == 0
 
 
 def test_nothing_is_left_behind_when_the_records_are_bad(run, plenty, monkeypatch):

@@ -45,7 +45,7 @@ def test_init_promises_a_budget(run, ledger):
 
 def test_charge_and_show(run, ledger):
     charge = ("ledger", "charge", "budget.db", *PEOPLE, "--label", "ages [by year]")
-    assert "Charged as number 2." in _words(run(*charge, "--epsilon", 0.25))
+    assert "Charged as release 1 of people." in _words(run(*charge, "--epsilon", 0.25))
     assert "together: epsilon 0.5," in _words(run(*charge, "--epsilon", 0.25, "--delta", 1e-7))
     assert ledger.history("people")[1].charge.events == (Approximate(0.25, 1e-7),)
     text = _words(run("ledger", "show", "budget.db"))
@@ -132,7 +132,7 @@ def test_reads_well_in_a_pipe(run, ledger, monkeypatch, width):
 def test_over_budget_is_7(refused, ledger):
     line = refused(7, "ledger", "charge", "budget.db", *PEOPLE, "--epsilon", 1.1, "--label", "x")
     assert "dataset 'people' has" in line
-    assert "Lower epsilon to 1 " in line
+    assert "a release of epsilon 1 and delta 0" in line
     assert line.endswith("Nothing was charged: do not release.")
     assert ledger.history("people") == ()
     ledger.charge("people", Gaussian(0.1), label="x")

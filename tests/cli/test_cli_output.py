@@ -7,6 +7,7 @@ import pytest
 
 from hushcov._words import count, counted, exact, noise_level, number
 from hushcov.accounting import Gaussian, Guarantee
+from hushcov.cli.output import steps, watched
 from hushcov.cli.words import (
     Pair,
     detection,
@@ -15,6 +16,7 @@ from hushcov.cli.words import (
     pair_table,
 )
 from hushcov.planning import Forecast
+from hushcov.records import ArrayRecords
 from hushcov.release import Release
 
 
@@ -112,3 +114,19 @@ def test_what_will_be_found_in_words():
     for mechanism in ("screened", "gaussian-threshold", "gaussian", "multiscale"):
         assert words(mechanism, None).startswith("no prediction: ")
     assert noise_level(0.0123, 10_000).endswith("sampling error alone has 0.01")
+
+
+def test_progress_where_there_is_no_terminal(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("hushcov.cli.output.time.monotonic", lambda: now[0])
+    with steps(4) as step:
+        for wait, words in ((0, "one"), (9.9, "two"), (0.2, "three"), (0.1, "four")):
+            now[0] += wait
+            step(words)
+    assert capsys.readouterr().err == "hushcov: three: 50 % done\n"
+    with watched(ArrayRecords(np.zeros((100, 1)), block_rows=50)) as rows:
+        now[0] += 11
+        rows.map_sum(lambda block: np.zeros(1, dtype=np.int64) + len(block))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("hushcov: reading records, pass 1")
+    assert line.endswith(": 0 % done")

@@ -253,9 +253,9 @@ def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypat
     estimator = PrivateSparseCovariance(**known)
     assert Planner(estimator.request(10), 10).smallest("adaptive", "banded", 0.01) >= 200_000
     assert len(seen) > 2
-    assert all(inputs == estimator.public_inputs(n, 10) for n, inputs in seen.items())
+    assert all(inputs == estimator.public_inputs(2 * n, 10) for n, inputs in seen.items())
     assert len({inputs.spent for inputs in seen.values()}) == len(seen)
-    fixed = replace(estimator.public_inputs(100, 10), spent=())
+    fixed = replace(estimator.public_inputs(200, 10), spent=())
     assert smallest_n(fixed, "adaptive", "banded", 0.01) == pytest.approx(1e5, rel=0.03)
 
 
@@ -412,7 +412,7 @@ def _words(found) -> dict[str, str]:
     return dict(found.facts())
 
 
-def _inputs(n_records=3_000, d=60, k=3, **more):
+def _inputs(n_records=6_000, d=60, k=3, **more):
     known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": k, "centre": "pairs"} | more
     return PrivateSparseCovariance(**known).public_inputs(n_records, d)
 

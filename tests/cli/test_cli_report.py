@@ -141,7 +141,10 @@ WAYS = {
     "thresholded, projected": ("--mechanism", "gaussian-threshold", "--psd"),
     "all values": ("--mechanism", "gaussian", "--known-mean"),
     "screened, scales": ("--mechanism", "screened", "--feature-scale", 1),
+    "no delta": ("--mechanism", "eigen-sampling", "--feature-scale", 1),
+    "no noise level": ("--mechanism", "separate", "--force"),
 }
+ALL_VALUES = ("no delta", "no noise level")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -159,15 +162,21 @@ def test_show_fit_and_report_say_the_same(run, data, way):
     )
     text = _words(run("show", "x-release").stdout)
     averaged = f", averaged as {fit['n_averaged']:,} differences of two"
-    said = f"{fit['n_records']:,}{averaged if way == 'pairs' else ''}"
+    said = f"{fit['n_records']:,}{averaged if way in ('pairs', 'no delta') else ''}"
     assert f"records {said} " in text
     assert f"<dt>Records</dt><dd>{said}</dd>" in page
-    assert fit["mechanism"] == shown["name"]
+    assert fit["mechanism"] == shown["name"] == shown["mechanism"]
     assert f"mechanism {fit['mechanism']} " in text
     assert f"<dt>Mechanism</dt><dd>{fit['mechanism']}</dd>" in page
-    assert fit["found_pairs"] == shown["found_pairs"] > 0
-    assert f"pairs {fit['found_pairs']} of 15" in text
-    assert f"<dt>Found</dt><dd>{fit['found_pairs']} of 15 " in page
+    assert fit["found_pairs"] == shown["found_pairs"]
+    if way in ALL_VALUES:  # which of them are noise cannot be said
+        assert fit["found_pairs"] == 0
+        assert "pairs none of 15 pairs counts as found" in text
+        assert "<dt>Found</dt><dd>values of all 15 pairs of features; none" in page
+    else:
+        assert fit["found_pairs"] > 0
+        assert f"pairs {fit['found_pairs']} of 15" in text
+        assert f"<dt>Found</dt><dd>{fit['found_pairs']} of 15 " in page
     assert fit["largest_pairs"] == shown["largest_pairs"]
     assert fit["complete_records"] == shown["making"]["complete"]
     assert (fit["complete_records"] is not None) == (way == "gaps and names")

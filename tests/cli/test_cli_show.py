@@ -59,7 +59,7 @@ def test_everything_is_said(run):
         "spent epsilon 0.5, delta 1e-6 (bound: gaussian)",
         "checked rows are bounded",
         "mechanism screened",
-        "public inputs n records 12,345, epsilon 1",
+        "public inputs epsilon 1",
         "size 3 features: 3 x 3 integers",
         "pairs 1 of 3 pairs were selected and released",
         "noise standard deviation 0.25 on a pair and 0.125 on a variance",

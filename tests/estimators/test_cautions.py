@@ -195,17 +195,17 @@ def test_plans_are_made_at_any_delta():
 def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
     charged = {"ledger": ledger, "dataset": "people"}
     est = make(ScreenedCovariance, on_hopeless="warn", centre="pairs", **charged)
-    before = est.fit_plan(25, D)
+    before = est.fit_plan(50, D)
     assert [type(each) for each in before.cautions] == [Caution, Caution]
     assert not [name for name in vars(est) if name.endswith("_")]
     with pytest.warns(AccuracyWarning):
         est.fit(np.ones((50, D)))
     assert tuple(each.sentence for each in before.cautions) == est.warnings_
     assert est.release_.guarantee == before.certify(private=True)
-    gaps = est.fit_plan(2_000, D, gaps=True).certify(private=True)
-    assert len(gaps.events) == len(est.fit_plan(2_000, D).certify(private=True).events) + 1
+    gaps = est.fit_plan(4_000, D, gaps=True).certify(private=True)
+    assert len(gaps.events) == len(est.fit_plan(4_000, D).certify(private=True).events) + 1
     with pytest.raises(TooFewCompleteError, match="Nothing was charged"):
-        est.fit_plan(25, D, gaps=True)
+        est.fit_plan(50, D, gaps=True)
 
 
 # Fits that fail after their charge.
@@ -235,8 +235,9 @@ def test_what_fails_after_the_charge_says_what_was_charged(ledger, cls):
         (note,) = info.value.__notes__
         receipt = ledger.history("people")[number]
         assert note == (
-            f"Entry {receipt.id} of the ledger {ledger.path} stands: epsilon 0.5 and delta 1e-06 "
-            "were charged to dataset 'people' before any record was read. No estimate was released."
+            f"Release {receipt.number} of dataset 'people' in the ledger {ledger.path} stands: "
+            "epsilon 0.5 and delta 1e-06 were charged before any record was read. No estimate was "
+            "released."
         )
         assert not hasattr(est, "receipt_")
 

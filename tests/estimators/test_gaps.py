@@ -73,7 +73,7 @@ def test_estimates_with_a_fifth_of_the_records_missing(cls, scale, rows):
     assert (np.abs(fitted.covariance_ - sample) < reach)[shown].all()
     uncorrected = fitted.covariance_ * share
     assert (np.abs(uncorrected - sample) > reach)[np.eye(D, dtype=bool)].all()
-    assert fitted.n_records_ == N // 2
+    assert fitted.n_records_ == N
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -108,7 +108,7 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     runs, planned = [], cls._planned
     monkeypatch.setattr(cls, "_planned", lambda *a: runs.append(planned(*a)) or runs[-1])
     guarantee = fit(clone(estimator), with_gaps(rows[0])).release_.guarantee
-    inputs = estimator.public_inputs(N // 2, D)
+    inputs = estimator.public_inputs(N, D)
     event = complete_parameters(inputs).event
     assert isinstance(event, Gaussian)
     # All of it: the count, then what was spent on scales, then the mechanism's own events.
@@ -212,7 +212,7 @@ def test_the_released_count_is_stored_and_no_other(cls, rows, monkeypatch):
         assert counts["exact"] not in (6_543, 99_999)
         stored.append((release.making.complete, release.unit, release.noise_sd))
     assert stored[0] == stored[1]
-    sigma = complete_parameters(estimator.public_inputs(N // 2, D)).sigma
+    sigma = complete_parameters(estimator.public_inputs(N, D)).sigma
     assert stored[0][0] == {"released": 6_543, "of": N // 2, "noise_sd": sigma}
     assert stored[2][0]["released"] == N // 2
 
@@ -226,7 +226,7 @@ def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
         fit(make(GaussianCovariance, **options), open_records(X, drop_nulls=True))
         for X in (rows[0], other)
     ]
-    assert fits[0].n_records_ == fits[1].n_records_ == N // 2
+    assert fits[0].n_records_ == fits[1].n_records_ == N
     difference = np.abs(fits[0].covariance_ - fits[1].covariance_).max()
     assert 0 < difference < 0.01  # one pair of 10,000, of norm below 7
 

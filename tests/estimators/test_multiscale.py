@@ -215,8 +215,9 @@ def test_uncentred_records_go_through_pair_differences(monkeypatch):
     """Half as many records count, and what is summed are the differences."""
     estimator = MultiscaleCovariance(**INSIST, assume_centered=False)
     needed = estimator.public_parameters(1000, 2).smallest_private_n
-    with pytest.raises(PrivacyConditionError, match=f"got {needed - 1:,}"):
+    with pytest.raises(PrivacyConditionError, match=f"got {2 * needed - 2:,}") as refused:
         estimator.fit(UntouchableRecords(2 * needed - 1, 2))
+    assert refused.value.smallest_private_n == 2 * needed  # rows
     seen = []
 
     def spy(records, grid):

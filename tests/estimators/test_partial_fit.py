@@ -89,7 +89,7 @@ def test_sites_together_give_the_fit_of_all_rows(name):
         np.testing.assert_array_equal(getattr(whole, attribute), getattr(parts, attribute))
     assert whole.parameters_ == parts.parameters_
     assert whole.detection_limit_ == parts.detection_limit_
-    assert whole.n_records_ == parts.n_records_ == (N if estimator.assume_centered else N // 2)
+    assert whole.n_records_ == parts.n_records_ == N
     ends = zip(whole.covariance_interval(), parts.covariance_interval(), strict=True)
     for one, other in ends:
         np.testing.assert_array_equal(one, other)
@@ -153,7 +153,7 @@ def test_each_site_pairs_its_own_rows():
     even = summed(gaussian(), np.concatenate([X[:4], X[5:11]]), total=12)
     np.testing.assert_array_equal(statistics.gram, even.gram)
     with pytest.warns(AccuracyWarning):
-        assert gaussian(on_hopeless="warn").fit_statistics(statistics).n_records_ == 5
+        assert gaussian(on_hopeless="warn").fit_statistics(statistics).n_records_ == 10
 
 
 def test_the_multiscale_mechanism_too():
@@ -200,7 +200,7 @@ def test_the_guarantee_holds_whatever_total_was_planned(factor):
     statistics = summed(estimator, *SITES, total=planned)
     estimator.fit_statistics(statistics)
     parameters, guarantee = estimator.parameters_, estimator.release_.guarantee
-    inputs = gaussian().public_inputs(planned // 2, D)
+    inputs = gaussian().public_inputs(planned, D)
     map_of_plan = gaussian_parameters(inputs)
     # The map is that of the plan, everything else that of the records there are.
     assert parameters.norm_bound == map_of_plan.norm_bound
@@ -210,13 +210,13 @@ def test_the_guarantee_holds_whatever_total_was_planned(factor):
     assert guarantee == certify_gaussian(parameters, private=True)
     assert guarantee.transcript_epsilon <= 1.0
     assert guarantee.private
-    exact = gaussian_parameters(gaussian().public_inputs(N // 2, D))
+    exact = gaussian_parameters(gaussian().public_inputs(N, D))
     assert (parameters.norm_bound == exact.norm_bound) == (planned == N)
 
 
 def test_less_noise_than_the_map_needs_is_refused():
     statistics = summed(gaussian(), RECORDS, total=N)
-    inputs = gaussian().public_inputs(N // 2, D)
+    inputs = gaussian().public_inputs(N, D)
     parameters = parameters_for_sums(inputs, statistics.record_map)
     weak = copy.copy(parameters)
     object.__setattr__(weak, "sigma", parameters.sigma // 2)
@@ -416,5 +416,5 @@ def test_the_page_on_sites_runs(tmp_path, monkeypatch, capsys):
         exec(block, namespace)
     assert "budget of epsilon 0.5" in capsys.readouterr().out
     assert len(namespace["ledger"].history("patients")) == 2
-    assert namespace["est"].n_records_ == 11_000
-    assert namespace["site_c"].n_records_ == 15_000
+    assert namespace["est"].n_records_ == 22_000
+    assert namespace["site_c"].n_records_ == 30_000

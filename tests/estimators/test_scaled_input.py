@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
@@ -95,6 +96,15 @@ def test_names_are_kept(cls, frame):
     assert table.columns == ["feature", *NAMES]
     assert table["feature"].to_list() == NAMES
     np.testing.assert_array_equal(table.drop("feature").to_numpy(), estimator.covariance_)
+
+
+@pytest.mark.parametrize("make_arrow", [pa.table, pa.record_batch])
+def test_arrow_tables_are_fitted_by_name(make_arrow):
+    table = make_arrow({name: FRAME[name].to_numpy() for name in NAMES})
+    estimator, same = fit(make(GaussianCovariance), table), fit(make(GaussianCovariance), FRAME)
+    np.testing.assert_array_equal(estimator.feature_names_in_, NAMES)
+    np.testing.assert_array_equal(estimator.covariance_, same.covariance_)
+    assert estimator.score(table) == pytest.approx(same.score(FRAME))
 
 
 def test_labels_where_there_are_no_names():

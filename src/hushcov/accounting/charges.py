@@ -82,8 +82,9 @@ class Charge:
 class Receipt:
     """A charge as it stands in the ledger.
 
-    `id` counts the entries of the ledger. `total` is what all charges of the dataset, with this
-    one, cost together. `private` is False where the noise of the release came from a seed.
+    `number` counts the releases of the dataset from 1, and `id` the entries of the ledger, promises
+    among them. `total` is what all charges of the dataset, with this one, cost together.
+    `private` is False where the noise of the release came from a seed.
     `adaptive` says that the charge was accepted by the rule for costs chosen in the light of
     results; earlier versions of hushcov had another one. `digest` seals the entry and all entries
     before.
@@ -98,10 +99,11 @@ class Receipt:
     versions: Mapping[str, str] = field(default_factory=dict)
     adaptive: bool = True
     digest: str = ""
+    number: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain, JSON-ready data."""
-        names = ("id", "dataset", "time", "adaptive", "digest")
+        names = ("id", "number", "dataset", "time", "adaptive", "digest")
         about = {name: getattr(self, name) for name in names}
         return about | charge_body(self.label, self.charge, self.total, self.versions)
 

@@ -26,7 +26,7 @@ from hushcov.accounting.charges import (
     within,
 )
 from hushcov.accounting.composition import Bound
-from hushcov.accounting.events import Event
+from hushcov.accounting.events import Event, Pure
 from hushcov.accounting.guarantee import Guarantee
 from hushcov.accounting.ledger_file import Book, Store
 from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit
@@ -220,9 +220,10 @@ class Ledger:
             after = total((*statement.charges, new), statement.budget)
             if within(after, statement.budget):
                 entry = book.append(CHARGE, dataset, charge_json(label, new, after))
-                return cast("Receipt", read_entry(entry))
+                number = len(statement.receipts) + 1
+                return replace(cast("Receipt", read_entry(entry)), number=number)
         # Outside of the transaction: finding out what is left takes longer than others should wait.
-        raise _refusal(statement, after, converted=new.converted)
+        raise _refusal(statement, after, new)
 
     def quote(self, dataset: str, cost: Guarantee | Event | Sequence[Event]) -> Remaining:
         """Return what a charge would leave, or refuse it as `charge` does; nothing is charged."""
@@ -231,7 +232,7 @@ class Ledger:
         charges = (*statement.charges, new)
         after = total(charges, statement.budget)
         if not within(after, statement.budget):
-            raise _refusal(statement, after, converted=new.converted)
+            raise _refusal(statement, after, new)
         return remaining(charges, statement.budget)
 
     def spent(self, dataset: str) -> Bound:
@@ -259,9 +260,10 @@ class Ledger:
 
 def _statement(book: Book, dataset: str) -> Statement:
     mine = [read_entry(entry) for entry in book.entries if entry.dataset == dataset]
+    receipts = [entry for entry in mine if isinstance(entry, Receipt)]
     return Statement(
         promises=tuple(entry for entry in mine if isinstance(entry, Budget)),
-        receipts=tuple(entry for entry in mine if isinstance(entry, Receipt)),
+        receipts=tuple(replace(each, number=place) for place, each in enumerate(receipts, 1)),
     )
 
 
@@ -285,28 +287,31 @@ def _names(book: Book) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry.dataset for entry in book.entries))
 
 
-def _refusal(statement: Statement, after: Bound, *, converted: bool) -> BudgetError:
+def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
     budget, left = statement.budget, statement.remaining()
-    left = left.converted() if converted else left
-    twice = f"For {budget.change} it counts twice. " if converted else ""
+    left = left.converted() if new.converted else left
+    twice = f"For {budget.change} it counts twice. " if new.converted else ""
+    advice = _advice(left, pure=isinstance(new.promise, Pure))
     return BudgetError(
         f"dataset {budget.dataset!r} has a total budget of epsilon {budget.epsilon:g} and delta "
         f"{budget.delta:g}; it stands at epsilon {statement.spent().epsilon:.4g}, and this release "
-        f"would bring it to {after.epsilon:.4g}. {twice}{_advice(left)} A larger total is a new "
+        f"would bring it to {after.epsilon:.4g}. {twice}{advice} A larger total is a new "
         "promise: change_budget, or 'hushcov ledger change'. Nothing was charged: do not release.",
         left.epsilon,
     )
 
 
-def _advice(left: Remaining) -> str:
-    gaussian, pure = _rounded_down(left.epsilon), _rounded_down(left.pure_epsilon)
-    if gaussian > 0:
-        return (
-            f"Lower epsilon to {gaussian:g} (at delta {_rounded_down(left.delta):g}), which fits "
-            "what is left."
-        )
-    if pure > 0:
-        return f"No delta is left: only a release of delta 0 and epsilon up to {pure:g} fits."
+def _advice(left: Remaining, *, pure: bool) -> str:
+    """What would fit; of releases without a delta first, where this is one."""
+    most, alone = _rounded_down(left.epsilon), _rounded_down(left.pure_epsilon)
+    noisy = f"epsilon {most:g} at delta {_rounded_down(left.delta):g}"
+    if pure and alone > 0:
+        other = f", or one by Gaussian noise of {noisy}" if most > 0 else ""
+        return f"What still fits is a release of epsilon {alone:g} and delta 0{other}."
+    if most > 0:
+        return f"What still fits is a fit, or another release by Gaussian noise, of {noisy}."
+    if alone > 0:
+        return f"No delta is left: only a release of delta 0 and epsilon up to {alone:g} fits."
     return "Nothing is left."
 
 

@@ -173,8 +173,8 @@ class Store:
             )
         if mode == "rw" and not os.path.exists(self.path):
             raise LedgerError(
-                f"path must be a ledger, got {self.path}, which is not there: create it with "
-                "open_dataset or 'hushcov ledger init'. Nothing was charged."
+                f"the ledger {self.path} is not there: check the path, or create it with "
+                "'hushcov ledger init' (Ledger.open_dataset). Nothing was charged."
             )
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:

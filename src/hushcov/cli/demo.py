@@ -138,7 +138,7 @@ def command(
     output: Path,
     as_json: bool,
 ) -> None:
-    """See a private release of simulated records, in a few seconds.
+    """See a private release of simulated records; takes about fifteen seconds.
 
     Draws records from a known sparse covariance, with means and scales that nobody is told, plans
     and fits them as 'hushcov plan' and 'hushcov fit' would, and compares the release with the

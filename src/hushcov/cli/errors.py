@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 import click
 
 from hushcov.exceptions import (
@@ -86,10 +88,21 @@ def _notes(error: BaseException | None) -> list[str]:
     return getattr(error, "__notes__", [])
 
 
+def _usage(error: click.UsageError) -> str:
+    """What click says, with nothing suggested that is not close."""
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    known = [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
+    names = [name for param in known for name in param.opts if name.startswith("--")]
+    close = difflib.get_close_matches(error.option_name, names, 2, 0.7)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    return f"There is no option {error.option_name}.{hint}"
+
+
 def _message(error: BaseException) -> str:
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx is not None else "hushcov"
-        message = error.format_message()
+        message = _usage(error)
         return message + ("" if message.endswith((".", "?")) else ".") + f" See '{path} --help'."
     if isinstance(error, click.ClickException):
         return error.format_message()

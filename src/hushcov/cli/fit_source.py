@@ -36,8 +36,12 @@ class Source:
     @property
     def n_averaged(self) -> int:
         """How many records, or differences of two, the mechanism averages."""
-        n = self.records.n_records
-        return n // 2 if self.paired else n
+        return self.records.n_records // self.rows_averaged
+
+    @property
+    def rows_averaged(self) -> int:
+        """Rows for each one that is averaged."""
+        return 2 if self.paired else 1
 
     @property
     def paired(self) -> bool:

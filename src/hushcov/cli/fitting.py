@@ -28,7 +28,7 @@ from hushcov.cli.fit_units import (
     paid_count,
     whose_words,
 )
-from hushcov.cli.forecasts import forecast_dict
+from hushcov.cli.forecasts import command_memory, forecast_dict
 from hushcov.cli.output import busy, console
 from hushcov.cli.words import (
     Found,
@@ -50,7 +50,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import spent_rho
-from hushcov.mechanisms.multiscale import TheoremParameters, certify
+from hushcov.mechanisms.multiscale import MULTISCALE, TheoremParameters, certify, too_few_records
 from hushcov.planning import (
     Caution,
     Comparison,
@@ -58,13 +58,19 @@ from hushcov.planning import (
     Plan,
     compare,
     default_mechanism,
-    fit_memory,
     forecast_families,
     large_delta,
 )
-from hushcov.planning.memory import LARGEST_DENSE
+from hushcov.planning.memory import COMPILING, reader_memory
 from hushcov.postprocess import Matrix
-from hushcov.records import Bounds, FileRecords, Records, check_feature_scale, source_of
+from hushcov.records import (
+    Bounds,
+    FileRecords,
+    Records,
+    check_feature_scale,
+    default_block_rows,
+    source_of,
+)
 from hushcov.records.headers import DeclaredRecords
 from hushcov.release import Release
 from hushcov.release.structure import structure_dict, verdict
@@ -206,9 +212,8 @@ class PlannedJob(Job):
                 records = counted_records(out or console(), records, estimator, whose)
             source = replace(source, records=records, about=whose.counts)
         with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
-            plan = estimator.fit_plan(
-                source.n_averaged, records.n_features, gaps=records.gaps, whose=guess
-            )
+            size = records.n_records, records.n_features
+            plan = estimator.fit_plan(*size, gaps=records.gaps, whose=guess)
         return cls(source, estimator, plan, whose)
 
     @property
@@ -239,7 +244,7 @@ class PlannedJob(Job):
             ("not known", self._unknown()),
             ("mechanism", self._mechanism()),
             *self._expected(),
-            ("memory", f"at most about {memory(self.memory)}; records are read in blocks"),
+            ("memory", self._memory()),
         ]
 
     def _protected(self) -> list[tuple[str, str]]:
@@ -322,15 +327,24 @@ class PlannedJob(Job):
     @property
     def memory(self) -> int:
         """Bytes that the fit is expected to need."""
-        d, source = self.source.records.n_features, source_of(self.source.records)
-        return fit_memory(
-            self.plan.chosen.mechanism.name,
-            self.source.n_averaged,
-            d,
-            sparse=d > LARGEST_DENSE,
-            reader=source.reader_bytes if isinstance(source, FileRecords | DeclaredRecords) else 0,
-            prepared=self.plan.request.private_centre,
-        )
+        name, prepared = self.plan.chosen.mechanism.name, self.plan.request.private_centre
+        return command_memory(name, self.plan.inputs, prepared=prepared) + self._reader
+
+    @cached_property
+    def _reader(self) -> int:
+        """Bytes of these that reading the files takes."""
+        source, d = source_of(self.source.records), self.source.records.n_features
+        reader = source.reader_bytes if isinstance(source, FileRecords | DeclaredRecords) else 0
+        return reader_memory(d, default_block_rows(d), reader)
+
+    def _memory(self) -> str:
+        """The same in words, with what a plan says of it."""
+        reading = ""
+        if self._reader:
+            fit, files = memory(self.memory - self._reader), memory(self._reader)
+            reading = f": {fit} for the fit and {files} for reading the files"
+        first = f"about {memory(COMPILING)} more the first time, when code is compiled"
+        return f"at most about {memory(self.memory)}{reading} ({first})"
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -394,14 +408,16 @@ class TheoremJob(Job):
         estimator = MultiscaleCovariance(
             **public, assume_centered=source.known_mean, store_precision=False
         )
-        parameters = estimator.public_parameters(source.n_averaged, source.records.n_features)
+        parameters = estimator.public_parameters(
+            source.records.n_records, source.records.n_features
+        )
         assert isinstance(parameters, TheoremParameters)
         return cls(source, estimator, parameters)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """Of delta alone: what is not accurate is not proved to be, no more."""
-        rows = self.source.n_averaged * (2 if self.source.paired else 1)
+        rows = self.source.n_averaged * self.source.rows_averaged
         caution = large_delta(self.parameters.inputs.delta, rows)
         return () if caution is None else (caution,)
 
@@ -414,8 +430,8 @@ class TheoremJob(Job):
             ("release", f"{d:,} x {d:,} covariance: integers and a unit"),
             ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
             ("guarantee", promise_words(inputs.epsilon, inputs.delta)),
-            ("private?", privacy_verdict(self.parameters)),
-            ("accurate?", accuracy_verdict(self.parameters)),
+            ("private?", privacy_verdict(self.parameters, self.source.rows_averaged)),
+            ("accurate?", accuracy_verdict(self.parameters, self.source.rows_averaged)),
             ("public inputs", f"the size of the data, {listed}"),
         ]
 
@@ -424,10 +440,14 @@ class TheoremJob(Job):
         try:
             return certify(self.parameters, private=True, exact_statistic=False)
         except PrivacyConditionError as error:
-            pairs = " Here n_records counts pairs of records: --known-mean would not."
-            advice = " Or leave out --mechanism: the others are private at any number of records."
-            words = str(error) + ("" if self.source.known_mean else pairs) + advice
-            raise PrivacyConditionError(words, error.smallest_private_n) from None
+            if error.smallest_private_n is None:
+                raise
+            each, advice = self.source.rows_averaged, " --known-mean needs half of them."
+            needed = each * error.smallest_private_n
+            found = too_few_records(needed, each * self.parameters.inputs.n_records)
+            words = str(found) + ("" if self.source.known_mean else advice)
+            words += " Or leave out --mechanism: the others are private at any number of records."
+            raise PrivacyConditionError(words, needed) from None
 
     def _run(self, records: Records) -> None:
         self.estimator.fit(records)
@@ -435,7 +455,8 @@ class TheoremJob(Job):
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
         sentences = [caution.sentence for caution in self.cautions]
-        return {"mechanism": THEOREM, "warnings": sentences}
+        name = MULTISCALE.name  # as it is called in the release
+        return {"mechanism": name, "constants": THEOREM, "warnings": sentences}
 
 
 def prepare(source: Source, mechanism: str, **public: Any) -> Job:

@@ -26,7 +26,7 @@ from hushcov.planning import (
     predicted,
     smallest_n,
 )
-from hushcov.planning.memory import LARGEST_DENSE
+from hushcov.planning.memory import LARGEST_DENSE, PICTURES
 
 # Smallest number of records by mechanism and reference model; None where there is none.
 Smallest = dict[str, dict[str, int | None]]
@@ -49,6 +49,7 @@ class Row:
     refusals: dict[str, HushcovError]  # of mechanisms that cannot be planned here
     cautions: tuple[Caution, ...] = ()
     apart: ReleaseInputs | None = None  # of mechanisms that cannot share with a search for means
+    prepared: bool = True  # whether means are found privately
 
     def given(self, mechanism: str) -> ReleaseInputs:
         """What this mechanism is planned with."""
@@ -66,9 +67,8 @@ class Row:
         return next((each for each in self.forecasts if each.mechanism == mechanism), None)
 
     def memory(self, mechanism: str) -> int:
-        """Bytes that a fit needs."""
-        n, d = self.inputs.n_records, self.inputs.n_features
-        return fit_memory(mechanism, n, d, sparse=d > LARGEST_DENSE)
+        """Bytes that 'hushcov fit' needs, beside what reading files takes."""
+        return command_memory(mechanism, self.inputs, prepared=self.prepared)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
@@ -83,6 +83,20 @@ class Row:
             "refusals": {name: str(error) for name, error in self.refusals.items()},
             "warnings": [caution.sentence for caution in self.cautions],
         }
+
+
+def command_memory(mechanism: str, inputs: ReleaseInputs, *, prepared: bool) -> int:
+    """Bytes that 'hushcov fit' needs, beside what reading files takes."""
+    n, d = inputs.n_records, inputs.n_features
+    return PICTURES + fit_memory(mechanism, n, d, sparse=d > LARGEST_DENSE, prepared=prepared)
+
+
+def memory_words(n_bytes: int) -> str:
+    """What is said of it beside a plan, which knows no files."""
+    return (
+        f"takes about {memory(n_bytes)} of memory, however many the records. Reading Parquet, "
+        "Arrow or CSV files takes more: 'hushcov fit --dry-run' says how much yours take."
+    )
 
 
 def forecast_dict(each: Forecast) -> dict[str, object]:
@@ -111,11 +125,12 @@ class Planner:
     def inputs(self, n_records: int) -> ReleaseInputs:
         """What a fit would plan with; half the records if they are taken in pairs."""
         fewest = self.request.rows_averaged
-        cure = "differences of pairs need two records." if fewest == 2 else "give their number."
+        cure = "it counts rows." if fewest == 1 else "it counts rows, and pairs of them are used."
         check_integer("n_records", n_records, at_least=fewest, at_most=MOST_RECORDS, cure=cure)
+        averaged = self.request.averaged(n_records)
         cure = "it is the number of columns."
         check_integer("n_features", self.n_features, at_least=1, at_most=MOST_FEATURES, cure=cure)
-        return self.request.inputs(n_records // fewest, self.n_features)
+        return self.request.inputs(averaged, self.n_features)
 
     def row(self, n_records: int) -> Row:
         """Forecasts at one number of records; what a mechanism refuses is kept with its reason."""
@@ -129,7 +144,8 @@ class Planner:
 
     def _empty(self, n_records: int) -> Row:
         inputs = self.inputs(n_records)
-        return Row(n_records, inputs, (), {}, apart=self.request.apart(inputs))
+        apart, prepared = self.request.apart(inputs), self.request.private_centre
+        return Row(n_records, inputs, (), {}, apart=apart, prepared=prepared)
 
     def chosen(self, n_records: int) -> Row:
         """The same as a fit sees it: searched where the rough figures do not decide."""
@@ -265,17 +281,22 @@ def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
     """Legends of the signs that are used in a table, and reasons of refusals."""
-    yield "* the smallest. Typical: the geometric mean over the three models."
+    yield (
+        "block, banded, random: which features go together: groups of them, neighbours in the "
+        "order of the columns, or pairs anywhere. Real tables are between these. typical: the "
+        "middle of the three (their geometric mean). * the smallest."
+    )
     if any(_finds(row.best) for row in rows):
-        yield "Finds from: correlations of this size are found nine times out of ten" + (
-            "." if len(rows) == 1 else ", by the best."
+        by = "" if len(rows) == 1 else " by the best mechanism"
+        yield (
+            f"finds from: correlations of this size or more are found{by} nine times out of ten; "
+            "weaker ones are often missed. -: it releases all pairs, or has no such limit."
         )
     if any(each.rough for row in rows for each in row.forecasts):
         yield "~ rough: its own search was not run ('hushcov plan --refine' runs it)."
     best = rows[-1].best
     if best is not None:
-        needed = memory(rows[-1].memory(best.mechanism))
-        yield f"A fit by {best.mechanism} takes about {needed} of memory, however many the records."
+        yield f"A fit by {best.mechanism} {memory_words(rows[-1].memory(best.mechanism))}"
     seen = {f"{name}: {error}" for row in rows for name, error in row.refusals.items()}
     for reason in sorted(seen):
         yield f"- {reason}"

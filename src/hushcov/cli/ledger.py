@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -152,7 +153,7 @@ def charge(
         return
     paragraph(
         console(),
-        f"Charged as number {receipt.id}. All charges of {dataset} together: "
+        f"Charged as release {receipt.number} of {dataset}. All of them together: "
         f"{_cost(receipt.total.epsilon, receipt.total.delta)}.",
     )
 
@@ -195,6 +196,7 @@ def _print_statement(out: Console, statement: Statement) -> None:
             ("promised", f"{_cost(budget.epsilon, budget.delta)}, on {_day(budget.time)}"),
             ("for", clean(budget.change)),
             ("spent", _spent(statement, spent.epsilon, spent.delta, spent.method)),
+            *_composition(statement, spent.epsilon),
             *_fixed_costs(statement),
             ("left", _left(statement.remaining())),
         ),
@@ -211,6 +213,30 @@ def _spent(statement: Statement, epsilon: float, delta: float, method: str) -> s
     return f"{_cost(epsilon, delta)}, by {made} together (bound: {method})"
 
 
+def _composition(statement: Statement, spent: float) -> list[tuple[str, str]]:
+    """Why a total is not the sum of its parts, where it is not."""
+    promises = [receipt.charge.promise for receipt in statement.receipts]
+    added = math.fsum(each.epsilon for each in promises if each is not None)
+    if None in promises or math.isclose(added, spent, rel_tol=1e-6):
+        return []
+    if len(promises) == 1:
+        than = f"than the epsilon {number(added)} it promises"
+        why = "the total is said at the delta of the budget, which is not its own"
+    elif spent < added:
+        than = f"than the sum of the parts, epsilon {number(added)}"
+        why = (
+            "every release has noise of its own, so that what they tell adds up more slowly than "
+            "their epsilons, and all of them are counted at the delta of the budget (composition)"
+        )
+    else:
+        than = f"than the sum of the parts, epsilon {number(added)}"
+        why = (
+            "what a release costs may be decided after looking at the ones before, which the total "
+            "has to allow for (composition)"
+        )
+    return [("", f"{'Less' if spent < added else 'More'} {than}: {why}.")]
+
+
 def _fixed_costs(statement: Statement) -> list[tuple[str, str]]:
     """What was promised of charges by an earlier version, which counted otherwise."""
     early = statement.fixed_costs
@@ -220,7 +246,7 @@ def _fixed_costs(statement: Statement) -> list[tuple[str, str]]:
     return [
         (
             "of these",
-            f"the first {len(early):,}, up to no. {last.id}, by an earlier version: its total, "
+            f"the first {len(early):,}, by an earlier version: its total, "
             f"{_cost(last.total.epsilon, last.total.delta)}, holds if costs were not chosen in the "
             "light of results",
         )
@@ -243,7 +269,7 @@ def _table(receipts: tuple[Receipt, ...]) -> Table:
     table.add_column("total epsilon", justify="right", no_wrap=True)
     for receipt in receipts:
         table.add_row(
-            str(receipt.id),
+            str(receipt.number),
             receipt.time.removesuffix("+00:00").replace("T", " "),
             receipt.label,
             _receipt_cost(receipt),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 import warnings
@@ -26,7 +27,7 @@ from hushcov.cli.errors import (
 # The help of the group is written here, so that showing it imports no command.
 COMMANDS = {
     "start": "Be asked for all that a first release needs, and make it.",
-    "demo": "See a private release of simulated records, in a few seconds.",
+    "demo": "See a private release of simulated records; takes about fifteen seconds.",
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in .npy, Parquet, Arrow or CSV files.",
     "show": "Check a release on disk for damage, and say what it is and what it promises.",
@@ -78,7 +79,9 @@ class CommandGroup(click.Group):
         """Find the command, or say which ones there are."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             known = ", ".join(COMMANDS)
-            raise click.UsageError(f"no command is named {args[0]!r}: choose one of {known}", ctx)
+            close = difflib.get_close_matches(args[0], COMMANDS, 1, 0.5)
+            hint = f"did you mean {close[0]!r}? The commands are" if close else "choose one of"
+            raise click.UsageError(f"no command is named {args[0]!r}: {hint} {known}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,12 +1,13 @@
 """How commands write: plain text in a pipe, the same with a little colour in a terminal.
 
-Progress goes to standard error, and to terminals only.
+Progress goes to standard error: bars in a terminal, elsewhere a plain line now and then.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -33,6 +34,7 @@ from hushcov.records import Records, WatchedRecords
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)
 _LONGEST_NAME = 40
+_EVERY = 10.0  # seconds between lines of progress where there is no terminal
 
 
 class _Console(Console):
@@ -137,6 +139,7 @@ def watched(records: Records) -> Iterator[Records]:
     """Yield `records` under a progress bar that starts again with each pass over the rows."""
     bar = _bar(_RowsPerSecond())
     task = bar.add_task("", total=records.n_records)
+    plain = _Plain(records.n_records)
     passes = 0
 
     def start() -> None:
@@ -145,9 +148,14 @@ def watched(records: Records) -> Iterator[Records]:
         what = current_pass()
         words = f"reading records, pass {passes}" + f": {what}" * bool(what)
         bar.reset(task, description=words)
+        plain.start(words)
+
+    def advance(rows: int) -> None:
+        bar.advance(task, rows)
+        plain.advance(rows)
 
     with bar:
-        yield WatchedRecords(records, start, lambda rows: bar.advance(task, rows))
+        yield WatchedRecords(records, start, advance)
 
 
 @contextmanager
@@ -155,11 +163,13 @@ def steps(total: int) -> Iterator[Callable[[str], None]]:
     """Yield a function to call at the start of each of `total` steps with what it is about."""
     bar = _bar()
     task = bar.add_task("", total=total)
+    plain = _Plain(total)
     started = 0
 
     def step(description: str) -> None:
         nonlocal started
         bar.update(task, description=description, completed=started)
+        plain.tell(description, started)
         started += 1
 
     with bar:
@@ -171,6 +181,32 @@ def busy(description: str) -> Iterator[Callable[[str], None]]:
     """Show a spinner for work of unknown length; the function yielded changes what it says."""
     with console(stderr=True).status(description) as status:
         yield status.update
+
+
+class _Plain:
+    """Lines on standard error where there is no terminal, far enough apart to be few."""
+
+    def __init__(self, total: int) -> None:
+        self._silent, self._total = console(stderr=True).is_terminal, total
+        self._words, self._done, self._last = "", 0, time.monotonic()
+
+    def start(self, words: str) -> None:
+        """Begin again."""
+        self._words, self._done = words, 0
+        self.advance(0)
+
+    def advance(self, count: int) -> None:
+        """Count what is done, and say so if it is time."""
+        self._done += count
+        self.tell(self._words, self._done)
+
+    def tell(self, words: str, done: int) -> None:
+        """Say what is done, if it is time."""
+        if self._silent or time.monotonic() < self._last + _EVERY:
+            return
+        self._last = time.monotonic()
+        share = 100 * done // max(1, self._total)
+        click.echo(f"hushcov: {words}: {share} % done", err=True)
 
 
 class _RowsPerSecond(ProgressColumn):

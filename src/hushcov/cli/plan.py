@@ -122,7 +122,7 @@ from hushcov.stages.counting import Counting
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="HTML",
     help="Also write the planner as a page with sliders for all settings, around those given. "
-    "Takes half a minute on two cores.",
+    "Takes over a minute of processor time, half of that on two idle cores.",
 )
 def command(
     n_features: int | None,

@@ -9,15 +9,22 @@ from typing import Any
 
 from rich.console import Console
 
-from hushcov._words import count, counted, memory, number
+from hushcov._words import count, counted, number
 from hushcov.accounting.promise import odds_of
-from hushcov.cli.forecasts import Planner, error_cell, knowledge, rounded, warned
+from hushcov.cli.forecasts import (
+    Planner,
+    command_memory,
+    error_cell,
+    knowledge,
+    memory_words,
+    rounded,
+    warned,
+)
 from hushcov.cli.output import clean, facts, heading, paragraph, show, steps, text_table, warning
 from hushcov.cli.words import PROMISED, promised
-from hushcov.planning import Caution, Families, LikeForecast, default_mechanism, fit_memory
+from hushcov.planning import Caution, Families, LikeForecast, default_mechanism
 from hushcov.planning.families import families, forecast_families, guesses, smallest_for
 from hushcov.planning.like import MULTIPLES, Earlier, earlier_release
-from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.release import Release
 
 Guesses = dict[int, dict[int, float]]
@@ -30,13 +37,13 @@ class FamilyRow:
     n_records: int
     found: Families
     cautions: tuple[Caution, ...]
+    prepared: bool = True  # whether means are found privately
 
     @property
     def memory(self) -> int:
-        """Bytes that a fit needs."""
-        inputs = self.found.inputs
-        n, d = inputs.n_records, inputs.n_features
-        return fit_memory(default_mechanism().name, n, d, sparse=d > LARGEST_DENSE)
+        """Bytes that 'hushcov fit' needs, beside what reading files takes."""
+        name = default_mechanism().name
+        return command_memory(name, self.found.inputs, prepared=self.prepared)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
@@ -86,7 +93,7 @@ def plan_families(
             averaged = planner.inputs(n).n_records
             found = forecast_families(request, averaged, d)
             cautions = request.cautions(*request.divide(averaged, d), found.usual)
-            rows.append(FamilyRow(n, found, cautions))
+            rows.append(FamilyRow(n, found, cautions, request.private_centre))
     one = len(rows) == 1 and d > 1
     guessed = guesses(request, rows[0].found.inputs.n_records, d) if one else {}
     tried = {row.found.inputs.n_records for row in rows}
@@ -164,8 +171,7 @@ def _remarks(rows: Sequence[FamilyRow]) -> list[str]:
         words.append(
             f"Correlations of {number(limit, 2)} or more are found nine times out of ten (k = {k})."
         )
-    needed = memory(rows[-1].memory)
-    return [*words, f"A fit takes about {needed} of memory, however many the records."]
+    return [*words, f"A fit {memory_words(rows[-1].memory)}"]
 
 
 def _print_guesses(out: Console, plan: FamilyPlan) -> None:
@@ -210,7 +216,7 @@ class LikePlan:
             "delta": first.delta,
             "structure": None if found is None else found.kind,
             "how": first.how,
-            "plans": [each.to_dict() | {"n_records": n} for n, each in self.rows],
+            "plans": [each.to_dict() for _, each in self.rows],
         }
 
 
@@ -219,14 +225,13 @@ def plan_like(
 ) -> LikePlan:
     """Predict from the release in a folder, for these records or multiples of its own."""
     earlier = earlier_release(Release.read(folder))
-    each = 2 if earlier.release.making.paired else 1  # rows averaged as one difference
-    own = each * earlier.n_records
+    own, each = earlier.n_records, earlier.rows_averaged
     asked = sorted(set(records)) or [max(each, round(own * times)) for times in MULTIPLES]
     found = []
     with steps(len(asked)) as step:
         for n in asked:
             step(f"predicting {n:,} records")
-            found.append((n, earlier.forecast(n // each, epsilon, delta)))
+            found.append((n, earlier.forecast(n, epsilon, delta)))
     return LikePlan(folder, earlier, tuple(found))
 
 

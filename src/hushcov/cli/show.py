@@ -32,6 +32,7 @@ _SIGNATURE = {
     "none": "none: checksums do not say who wrote the files",
 }
 _SHOWN_PAIRS = 10
+_SAID = ("n_records", "n_features")  # in lines of their own; the first counts what is averaged
 
 
 @click.command(cls=Command, name="show")
@@ -134,7 +135,7 @@ def _public(release: Release) -> str:
     words = [
         f"{clean(name).replace('_', ' ')} {_value(value)}"
         for name, value in listed
-        if isinstance(value, int | float | str)
+        if isinstance(value, int | float | str) and name not in _SAID
     ]
     return ", ".join(words) or "see parameters in release.json"
 
@@ -157,6 +158,7 @@ def _as_json(folder: Path, stored: StoredRelease, found: Found) -> dict[str, obj
         "signature": signature(stored),
         **stored.description,
         "name": stored.release.name,
+        "mechanism": stored.release.name,  # with its threshold, as 'fit' calls it
         "odds": stored.release.guarantee.odds().to_dict(),
         "released_pairs": _released_pairs(stored.release),
         "verdict": asdict(verdict(stored.release)),

@@ -37,6 +37,12 @@ from hushcov.stages.complete import complete_words
 PROMISED = "What would be promised"
 LEVEL_WORDS = f"{number(100 * LEVEL)} %"
 _TOO_STRONG = "The strongest of many estimates tend to be too strong."
+# Which features go together in a reference model.
+_RELATED = {
+    "block": "in groups",
+    "banded": "with neighbours among the columns",
+    "random": "in pairs anywhere",
+}
 _OUTSIDE = "*"  # marks an estimate that lies outside its interval
 
 
@@ -51,10 +57,13 @@ def promised(
     ]
 
 
-def privacy_verdict(parameters: TheoremParameters) -> str:
-    """Say whether the privacy proof covers this number of records, and from where on it does."""
-    n = parameters.inputs.n_records
-    needed = exact(parameters.smallest_private_n)
+def privacy_verdict(parameters: TheoremParameters, each: int = 1) -> str:
+    """Say whether the privacy proof covers this number of records, and from where on it does.
+
+    `each` rows make one that is averaged.
+    """
+    n = each * parameters.inputs.n_records
+    needed = exact(each * parameters.smallest_private_n)
     if parameters.private:
         return f"yes. The proof covers every dataset of {needed} records or more."
     return (
@@ -63,14 +72,14 @@ def privacy_verdict(parameters: TheoremParameters) -> str:
     )
 
 
-def accuracy_verdict(parameters: TheoremParameters) -> str:
+def accuracy_verdict(parameters: TheoremParameters, each: int = 1) -> str:
     """Say whether the accuracy conditions hold, and from which number of records on they do."""
     inputs = parameters.inputs
     promise = (
         f"error at most {accuracy_target(parameters)} in operator norm with probability at least "
         f"{number(1 - inputs.failure_probability)}"
     )
-    needed = exact(parameters.smallest_accurate_n)
+    needed = exact(each * parameters.smallest_accurate_n)
     answer, only = ("yes", "") if parameters.accurate else ("no", "only ")
     return (
         f"{answer}. The theorem's conditions on r and b, for {promise}, hold {only}from {needed} "
@@ -107,11 +116,12 @@ def families_error(found: Families) -> str:
 def typical_error(forecast: Forecast) -> str:
     """Return the predicted error, with what it is measured against."""
     models = ", ".join(
-        f"{model} {number(forecast.predicted_error[model], 2)}" for model in COMPARED_MODELS
+        f"{_RELATED[model]} {number(forecast.predicted_error[model], 2)}"
+        for model in COMPARED_MODELS
     )
     return (
         f"about {number(forecast.typical_error, 2)} of the covariance's norm, where features have "
-        f"equal scales ({models}); the zero matrix has 1"
+        f"equal scales (if they go together {models}); the zero matrix has 1"
     )
 
 
@@ -174,10 +184,11 @@ class Found:
             KEPT: "were released and pass the threshold",
             SELECTED: "were selected and released",
             BEYOND: "stand out from the noise; all were released",
-            STRONGEST: "count as found: all were released, and which are noise cannot be said",
+            STRONGEST: "counts as found: all were released, and which are noise cannot be said",
         }[self.rule]
         d = self.n_features
-        found = ("pairs", f"{self.number:,} of {counted(math.comb(d, 2), 'pair')} {meaning}{note}")
+        shown = f"{self.number:,}" if self.rule != STRONGEST else "none"
+        found = ("pairs", f"{shown} of {counted(math.comb(d, 2), 'pair')} {meaning}{note}")
         if not self.negative:
             return [found]
         words = f"{self.negative:,} of {counted(d, 'variance')} came out negative: noise"
@@ -201,7 +212,8 @@ def found_pairs(release: Release, at_most: int) -> Found:
             for place, (features, value) in enumerate(zip(first.places, correlations, strict=True))
         )
         negative = int(np.count_nonzero(findings.matrix.diagonal() < 0))
-    return Found(findings.n_found, findings.rule, pairs, release.n_features, negative)
+    n_found = 0 if findings.rule == STRONGEST else findings.n_found
+    return Found(n_found, findings.rule, pairs, release.n_features, negative)
 
 
 def _interval(

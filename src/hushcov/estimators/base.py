@@ -15,7 +15,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, shown
+from hushcov._validation import check_choice, listed, shown
 from hushcov._words import number
 from hushcov.accounting import Guarantee
 from hushcov.estimators.answering import Answers
@@ -54,8 +54,8 @@ def charge_words(ledger: object, receipt: Any) -> str:
     promise = receipt.charge.promise
     cost = f"epsilon {promise.epsilon:g} and delta {getattr(promise, 'delta', 0.0):g}"
     return (
-        f"Entry {receipt.id} of the ledger {path} stands: {cost} were charged to dataset "
-        f"{receipt.dataset!r} before any record was read."
+        f"Release {receipt.number} of dataset {receipt.dataset!r} in the ledger {path} stands: "
+        f"{cost} were charged before any record was read."
     )
 
 
@@ -133,8 +133,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         Where no mean is released, that is zero: subtract a public one from the rows beforehand.
         Not covered by the guarantee: that of sensitive rows is a new, uncharged release.
         """
-        _refuse_bad_rows(X)
-        return float(super().score(X))
+        return float(super().score(self._checked_rows(X)))
 
     def mahalanobis(self, X: Any) -> FloatArray:
         """Squared Mahalanobis distances of rows from `location_` under the released covariance.
@@ -142,8 +141,18 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         Where no mean is released, that is zero: subtract a public one from the rows beforehand.
         Not covered by the guarantee: distances of sensitive rows are a new, uncharged release.
         """
+        return np.asarray(super().mahalanobis(self._checked_rows(X)))
+
+    def _checked_rows(self, X: Any) -> Any:
+        """Rows that scikit-learn can score; others are refused, and so is what was not fitted."""
+        self._released()
         _refuse_bad_rows(X)
-        return np.asarray(super().mahalanobis(X))
+        if not hasattr(X, "column_names"):
+            return X
+        try:  # an Arrow table: scikit-learn checks names of pandas
+            return X.to_pandas()
+        except ImportError:
+            return np.asarray(X)
 
     @contextmanager
     def _fresh(self, X: Any = None) -> Iterator[None]:
@@ -195,7 +204,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         paired = self._paired
         about = replace(
             release.making,
-            n_rows=getattr(self, "_n_rows", 2 * n_averaged if paired else n_averaged),
+            n_rows=getattr(self, "_n_rows", self._rows(n_averaged)),
             n_averaged=n_averaged,
             paired=paired,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -222,9 +231,13 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
                 f"of a ledger. Pass both to {type(self).__name__}, or neither."
             )
 
-    def _large_delta(self, delta: float, n_records: int) -> Caution | None:
-        """Whether delta is too large for the rows of which `n_records` are averaged."""
-        return large_delta(delta, 2 * n_records if self._paired else n_records)
+    def _rows(self, n_averaged: int) -> int:
+        """The rows that take part where so many rows, or differences of two, are averaged."""
+        return 2 * n_averaged if self._paired else n_averaged
+
+    def _large_delta(self, delta: float, n_averaged: int) -> Caution | None:
+        """Whether delta is too large for the rows of which so many are averaged."""
+        return large_delta(delta, self._rows(n_averaged))
 
     def _heed(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
         """Refuse, or warn and keep the words for the release; before anything is charged."""
@@ -301,12 +314,19 @@ def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) ->
         if records.feature_names is not None:
             estimator.feature_names_in_ = np.array(records.feature_names, dtype=object)
         return records
-    names = list(getattr(X, "columns", ()))
-    if len(set(names)) < len(names):
+    # What Arrow calls columns are their values.
+    arrow = getattr(X, "column_names", None)
+    names = list(getattr(X, "columns", ()) if arrow is None else arrow)
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
         raise DataError(
-            f"X must have column names that all differ, got {len(set(names))} different "
-            f"ones for {len(names)} columns: rename the columns."
+            f"X must have column names that all differ, got {listed(twice)} more than once: rename "
+            "columns."
         )
+    if arrow is not None:
+        estimator.n_features_in_ = records.n_features
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+        return records
     # Column names and their number only: scikit-learn's own checks of the values quote
     # them in messages, and finiteness is checked in the one pass over the data.
     validate_data(estimator, X, skip_check_array=True)

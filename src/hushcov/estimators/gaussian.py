@@ -123,9 +123,9 @@ class GaussianCovariance(CentreOptions, ApproximateCovariance, SummedCovariance)
         statistics = self._held(statistics)
         with self._fresh():
             self._check_ledger()
-            record_map, n_records = statistics.record_map, statistics.n_records
+            record_map, n_averaged = statistics.record_map, statistics.n_records
             request = self.request(statistics.n_features)
-            inputs, stages = request.divide(n_records, statistics.n_features)
+            inputs, stages = request.divide(n_averaged, statistics.n_features)
             self._name_features(statistics)
             parameters = parameters_for_sums(
                 inputs, record_map, clipping=self.clipping, row_norm=self.row_norm
@@ -147,9 +147,9 @@ class GaussianCovariance(CentreOptions, ApproximateCovariance, SummedCovariance)
                 )
                 return self._estimate(replace(release, making=making))
 
-    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
+    def _record_map(self, n_averaged: int, n_features: int, **known: Any) -> RecordMap:
         scale = self._declared_scale(n_features)
-        inputs = self.public_inputs(n_records, n_features)
+        inputs = self.request(n_features).inputs(n_averaged, n_features)
         parameters = gaussian_parameters(inputs, clipping=self.clipping, row_norm=self.row_norm)
         certify_gaussian(parameters, private=self.random_state is None)
         grid = FeatureGrid(scale, parameters.radius, parameters.half_width)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from hushcov._validation import check_choice, check_real
+from hushcov._validation import check_choice, check_real, check_rows
 from hushcov.accounting import Guarantee
 from hushcov.estimators.options import DeltaOptions, ForecastOptions, with_options
 from hushcov.estimators.sites import SummedCovariance
@@ -23,10 +23,11 @@ from hushcov.mechanisms.multiscale import (
     plan_multiscale,
     release_multiscale,
     theorem_parameters,
+    too_few_records,
 )
 from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import Caution, hopeless_because
-from hushcov.records import IntegerGrid, RecordMap, Statistics, second_moments
+from hushcov.records import IntegerGrid, RecordMap, Records, Statistics, second_moments
 from hushcov.simulate import SimulatedMoments
 
 CONSTANTS = ("theorem", "calibrated")
@@ -120,19 +121,21 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
     def public_parameters(self, n_records: int, n_features: int) -> Parameters:
         """Every quantity of the mechanism for this size, from public inputs alone.
 
-        `n_records` counts what the mechanism averages: half the rows if not `assume_centered`.
+        `n_records` counts rows; `n_records` of the inputs what the mechanism averages, which is
+        half of them if not `assume_centered`.
         """
         check_choice("constants", self.constants, CONSTANTS)
         check_choice("reconstruction", self.reconstruction, tuple(RECONSTRUCTIONS))
         self._check_flags("store_precision", "assume_centered")
         self._check_reactions()
         self._check_given("epsilon", "delta", "row_sparsity", "scale")
+        n_averaged = check_rows(n_records, self._rows(1))
         if self.constants == "calibrated":
             # Not used, but a value that means nothing should not pass for one that does.
             for name, most in (("target_error", 0.25), ("failure_probability", 0.1)):
                 cure = "leave it at its default with calibrated constants."
                 check_real(name, getattr(self, name), above=0, at_most=most, cure=cure)
-            return self._plan(n_records, n_features).parameters
+            return self._plan(n_averaged, n_features).parameters
         if self.reconstruction == "value":
             raise ParameterError(
                 "reconstruction must be 'gate' with constants='theorem', got 'value': the "
@@ -140,7 +143,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             )
         return theorem_parameters(
             PublicInputs(
-                n_records=n_records,
+                n_records=n_averaged,
                 n_features=n_features,
                 row_sparsity=self.row_sparsity,  # type: ignore[arg-type]
                 target_error=self.target_error,
@@ -151,9 +154,9 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             )
         )
 
-    def _plan(self, n_records: int, n_features: int) -> MultiscalePlan:
+    def _plan(self, n_averaged: int, n_features: int) -> MultiscalePlan:
         inputs = CalibratedInputs(
-            n_records=n_records,
+            n_records=n_averaged,
             n_features=n_features,
             row_sparsity=self.row_sparsity,  # type: ignore[arg-type]
             epsilon=self.epsilon,  # type: ignore[arg-type]
@@ -161,6 +164,10 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             scale=self.scale,  # type: ignore[arg-type]
         )
         return plan_multiscale(inputs, self.reconstruction)
+
+    def _parameters(self, averaged: Records | Moments) -> Parameters:
+        """The same for what is averaged."""
+        return self.public_parameters(self._rows(averaged.n_records), averaged.n_features)
 
     def grid(self, n_records: int, n_features: int) -> IntegerGrid:
         """The public grid that integer moments must be computed on for `fit_statistics`."""
@@ -188,7 +195,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
                     "PrivateSparseCovariance, which counts the complete records privately, or "
                     "impute each value by a rule that uses its own record alone."
                 )
-            parameters = self.public_parameters(records.n_records, records.n_features)
+            parameters = self._parameters(records)
             guarantee = self._certified(parameters)
             self._heed(*self._cautions(parameters))
             entropy = entropy_source(self.random_state)
@@ -226,7 +233,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         moments = statistics if isinstance(statistics, SimulatedMoments) else self._held(statistics)
         with self._fresh():
             self._check_ledger()
-            parameters = self.public_parameters(moments.n_records, moments.n_features)
+            parameters = self._parameters(moments)
             entropy = entropy_source(self.random_state)
             if isinstance(moments, Statistics):
                 self._name_features(moments)
@@ -239,8 +246,8 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             with self._charged(guarantee):
                 return self._release(moments, parameters, entropy)
 
-    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
-        parameters = self.public_parameters(n_records, n_features)
+    def _record_map(self, n_averaged: int, n_features: int, **known: Any) -> RecordMap:
+        parameters = self.public_parameters(self._rows(n_averaged), n_features)
         self._certified(parameters)
         return RecordMap(n_features, grid_for(parameters), **known)
 
@@ -249,10 +256,10 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         try:
             return certify(parameters, private=self.random_state is None, exact_statistic=False)
         except PrivacyConditionError as error:
-            if self.assume_centered:
+            needed = error.smallest_private_n
+            if self.assume_centered or needed is None:
                 raise
-            note = " Records are counted in pairs here, since assume_centered=False."
-            raise PrivacyConditionError(str(error) + note, error.smallest_private_n) from None
+            raise too_few_records(2 * needed, 2 * parameters.inputs.n_records) from None
 
     def _release(self, moments: Moments, parameters: Parameters, entropy: Entropy) -> Self:
         if isinstance(parameters, CalibratedParameters):

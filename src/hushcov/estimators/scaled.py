@@ -18,7 +18,7 @@ from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
 from hushcov.estimators.whose import ESTIMANDS, Whose, completed
 from hushcov.exceptions import AccuracyWarning, ParameterError
-from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
+from hushcov.inputs import BUDGET_WORDS, LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan, Request
@@ -73,7 +73,8 @@ class ScaledCovariance(PrivateCovariance):
     feature_scale_ : ndarray
         The scales used; 0 for a feature given or found as constant.
     n_records_ : int
-        Records averaged: half the rows with `centre="pairs"`.
+        Rows, also where differences of two are averaged; the released number where how many there
+        are is not public.
     """
 
     feature_scale: Any = None
@@ -107,8 +108,8 @@ class ScaledCovariance(PrivateCovariance):
             self._check_ledger()
             X, whose = self._whose(X, unit, sample_weight)
             records = self.counted(self._open(X), whose)
-            plan = self.fit_plan(records.n_records, records.n_features, gaps=records.gaps)
-            return self._run(records, plan)
+            size = self._rows(records.n_records), records.n_features
+            return self._run(records, self.fit_plan(*size, gaps=records.gaps))
 
     def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
         """The table without the column of identifiers, and whose privacy it is."""
@@ -168,8 +169,7 @@ class ScaledCovariance(PrivateCovariance):
 
     def _budget(self) -> float:
         self._check_given("epsilon")
-        cure = "it is the privacy budget, a positive number."
-        return check_real("epsilon", self.epsilon, above=0, cure=cure)
+        return check_real("epsilon", self.epsilon, above=0, cure=BUDGET_WORDS)
 
     def _check_able(self, whose: Whose) -> None:
         """Refuse units with several rows where the mechanism's noise is not known for them."""
@@ -196,13 +196,13 @@ class ScaledCovariance(PrivateCovariance):
 
         All that `fit` checks before its charge is checked, from public inputs alone. The plan says
         what would be charged (`certify`), run, and warned of or refused (`cautions`). `n_records`
-        counts what is averaged: rows, or half of them with `centre="pairs"`. `gaps`: records with
-        nulls are left out. `whose`: plan as if so many records had been counted.
+        counts rows. `gaps`: records with nulls are left out. `whose`: plan as if so many records
+        had been counted.
         """
         with timed(PLANNING):
             request = replace(self.request(n_features), bounds=self._public_bounds(n_features))
             request = self._after_count(request, whose)
-            inputs, stages = request.divide(n_records, n_features, gaps=gaps)
+            inputs, stages = request.divide(request.averaged(n_records), n_features, gaps=gaps)
             scale = self._public_scale(n_features)
             chosen = self._planned(inputs, request.apart(inputs))
             sparse = self._sparse(n_features)
@@ -242,15 +242,19 @@ class ScaledCovariance(PrivateCovariance):
         """Keep a release, and the estimate made of it."""
         n_averaged = release.making.n_averaged
         assert n_averaged is not None
-        self.feature_scale_, self.n_records_ = release.feature_scale, n_averaged
-        return self._store(release, n_averaged, projected=bool(self.positive_semidefinite))
+        self.feature_scale_ = release.feature_scale
+        self._store(release, n_averaged, projected=bool(self.positive_semidefinite))
+        self.n_records_ = self.release_.making.n_rows
+        return self
 
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Every public input for this size, with the privacy events of estimating scales.
 
-        `n_records` counts what is averaged: rows, or half of them with `centre="pairs"`.
+        `n_records` counts rows; `n_records` of the inputs what is averaged, which is half of them
+        with `centre="pairs"`.
         """
-        return self.request(n_features).inputs(n_records, n_features)
+        request = self.request(n_features)
+        return request.inputs(request.averaged(n_records), n_features)
 
     def _sparse(self, n_features: int) -> bool:
         """Whether the estimate is to be a sparse matrix."""

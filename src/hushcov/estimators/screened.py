@@ -102,7 +102,7 @@ class ScreenedCovariance(CentreOptions, SparseOptions, ApproximateCovariance):
     def plan(self, n_records: int, n_features: int) -> ScreenedPlan:
         """The design for this size and the error to expect, from public inputs alone.
 
-        `n_records` counts what is averaged: rows, or half of them with `centre="pairs"`.
+        `n_records` counts rows.
         """
         return SCREENED.search(self.public_inputs(n_records, n_features), **self._options())
 

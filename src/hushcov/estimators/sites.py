@@ -111,7 +111,7 @@ class SummedCovariance(PrivateCovariance):
         """Charge, and release the covariance of the records that were summed."""
 
     @abstractmethod
-    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
+    def _record_map(self, n_averaged: int, n_features: int, **known: Any) -> RecordMap:
         """Certify what is declared, and return the map of the records that follows from it."""
 
     def _map_for(self, records: Records, total: int) -> RecordMap:
@@ -121,10 +121,9 @@ class SummedCovariance(PrivateCovariance):
                 "the complete records privately, or impute each value by a rule that uses its own "
                 "record alone."
             )
-        n_records = total if self.assume_centered else total // 2
         names = getattr(self, "feature_names_in_", None)
         return self._record_map(
-            n_records,
+            total if self.assume_centered else total // 2,
             records.n_features,
             paired=not self.assume_centered,
             feature_names=None if names is None else tuple(str(name) for name in names),

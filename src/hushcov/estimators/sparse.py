@@ -118,12 +118,12 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
     def plan(self, n_records: int, n_features: int) -> Comparison:
         """Predicted errors of all mechanisms for this size, from public inputs alone.
 
-        `n_records` counts what is averaged: rows, or pairs of them with `centre="pairs"`.
+        `n_records` counts rows.
         """
         from hushcov.planning import compare
 
         request = self.request(n_features)
-        inputs = request.inputs(n_records, n_features)
+        inputs = request.inputs(request.averaged(n_records), n_features)
         return compare(inputs, apart=request.apart(inputs))
 
     def chosen_mechanism(self, n_features: int) -> str:

@@ -17,7 +17,7 @@ from hushcov._arrays import FloatArray, IndexArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import calibrate_gaussian
 from hushcov.exceptions import ParameterError
-from hushcov.inputs import LARGEST_CALIBRATED_N, LARGEST_EPSILON
+from hushcov.inputs import BUDGET_WORDS, DELTA_WORDS, LARGEST_CALIBRATED_N, LARGEST_EPSILON
 from hushcov.postprocess import (
     Matrix,
     best_candidate,
@@ -77,15 +77,25 @@ class LikeForecast:
 class Earlier:
     """An earlier release as a prediction uses it: `earlier_release` makes one.
 
-    `truth` is its estimate in units of the scales, `missed` the part of its error estimate that
-    neither noise nor sampling explains.
+    `truth` is its estimate in units of the scales, `n_averaged` counts rows or differences of two,
+    `missed` is the part of its error estimate that neither noise nor sampling explains.
     """
 
     release: Release
     truth: Matrix
     noise_sd: float
-    n_records: int
+    n_averaged: int
     missed: float = 0.0
+
+    @property
+    def rows_averaged(self) -> int:
+        """Rows for each one that is averaged."""
+        return 2 if self.release.making.paired else 1
+
+    @property
+    def n_records(self) -> int:
+        """Its rows that took part."""
+        return self.rows_averaged * self.n_averaged
 
     def forecast(
         self,
@@ -94,22 +104,24 @@ class Earlier:
         delta: float | None = None,
     ) -> LikeForecast:
         """See `forecast_like`."""
-        n = self.n_records if n_records is None else n_records
-        cure = "it is the number of records of the next table."
-        n = check_integer("n_records", n, at_least=1, at_most=LARGEST_CALIBRATED_N, cure=cure)
+        rows, each = self.n_records if n_records is None else n_records, self.rows_averaged
+        cure = "it is the number of rows of the next table."
+        most = LARGEST_CALIBRATED_N
+        rows = check_integer("n_records", rows, at_least=each, at_most=most, cure=cure)
+        n = rows // each
         promised = self.release.guarantee
         epsilon = promised.epsilon if epsilon is None else epsilon
         delta = promised.delta if delta is None else delta
-        cure = "it is the privacy budget, a positive number."
+        cure = BUDGET_WORDS
         epsilon = check_real("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON, cure=cure)
-        delta = check_real("delta", delta, above=0, at_most=0.1, cure=cure)
+        delta = check_real("delta", delta, above=0, at_most=0.1, cure=DELTA_WORDS)
         # Noise is that of one record, over the number of records and the mu of the budget.
         budget = calibrate_gaussian(epsilon, delta)
         before = calibrate_gaussian(promised.epsilon, promised.delta)
-        ratio = self.n_records * before / (n * budget)
+        ratio = self.n_averaged * before / (n * budget)
         drawn = self.errors(self.noise_sd * ratio, n)
         return LikeForecast(
-            n_records=n,
+            n_records=rows,
             epsilon=epsilon,
             delta=delta,
             error=min(1.0, float(np.median(drawn)) + self.missed * min(1.0, ratio)),
@@ -126,7 +138,7 @@ class Earlier:
         few = self.release.selected is not None or truth.shape[0] > _LARGEST_DENSE
         if few:
             # A threshold is so many deviations, the same as it was.
-            usual = detection_deviation(self.noise_sd, self.n_records)
+            usual = detection_deviation(self.noise_sd, self.n_averaged)
             limit = self.release.making.threshold / usual * detection_deviation(noise, n)
             return np.minimum(_of_pairs(truth, noise, n, limit) / norm, 1.0)
         return np.minimum(_of_whole(np.asarray(truth), noise, n) / norm, 1.0)
@@ -154,7 +166,7 @@ def forecast_like(
     release : Release
         Of a mechanism with one noise level; its structure stands for that of the next table.
     n_records : int, optional
-        Records of the next table; as many as the release averaged where left out.
+        Rows of the next table; as many as the release has where left out.
     epsilon, delta : float, optional
         Its budget; that of the release where left out.
 

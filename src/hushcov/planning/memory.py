@@ -21,6 +21,10 @@ _ARROW = 20 * 10**6
 _BLOCKS_READ, _BLOCKS = 3, 1
 # Working arrays whose size depends on nothing.
 _FIXED = 50 * 10**6
+#: What a command takes beside its fit, to draw the heat map and to write the report.
+PICTURES = 65 * 10**6
+#: What compiling takes, the first time that a fit runs on a computer.
+COMPILING = 80 * 10**6
 # Linux: what a container may use. "max" in the file says that there is no limit.
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -30,8 +34,14 @@ def process_memory(n_features: int, rows: int, *, reader: int = 0) -> int:
 
     `reader` is what reading files takes beside them.
     """
-    blocks = (_BLOCKS_READ if reader else _BLOCKS) * rows * n_features * 8
-    return _PROCESS + _FIXED + (_ARROW if reader else 0) + reader + blocks
+    block = _BLOCKS * rows * n_features * 8
+    return _PROCESS + _FIXED + block + reader_memory(n_features, rows, reader)
+
+
+def reader_memory(n_features: int, rows: int, reader: int) -> int:
+    """Bytes that reading files adds: pyarrow, what it holds, and blocks that are there early."""
+    early = (_BLOCKS_READ - _BLOCKS) * rows * n_features * 8
+    return _ARROW + reader + early if reader else 0
 
 
 def total_memory() -> int | None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, check_real
+from hushcov._validation import check_choice, check_real, check_rows
 from hushcov.accounting import ONE_REPLACED, Gaussian, Guarantee, Neighbours
 from hushcov.exceptions import HopelessError
-from hushcov.inputs import ReleaseInputs
+from hushcov.inputs import DELTA_WORDS, ReleaseInputs
 from hushcov.mechanisms.room import SCALES, MechanismPlan, PooledPlan
 from hushcov.noise import Entropy
 from hushcov.planning.cautions import (
@@ -44,7 +44,7 @@ CENTRES = ("private", "pairs")
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
 _SCALE_SHARE = 'it is the share of the budget that estimating scales spends; "auto" chooses it.'
-_DELTA = "choose it well below 1 / n_records; EigenSamplingCovariance needs none."
+_DELTA = f"{DELTA_WORDS} The eigen-sampling mechanism (EigenSamplingCovariance) needs none."
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,10 @@ class Request:
     def rows_averaged(self) -> int:
         """Rows for each one that is averaged."""
         return 2 if self.paired else 1
+
+    def averaged(self, n_records: int) -> int:
+        """How many are averaged of so many rows: half of them where differences of two are."""
+        return check_rows(n_records, self.rows_averaged)
 
     @property
     def counted(self) -> str:

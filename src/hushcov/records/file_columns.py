@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.records.chosen import check_there
 from hushcov.records.files import FileRecords, names_left_out
-from hushcov.records.formats import arrow, check_there, read_batches
+from hushcov.records.formats import arrow, read_batches
 from hushcov.records.identifiers import (
     fractions_found,
     missing_identifiers,

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, intrinsic, threads
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.records.chosen import check_there, chosen_columns
 from hushcov.records.formats import (
-    NO_RECORDS,
     FileSpan,
     TextOptions,
     arrow,
@@ -29,11 +29,10 @@ from hushcov.records.formats import (
     check_files_complete,
     check_header,
     check_last_line,
-    check_there,
-    chosen_columns,
     count_rows,
     cut,
     generated_names,
+    no_records,
     read_batches,
     reader_bytes,
     schema_of,
@@ -52,9 +51,12 @@ _BATCH_BYTES = 16 * 2**20
 # Bytes, and number, of blocks read ahead while others are worked on.
 _AHEAD_BYTES = 8 * 2**20
 _MOST_AHEAD = 8
-# Measured: batches that pyarrow has at a time, what it takes over what it uses, and what it takes
-# for files in other formats, at most.
-_BATCHES, _UNUSED, OTHER_READER_BYTES = 2.5, 1.2, 500 * 10**6
+# Measured: batches of Parquet files that pyarrow has at a time, and what it takes over its use.
+_BATCHES, _UNUSED = 2.5, 1.2
+# Measured: what it takes of text files for each byte of them, and at most; and of Arrow files
+# beside their bytes, which stay in memory while nobody else needs it, and at most.
+_TEXT_BYTES, MOST_TEXT_BYTES = 3, 80 * 10**6
+_ARROW_BYTES, _MOST_ARROW = 60 * 10**6, 500 * 10**6
 # Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
 # in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
 _TILE_COLUMNS = 8
@@ -169,7 +171,7 @@ class FileRecords(Records):
             ]
         )
         if self.n_records == 0:
-            raise DataError(f"{paths[0]} {NO_RECORDS}")
+            raise no_records(paths[0])
         schemas = [schema_of(path, file_format, text) for path in paths]
         if codebook is not None:
             codebook.check_names(schemas[0].names)
@@ -222,8 +224,11 @@ class FileRecords(Records):
     def reader_bytes(self) -> int:
         """About how many bytes pyarrow takes while these are read."""
         largest = max(self.spans, key=lambda span: span.n_rows)
-        if largest.format != "parquet":
-            return OTHER_READER_BYTES
+        size = sum(os.path.getsize(path) for path in {span.path for span in self.spans})
+        if largest.format == "csv":
+            return min(_TEXT_BYTES * size, MOST_TEXT_BYTES)
+        if largest.format == "ipc":
+            return min(_ARROW_BYTES + size, _MOST_ARROW)
         batch = 8 * self.n_features * self._batch_rows
         held = reader_bytes(largest.path, self._names)
         return round(_UNUSED * (held + _BATCHES * batch))

@@ -10,15 +10,16 @@ a record, and it is refused.
 
 from __future__ import annotations
 
-import difflib
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from hushcov._validation import listed, shown
+from hushcov._validation import shown
 from hushcov.exceptions import (
     DataError,
     HushcovError,
@@ -26,7 +27,7 @@ from hushcov.exceptions import (
     ParameterError,
     RecordsFileError,
 )
-from hushcov.records.sources import format_of, is_arrow_number, refuse_nulls
+from hushcov.records.sources import format_of, refuse_nulls
 
 # Without a buffer size pyarrow holds a whole group of rows, and many writers make groups of a
 # million. With it, pyarrow holds one page of each column, its dictionary if any, and this buffer.
@@ -36,10 +37,15 @@ _PAGE_BYTES, _PAGE_ROWS, _SHORT_PAGES = 2**20, 20_000, "parquet-cpp-arrow"
 _DAMAGED = "it is damaged, of another format than its name says, or two columns share a name."
 # Errors of pyarrow for text without rows, or of a single line without an end.
 _NO_ROWS = ("Empty CSV file", "Could not skip initial")
-NO_RECORDS = "must hold at least one record, got none: it has no rows. Check how it was written."
+_NO_RECORDS = "must hold at least one record, got none: it has no rows. Check how it was written."
+_HEADER_ALONE = (
+    "must hold at least one record, got none: there is a line with the names of the columns and "
+    "nothing below it. Check how it was written."
+)
+_EMPTY = "must hold at least one record, got none: the file is empty. Check how it was written."
 _WRONG_TEXT = (
     "a line has too many or too few fields, a value in a column of numbers is none, "
-    "two columns share a name, or it is not in UTF-8."
+    "two columns share a name, or it is not in UTF-8. Open it in an editor, or write it again."
 )
 
 
@@ -138,6 +144,16 @@ def schema_of(path: str, file_format: str, text: TextOptions) -> Any:
         schema = _opened(path, file_format, text).schema
         _ = schema.names  # decoding them may fail: do it here, where errors are translated
         return schema
+
+
+def no_records(path: str) -> DataError:
+    """The refusal of a file without records: an empty one, one line of names, or no rows."""
+    words = _NO_RECORDS
+    if os.path.getsize(path) == 0:
+        words = _EMPTY
+    elif path.endswith((".csv", ".tsv")):
+        words = _HEADER_ALONE
+    return DataError(f"{path} {words}")
 
 
 def count_rows(path: str, file_format: str, text: TextOptions) -> int:
@@ -273,38 +289,6 @@ def _placed(batches: Iterable[Any], position: int) -> Iterator[tuple[int, Any]]:
         del batch  # before the next one is made
 
 
-def chosen_columns(
-    paths: Sequence[str],
-    schemas: Sequence[Any],
-    columns: Sequence[str] | None,
-    *,
-    texts: Sequence[str] = (),
-    left_out: Sequence[str] = (),
-) -> tuple[str, ...]:
-    """Return the features, after checking that they are columns of numbers in every file.
-
-    Those in `texts` may be of any type. Those that are left out are none.
-    """
-    names = tuple(schemas[0].names if columns is None else columns)
-    if columns is None:
-        names = tuple(name for name in names if name not in left_out)
-    elif set(names) & set(left_out):
-        both = [name for name in left_out if name in names]
-        raise ParameterError(
-            f"columns must have features alone, got {listed(both)}, a unit column that is also a "
-            "feature, or a weight: leave it out of the columns."
-        )
-    if not names or len(set(names)) < len(names):
-        raise DataError(
-            f"columns must be names that all differ, at least one, got {len(names)} with "
-            f"{len(set(names))} different ones: choose columns, or rename them in {paths[0]}."
-        )
-    for path, schema in zip(paths, schemas, strict=True):
-        check_there(path, schema.names, names)
-        _check_types(path, schema, [name for name in names if name not in texts])
-    return names
-
-
 def check_files_complete(paths: Sequence[str], file_format: str, names: Sequence[str]) -> None:
     """Refuse columns with nulls if the files say so, without reading their rows."""
     found = {name for path in paths for name in _columns_with_nulls(path, file_format, names)}
@@ -332,42 +316,6 @@ def _columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> se
         }
 
 
-def check_there(path: str, found: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse a file without one of these columns, or with two of its name."""
-    bad = [name for name in names if found.count(name) != 1]
-    if not bad:
-        return
-    twice = [name for name in bad if name in found]
-    if twice:
-        raise DataError(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
-    close = [match for name in bad for match in difflib.get_close_matches(name, found, 1)]
-    hint = f"did you mean {', '.join(map(shown, dict.fromkeys(close)))}? " if close else ""
-    raise DataError(
-        f"{path} must have {listed(bad)}, got none of that name: {hint}choose columns that all "
-        "files have (names of folders are no columns)."
-    )
-
-
-def _check_types(path: str, schema: Any, names: Sequence[str]) -> None:
-    pa, text = arrow(), path.endswith((".csv", ".tsv", ".gz"))
-    kinds = {name: schema.field(name).type for name in names}
-    # A column of a text file whose first rows are all null has no type yet.
-    bad = [
-        name
-        for name, kind in kinds.items()
-        if not is_arrow_number(pa, kind) and not (text and pa.types.is_null(kind))
-    ]
-    if not bad:
-        return
-    types = ", ".join(dict.fromkeys(str(kinds[name]) for name in bad))
-    apart = ", or check the delimiter" if text else ""
-    raise DataError(
-        f"{path} must hold numbers, but {listed(bad)} {'has' if len(bad) == 1 else 'have'} type "
-        f"{types}: encode as numbers, describe it as a category of a codebook, choose columns "
-        f"without it{apart}."
-    )
-
-
 class _readable:
     """Replace pyarrow's errors by ours, which quote no value of the file."""
 
@@ -388,9 +336,29 @@ class _readable:
         if isinstance(error, pa.ArrowException | OSError | UnicodeError):
             file_format = format_of(self._path) or ""
             if any(words in str(error) for words in _NO_ROWS):
-                raise DataError(f"{self._path} {NO_RECORDS}") from None
-            reason = _WRONG_TEXT if file_format == "csv" else _DAMAGED
+                raise no_records(self._path) from None
+            reason = _wrong_text(self._path) if file_format == "csv" else _DAMAGED
             raise DataError(f"{self._path} cannot be read as {file_format}: {reason}") from None
+
+
+def _wrong_text(path: str) -> str:
+    """What may be wrong with a text file; its first line tells signs that separate fields."""
+    import pyarrow
+
+    with suppress(OSError, pyarrow.ArrowException), pyarrow.input_stream(path) as file:
+        first = file.read(_READ_BYTES).partition(b"\n")[0].decode("latin-1")
+        other = [sign for sign in _SEPARATORS if sign in first and "," not in first]
+        if other:
+            return f"its first line has {other[0]!r} and no comma: use {_delimiter(other[0])}."
+        fields = [field.strip(' "\r') for field in first.split(",")]
+        if len(set(fields)) < len(fields) and not any(map(reads_as_value, fields)):
+            return "two names in its first line are the same: rename columns of it."
+    return _WRONG_TEXT
+
+
+def _delimiter(sign: str) -> str:
+    written = "tab" if sign == "\t" else f"'{sign}'"
+    return f"delimiter={sign!r} (--delimiter {written})"
 
 
 def arrow() -> Any:
@@ -436,7 +404,7 @@ def check_header(path: str, names: Sequence[str], options: TextOptions) -> None:
         if other:
             raise DataError(
                 f"{path} must have fields separated by {delimiter!r}, but its one column has "
-                f"{other[0]!r} in its name: use delimiter={other[0]!r} (--delimiter)."
+                f"{other[0]!r} in its name: use {_delimiter(other[0])}."
             )
     if any(map(reads_as_value, names)):
         raise DataError(

@@ -134,6 +134,8 @@ def _open(source: object, block_rows: int | None) -> Records:
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if path.suffix != ".npy":
+            if not os.path.exists(path):
+                raise RecordsFileError(f"{path} does not exist: check the path.")
             raise DataError(
                 f"{path} must be a folder, a pattern, or a file whose name ends in .npy, "
                 f"{', '.join(FORMATS)}: write one with numpy.save(path, X), or load the file and "

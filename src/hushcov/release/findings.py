@@ -431,7 +431,8 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
             (
                 UNRESOLVED,
                 f"mean and scale of {len(making.unresolved):,} of {release.n_features:,} features "
-                f"could not be told from noise, and their entries are zero: {listed}",
+                f"could not be told from noise, and their entries are zero: {listed}. "
+                "Leave out columns that are constant; more records may find others",
             )
         )
     if making.bounds is not None:

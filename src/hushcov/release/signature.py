@@ -11,7 +11,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hushcov.exceptions import MissingPackageError, ParameterError, SignatureError
+from hushcov.exceptions import (
+    MissingPackageError,
+    ParameterError,
+    ReleaseError,
+    SignatureError,
+)
 
 KeyFile = str | os.PathLike[str]
 
@@ -123,6 +128,8 @@ def _content(name: str, file: KeyFile) -> bytes:
     try:
         with Path(file).open("rb") as opened:
             return opened.read(_MOST_KEY)
+    except FileNotFoundError:
+        raise ReleaseError(f"{name}: the key file {file} does not exist: check the path.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise ParameterError(

@@ -22,8 +22,8 @@ def test_a_fit_is_pure():
     guarantee = est.release_.guarantee
     assert (guarantee.epsilon, guarantee.delta, guarantee.numerical_delta) == (1.0, 0.0, 0.0)
     assert guarantee.private
-    assert est.n_records_ == 1_000
-    assert est.parameters_.inputs == est.public_inputs(1_000, 4)
+    assert est.n_records_ == 2_000
+    assert est.parameters_.inputs == est.public_inputs(2_000, 4)
     np.testing.assert_allclose(est.covariance_, np.eye(4), atol=0.7)
     np.testing.assert_allclose(est.precision_ @ est.covariance_, np.eye(4), atol=1e-6)
     np.testing.assert_array_equal(est.feature_scale_, np.ones(4))

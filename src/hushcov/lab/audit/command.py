@@ -83,7 +83,7 @@ def _described(name: str, kind: str) -> str:
     help="Runs on each of two neighbouring datasets.  "
     f"[default: {DEFAULT_RUNS:,}, or {QUICK_RUNS:,} with --quick]",
 )
-@click.option("--quick", is_flag=True, help="Fewer runs: all mechanisms within two minutes.")
+@click.option("--quick", is_flag=True, help="Fewer runs: all mechanisms in several minutes.")
 @seed_option
 @json_option
 @figure_option("Also draw claimed against measured, mechanism by mechanism.")

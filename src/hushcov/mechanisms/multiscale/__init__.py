@@ -18,6 +18,7 @@ from hushcov.mechanisms.multiscale.mechanism import (
 from hushcov.mechanisms.multiscale.parameters import (
     TheoremParameters,
     theorem_parameters,
+    too_few_records,
 )
 from hushcov.mechanisms.multiscale.planner import MultiscalePlan, plan_multiscale
 from hushcov.mechanisms.multiscale.room import MULTISCALE, multiscale_inputs
@@ -52,4 +53,5 @@ __all__ = [
     "sample_literal",
     "sample_transcript",
     "theorem_parameters",
+    "too_few_records",
 ]

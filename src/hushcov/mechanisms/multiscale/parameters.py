@@ -25,6 +25,17 @@ GATE_CLIP = 0.25
 _EXACT = Context(prec=60)
 
 
+def too_few_records(needed: int, n_records: int) -> PrivacyConditionError:
+    """The refusal of fewer records than the privacy proof covers."""
+    return PrivacyConditionError(
+        f"n_records must be at least {needed:,} (about {needed:.3g}) for the paper's privacy "
+        f"proof at constants='theorem', got {n_records:,}: its clipped gate noise is private only "
+        "while (1 + e^(epsilon/4)) eta <= delta/16. Nothing was released. Use more records, "
+        "or a larger epsilon, delta or target_error.",
+        smallest_private_n=needed,
+    )
+
+
 @dataclass(frozen=True)
 class TheoremParameters:
     """Every quantity of the paper's Section 3 and Section 4 for one set of public inputs."""
@@ -106,15 +117,7 @@ class TheoremParameters:
         self.require_unaltered()
         if _is_private(self, self.inputs.n_records):  # proof: step 5
             return
-        n = self.inputs.n_records
-        needed = self.smallest_private_n
-        raise PrivacyConditionError(
-            f"n_records must be at least {needed:,} (about {needed:.3g}) for the paper's privacy "
-            f"proof at constants='theorem', got {n:,}: its clipped gate noise is private only "
-            "while (1 + e^(epsilon/4)) eta <= delta/16. Nothing was released. Use more records, "
-            "or a larger epsilon, delta or target_error.",
-            smallest_private_n=needed,
-        )
+        raise too_few_records(self.smallest_private_n, self.inputs.n_records)
 
     def require_unaltered(self) -> None:
         """Raise `PrivacyConditionError` unless every number is the one of the proof."""

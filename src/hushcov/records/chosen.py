@@ -1,0 +1,105 @@
+"""Which columns of files are features; all that is wrong with them is said at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from hushcov._validation import listed, shown
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.records.formats import arrow
+from hushcov.records.sources import is_arrow_number
+
+_DECIMAL_COMMA = (
+    " Numbers must have a decimal point: where they have a comma (2,5), write the file again "
+    "(pandas.read_csv(..., decimal=',') reads it)."
+)
+
+
+def chosen_columns(
+    paths: Sequence[str],
+    schemas: Sequence[Any],
+    columns: Sequence[str] | None,
+    *,
+    texts: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return the features, after checking that they are columns of numbers in every file.
+
+    Those in `texts` may be of any type. Those that are left out are none.
+    """
+    names = tuple(schemas[0].names if columns is None else columns)
+    if columns is None:
+        names = tuple(name for name in names if name not in left_out)
+    elif set(names) & set(left_out):
+        both = [name for name in left_out if name in names]
+        raise ParameterError(
+            f"columns must have features alone, got {listed(both)}, a unit column that is also a "
+            "feature, or a weight: leave it out of the columns."
+        )
+    if not names:
+        raise DataError(
+            f"columns must be names that all differ, at least one, got 0: {paths[0]} must have "
+            "a column of numbers."
+        )
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    wrong = []
+    if twice:
+        wrong.append(
+            f"columns must be names that all differ, got {listed(twice)} more than once: name each "
+            f"once, or rename columns of {paths[0]}."
+        )
+    for path, schema in zip(paths, schemas, strict=True):
+        wrong += _not_there(path, schema.names, [name for name in names if name not in twice])
+        there = [name for name in dict.fromkeys(names) if schema.names.count(name) == 1]
+        wrong += _no_numbers(path, schema, [name for name in there if name not in texts])
+        if wrong:
+            raise DataError(" Also: ".join(wrong))
+    return names
+
+
+def check_there(path: str, found: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse a file without one of these columns, or with two of its name."""
+    wrong = _not_there(path, found, names)
+    if wrong:
+        raise DataError(" Also: ".join(wrong))
+
+
+def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[str]:
+    """What is wrong with a file without one of these columns, or with two of its name."""
+    bad, wrong = [name for name in names if found.count(name) != 1], []
+    twice = [name for name in bad if name in found]
+    if twice:
+        wrong.append(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
+    missing = [name for name in bad if name not in found]
+    if missing:
+        close = [match for name in missing for match in difflib.get_close_matches(name, found, 1)]
+        hint = f"did you mean {', '.join(map(shown, dict.fromkeys(close)))}? It" if close else "it"
+        wrong.append(
+            f"{path} must have {listed(missing)}, got none of that name: {hint} has "
+            f"{listed(found)} (names of folders are no columns)."
+        )
+    return wrong
+
+
+def _no_numbers(path: str, schema: Any, names: Sequence[str]) -> list[str]:
+    """What is wrong with columns that do not hold numbers."""
+    pa, text = arrow(), path.endswith((".csv", ".tsv", ".gz"))
+    kinds = {name: schema.field(name).type for name in names}
+    # A column of a text file whose first rows are all null has no type yet.
+    bad = [
+        name
+        for name, kind in kinds.items()
+        if not is_arrow_number(pa, kind) and not (text and pa.types.is_null(kind))
+    ]
+    if not bad:
+        return []
+    types = ", ".join(dict.fromkeys(str(kinds[name]) for name in bad))
+    apart = ", or check the delimiter" if text else ""
+    comma = _DECIMAL_COMMA if text and len(bad) == len(names) else ""
+    return [
+        f"{path} must hold numbers, but {listed(bad)} {'has' if len(bad) == 1 else 'have'} type "
+        f"{types}: choose the other columns (--columns a,b,c, columns=[...]), encode these as "
+        f"numbers by a public rule, describe them as categories of a codebook{apart}.{comma}"
+    ]
