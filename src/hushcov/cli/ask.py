@@ -14,7 +14,17 @@ from hushcov._words import counted, number
 from hushcov.answers.tables import Table, check_parquet, write_table
 from hushcov.cli.files import check_parent
 from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function
-from hushcov.cli.output import clean, console, echo_json, facts, heading, show, text_table, warning
+from hushcov.cli.output import (
+    clean,
+    console,
+    echo_json,
+    facts,
+    heading,
+    paragraph,
+    show,
+    text_table,
+    warning,
+)
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 
@@ -169,7 +179,7 @@ def components(
         ],
     ]
     summary = {"components": _records(found.summary()), "standing_out": found.n_standing_out}
-    _tell("Principal components", lines, found.table(), _sentences(found), summary, **out)
+    _tell("Principal components", lines, found.table(), None, summary, notes=found.notes, **out)
 
 
 def _component(summary: Table, at: int) -> str:
@@ -198,7 +208,8 @@ def partial(folder: Path, features: str | None, level: float, **out: Any) -> Non
     found = partial_correlations(_read(folder, out), _split(features), level=level)
     table, edges = found.table(), int(np.count_nonzero(np.triu(found.edges, 1)))
     lines = [("edges", f"{edges:,} of {counted(len(table['edge']), 'pair')} stand out")]
-    _tell("Partial correlations", lines, table, _sentences(found), {"edges": edges}, **out)
+    caution, summary = found.warning or None, {"edges": edges}
+    _tell("Partial correlations", lines, table, caution, summary, notes=found.notes, **out)
 
 
 # ---- reading what was asked, and telling what was found ----
@@ -233,12 +244,6 @@ def _value(text: str) -> tuple[str, float]:
     )
 
 
-def _sentences(found: Any) -> str | None:
-    """Warnings and notes of an answer in one paragraph."""
-    said = [getattr(found, "warning", None), *found.notes]
-    return " ".join(each for each in said if each) or None
-
-
 def _tell(
     title: str,
     lines: Sequence[tuple[str, str]],
@@ -246,13 +251,14 @@ def _tell(
     caution: str | None,
     summary: Mapping[str, Any],
     *,
+    notes: Sequence[str] = (),
     output: Path | None,
     as_json: bool,
 ) -> None:
     if output is not None:
         write_table(table, output)
     if as_json:
-        echo_json(_plain({**summary, "table": _records(table), "warning": caution}))
+        echo_json(_plain({**summary, "table": _records(table), "warning": caution, "notes": notes}))
         return
     out = console()
     heading(out, title)
@@ -264,9 +270,11 @@ def _tell(
         show(out, text_table([_SHORT.get(name, name.replace("_", " ")) for name in table], cells))
     rest = [("left out", f"{n - _MOST_LINES:,} more lines: -o FILE.csv writes all")]
     facts(out, rest if n > _MOST_LINES else [])
+    for note in notes:
+        paragraph(out, clean(note))
     if caution:
         show(out, "")
-        warning(out, caution)
+        warning(out, clean(caution))
     facts(out, [] if output is None else [("written", clean(str(output)))])
 
 
