@@ -113,7 +113,7 @@ MISTAKES = (
         python="from sklearn.model_selection import GridSearchCV\n"
         'GridSearchCV(est, {"row_sparsity": [2, 3]}).fit(X)',
     ),
-    Mistake("A score before the fit", python="est.score(X)"),
+    Mistake("A question before the fit", python="est.pairs()"),
     Mistake("No budget", python="hushcov.PrivateSparseCovariance().fit(X)"),
     Mistake(
         "An unknown mechanism",

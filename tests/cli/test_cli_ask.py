@@ -67,9 +67,9 @@ def test_components_and_partial_correlations(run: Run, folder, loaded, tmp_path)
     [
         (("regression", "wieght"), "did you mean 'weight'?"),
         (("regression", "weight", "--on", "weight"), "must not hold the target"),
-        (("predict", "weight", "--given", "age"), "write NAME=VALUE"),
-        (("predict", "weight", "--given", "age=old"), "write NAME=VALUE"),
-        (("components", "--number", "9"), "n_components must be"),
+        (("predict", "weight", "--given", "age"), "write NAME=NUMBER"),
+        (("predict", "weight", "--given", "age=old"), "write NAME=NUMBER"),
+        (("components", "--number", "9"), "--number must be an integer"),
         (("partial", "--level", "2"), "level must be"),
         (("partial", "-o", "answer.xlsx"), "must end in .csv or .parquet"),
     ],

@@ -159,7 +159,7 @@ def components(
     level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
     of = part(release, features, correlation=correlation)
     if n_components is not None:
-        cure = "pass None for those that stand out."
+        cure = "leave it out for those that stand out."
         d = len(of.features)
         n_components = check_integer("n_components", n_components, at_least=1, at_most=d, cure=cure)
     found = spectrum(of, n_components or 0)
