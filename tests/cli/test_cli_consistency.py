@@ -105,6 +105,6 @@ def test_shells_complete_commands_and_options():
 def test_completing_a_command_imports_none():
     context = click.Context(cli)
     loaded = set(sys.modules)
-    assert [item.value for item in cli.shell_complete(context, "a")] == ["audit"]
+    assert [item.value for item in cli.shell_complete(context, "a")] == ["ask", "audit"]
     assert [item.value for item in cli.shell_complete(context, "pl")] == ["plan"]
     assert set(sys.modules) == loaded

@@ -124,6 +124,7 @@ def test_json_is_alone_on_standard_output(run, plenty):
             "constants",
             "warnings",
             "unit",
+            "verdict",
             "structure",
             "found_pairs",
             "largest_pairs",

@@ -380,7 +380,7 @@ def test_a_figure_that_cannot_be_is_refused_before_the_work(refused, planned):
         ("--target-error", 2, "--target-error must be above 0 and at most 1, got 2.0: "),
         ("--target-error", "nan", "--target-error must be above 0 and at most 1, got nan: "),
         ("--mechanism", "laplace", "Invalid value for '--mechanism': 'laplace' is not"),
-        ("--scale", 1, "No such option"),
+        ("--scale", 1, "There is no option --scale"),
     ],
 )
 def test_bad_input_is_refused_before_any_plan(refused, planned, option, value, start):
