@@ -22,7 +22,7 @@ from hushcov.release import Making, Part, Release, Structure
 from hushcov.release.document import UNNAMED
 from hushcov.release.findings import find
 from hushcov.release.structure import verdict
-from hushcov.report import outlook, pages, report_page, write_report
+from hushcov.report import outlook, pages, report_page, subject, write_report
 from hushcov.report.subject import subject_of
 from hushcov.report.variances import MOST_LISTED, spreads
 from hushcov.simulate import gaussian_records
@@ -135,7 +135,7 @@ def test_the_guarantee_in_words_and_formulas():
         "Records that tell of each other",
         "Other releases from the same records",
         "Rows are bounded.",
-        "10,000: records averaged",
+        "10,000: so many records, or differences of two of them, were averaged",
     ):
         assert part in page.text, part
 
@@ -410,3 +410,13 @@ def test_without_a_structure_nothing_is_said_of_it():
     page = Page(report_page(fitted("gaussian").release_))
     assert [a["id"] for tag, a in page.elements if tag == "section"] == list(SECTIONS)
     assert "Error estimate" not in page.text
+
+
+def test_intervals_that_do_not_hold_are_marked(monkeypatch):
+    page = Page(report_page(six()))
+    assert "\N{DAGGER}" not in page.text
+    holds = np.array([False, True, True, True, True, True])
+    monkeypatch.setattr(subject, "interval_holds", lambda release: holds)
+    page = Page(report_page(six()))
+    assert "does not hold: bounding the records took too much" in page.text
+    assert "those marked \N{DAGGER} do not hold" in page.text

@@ -42,6 +42,7 @@ class Row:
     covariance: float
     interval: tuple[float, float] | None
     outside: bool
+    holds: bool
     drowned: bool
     bar: tuple[float, float, float] | None
 
@@ -111,6 +112,7 @@ def _row(subject: Subject, findings: Findings, place: int, outside: Array, reach
         covariance=float(found.values[0]) * float(findings.unit[i] * findings.unit[j]),
         interval=None if ends is None else (ends[0] * scale, ends[1] * scale),
         outside=ends is not None and bool(outside[place]),
+        holds=bool(subject.holds[i] and subject.holds[j]),
         drowned=drowned,
         bar=bar,
     )
@@ -155,6 +157,7 @@ def heat_data(subject: Subject, findings: Findings) -> dict[str, Any]:
         "order": None if np.array_equal(order, np.arange(d)) else _text(order, "<u4"),
         "opened": opened_features(d, found.rows, found.columns),
         "unresolved": list(subject.release.making.unresolved),
+        "uncovered": np.flatnonzero(~subject.holds).tolist(),
     }
 
 

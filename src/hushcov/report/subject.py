@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
+
+from hushcov._arrays import BoolArray
 from hushcov.accounting import NOT_CERTIFIED
 from hushcov.exceptions import ParameterError
 from hushcov.release import Part, Release
+from hushcov.release.findings import interval_holds
 from hushcov.report.pages import short
 
 _LARGEST = 10**18  # as many records as any mechanism takes
@@ -42,6 +47,14 @@ class Subject:
     def n_features(self) -> int:
         """Number of features."""
         return self.release.n_features
+
+    @cached_property
+    def holds(self) -> BoolArray:
+        """For every feature, whether intervals of its entries can be believed."""
+        release = self.release
+        if release.noise_sd is None or release.n_sampled is None:
+            return np.ones(release.n_features, dtype=bool)
+        return interval_holds(release)
 
     @property
     def candidates(self) -> int:

@@ -12,7 +12,7 @@ from hushcov.report.subject import Subject
 
 MOST_LISTED = 300  # features in the table; a search finds the others
 
-_NONE = "\N{EN DASH}"
+_NONE, _UNCOVERED = "\N{EN DASH}", " \N{DAGGER}"
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,16 @@ def spreads(subject: Subject, findings: Findings) -> list[Spread]:
             found.append(Spread(i, subject.names[i], root, _NONE, words, _NONE))
             continue
         low, high = inside
+        mark = "" if subject.holds[i] else _UNCOVERED
         roots = [float(np.sqrt(max(0.0, end))) for end in inside]
         found.append(
             Spread(
                 feature=i,
                 name=subject.names[i],
                 deviation=root,
-                deviation_ends=between(*roots),
+                deviation_ends=between(*roots) + mark,
                 variance=words,
-                variance_ends=between(max(0.0, low), max(0.0, high)),
+                variance_ends=between(max(0.0, low), max(0.0, high)) + mark,
             )
         )
     return found

@@ -11,7 +11,8 @@ function spreadCells(feature) {
   const ends = data.varianceEnds
     && data.varianceEnds.map((end) => Math.max(0, end[feature] * unit));
   const known = ends && ends.every(Number.isFinite);
-  const between = (low, high) => (known ? `${number(low)} to ${number(high)}` : "\u2013");
+  const mark = data.uncovered.includes(feature) ? " \u2020" : "";
+  const between = (low, high) => (known ? `${number(low)} to ${number(high)}${mark}` : "\u2013");
   return [
     noisy ? "none: noise" : number(Math.sqrt(variance)),
     known ? between(...ends.map(Math.sqrt)) : "\u2013",
