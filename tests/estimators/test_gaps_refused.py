@@ -83,7 +83,8 @@ def planned(cls, **options):
     """What this estimator would run on so many records, from public inputs alone."""
     known = PURE if cls is EigenSamplingCovariance else BUDGET | {"feature_scale": 1.0}
     estimator = cls(**known | options)
-    return estimator.fit_plan(N, D).chosen
+    paired = cls is EigenSamplingCovariance  # which averages differences of two
+    return estimator.fit_plan(2 * N if paired else N, D).chosen
 
 
 def parameters(cls, **options):

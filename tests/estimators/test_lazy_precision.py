@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from hushcov import GaussianCovariance
-from hushcov.estimators import base
+from hushcov.estimators import answering
 
 ROWS = np.random.default_rng(5).standard_normal((4_000, 3))
 
@@ -18,8 +18,8 @@ ROWS = np.random.default_rng(5).standard_normal((4_000, 3))
 def computed(monkeypatch):
     """How often an inverse was computed."""
     calls = []
-    inverse = base.pseudo_inverse
-    monkeypatch.setattr(base, "pseudo_inverse", lambda S: calls.append(1) or inverse(S))
+    inverse = answering.pseudo_inverse
+    monkeypatch.setattr(answering, "pseudo_inverse", lambda S: calls.append(1) or inverse(S))
     return calls
 
 

@@ -104,7 +104,7 @@ def test_arrow_tables_are_fitted_by_name(make_arrow):
     estimator, same = fit(make(GaussianCovariance), table), fit(make(GaussianCovariance), FRAME)
     np.testing.assert_array_equal(estimator.feature_names_in_, NAMES)
     np.testing.assert_array_equal(estimator.covariance_, same.covariance_)
-    assert estimator.score(table) == pytest.approx(same.score(FRAME))
+    assert estimator.log_likelihood(table) == pytest.approx(same.log_likelihood(FRAME))
 
 
 def test_labels_where_there_are_no_names():
@@ -120,7 +120,7 @@ def test_names_that_make_trouble_are_refused():
     assert estimator.labelled_covariance().columns[3] == "feature"
     with pytest.raises(ParameterError, match="called 'feature'"):
         estimator.labelled_covariance("polars")
-    with pytest.raises(DataError, match=r"9 .* 10 columns"):
+    with pytest.raises(DataError, match="gene 4.* more than once"):
         make(GaussianCovariance).fit(FRAME.rename(columns={"gene 3": "gene 4"}))
 
 
@@ -258,7 +258,9 @@ def test_scales_spend_their_share(cls, share):
 def test_the_share_chosen_falls_with_the_number_of_records(cls):
     rho = calibrate_zcdp(BUDGET["epsilon"], BUDGET["delta"])
     pairs = make(cls, centre="pairs")
-    shares = [pairs.public_inputs(n, D).spent[0].mu ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
+    shares = [
+        pairs.public_inputs(n, D).spent[0].mu ** 2 / 2 / rho for n in (2, 2 * 10**4, 2 * 10**6)
+    ]
     assert shares[0] == pytest.approx(0.2, rel=1e-6, abs=0)
     assert shares[0] > shares[1] > 50 * shares[2] > 0
 

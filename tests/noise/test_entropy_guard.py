@@ -38,7 +38,7 @@ NAMES_ONLY = ("release/files.py", "records/statistics.py")
 # that has to be protected, and no noise of a private release comes from them.
 # What is made of a release starts iterations, and stands in for its noise, from seeds as well.
 SEEDED = ("simulate.py", "predicting.py", "postprocess/eigen.py", "planning/like.py")
-SEEDED += ("cli/", "lab/")
+SEEDED += ("cli/", "lab/", "answers/spectrum.py")
 # Predictions of one mechanism lie in its room, beside what releases, which knows nothing of them.
 PREDICTIONS = {
     "mechanisms/gaussian/prediction.py",
@@ -89,9 +89,10 @@ def test_one_module_makes_the_generators_of_private_releases():
     assert not [name for name in made if not name.startswith(SEEDED)]
 
 
-def test_what_is_made_of_a_release_draws_from_fixed_seeds():
+@pytest.mark.parametrize("name", ["postprocess/eigen.py", "answers/spectrum.py"])
+def test_what_is_made_of_a_release_draws_from_fixed_seeds(name):
     """The same numbers for everybody: nothing of the records, and no noise of a release."""
-    tree = ast.parse((SOURCE / "postprocess/eigen.py").read_text())
+    tree = ast.parse((SOURCE / name).read_text())
     drawn = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     drawn = [node for node in drawn if ast.unparse(node.func) == "np.random.default_rng"]
     assert len(drawn) == len(list(generators_made(tree))) > 0  # there is no other source

@@ -299,6 +299,9 @@ def test_unusable_npy_files_are_refused(tmp_path, make, words):
 @pytest.mark.parametrize("name", ["X.txt", "X", "X.npz", "X" * 5_000])
 def test_other_files_are_refused_by_name(tmp_path, name):
     message = refusal(lambda: open_records(tmp_path / name))
+    assert "does not exist" in message
+    (tmp_path / name[:100]).touch()
+    message = refusal(lambda: open_records(tmp_path / name[:100]))
     assert "ends in .npy" in message
 
 

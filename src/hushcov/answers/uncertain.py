@@ -18,8 +18,6 @@ from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage
 from hushcov.release.findings import scales_of
 
-_SEED = 20_261_116  # of draws: answers are functions of the release
-
 
 @dataclass(frozen=True, eq=False)
 class Uncertain:
@@ -96,27 +94,6 @@ class Uncertain:
         traces = np.einsum("...ii->...", GS)
         sampling = (2 * (1 + self.excess) * squares + self.excess * traces**2) / self.n
         return np.asarray(np.sqrt(noise + np.maximum(sampling, 0.0)))
-
-    def draws(self, how_many: int) -> FloatArray:
-        """Matrices that might as well have been released: the values plus fresh errors."""
-        rng = np.random.default_rng(_SEED)
-        d = len(self.features)
-        noise = np.tril(rng.standard_normal((how_many, d, d)))
-        noise = (noise + np.swapaxes(np.tril(noise, -1), 1, 2)) * self.noise_sd
-        return np.asarray(self.values + noise + self._sampling(rng, how_many))
-
-    def _sampling(self, rng: np.random.Generator, how_many: int) -> FloatArray:
-        """Errors of the covariance of n records of the covariance here, in the limit of many."""
-        values, vectors = np.linalg.eigh(self.covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        d = len(values)
-        normal = np.tril(rng.standard_normal((how_many, d, d)))
-        normal = (normal + np.swapaxes(np.tril(normal, -1), 1, 2)) * np.where(
-            np.eye(d, dtype=bool), np.sqrt(2.0), 1.0
-        )
-        own = rng.standard_normal((how_many, 1, 1)) * np.sqrt(self.excess)
-        error = np.sqrt(1 + self.excess) * (root @ normal @ root.T) + own * self.covariance
-        return np.asarray(error / np.sqrt(self.n))
 
 
 def uncertain(release: Release, features: IntArray) -> Uncertain:
