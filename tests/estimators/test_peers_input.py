@@ -108,7 +108,7 @@ def test_the_reference_without_privacy_takes_the_same_tables(tmp_path):
         estimator = ThresholdedCovariance().fit(X)
         np.testing.assert_array_equal(estimator.covariance_, expected.covariance_)
         assert estimator.n_features_in_ == D
-    with pytest.raises(DataError, match="gene 4.* more than once"):
+    with pytest.raises(DataError, match=r"gene 4.* more than once"):
         ThresholdedCovariance().fit(FRAME.rename(columns={"gene 3": "gene 4"}))
     with pytest.raises(DataError, match="at least 2 records"):
         ThresholdedCovariance().fit(RECORDS[:1])

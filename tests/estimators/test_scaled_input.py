@@ -120,7 +120,7 @@ def test_names_that_make_trouble_are_refused():
     assert estimator.labelled_covariance().columns[3] == "feature"
     with pytest.raises(ParameterError, match="called 'feature'"):
         estimator.labelled_covariance("polars")
-    with pytest.raises(DataError, match="gene 4.* more than once"):
+    with pytest.raises(DataError, match=r"gene 4.* more than once"):
         make(GaussianCovariance).fit(FRAME.rename(columns={"gene 3": "gene 4"}))
 
 
