@@ -32,7 +32,7 @@ from hushcov.records import (
     norm_histogram,
     sign_sums,
 )
-from hushcov.release import Tails
+from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.stages import shares
 from hushcov.stages.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
 
@@ -58,7 +58,6 @@ _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
 SQUARES = "scales of the features, refined"
 CENTRE, NORMS = "means of the features, refined", "bound on the norms of records"
-TAILS = "fourth powers of the features"
 TILTS = "how often features lie above their centre"
 #: What a tilt is counted in.
 TILT_UNIT = 2**10
@@ -245,7 +244,7 @@ class Preparation(Stage):
             taken.append((TILTS, Gaussian(tilt_mu)))
         left = _left(self.pool, [*prepared.taken, *taken])
         bound, event = self._bounded(records, scale, share, left, entropy, counts[signs:])
-        taken += [(NORMS, event), (TAILS, Gaussian(mu))]
+        taken += [(NORMS, event), (FOURTH_POWERS, Gaussian(mu))]
         typical = bound.typical if typical is None else typical
         fourth, noise = release_tails(
             records, scale, typical, mu, self.neighbours, entropy, sums=fourths
