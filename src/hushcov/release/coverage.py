@@ -210,9 +210,10 @@ def _most_left_out(release: Release, kurtosis: FloatArray) -> FloatArray:
     """How much of half an interval that may be, for each feature."""
     tail = np.maximum(kurtosis, kurtosis.mean())  # that of one is noisier than their mean
     heavy = _MOST_OF_HEAVY if (release.making.shrunk or 0.0) <= _HARDLY_ANY else 0.0
-    if release.selected is None:
-        return np.interp(tail, _LIGHT_TAILS, (_MOST_LEFT_OUT, heavy))
-    return np.interp(tail, _LIGHT_TAILS_OF_PAIRS, (_MOST_LEFT_OUT_OF_PAIRS, heavy))
+    whole = release.selected is None
+    light = _LIGHT_TAILS if whole else _LIGHT_TAILS_OF_PAIRS
+    most = _MOST_LEFT_OUT if whole else _MOST_LEFT_OUT_OF_PAIRS
+    return np.asarray(np.interp(tail, light, (most, heavy)))
 
 
 def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:

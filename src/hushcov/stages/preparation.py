@@ -17,6 +17,7 @@ import numpy as np
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
+from hushcov.inputs import Found
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import (
     Bounds,
@@ -114,11 +115,11 @@ class Preparation(Stage):
         return shares.norm_share(self.n_records, self.n_features, self.pool)
 
     @property
-    def possible(self) -> bool:
-        """Whether a look could find anything, without which it is not made; or bounds say it."""
-        if self.bounds is not None and (self.bounds.finite & ~self.bounds.constant).any():
-            return True
-        return self._looks.first_mu() is not None
+    def expected(self) -> Found:
+        """What is expected to be found, from public numbers."""
+        if self.bounds is None or self.bounds.constant.all():
+            return self._looks.expected()
+        return self._looks.expected(float(np.mean(self.bounds.finite[~self.bounds.constant])))
 
     @property
     def _looks(self) -> LocationParameters:

@@ -92,10 +92,11 @@ def _squared_edges(n_found: int) -> FloatArray:
     return np.asarray(n_found * np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE))
 
 
-def _last_bin(counts: IntArray, sigma: int) -> int | None:
+def last_bin(counts: IntArray, sigma: int, usual: int = 0) -> int | None:
     """The last bin that noise did not make; few records are looked for in several bins together.
 
-    One bin beyond noise is not enough where most records are in none: they may be above it.
+    One bin beyond noise is not enough where most records are in none: they may be above it, at
+    least in the bin that is `usual`.
     """
     last = None
     for width in _WINDOWS:
@@ -109,7 +110,7 @@ def _last_bin(counts: IntArray, sigma: int) -> int | None:
             doubt = _SURE * math.sqrt(len(above)) * sigma
             if above.sum() + doubt < _MOST_ABOVE * counts.sum():
                 return last
-    return None if last is None else max(last, -_LOWEST * _PER_OCTAVE)  # the bin of usual norms
+    return None if last is None else max(last, usual)
 
 
 def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: float) -> NormBound:
@@ -122,7 +123,7 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
 
     edges = _squared_edges(n_found)
     middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
-    last = _last_bin(counts, sigma)
+    last = last_bin(counts, sigma, -_LOWEST * _PER_OCTAVE)  # the bin of usual norms
     if last is None:
         return NormBound(math.sqrt(n_found), 0.0, 1.0)
     mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0).astype(np.float64)
@@ -137,24 +138,23 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
     shrunk = float(mass[middle > best].sum())
     lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
-    histogram = _with_tail(middle, mass, last)
+    mass = with_tail(mass, last)
+    histogram = tuple(middle[: len(mass)].tolist()), tuple(mass.tolist())
     return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram, last + 1)
 
 
-def _with_tail(
-    middle: FloatArray, mass: FloatArray, last: int
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The histogram of norms, going on beyond its last sure bin as it fell before.
+def with_tail(mass: FloatArray, last: int, bins: int = _TAIL_BINS) -> FloatArray:
+    """The histogram of norms, going on for some bins beyond its last sure one as it fell before.
 
     Noise hides bins of few records, and those have the longest.
     """
-    end = min(len(middle), last + 1 + _TAIL_BINS)
+    end = min(len(mass), last + 1 + bins)
     mass = mass[:end].copy()
     if last > 0 and mass[last - 1] > 0:
         ratio = min(_SLOWEST_FALL, mass[last] / mass[last - 1])
         mass[last + 1 :] = mass[last] * ratio ** np.arange(1, end - last)
         mass /= mass.sum()
-    return tuple(middle[:end].tolist()), tuple(mass.tolist())
+    return mass
 
 
 @dataclass(frozen=True, eq=False)
