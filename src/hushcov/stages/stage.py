@@ -92,11 +92,10 @@ def _squared_edges(n_found: int) -> FloatArray:
     return np.asarray(n_found * np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE))
 
 
-def last_bin(counts: IntArray, sigma: int, usual: int = 0) -> int | None:
+def _last_bin(counts: IntArray, sigma: int) -> int | None:
     """The last bin that noise did not make; few records are looked for in several bins together.
 
-    One bin beyond noise is not enough where most records are in none: they may be above it, at
-    least in the bin that is `usual`.
+    One bin beyond noise is not enough where most records are in none: they may be above it.
     """
     last = None
     for width in _WINDOWS:
@@ -110,7 +109,7 @@ def last_bin(counts: IntArray, sigma: int, usual: int = 0) -> int | None:
             doubt = _SURE * math.sqrt(len(above)) * sigma
             if above.sum() + doubt < _MOST_ABOVE * counts.sum():
                 return last
-    return None if last is None else max(last, usual)
+    return None if last is None else max(last, -_LOWEST * _PER_OCTAVE)  # the bin of usual norms
 
 
 def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: float) -> NormBound:
@@ -123,7 +122,7 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
 
     edges = _squared_edges(n_found)
     middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
-    last = last_bin(counts, sigma, -_LOWEST * _PER_OCTAVE)  # the bin of usual norms
+    last = _last_bin(counts, sigma)
     if last is None:
         return NormBound(math.sqrt(n_found), 0.0, 1.0)
     mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0).astype(np.float64)

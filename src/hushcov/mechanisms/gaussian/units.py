@@ -14,7 +14,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.postprocess import lost_beyond
 from hushcov.records import FeatureGrid, Records
-from hushcov.stages.stage import last_bin, with_tail
+from hushcov.stages.stage import with_tail
 
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _BINS_BEYOND = 2  # that go on beyond the last one seen; measured
@@ -42,7 +42,7 @@ class Mass:
     @classmethod
     def with_tail(cls, counts: IntArray, sigma: int, middle: FloatArray) -> Mass | None:
         """The same where it goes on beyond the last bin that is seen, in noise, as it fell."""
-        last = last_bin(counts, sigma)
+        last = _last_seen(counts, sigma)
         if last is None:
             return None
         mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
@@ -64,6 +64,15 @@ class Mass:
         lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
         best = int(np.argmin(noise * bounds / mean + np.maximum(lost, 0.0) * norm))
         return float(bounds[best]), float(mean[best])
+
+
+def _last_seen(counts: IntArray, sigma: int) -> int | None:
+    """The last bin that stands out, alone or with its neighbour."""
+    both = counts[:-1] + counts[1:]
+    last = [int(each) for each in np.flatnonzero(counts > _TOP_EVIDENCE * sigma)[-1:]]
+    for first in np.flatnonzero(both > _TOP_EVIDENCE * math.sqrt(2) * sigma)[-1:]:
+        last.append(int(first) + int(counts[first + 1] > _BIN_EVIDENCE * sigma))
+    return max(last, default=None)
 
 
 @dataclass(frozen=True)
