@@ -83,7 +83,7 @@ class Found:
     """What a search for means and scales is expected to find, from public numbers.
 
     `share` of the features are, all of them with the probability `every`, and `strain` is how much
-    larger errors are because it barely succeeds.
+    larger errors of an adaptive release are because it barely succeeds.
     """
 
     share: float = 1.0

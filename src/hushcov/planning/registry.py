@@ -74,17 +74,15 @@ def forecast(inputs: ReleaseInputs, mechanism: str, *, rough: bool = False) -> F
 def with_missing(forecast: Forecast, inputs: ReleaseInputs) -> Forecast:
     """The forecast for all features, where some may not be found: their entries are zero."""
     found = inputs.found
-    if found.every == found.strain == 1:
+    if found.every == 1:
         return forecast
     size = inputs.n_features, inputs.row_sparsity
-    # Which share is missing where some are.
-    missing = min(1.0, (1 - found.share) / (1 - found.every)) if found.every < 1 else 0.0
+    missing = min(1.0, (1 - found.share) / (1 - found.every))  # where some are
     errors = {}
     for model, error in forecast.predicted_error.items():
-        usual = error * (1 + (found.strain - 1) * max(0.0, 1 - error))
-        lost = math.hypot(lost_error(model, *size, missing), (1 - missing) * min(1.0, usual))
-        worse = max(min(1.0, lost), min(1.0, usual))
-        errors[model] = found.every * usual + (1 - found.every) * worse
+        lost = math.hypot(lost_error(model, *size, missing), (1 - missing) * min(1.0, error))
+        worse = max(min(1.0, lost), min(1.0, error))
+        errors[model] = found.every * error + (1 - found.every) * worse
     limit = forecast.detection_limit if found.share > 0 else None
     return replace(forecast, predicted_error=errors, detection_limit=limit)
 
