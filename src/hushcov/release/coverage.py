@@ -208,7 +208,7 @@ def _told(release: Release) -> bool:
 
 def _most_left_out(release: Release, kurtosis: FloatArray) -> FloatArray:
     """How much of half an interval that may be, for each feature."""
-    tail = np.maximum(kurtosis, kurtosis.mean())  # that of one is noisier than their mean
+    tail = np.maximum(kurtosis, np.median(kurtosis))  # that of one is noisier than that of all
     heavy = _MOST_OF_HEAVY if (release.making.shrunk or 0.0) <= _HARDLY_ANY else 0.0
     whole = release.selected is None
     light = _LIGHT_TAILS if whole else _LIGHT_TAILS_OF_PAIRS
