@@ -211,13 +211,13 @@ def draw(results: list[dict], path: Path) -> None:
         axes.set(title=f"{n:,} records", xlabel="share that holds the truth", xlim=(-0.05, 1.05))
         tidy(axes)
     panels[0].set_yticks(range(len(names)), names)
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(names) - 0.5, -0.5)
     panels[0].legend(loc="upper left", frameon=False)
     text = (
         "What to see: markers should lie on the dashed line, 0.95. Intervals of the default, of 20 "
         "columns at epsilon = 1, delta = 1e-6, nothing known; only those that are said to hold."
     )
-    headline = "Intervals hold for normal, 0/1 and 0/1/2 columns, and fail for long tails and zeros"
+    headline = "Intervals said to hold do; of 240 lognormal columns 2 were missed (10,000 records)"
     write_png(path, finish(figure, text, width=130, headline=headline))
 
 

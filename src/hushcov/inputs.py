@@ -85,12 +85,26 @@ class CalibratedInputs:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What a search for means and scales is expected to find, from public numbers.
+
+    `share` of the features are, all of them with the probability `every`, and `strain` is how much
+    larger errors of an adaptive release are because it barely succeeds.
+    """
+
+    share: float = 1.0
+    every: float = 1.0
+    strain: float = 1.0
+
+
+@dataclass(frozen=True)
 class ReleaseInputs:
     """Public inputs of a mechanism on records whose features have been brought to scale 1.
 
     `delta` may be 0, for mechanisms that are private without one. `spent` are privacy events on
     the same records that share the budget, such as those of estimating the scales. Events are those
     of one record; what they cost where neighbours differ in more of them, `charged` says.
+    `found` is what is expected to be known of means and scales by then: forecasts follow it.
     """
 
     n_records: int
@@ -100,6 +114,7 @@ class ReleaseInputs:
     delta: float
     spent: tuple[Event, ...] = ()
     neighbours: Neighbours = ONE_REPLACED
+    found: Found = Found()
 
     def __post_init__(self) -> None:
         _check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov import GaussianCovariance, ScreenedCovariance
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.release import Release, Tails
 from hushcov.release.coverage import coverage
 from hushcov.release.findings import UNCOVERED, interval_holds, preparation_words
@@ -75,6 +76,58 @@ def test_one_heavy_column_among_normal_ones_is_named():
     kurtosis = coverage(estimator.release_).kurtosis
     assert kurtosis[5] > 1.5 * np.delete(kurtosis, 5).max()
     assert not estimator.interval_holds_[5]
+
+
+@pytest.fixture(scope="module")
+def by_default():
+    return {
+        "normal": fitted(PrivateSparseCovariance, normals(20_000, 0)),
+        "lognormal": fitted(PrivateSparseCovariance, np.exp(normals(20_000, 0))),
+    }
+
+
+def test_the_default_names_heavy_tails_and_not_normal_columns(by_default, tmp_path):
+    """Of 10 tables of 20 lognormal columns none had one that was said to hold, nor one in 10 of
+    normal columns one that was not."""
+    normal, heavy = by_default["normal"], by_default["lognormal"]
+    assert normal.interval_holds_.all()
+    assert UNCOVERED not in dict(preparation_words(normal.release_))
+    assert heavy.interval_holds_.sum() <= 2
+    assert "too much was taken off" in dict(preparation_words(heavy.release_))[UNCOVERED]
+    again = Release.read(heavy.release_.write(tmp_path / "release"))
+    assert np.array_equal(interval_holds(again), heavy.interval_holds_)
+
+
+def test_what_was_surely_put_back_does_not_say_that_the_default_holds(by_default):
+    """The wrong rule: nothing was surely beyond the bound, so all intervals would hold."""
+    release = by_default["lognormal"].release_
+    assert release.parameters["unexplained"] < 0.01
+    found = coverage(release)
+    lower, upper = (np.diag(end) for end in by_default["lognormal"].covariance_interval())
+    truth = math.e * (math.e - 1)
+    # Intervals that hold would miss nearly all 20 with a probability far below the level.
+    assert np.sum((lower <= truth) & (truth <= upper)) < stats.binom.ppf(FALSE_ALARM, D, 0.9)
+    assert (found.unexplained > release.parameters["unexplained"]).all()
+
+
+def test_heavy_fourth_moments_do_not_hold_though_nothing_was_lost(by_default):
+    release = by_default["normal"].release_
+    making = release.making
+    fourth = tuple(9.0 * each for each in making.tails.fourth)
+    tails = dataclasses.replace(making.tails, fourth=fourth, lost=0.0)
+    heavy = dataclasses.replace(
+        release,
+        making=dataclasses.replace(making, tails=tails),
+        parameters=release.parameters | {"unexplained": 0.0},
+    )
+    assert not interval_holds(heavy).any()
+
+
+def test_with_too_few_records_to_tell_tails_none_is_said_to_hold(by_default):
+    few = fitted(PrivateSparseCovariance, normals(6_000, 0))
+    assert not few.interval_holds_.any()
+    assert "too few records" in dict(preparation_words(few.release_))[UNCOVERED]
+    assert coverage(by_default["normal"].release_).told
 
 
 def test_a_release_of_the_format_before_is_read(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import ParameterError
+from hushcov.inputs import Found
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, Bounds, check_bounds
 from hushcov.stages import Prepared
@@ -124,8 +125,13 @@ def test_only_constants_leave_nothing_to_do():
 
 
 def test_bounds_make_a_stage_possible_for_few_records():
-    assert not Preparation(50, 2, MU, 0.3 * MU).possible
-    assert Preparation(50, 2, MU, 0.3 * MU, bounds=check_bounds({0: (0, 1)}, 2)).possible
-    assert not Preparation(50, 2, MU, 0.3 * MU, bounds=check_bounds({0: (1, 1)}, 2)).possible
+    def expected(bounds):
+        return Preparation(50, 2, MU, 0.3 * MU, bounds=bounds).expected
+
+    assert expected(None).share == 0
+    assert expected(check_bounds({0: (0, 1)}, 2)) == Found(0.5, 0.0, expected(None).strain)
+    assert expected(check_bounds({0: (0, 1), 1: (0, 1)}, 2)) == Found()
+    assert expected(check_bounds({0: (1, 1), 1: (0, 1)}, 2)) == Found()
+    assert expected(check_bounds({0: (1, 1)}, 2)).share == 0
     with pytest.raises(ParameterError, match="bounds must be 2 pairs"):
         Preparation(50, 2, MU, 0.3 * MU, bounds=Bounds((0.0,), (1.0,)))

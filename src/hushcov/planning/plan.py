@@ -24,7 +24,7 @@ from hushcov.planning.cautions import (
     noisy_scales,
     nothing_found,
 )
-from hushcov.planning.registry import check_memory
+from hushcov.planning.registry import check_memory, with_missing
 from hushcov.predicting import Forecast
 from hushcov.records import Bounds, Records
 from hushcov.release import Part, Release
@@ -145,7 +145,10 @@ class Request:
             if not self.known_scale:
                 mu = math.sqrt(2 * share * rho)
                 stages.append(scale_parameters(n_averaged, n_features, mu, self.neighbours))
-        return replace(inputs, spent=tuple(stage.event for stage in stages)), tuple(stages)
+        last = stages[-1] if stages else None
+        found = last.expected if isinstance(last, Preparation) else inputs.found
+        spent = tuple(stage.event for stage in stages)
+        return replace(inputs, spent=spent, found=found), tuple(stages)
 
     def _preparation(self, inputs: ReleaseInputs, stages: list[Stage]) -> Preparation:
         n, d = inputs.n_records, inputs.n_features
@@ -185,12 +188,11 @@ class Request:
         for stage in stages:
             if isinstance(stage, ScaleParameters):
                 found.append(noisy_scales(stage, self.counted))
-            if isinstance(stage, Preparation) and not stage.possible:
+            if isinstance(stage, Preparation) and stage.expected.share == 0:
                 found.append(nothing_found(inputs))
         little = None if expected is None else hopeless(inputs, expected, self.counted)
         lost = any(each is not None and each.error is HopelessError for each in found)
-        # That factors would be found is no comfort where not even scales would be.
-        if little is not None and not (lost and little.error is None):
+        if little is not None and not lost:  # it is said better why
             found.append(little)
         return tuple(caution for caution in found if caution is not None)
 
@@ -213,6 +215,8 @@ class Request:
             else:
                 inputs, last = self.apart(inputs), replace(last, reserve=last.most)
             stages = (*stages[:-1], last)
+        if chosen.forecast is not None:
+            chosen = replace(chosen, forecast=with_missing(chosen.forecast, inputs))
         name = chosen.mechanism.name
         check_memory(name, n, d, sparse=sparse, prepared=self.private_centre)
         # A mechanism without a delta spends none, whatever was allowed.

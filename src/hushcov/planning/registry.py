@@ -5,17 +5,22 @@ A new mechanism is one more line here. Mechanisms are loaded when they are first
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
+
+import numpy as np
 
 from hushcov._words import memory
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import Mechanism
 from hushcov.planning.memory import process_memory, total_memory
-from hushcov.predicting import Forecast
+from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
 from hushcov.records import default_block_rows
 
+_LARGEST_LOST = 200  # features of a reference of which some are lost
 # The room in `hushcov.mechanisms`, and the mechanism in it, in the order of tables; first the
 # default. Those whose error is predicted, and the others.
 _PREDICTED = (
@@ -62,8 +67,44 @@ def _named(mechanism: str) -> Mechanism:
 
 @lru_cache(maxsize=4096)
 def forecast(inputs: ReleaseInputs, mechanism: str, *, rough: bool = False) -> Forecast:
-    """Predict one mechanism's error."""
-    return predicted()[mechanism].forecast(inputs, rough=rough)
+    """Predict one mechanism's error; features that are not found count."""
+    return with_missing(predicted()[mechanism].forecast(inputs, rough=rough), inputs)
+
+
+def with_missing(forecast: Forecast, inputs: ReleaseInputs) -> Forecast:
+    """The forecast for all features, where some may not be found: their entries are zero."""
+    found = inputs.found
+    if found.every == 1:
+        return forecast
+    size = inputs.n_features, inputs.row_sparsity
+    missing = min(1.0, (1 - found.share) / (1 - found.every))  # where some are
+    errors = {}
+    for model, error in forecast.predicted_error.items():
+        lost = math.hypot(lost_error(model, *size, missing), (1 - missing) * min(1.0, error))
+        worse = max(min(1.0, lost), min(1.0, error))
+        errors[model] = found.every * error + (1 - found.every) * worse
+    limit = forecast.detection_limit if found.share > 0 else None
+    return replace(forecast, predicted_error=errors, detection_limit=limit)
+
+
+def lost_error(model: str, n_features: int, row_sparsity: int, missing: float) -> float:
+    """The norm of the entries of a share of the features, over that of all entries.
+
+    Where all features move together, that of u u' - v v' for a unit vector u and the part v of it.
+    """
+    if missing == 0:
+        return 0.0
+    kept = 1 - missing
+    together = (missing + math.sqrt(missing**2 + 4 * kept * missing)) / 2
+    if model not in REFERENCE_MODELS:
+        return together
+    matrix = reference(model, n_features, row_sparsity, _LARGEST_LOST).matrix
+    n_missing = max(1, round(missing * len(matrix)))
+    places = np.floor((np.arange(n_missing) + 0.5) * len(matrix) / n_missing).astype(np.int64)
+    lost = matrix.copy()
+    there = np.setdiff1d(np.arange(len(matrix)), places)
+    lost[np.ix_(there, there)] = 0.0
+    return float(np.linalg.norm(lost, 2) / np.linalg.norm(matrix, 2))
 
 
 def fit_memory(

@@ -3,12 +3,21 @@
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.release.document import Making, Part, Release, Structure, Tails, named_parts
+from hushcov.release.document import (
+    FOURTH_POWERS,
+    Making,
+    Part,
+    Release,
+    Structure,
+    Tails,
+    named_parts,
+)
 
 if TYPE_CHECKING:
     from hushcov.release.signature import PublicKey, SigningKey
 
 __all__ = [
+    "FOURTH_POWERS",
     "Making",
     "Part",
     "PublicKey",

@@ -5,13 +5,15 @@ Everything is computed from a release. Where it says nothing of tails, columns c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov.accounting import Gaussian
 from hushcov.postprocess import normal_interval
-from hushcov.release.document import Release, Tails
+from hushcov.release.document import FOURTH_POWERS, Release, Tails
 
 #: The fourth moment of a normal column of variance 1.
 NORMAL = 3.0
@@ -27,6 +29,15 @@ _BEYOND = 1.2
 # that it may be off by; and that nobody put back.
 _MOST_PUT_BACK = ((3.4, 3.8), (0.75, 0.3))
 _MOST_DOUBT, _MOST_UNEXPLAINED = 0.45, 0.4
+# The same of an adaptive release, by fourth moment: of whole matrices, and of selected pairs, which
+# are put right by how much records shrank. Heavy tails lose more than counts of norms show, but
+# where hardly any record shrank.
+_LIGHT_TAILS, _LIGHT_TAILS_OF_PAIRS = (3.4, 3.8), (3.2, 3.35)
+_MOST_LEFT_OUT, _MOST_LEFT_OUT_OF_PAIRS, _MOST_OF_HEAVY = 0.6, 0.8, 0.4
+_HARDLY_ANY = 0.005
+# Records times the mu of their fourth powers, from which on heavy tails are told from normal ones:
+# about 9,300 records at epsilon = 1.
+_ENOUGH_TO_TELL = 220.0
 _MOST_LOST = 0.9
 _LIGHT, _MUCH = 2.8, 0.015
 _HEAVIEST = 8.0  # a fourth moment beyond which neither errors nor losses are known well
@@ -44,15 +55,21 @@ class Coverage:
         Which share of its variance each feature lost, and the deviation of that.
     unexplained : ndarray
         A share beyond what normal records lose, which was not put back.
+    most_unexplained : ndarray
+        The most of that, as a part of half an interval.
     alike : float
         Which part of the loss all entries have in common; the rest follows their fourth moments.
+    told : bool
+        Whether heavy tails would be told from normal ones; where not, no interval holds for sure.
     """
 
     kurtosis: FloatArray
     lost: FloatArray
     lost_sd: FloatArray
     unexplained: FloatArray
+    most_unexplained: FloatArray
     alike: float
+    told: bool = True
 
     def sampling_sd(
         self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray, n: int
@@ -110,9 +127,7 @@ class Coverage:
         assert release.n_sampled is not None
         own = np.arange(release.n_features)
         variance = release.integers.diagonal() * release.unit
-        # Light tails that lose much are heavy ones whose fourth powers were cut off.
-        cut_off = (self.kurtosis < _LIGHT) & (self.lost > _MUCH)
-        found = (self.kurtosis <= _HEAVIEST) & ~cut_off
+        found = self.tame
         for places, entries in ((pairs, values), ((own, own), variance)):
             noise = noise_of(release, places)
             sampling = self.sampling_sd(places, entries, variance, release.n_sampled)
@@ -122,16 +137,24 @@ class Coverage:
                 most = np.interp(self.kurtosis[features], *_MOST_PUT_BACK)
                 fails = share * self.lost[features] > most * half
                 fails |= 2 * share * self.lost_sd[features] > _MOST_DOUBT * half
-                fails |= share * self.unexplained[features] > _MOST_UNEXPLAINED * half
+                most = self.most_unexplained[features]
+                fails |= share * self.unexplained[features] > most * half
                 found[features[fails]] = False
         return found
+
+    @property
+    def tame(self) -> BoolArray:
+        """Features whose tails are known: neither too heavy, nor cut off."""
+        # Light tails that lose much are heavy ones whose fourth powers were cut off.
+        cut_off = (self.kurtosis < _LIGHT) & (self.lost > _MUCH)
+        return np.asarray(self.told & (self.kurtosis <= _HEAVIEST) & ~cut_off)
 
     def smallest(self, release: Release, level: float) -> float:
         """No pair whose value is smaller fails by itself; infinite where none can."""
         worst = max(self.lost.max(), 2 * self.lost_sd.max(), self.unexplained.max())
         if worst == 0 or release.noise_sd is None or release.n_sampled is None:
             return np.inf
-        least = min(*_MOST_PUT_BACK[1], _MOST_DOUBT, _MOST_UNEXPLAINED)
+        least = min(*_MOST_PUT_BACK[1], _MOST_DOUBT, float(self.most_unexplained.min()))
         return float(least * _half_width(np.array(release.noise_sd[0]), level) / (2 * worst))
 
 
@@ -148,18 +171,49 @@ def _half_width(deviation: FloatArray, level: float) -> FloatArray:
 def coverage(release: Release) -> Coverage:
     """What a release says of its features."""
     d, tails = release.n_features, release.making.tails
-    none = np.zeros(d)
+    none, most = np.zeros(d), np.full(d, _MOST_UNEXPLAINED)
     if tails is None or release.noise_sd is None:
-        return Coverage(np.full(d, NORMAL), none, none, none, 1.0)
+        return Coverage(np.full(d, NORMAL), none, none, none, most, 1.0)
     variance = release.integers.diagonal() * release.unit
     kurtosis = _kurtosis(tails, variance, release.noise_sd[1])
     unexplained = release.parameters.get("unexplained")
     if isinstance(unexplained, float):
-        part = _parts(kurtosis, variance, 0.0)
-        return Coverage(kurtosis, none, none, unexplained * part, 1.0)
+        if "shrinkage" in release.parameters:  # which says what was lost
+            part = _parts(kurtosis, variance, 0.0)
+            return Coverage(kurtosis, none, none, unexplained * part, most, 1.0)
+        left_out = np.full(d, _left_out(tails, unexplained))
+        most = _most_left_out(release, kurtosis)
+        return Coverage(kurtosis, none, none, left_out, most, 1.0, _told(release))
     alike = _alike(release, float(np.maximum(variance, 0.0).sum()))
     part = _parts(kurtosis, variance, alike)
-    return Coverage(kurtosis, tails.lost * part, tails.lost_sd * part, none, alike)
+    return Coverage(kurtosis, tails.lost * part, tails.lost_sd * part, none, most, alike)
+
+
+def _left_out(tails: Tails, unexplained: float) -> float:
+    """About which share an adaptive release lost and did not put back.
+
+    It puts back what is surely beyond its bound, twice what is unexplained. Long records hide in
+    the noise of their counts: what a tail through these counts has beyond is left out.
+    """
+    return max(unexplained, tails.lost - 2 * unexplained)
+
+
+def _told(release: Release) -> bool:
+    """Whether the noise of fourth powers lets heavy tails stand out; by public numbers."""
+    parts = (part for part in release.making.parts if part.name == FOURTH_POWERS)
+    mus = [event.mu for part in parts for event in part.events if isinstance(event, Gaussian)]
+    n = release.n_sampled
+    return n is not None and n * max(mus, default=math.inf) >= _ENOUGH_TO_TELL
+
+
+def _most_left_out(release: Release, kurtosis: FloatArray) -> FloatArray:
+    """How much of half an interval that may be, for each feature."""
+    tail = np.maximum(kurtosis, np.median(kurtosis))  # that of one is noisier than that of all
+    heavy = _MOST_OF_HEAVY if (release.making.shrunk or 0.0) <= _HARDLY_ANY else 0.0
+    whole = release.selected is None
+    light = _LIGHT_TAILS if whole else _LIGHT_TAILS_OF_PAIRS
+    most = _MOST_LEFT_OUT if whole else _MOST_LEFT_OUT_OF_PAIRS
+    return np.asarray(np.interp(tail, light, (most, heavy)))
 
 
 def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:

@@ -32,6 +32,8 @@ class Part:
     events: tuple[Event, ...]
 
 
+#: What the part is called that releases `Tails`.
+FOURTH_POWERS = "fourth powers of the features"
 #: What a part is called where nobody named it.
 UNNAMED = "a part released before"
 #: What the part is called that released means.

@@ -294,7 +294,7 @@ def interval_holds(release: Release) -> BoolArray:
     found = coverage(release)
     least = found.smallest(release, LEVEL)
     if least == np.inf:
-        return np.ones(release.n_features, dtype=bool)
+        return found.tame
     above = max(least, release.making.threshold) / release.unit
     ones = np.ones(release.n_features)
     pairs = scan(release.integers, ones, most=MOST_PAIRS, above=above).pairs
@@ -451,14 +451,23 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
         )
     fails = np.flatnonzero(~interval_holds(release)).tolist()
     if fails:
-        found.append(
-            (
-                UNCOVERED,
-                f"intervals do not hold for {len(fails):,} of {release.n_features:,} features, of "
-                f"which too much was taken off large values: {_listed(release, fails)}",
-            )
-        )
+        found.append((UNCOVERED, _uncovered(release, fails)))
     return found
+
+
+def _uncovered(release: Release, fails: list[int]) -> str:
+    """For which features intervals do not hold, and why."""
+    from hushcov.release.coverage import coverage
+
+    if not coverage(release).told:
+        return (
+            "intervals hold if the columns are like normal ones, with few values far away; there "
+            "are too few records at this budget to tell"
+        )
+    return (
+        f"intervals do not hold for {len(fails):,} of {release.n_features:,} features, of "
+        f"which too much was taken off large values: {_listed(release, fails)}"
+    )
 
 
 def _listed(release: Release, features: Sequence[int]) -> str:

@@ -13,6 +13,7 @@ from hushcov._arrays import BoolArray
 from hushcov.accounting import NOT_CERTIFIED
 from hushcov.exceptions import ParameterError
 from hushcov.release import Part, Release
+from hushcov.release.coverage import coverage
 from hushcov.release.findings import interval_holds
 from hushcov.report.pages import short
 
@@ -55,6 +56,24 @@ class Subject:
         if release.noise_sd is None or release.n_sampled is None:
             return np.ones(release.n_features, dtype=bool)
         return interval_holds(release)
+
+    @property
+    def told(self) -> bool:
+        """Whether there were records enough to tell whether intervals hold."""
+        return coverage(self.release).told
+
+    @property
+    def why_not(self) -> str:
+        """Why some intervals are not to be believed, in words."""
+        if self.told:
+            return (
+                "The interval does not hold: bounding the records took too much off the large "
+                "values of a feature with long tails, or of mostly zeros"
+            )
+        return (
+            "intervals hold if the columns are like normal ones; there are too few records at this "
+            "budget to tell"
+        )
 
     @property
     def candidates(self) -> int:

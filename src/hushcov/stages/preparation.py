@@ -17,6 +17,7 @@ import numpy as np
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
+from hushcov.inputs import Found
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import (
     Bounds,
@@ -32,7 +33,7 @@ from hushcov.records import (
     norm_histogram,
     sign_sums,
 )
-from hushcov.release import Tails
+from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
 from hushcov.stages import shares
 from hushcov.stages.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
@@ -59,7 +60,6 @@ _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 
 SQUARES = "scales of the features, refined"
 NORMS = "bound on the norms of records"
-TAILS = "fourth powers of the features"
 TILTS = "how often features lie above their centre"
 #: What a tilt is counted in.
 TILT_UNIT = 2**10
@@ -116,11 +116,11 @@ class Preparation(Stage):
         return shares.norm_share(self.n_records, self.n_features, self.pool)
 
     @property
-    def possible(self) -> bool:
-        """Whether a look could find anything, without which it is not made; or bounds say it."""
-        if self.bounds is not None and (self.bounds.finite & ~self.bounds.constant).any():
-            return True
-        return self._looks.first_mu() is not None
+    def expected(self) -> Found:
+        """What is expected to be found, from public numbers."""
+        if self.bounds is None or self.bounds.constant.all():
+            return self._looks.expected()
+        return self._looks.expected(float(np.mean(self.bounds.finite[~self.bounds.constant])))
 
     @property
     def _looks(self) -> LocationParameters:
@@ -246,7 +246,7 @@ class Preparation(Stage):
             taken.append((TILTS, Gaussian(tilt_mu)))
         left = _left(self.pool, [*prepared.taken, *taken])
         bound, event = self._bounded(records, scale, share, left, entropy, counts[signs:])
-        taken += [(NORMS, event), (TAILS, Gaussian(mu))]
+        taken += [(NORMS, event), (FOURTH_POWERS, Gaussian(mu))]
         typical = bound.typical if typical is None else typical
         fourth, noise = release_tails(
             records, scale, typical, mu, self.neighbours, entropy, sums=fourths

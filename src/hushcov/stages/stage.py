@@ -137,24 +137,23 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
     shrunk = float(mass[middle > best].sum())
     lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
-    histogram = _with_tail(middle, mass, last)
+    mass = with_tail(mass, last)
+    histogram = tuple(middle[: len(mass)].tolist()), tuple(mass.tolist())
     return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram, last + 1)
 
 
-def _with_tail(
-    middle: FloatArray, mass: FloatArray, last: int
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The histogram of norms, going on beyond its last sure bin as it fell before.
+def with_tail(mass: FloatArray, last: int, bins: int = _TAIL_BINS) -> FloatArray:
+    """The histogram of norms, going on for some bins beyond its last sure one as it fell before.
 
     Noise hides bins of few records, and those have the longest.
     """
-    end = min(len(middle), last + 1 + _TAIL_BINS)
+    end = min(len(mass), last + 1 + bins)
     mass = mass[:end].copy()
     if last > 0 and mass[last - 1] > 0:
         ratio = min(_SLOWEST_FALL, mass[last] / mass[last - 1])
         mass[last + 1 :] = mass[last] * ratio ** np.arange(1, end - last)
         mass /= mass.sum()
-    return tuple(middle[:end].tolist()), tuple(mass.tolist())
+    return mass
 
 
 @dataclass(frozen=True, eq=False)

@@ -376,7 +376,7 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
 def _cut(run: _Run) -> float:
     """What bounding norms may have taken off the trace."""
     if run.units is not None:
-        return run.units.cut * run.d * run.norm.typical
+        return max(run.units.doubt, run.units.cut) * run.d * run.norm.typical
     return max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
 
 

@@ -27,6 +27,7 @@ def predict_adaptive(inputs: ReleaseInputs) -> Forecast:
 
     On the reference models that is the best of few pairs, all pairs with a threshold, and all. For
     one strong factor and for a dense covariance it follows from the noise of the whole matrix.
+    Errors below 1 grow where means and scales are barely found.
     """
     few = plan_screened(inputs, short=True)
     errors = [few.predicted_error]
@@ -36,6 +37,8 @@ def predict_adaptive(inputs: ReleaseInputs) -> Forecast:
         errors += [GAUSSIAN.forecast(inputs).predicted_error]
     best = {model: _BESIDE_BEST * min(each[model] for each in errors) for model in errors[0]}
     best |= {FACTOR: _factor(inputs), DENSE: _dense(inputs, noise, best["diagonal"])}
+    more = inputs.found.strain - 1
+    best = {model: error * (1 + more * max(0.0, 1 - error)) for model, error in best.items()}
     limit = few.detection_limit if few.parameters.n_pairs else None
     return Forecast(NAME, best, limit)
 

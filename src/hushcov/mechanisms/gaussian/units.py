@@ -12,9 +12,12 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Neighbours, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, rounded_normal
+from hushcov.postprocess import lost_beyond
 from hushcov.records import FeatureGrid, Records
+from hushcov.stages.stage import with_tail
 
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
+_BINS_BEYOND = 2  # that go on beyond the last one seen; measured
 _LEAST_BOUND = 0.5  # of the median norm
 _USUAL = 3.0  # the norm of a covariance, over a typical variance
 
@@ -36,6 +39,17 @@ class Mass:
         mass[seen[-1] + 1 :] = 0.0
         return cls(middle, mass / mass.sum())
 
+    @classmethod
+    def with_tail(cls, counts: IntArray, sigma: int, middle: FloatArray) -> Mass | None:
+        """The same where it goes on beyond the last bin that is seen, in noise, as it fell."""
+        last = _last_seen(counts, sigma)
+        if last is None:
+            return None
+        mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
+        mass[last + 1 :] = 0.0
+        found = with_tail(mass / mass.sum(), last, _BINS_BEYOND)
+        return cls(middle[: len(found)], found)
+
     def best(self, noise: float, norm: float, *, several: bool) -> tuple[float, float]:
         """The bound at which noise and what shrinking leaves of a bias are least; mean shrinkage.
 
@@ -52,15 +66,32 @@ class Mass:
         return float(bounds[best]), float(mean[best])
 
 
+def _last_seen(counts: IntArray, sigma: int) -> int | None:
+    """The last bin that stands out, alone or with its neighbour."""
+    both = counts[:-1] + counts[1:]
+    last = [int(each) for each in np.flatnonzero(counts > _TOP_EVIDENCE * sigma)[-1:]]
+    for first in np.flatnonzero(both > _TOP_EVIDENCE * math.sqrt(2) * sigma)[-1:]:
+        last.append(int(first) + int(counts[first + 1] > _BIN_EVIDENCE * sigma))
+    return max(last, default=None)
+
+
 @dataclass(frozen=True)
 class UnitBound:
     """A bound on the Frobenius norm of the matrix of a unit, in squared scales.
 
-    `cut` is about which share of all matrices is beyond it.
+    `cut` is about which share of all matrices is beyond it, and was put back; `lost` the same by a
+    tail through the counts, with its deviation.
     """
 
     norm: float
     cut: float
+    lost: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def doubt(self) -> float:
+        """About which share may still be missing, or be too much."""
+        mean, deviation = self.lost
+        return abs(mean - self.cut) + deviation
 
     def alike(self, row: float, together: int) -> float:
         """How many records of a unit are worth one that is independent, at most.
@@ -109,10 +140,12 @@ def release_unit_bound(
     counts = unit_norm_histogram(records, grid, together)
     counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
     middle = grid.step**2 * 2.0 ** ((np.arange(len(counts)) - 1.5) / 4)
-    mass = Mass.of(counts, sigma, middle)
+    mass = Mass.with_tail(counts, sigma, middle)
     if mass is None:
         return UnitBound(typical * d * math.sqrt(together), 0.0)
     noise = 2 * math.sqrt(d) * inputs.neighbours.outer_product
     noise /= inputs.n_records * together * mu_left
     norm, mean = mass.best(noise, _USUAL * typical, several=True)
-    return UnitBound(min(norm, together * d * grid.radius**2), min(0.5, 1 - mean))
+    edges = grid.step**2 * 2.0 ** ((np.arange(len(counts) - 1) - 1) / 4)
+    lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, norm)
+    return UnitBound(min(norm, together * d * grid.radius**2), min(0.5, 1 - mean), lost)

@@ -63,13 +63,13 @@ def chosen_bound(
     d = products.grid.n_features
     middle = np.array([products.norm_of_bin(each, 1.0) for each in range(len(counts))])
     unit = (products.grid.half_width / RADIUS) ** 2
-    mass = Mass.of(counts, sigma, middle)
+    several = products.rows_per_unit > 1
+    mass = (Mass.with_tail if several else Mass.of)(counts, sigma, middle)
     if mass is None:
         usual = unit * root_square(len(products.rows), d) * math.sqrt(products.rows_per_unit)
         return max(1, int(usual))
     rows = 2 * math.sqrt(2 * max(size[0], d / 4) / d + 1)
     noise = rows / (PAIR_WEIGHT * n_records * unit * mu)
-    several = products.rows_per_unit > 1
     return max(1, int(mass.best(noise, max(1.0, size[1]), several=several)[0]))
 
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
+
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
-from hushcov.inputs import LARGEST_CALIBRATED_N
+from hushcov.inputs import LARGEST_CALIBRATED_N, Found
 from hushcov.noise import LARGEST_SIGMA
 
 MOST_LOOKS = 6
@@ -33,6 +35,13 @@ LEAST_RATIO = 12.0
 _RAREST = (0.01, 0.005, 0.005, 0.005, 0.005)
 _RARE_DEVIATIONS = 5.0
 _RARE_SHARES = (0.08, 0.10, 0.04, 0.02, 0.02)
+# Measured on normal columns a few scales from zero, whatever their number: which share of them is
+# found, how likely all are, and how much larger errors are, by n / sigma of a first look that takes
+# all it may.
+_RATIOS = (15.0, 18.0, 21.0, 24.0, 32.0, 36.0, 46.0)
+_FOUND = (0.0, 0.1, 0.27, 0.36, 0.36, 0.65, 1.0)
+_ALL_FOUND = (0.0, 0.0, 0.0, 0.0, 0.0, 0.2, 1.0)
+_STRAINED, _STRAIN = (46.0, 90.0, 180.0), (1.5, 1.35, 1.0)
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,19 @@ class LocationParameters:
     def first_mu(self) -> float | None:
         """What the first look spends; None if too few records are there to find anything."""
         return self.look_mu(0, Units(octaves=self.n_features), ())
+
+    def expected(self, known: float = 0.0) -> Found:
+        """What is expected to be found, from public numbers; see `Found`.
+
+        A share of the features is `known`: those with public bounds always are found.
+        """
+        if known == 1:
+            return Found()
+        mu = math.sqrt(_FIRST_LOOK) * self.total_mu
+        ratio = self.n_records / self.sigma(Units(octaves=self.n_features), mu)
+        share, every = (float(np.interp(ratio, _RATIOS, each)) for each in (_FOUND, _ALL_FOUND))
+        strain = float(np.interp(ratio, _STRAINED, _STRAIN))
+        return Found(known + (1 - known) * share, every, strain)
 
     def look_mu(self, look: int, units: Units, spent: tuple[Gaussian, ...]) -> float | None:
         """What look number `look` (from 0) spends after others, or None if it is not made."""
