@@ -283,6 +283,7 @@ def _answer(
     asked: tuple[int | None, int, float],
 ) -> Components:
     of, k, (wanted, out, level) = found.of, len(parts), asked
+    size = 1.0 if of.correlation else float(of.unit[0]) ** 2
     d, total = len(of.features), float(of.matrix.diagonal().sum())
     variance = np.array([max(each.variance, 0.0) for each in parts])
     share = np.array([each.share for each in parts]).clip(0.0, 1.0)
@@ -295,10 +296,9 @@ def _answer(
     return Components(
         features=np.array([str(name) for name in of.names], dtype=object),
         correlation=of.correlation,
-        variance=variance,
-        variance_interval=np.clip(
-            variance[:, None] * (1 + missing) + halves[:, 0] * ends, 0.0, total
-        ),
+        variance=variance * size,
+        variance_interval=size
+        * np.clip(variance[:, None] * (1 + missing) + halves[:, 0] * ends, 0.0, total),
         share=share,
         share_interval=np.clip(share[:, None] * (1 + missing) + halves[:, 1] * ends, 0.0, 1.0),
         loadings=np.array([each.loadings for each in parts]).reshape(k, d).T,
@@ -313,7 +313,7 @@ def _answer(
         left_out=of.left_out,
         notes=(*of.notes, *_notes(release, found, wanted, out)),
         centre=centre[of.features],
-        unit=of.unit,
+        unit=of.unit if of.correlation else np.ones(d),
     )
 
 
