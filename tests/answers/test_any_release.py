@@ -53,6 +53,7 @@ def any_release(rng):
         noise_sd=(noise, noise * 2**0.5),
         location=rng.normal(size=d) * scale,
         making=making,
+        column_names=tuple(f"{'ab'[i % 2]}={i}" for i in range(d)),
     )
     return release if rng.random() < 0.6 else of_pairs(release, rng)
 

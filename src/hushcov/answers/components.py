@@ -25,6 +25,7 @@ from hushcov.answers.tables import Answer
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 
+_DOMINATES = 0.9  # the part of the summed variance from which on one feature is most of it
 TOLD_APART = 45.0  # degrees: a direction that may be off by more is not told from others
 
 
@@ -317,9 +318,23 @@ def _answer(
     )
 
 
+def _of_units(found: Spectrum) -> list[str]:
+    """Where the answer is about units more than about records."""
+    of, own = found.of, found.of.matrix.diagonal()
+    if of.correlation:
+        two = "Two correlated features have these directions whatever the records are"
+        return [f"{two}: only the shares tell something."] if len(own) == 2 else []
+    if own.max() <= _DOMINATES * own.sum():
+        return []
+    return [
+        f"{of.names[own.argmax()]} has nearly all of the variance, because of its unit, and so the "
+        "first component. Components of the correlations count all features alike."
+    ]
+
+
 def _notes(release: Release, found: Spectrum, wanted: int | None, out: int) -> list[str]:
     """What to know of this answer."""
-    said = []
+    said = _of_units(found)
     if out == 0:
         said.append(
             "No component stands out of the noise: all eigenvalues may be the same, and no "

@@ -27,11 +27,18 @@ _OF_NOISE = 6.0  # that a pair may have and not be found
 
 def refuse_unknown(release: Release, name: str, features: IntArray) -> None:
     """Refuse features of which nothing is known."""
-    lost = features[nothing_known(release)[features]].tolist()
-    if lost:
+    unknown = nothing_known(release)
+    lost = features[unknown[features]].tolist()
+    if unknown.all():
         raise ParameterError(
-            f"{name} must be features that were found, got {_names(release, lost)}, which do not "
-            "vary or could not be told from noise: leave out such features."
+            f"{name} must be found, and nothing was found in this release: all of it is noise, and "
+            "no question can be answered. See its verdict."
+        )
+    if lost:
+        do, cure = ("do", "leave them out") if len(lost) > 1 else ("does", "leave it out")
+        raise ParameterError(
+            f"{name} must be found, got {_names(release, lost)}, which {do} not vary or cannot be "
+            f"told from noise: {'choose another one' if name == 'target' else cure}."
         )
 
 
