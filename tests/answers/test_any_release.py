@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from answer_documents import UNIT, document
+
 from hushcov.answers.components import components
 from hushcov.answers.conditional import conditional
 from hushcov.answers.outliers import outlier_scores
@@ -70,25 +70,28 @@ def of_pairs(release, rng):
     return replace(release, integers=integers, selected=pairs, making=making)
 
 
+def questions(release, rng):
+    d, location = release.n_features, release.location
+    rows = np.where(rng.random((3, d)) < 0.1, np.nan, location + release.feature_scale)
+    return (
+        lambda: components(release),
+        lambda: components(release, 1, level=0.9999),
+        lambda: components(release, 2, correlation=False),
+        lambda: partial_correlations(release),
+        lambda: regress(release, 0),
+        lambda: regress(release, 0, list(range(1, d))),
+        lambda: conditional(release, {0: location[0]}),
+        lambda: outlier_scores(release, rows),
+    )
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("seed", range(8))
 def test_every_question_is_answered_or_refused(seed):
     rng = np.random.default_rng(seed)
     answered = 0
     for _ in range(12):
-        release = any_release(rng)
-        d, location = release.n_features, release.location
-        rows = np.where(rng.random((3, d)) < 0.1, np.nan, location + release.feature_scale)
-        for question in (
-            lambda: components(release),
-            lambda: components(release, 1, level=0.9999),
-            lambda: components(release, 2, correlation=False),
-            lambda: partial_correlations(release),
-            lambda: regress(release, 0),
-            lambda: regress(release, 0, list(range(1, d))),
-            lambda: conditional(release, {0: location[0]}),
-            lambda: outlier_scores(release, rows),
-        ):
+        for question in questions(any_release(rng), rng):
             try:
                 question().table()
             except ParameterError:

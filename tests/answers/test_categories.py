@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from answer_documents import document
+
 from hushcov.answers.categories import adds_up, answered, spelt_out
 from hushcov.answers.conditional import conditional
 from hushcov.answers.partial import partial_correlations

@@ -170,8 +170,8 @@ def _given(release: Release, given: Mapping[Any, float]) -> tuple[IntArray, Floa
 def _beyond(release: Release, X: IntArray, values: FloatArray) -> list[str]:
     """Say where a value lies outside the public bounds of its feature."""
     said: list[str] = []
-    bounds = release.making.bounds
-    for place, value in zip(X, values, strict=True) if bounds else ():
+    bounds = release.making.bounds or ((None, None),) * release.n_features
+    for place, value in zip(X, values, strict=True):
         low, high = bounds[place]
         low, high = -np.inf if low is None else low, np.inf if high is None else high
         if not low <= value <= high:

@@ -110,7 +110,8 @@ class Spectrum:
         """Mean squares of what turns a direction towards each other one; infinite for near ones."""
         room = self._apart(k)
         with np.errstate(over="ignore"):  # as near as infinitely near
-            return np.divide(self.moves(k), room, out=np.full(len(room), np.inf), where=room > 0)
+            near = np.full(len(room), np.inf)
+            return np.asarray(np.divide(self.moves(k), room, out=near, where=room > 0))
 
     def added(self, k: int) -> tuple[float, float]:
         """What errors add to an eigenvalue, and what of that is doubtful: that of near ones."""

@@ -84,8 +84,9 @@ def _text(table: Table) -> Any:
     found = plain_table()
     for name, column in table.items():
         title, names = _SHORT.get(name, name.replace("_", " ")), column.dtype == object
-        justify = "left" if names else "right"
-        found.add_column(title, justify=justify, no_wrap=not names, overflow="fold")
+        found.add_column(
+            title, justify="left" if names else "right", no_wrap=not names, overflow="fold"
+        )
     for row in zip(*(_cells(column) for column in table.values()), strict=True):
         found.add_row(*row)
     return found

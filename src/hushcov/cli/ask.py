@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ def regression(folder: Path, target: str, on: str | None, level: float, **out: A
     )
     if found.noise.any():
         legend += " noise: nothing is known of this coefficient."
-    said = {"legend": legend, "notes": notes}
+    said: dict[str, Any] = {"legend": legend, "notes": notes}
     tell("Regression", lines, found.table(), found.warning, summary, **said, **out)
 
 
@@ -191,7 +191,7 @@ def components(
     legend = (
         f"loading: how much of the feature is in the direction, from -1 to 1; {_between(level)}."
     )
-    said = {"legend": legend, "notes": (*notes, *found.notes)}
+    said: dict[str, Any] = {"legend": legend, "notes": (*notes, *found.notes)}
     tell("Principal components", lines, found.table(), None, summary, **said, **out)
 
 
@@ -232,7 +232,7 @@ def partial(folder: Path, features: str | None, level: float, **out: Any) -> Non
         f"{_between(level)}. edge: it is not zero, beyond doubt; all pairs together have a wrong "
         f"edge in at most {100 * (1 - level):.3g} % of releases."
     )
-    said = {"legend": legend, "notes": (*notes, *found.notes)}
+    said: dict[str, Any] = {"legend": legend, "notes": (*notes, *found.notes)}
     tell("Partial correlations", lines, table, caution, summary, **said, **out)
 
 
