@@ -60,6 +60,13 @@ def test_the_name_of_a_category_stands_for_its_columns_but_one():
         regress(staff(), "age", "team")
 
 
+def test_answers_of_which_nothing_is_known_are_left_out():
+    rare = replace(staff(), making=replace(staff().making, unresolved=(3,)))
+    assert spelt_out(rare, ["team"])[0] == ["team=a", "team=b"]
+    assert answered(rare, "team", "b") == {"team=a": 0.0, "team=b": 1.0}
+    assert spelt_out(staff(), ["team"], every=True)[0] == ["team=a", "team=b", "team=c"]
+
+
 def test_answers_are_values_of_columns():
     assert answered(staff(), "team", "b") == {"team=a": 0.0, "team=b": 1.0}
     assert answered(staff(), "team", "c") == {"team=a": 0.0, "team=b": 0.0}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hushcov._arrays import IntArray
+from hushcov.answers.partners import nothing_known
 from hushcov.answers.tables import categories, feature_names
 from hushcov.answers.uncertain import uncertain
 from hushcov.release import Release
@@ -50,10 +51,13 @@ def in_words(release: Release, places: IntArray) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
 
 
-def spelt_out(release: Release, features: list[str]) -> tuple[list[str], list[str]]:
+def spelt_out(
+    release: Release, features: list[str], *, every: bool = False
+) -> tuple[list[str], list[str]]:
     """Features, with the columns of a category in the place of its name; and what must be said.
 
-    Where these add up, the last is left out: it is what the others are compared with.
+    Where these add up, the last is left out, unless `every` is wanted: it is what the others are
+    compared with. So are answers of which nothing is known.
     """
     names, known, said = feature_names(release), categories(release), []
     found: list[str] = []
@@ -61,14 +65,20 @@ def spelt_out(release: Release, features: list[str]) -> tuple[list[str], list[st
         if each in names or each not in known:
             found.append(each)
             continue
-        places = known[each]
+        places = _found(release, known[each])
         words = f"{each} stands for {in_words(release, places)}"
-        if adds_up(release, places):
+        if not every and adds_up(release, places):
             words += f". {names[places[-1]]} is left out: the others are compared with it"
             places = places[:-1]
         found += [str(name) for name in names[places] if name not in found]
         said.append(f"{words}.")
     return found, said
+
+
+def _found(release: Release, places: IntArray) -> IntArray:
+    """Those of which something is known; all if there is none."""
+    found = places[~nothing_known(release)[places]]
+    return found if len(found) else places
 
 
 def answered(release: Release, category: str, answer: str) -> dict[str, float] | None:
@@ -80,11 +90,13 @@ def answered(release: Release, category: str, answer: str) -> dict[str, float] |
     if places is None:
         return None
     column = f"{category}={answer}"
+    lost = column in names[nothing_known(release)]
     yes_or_no = {f"{category}=yes", f"{category}=no"}
     if column not in names[places] and not (
         len(places) == 1 and {column, str(names[places[0]])} == yes_or_no
     ):
         return None
+    places = places if lost else _found(release, places)  # the question is refused, and says why
     if adds_up(release, places):
         places = places[:-1]
     return {str(name): float(name == column) for name in names[places]}

@@ -135,7 +135,8 @@ def predict(folder: Path, features: str, given: str, level: float, **out: Any) -
 
     release = _read(folder, out)
     values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}
-    found = conditional(release, values, _split(features), level=level)
+    names, _ = spelt_out(release, _split(features), every=True)
+    found = conditional(release, values, names, level=level)
     lines = [("given", ", ".join(f"{clean(k)} = {v:,.10g}" for k, v in found.given.items()))]
     legend = (
         f"mean: of all records with these values; {_between(level)}. Single records differ more: "
@@ -256,13 +257,13 @@ def _read(folder: Path, out: Mapping[str, Any]) -> Release:
     return Release.read(folder)
 
 
-def _split(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",")]
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]
 
 
 def _columns(release: Release, names: str | None) -> tuple[list[str] | None, list[str]]:
     """Columns that were named, those of a category by its name; and what must be said."""
-    return (None, []) if names is None else spelt_out(release, _split(names) or [])
+    return (None, []) if names is None else spelt_out(release, _split(names))
 
 
 def _value(release: Release, text: str) -> dict[str, float]:
