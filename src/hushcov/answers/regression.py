@@ -188,7 +188,7 @@ def _left_out(release: Release, features: IntArray) -> str:
         (name,) = feature_names(release)[features]
         return f"{name} was left out: its effect cannot be told from that of the others."
     names = listed(feature_names(release)[features].tolist())
-    return f"Left out: {names}. Their effects cannot be told from those of the others."
+    return f"The {names} were left out: their effects cannot be told from those of the others."
 
 
 def _regression(
