@@ -96,7 +96,7 @@ def test_noise_is_said_and_has_no_values():
     assert np.isnan(found.matrix[OFF]).all()
     assert np.isnan(found.lower[OFF]).all()
     assert not found.edges.any()
-    assert "noise for 5 features of 5" in found.warning
+    assert "noise for 5 of 5 features" in found.warning
     assert found.table()["noise"].all()
 
 
@@ -120,7 +120,7 @@ def test_a_group_with_pairs_that_were_not_released_is_not_inverted():
     np.testing.assert_allclose(found.matrix[:3, :3], partials(complete), atol=1e-6)
     assert found.noise[3:, 3:].sum() == 6
     assert np.isnan(found.matrix[3, 4])
-    assert "3 features of 6" in found.warning
+    assert "3 of 6 features" in found.warning
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_without_features_the_partners_are_taken_as_far_as_noise_goes():
     some = regress(document(crowd, n=20_000, noise=0.05, rng=rng), 0)
     assert 0 < len(some.features) < 29
     assert not some.noise.any()
-    assert "left out" in some.warning
+    assert "were left out: their effects cannot be told" in some.warning
 
 
 def test_pairs_that_were_not_released_make_intervals_wider():
@@ -154,8 +154,8 @@ def test_means_and_the_intercept():
         ("age", ["dos"], "did you mean 'dose'"),
         ("age", [], "at least one"),
         ("age", ["dose", "dose"], "must all differ"),
-        ("age", ["temp"], "'temp', which do not vary"),
-        ("temp", None, "target must be features that were found"),
+        ("age", ["temp"], "'temp', which does not vary"),
+        ("temp", None, "target must be found, got column 'temp'"),
     ],
 )
 def test_bad_questions_are_refused(target, on, words):

@@ -10,6 +10,7 @@ import pytest
 
 import hushcov
 from command_line import Run
+from hushcov.exceptions import SeededNoiseWarning
 
 NAMES = ["age", "weight", "pulse", "dose"]
 
@@ -26,6 +27,76 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def loaded(folder):
     return hushcov.load(folder)
+
+
+@pytest.fixture(scope="module")
+def staff(tmp_path_factory):
+    """A release with a category whose columns add up, with large numbers and with bounds."""
+    rng = np.random.default_rng(1)
+    team = rng.integers(3, size=8_000)
+    rows = pandas.DataFrame({"age": rng.uniform(18, 90, 8_000)})
+    for place, name in enumerate(("sales", "engineering", "people_and_culture")):
+        rows[f"department={name}"] = (team == place).astype(float)
+    rows["salary"] = 20_000 + 700 * rows["age"] + 9_000 * team + rng.normal(size=8_000) * 8_000
+    bounds = {name: (0.0, 1.0) for name in rows if "=" in name} | {"age": (18.0, 90.0)}
+    estimator = hushcov.GaussianCovariance(
+        epsilon=10.0, delta=1e-6, bounds=bounds, centre="private", random_state=0
+    )
+    with pytest.warns(SeededNoiseWarning):
+        estimator.fit(rows)
+    return estimator.save(tmp_path_factory.mktemp("ask") / "staff")
+
+
+QUESTIONS = [
+    ("regression", "salary", "--on", "age,department"),
+    ("predict", "salary,age", "--given", "department=engineering"),
+    ("components", "--number", 2),
+    ("partial", "--features", "age,department,salary"),
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question[0])
+def test_tables_are_whole_on_a_usual_screen(run: Run, staff, question, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run("ask", question[0], staff, *question[1:]).stdout
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+    assert "nan" not in text
+    assert "between lower and upper in 95 % of releases" in " ".join(text.split())
+
+
+def test_categories_bounds_and_large_numbers(run: Run, staff):
+    text = run("ask", "regression", staff, "salary", "--on", "age,department").stdout
+    assert "department=people_and_culture is left out" in " ".join(text.split())
+    asked = ("ask", "predict", staff, "salary", "--given")
+    said = json.loads(run(*asked, "department=engineering,age=40", "--json").stdout)
+    assert said["given"] == {"age": 40, "department=sales": 0, "department=engineering": 1}
+    text = " ".join(run(*asked, "age=400").stdout.split())
+    assert "age = 400 is outside its public bounds (at most 90)" in text
+    mean = json.loads(run(*asked, "age=40", "--json").stdout)["table"][0]["mean"]
+    assert f"{round(mean, -2):,.0f}" in run(*asked, "age=40").stdout
+    refused = run(*asked, "department=enginering").stderr
+    assert "write department=sales or department=engineering" in refused
+    assert "department=sales=0 for no" in refused
+
+
+def test_columns_that_add_up_have_no_table_of_partial_correlations(run: Run, staff):
+    text = " ".join(run("ask", "partial", staff).stdout.split())
+    assert "add up to the same in every record" in text
+    assert "edges unknown, of 10 pairs" in text
+    assert "feature 1" not in text
+
+
+def test_what_is_nearly_all_or_nothing_is_not_rounded(run: Run, staff):
+    text = " ".join(run("ask", "components", staff, "--covariance").stdout.split())
+    assert "above 99.9 % of the variance; direction off by less than 1 degree" in text
+    assert "salary has nearly all of the variance, because of its unit" in text
+
+
+def test_a_question_without_ask(run: Run):
+    result = run("regression", "release", "weight")
+    assert result.exit_code == 2
+    assert "did you mean 'hushcov ask regression'?" in result.stderr
 
 
 def test_regression(run: Run, folder, loaded, tmp_path):

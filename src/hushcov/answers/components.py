@@ -25,6 +25,7 @@ from hushcov.answers.tables import Answer
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 
+_DOMINATES = 0.9  # the part of the summed variance from which on one feature is most of it
 TOLD_APART = 45.0  # degrees: a direction that may be off by more is not told from others
 
 
@@ -283,6 +284,7 @@ def _answer(
     asked: tuple[int | None, int, float],
 ) -> Components:
     of, k, (wanted, out, level) = found.of, len(parts), asked
+    size = 1.0 if of.correlation else float(of.unit[0]) ** 2
     d, total = len(of.features), float(of.matrix.diagonal().sum())
     variance = np.array([max(each.variance, 0.0) for each in parts])
     share = np.array([each.share for each in parts]).clip(0.0, 1.0)
@@ -295,10 +297,9 @@ def _answer(
     return Components(
         features=np.array([str(name) for name in of.names], dtype=object),
         correlation=of.correlation,
-        variance=variance,
-        variance_interval=np.clip(
-            variance[:, None] * (1 + missing) + halves[:, 0] * ends, 0.0, total
-        ),
+        variance=variance * size,
+        variance_interval=size
+        * np.clip(variance[:, None] * (1 + missing) + halves[:, 0] * ends, 0.0, total),
         share=share,
         share_interval=np.clip(share[:, None] * (1 + missing) + halves[:, 1] * ends, 0.0, 1.0),
         loadings=np.array([each.loadings for each in parts]).reshape(k, d).T,
@@ -313,13 +314,27 @@ def _answer(
         left_out=of.left_out,
         notes=(*of.notes, *_notes(release, found, wanted, out)),
         centre=centre[of.features],
-        unit=of.unit,
+        unit=of.unit if of.correlation else np.ones(d),
     )
+
+
+def _of_units(found: Spectrum) -> list[str]:
+    """Where the answer is about units more than about records."""
+    of, own = found.of, found.of.matrix.diagonal()
+    if of.correlation:
+        two = "Two correlated features have these directions whatever the records are"
+        return [f"{two}: only the shares tell something."] if len(own) == 2 else []
+    if own.max() <= _DOMINATES * own.sum():
+        return []
+    return [
+        f"{of.names[own.argmax()]} has nearly all of the variance, because of its unit, and so the "
+        "first component. Components of the correlations count all features alike."
+    ]
 
 
 def _notes(release: Release, found: Spectrum, wanted: int | None, out: int) -> list[str]:
     """What to know of this answer."""
-    said = []
+    said = _of_units(found)
     if out == 0:
         said.append(
             "No component stands out of the noise: all eigenvalues may be the same, and no "

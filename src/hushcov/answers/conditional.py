@@ -127,7 +127,7 @@ def conditional(
         zeros += assumed_zero(part)
         if not found.bounded and shape is not None:
             said = [through_factors(release)]
-    said += doubts(release, np.concatenate([X, Y]), zeros)
+    said += [*_beyond(release, X, values), *doubts(release, np.concatenate([X, Y]), zeros)]
     if not np.isfinite(noise[np.concatenate([X, Y])]).all():
         said.append(MEANS_UNSURE)
     names = feature_names(release)
@@ -165,6 +165,22 @@ def _given(release: Release, given: Mapping[Any, float]) -> tuple[IntArray, Floa
         raise ParameterError("given must have finite values: leave out features without one.")
     order = np.argsort(X)
     return X[order], values[order]
+
+
+def _beyond(release: Release, X: IntArray, values: FloatArray) -> list[str]:
+    """Say where a value lies outside the public bounds of its feature."""
+    said: list[str] = []
+    bounds = release.making.bounds or ((None, None),) * release.n_features
+    for place, value in zip(X, values, strict=True):
+        low, high = bounds[place]
+        low, high = -np.inf if low is None else low, np.inf if high is None else high
+        if not low <= value <= high:
+            limit = f"at least {low:,.10g}" if value < low else f"at most {high:,.10g}"
+            said.append(
+                f"{feature_names(release)[place]} = {value:,.10g} is outside its public bounds "
+                f"({limit}): no record of the release lies there."
+            )
+    return said
 
 
 def _wanted(release: Release, X: IntArray, features: Any) -> IntArray:

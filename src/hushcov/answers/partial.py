@@ -18,8 +18,9 @@ from scipy import sparse, special
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_real
 from hushcov._words import counted
+from hushcov.answers.categories import full_categories, in_words
 from hushcov.answers.parts import Part, part
-from hushcov.answers.tables import Answer
+from hushcov.answers.tables import Answer, feature_names
 from hushcov.postprocess import is_sparse, noise_norm, sure_level
 from hushcov.release import Release
 from hushcov.release.findings import in_scales
@@ -144,7 +145,7 @@ def partial_correlations(
         edges=np.asarray((far[0] > 0) | (far[1] < 0)),
         groups=groups,
         level=level,
-        warning=_warning(of, noise, groups),
+        warning=_warning(release, of, noise),
         left_out=of.left_out,
         notes=(*of.notes, *_said(groups, whole)),
     )
@@ -253,15 +254,23 @@ def _noise_of(a: FloatArray, r: FloatArray, variance: FloatArray, i: int) -> Flo
     return np.asarray(pairs + own @ (P + r / 2 * (x**2 + squares)) ** 2)
 
 
-def _warning(of: Part, noise: BoolArray, groups: IntArray) -> str:
-    lost = int(np.count_nonzero(noise.any(axis=1)))
-    if not lost:
+def _warning(release: Release, of: Part, noise: BoolArray) -> str:
+    lost = of.features[noise.any(axis=1)]
+    if not len(lost):
         return ""
+    what = f"{len(lost):,} of {counted(len(of.features), 'feature')}"
+    if full := full_categories(release, lost):
+        said = [f"{in_words(release, each)} add up to the same in every record." for each in full]
+        name = feature_names(release)[full[0][-1]]
+        return (
+            f"{' '.join(said)} Each follows from the others, so that {what} have no partial "
+            f"correlations. Ask for the features without one of these, such as {name}: the others "
+            "are then compared with it."
+        )
     return (
-        f"The inverse of the released matrix is noise for {counted(lost, 'feature')} of "
-        f"{len(groups)}: noise is as large as its smallest eigenvalue, or pairs that belong to it "
-        "were not released. Their partial correlations are left out; ask for fewer features, or "
-        "release more records."
+        f"The inverse of the released matrix is noise for {what}: noise is as large as its "
+        "smallest eigenvalue, or pairs that belong to it were not released. Their partial "
+        "correlations are left out; ask for fewer features, or release more records."
     )
 
 

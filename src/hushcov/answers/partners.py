@@ -19,6 +19,7 @@ from hushcov.release.findings import factors_of, interval_holds, rule_of, scales
 
 # Of a variance, beside factors.
 _LEAST_OWN = 0.1
+_ROUNDING = 1e-30  # of shares of variances, squared
 _BY_CHANCE = 0.05  # how often any feature is a partner of a target that has none
 _WEAKEST = 0.1  # the part of the released pairs that counts as weak
 _OF_NOISE = 6.0  # that a pair may have and not be found
@@ -26,11 +27,18 @@ _OF_NOISE = 6.0  # that a pair may have and not be found
 
 def refuse_unknown(release: Release, name: str, features: IntArray) -> None:
     """Refuse features of which nothing is known."""
-    lost = features[nothing_known(release)[features]].tolist()
-    if lost:
+    unknown = nothing_known(release)
+    lost = features[unknown[features]].tolist()
+    if unknown.all():
         raise ParameterError(
-            f"{name} must be features that were found, got {_names(release, lost)}, which do not "
-            "vary or could not be told from noise: leave out such features."
+            f"{name} must be found, and nothing was found in this release: all of it is noise, and "
+            "no question can be answered. See its verdict."
+        )
+    if lost:
+        do, cure = ("do", "leave them out") if len(lost) > 1 else ("does", "leave it out")
+        raise ParameterError(
+            f"{name} must be found, got {_names(release, lost)}, which {do} not vary or cannot be "
+            f"told from noise: {'choose another one' if name == 'target' else cure}."
         )
 
 
@@ -74,7 +82,8 @@ def of_factors(release: Release) -> FloatArray | None:
     size = part.deviations**2
     own, noise = (part.values.diagonal() - common) / size, part.noise_sd.diagonal() / size
     there = ~nothing_known(release)
-    mean = float(np.average(own[there], weights=1 / (noise[there] ** 2 + own[there].var())))
+    weights = 1 / np.maximum(noise[there] ** 2 + own[there].var(), _ROUNDING)
+    mean = float(np.average(own[there], weights=weights))
     mean = max(mean, _LEAST_OWN)
     spread = max(float(np.mean((own[there] - mean) ** 2 - noise[there] ** 2)), 0.0)
     drawn = (own * spread + mean * noise**2) / np.maximum(spread + noise**2, 1e-300)

@@ -26,7 +26,8 @@ class Part:
     """The matrix of some features in the unit of a question, and the law of its error.
 
     `variance` holds the variances of the entries' noise, and `unit` what the features were divided
-    by: their standard deviations where the matrix is one of correlations, else ones. `complete`
+    by: their standard deviations where the matrix is one of correlations, else one number, so that
+    squares of the covariance can be told apart from 0 and infinity. `complete`
     says whether all pairs are there as they were released; else those that did not stand out are
     zero.
     """
@@ -85,23 +86,24 @@ def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2)
             "there is nothing to ask of fewer."
         )
     if is_sparse(release.integers):
-        matrix, variance, n, excess = _sparse(release, places)
+        matrix, noise, n, excess = _sparse(release, places)
     else:
         found = uncertain(release, places)
-        matrix, variance, n, excess = found.values, found.noise_sd**2, found.n, found.excess
+        matrix, noise, n, excess = found.values, found.noise_sd, found.n, found.excess
         if release.selected is not None:
             gone = _below(release, places)
-            matrix[gone] = variance[gone] = 0.0
-    diagonal = matrix.diagonal()
-    unit = np.sqrt(diagonal) if correlation else np.ones(len(places))
-    matrix, variance = matrix.copy(), variance.copy()
+            matrix[gone] = noise[gone] = 0.0
+    unit = np.sqrt(matrix.diagonal())
+    if not correlation:  # a power of two, so that no digit changes
+        unit = np.full(len(places), 2.0 ** np.round(np.log2(unit.max())))
+    matrix, noise = matrix.copy(), noise.copy()
     multiply_outer(matrix, 1 / unit)
-    multiply_outer(variance, 1 / unit**2)
+    multiply_outer(noise, 1 / unit)
     return Part(
         features=places,
         names=feature_names(release)[places],
         matrix=matrix,
-        variance=variance,
+        variance=noise * noise,
         unit=unit,
         n=n,
         excess=excess,
@@ -133,11 +135,11 @@ def _sparse(release: Release, places: IntArray) -> tuple[Matrix, Matrix, int, fl
     deviation, left = law.errors(release, at, whole.data, variance)
     assert release.n_sampled is not None
     sampling = law.sampling_sd(at, whole.data, variance, release.n_sampled)
-    of_noise = np.maximum(deviation**2 - sampling**2, 0.0) / left**2
+    of_noise = np.sqrt(np.maximum(deviation**2 - sampling**2, 0.0)) / left
     unit = scales_of(release)[at[0]] * scales_of(release)[at[1]]
     places_of = whole.row, whole.col
     values = sparse.csr_array((whole.data / left * unit, places_of), shape=whole.shape)
-    noise = sparse.csr_array((of_noise * unit**2, places_of), shape=whole.shape)
+    noise = sparse.csr_array((of_noise * unit, places_of), shape=whole.shape)
     excess = float(max(law.kurtosis[places].max() / NORMAL - 1, 0.0))
     return values, noise, release.n_sampled, excess
 

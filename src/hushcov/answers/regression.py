@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._words import counted
+from hushcov._validation import listed
 from hushcov.answers.linear import Linear, linear, width_of
 from hushcov.answers.means import MEANS_UNSURE, means_of, predicted
 from hushcov.answers.partners import (
@@ -180,8 +180,15 @@ def _chosen(
         else:
             many = middle
     part = whole.part(np.arange(1 + few))
-    said = f"{counted(len(X) - few, 'weaker partner')} left out: noise does not let more apart."
-    return X[:few], part, linear(part, width), [said]
+    return X[:few], part, linear(part, width), [_left_out(release, X[few:])]
+
+
+def _left_out(release: Release, features: IntArray) -> str:
+    if len(features) == 1:
+        (name,) = feature_names(release)[features]
+        return f"{name} was left out: its effect cannot be told from that of the others."
+    names = listed(feature_names(release)[features].tolist())
+    return f"The {names} were left out: their effects cannot be told from those of the others."
 
 
 def _regression(

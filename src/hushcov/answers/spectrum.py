@@ -58,7 +58,8 @@ class Spectrum:
         found += own @ P**2
         if left is self.vectors:
             found[k] = 0.0
-        return np.asarray(found)
+        # Terms cancel where noise turns nothing, as with two correlated features; not to the digit.
+        return np.asarray(np.maximum(found, 0.0))
 
     def _sampling(self, k: int) -> FloatArray:
         """The part of sampling of the moves."""
@@ -85,7 +86,7 @@ class Spectrum:
         sampling = 2 * (1 + of.excess) * np.maximum(traces, 0.0)
         if not of.correlation:
             sampling += of.excess * values**2
-        return np.asarray(noise + sampling / of.n)
+        return np.asarray(np.maximum(noise, 0.0) + sampling / of.n)
 
     def share_deviation(self, k: int, total: float) -> float:
         """Standard deviation of the share of a component; `total` is the summed variance."""
@@ -96,7 +97,7 @@ class Spectrum:
         noise = 2 * float(v**2 @ (of.variance @ v**2 - own * v**2))
         noise += float(own @ (v**2 - share) ** 2)
         traces = value**2 * (1 - 2 * share) + share**2 * float((of.matrix * of.matrix).sum())
-        return math.sqrt(noise + 2 * (1 + of.excess) * max(traces, 0.0) / of.n) / total
+        return math.sqrt(max(noise, 0.0) + 2 * (1 + of.excess) * max(traces, 0.0) / of.n) / total
 
     def _apart(self, k: int) -> FloatArray:
         """Squared differences to all others, less what the same eigenvalues may come out apart."""
@@ -108,8 +109,9 @@ class Spectrum:
     def turned(self, k: int) -> FloatArray:
         """Mean squares of what turns a direction towards each other one; infinite for near ones."""
         room = self._apart(k)
-        with np.errstate(divide="ignore"):
-            return np.where(room > 0, self.moves(k) / np.maximum(room, 0.0), np.inf)
+        with np.errstate(over="ignore"):  # as near as infinitely near
+            near = np.full(len(room), np.inf)
+            return np.asarray(np.divide(self.moves(k), room, out=near, where=room > 0))
 
     def added(self, k: int) -> tuple[float, float]:
         """What errors add to an eigenvalue, and what of that is doubtful: that of near ones."""
@@ -224,5 +226,6 @@ def quantile(squares: FloatArray, level: float) -> float:
     total = float(squares.sum())
     if not 0 < total < math.inf:
         return total
-    freedom = total**2 / float(squares @ squares)
+    shares = squares / total
+    freedom = 1 / float(shares @ shares)
     return total / freedom * float(special.chdtri(freedom, 1 - level))

@@ -14,6 +14,8 @@ from hushcov._validation import LIBRARIES, check_choice
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Release
 
+_MOST_IN_REFUSAL = 20  # features in a refusal
+
 #: A column is an array; all are of one length.
 Table = Mapping[str, npt.NDArray[Any]]
 
@@ -63,18 +65,43 @@ def positions(release: Release, features: Any) -> npt.NDArray[np.int64]:
         else:
             raise ParameterError(
                 f"features must be names or positions of the release's {len(names):,} features, "
-                f"got {each!r}{_nearest(each, names)}: see column_names of the release."
+                f"got {each!r}{_cure(release, each, names)}"
             )
     if len(set(found)) < len(found):
         raise ParameterError("features must all differ, got one twice: name each once.")
     return np.array(found, dtype=np.int64)
 
 
-def _nearest(given: object, names: list[str]) -> str:
+def categories(release: Release) -> dict[str, npt.NDArray[np.int64]]:
+    """Places of columns that are named like department=sales, by what is before the sign."""
+    found: dict[str, list[int]] = {}
+    for place, name in enumerate(release.column_names or ()):
+        category, sign, _ = name.partition("=")
+        if sign:
+            found.setdefault(category, []).append(place)
+    return {name: np.array(places, dtype=np.int64) for name, places in found.items()}
+
+
+def _cure(release: Release, given: object, names: list[str]) -> str:
     from difflib import get_close_matches
 
+    if given in (known := categories(release)):
+        columns = [names[place] for place in known[str(given)]]
+        but = ", all but one where they are all of its answers" * (len(columns) > 1)
+        return f", which became {_some(columns)}: name {'those' if but else 'that'}{but}."
     near = get_close_matches(str(given), names, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"{hint}: they are {_some(names)}."
+
+
+def _some(names: list[str]) -> str:
+    """Names in a sentence; of many the first."""
+    if len(names) <= _MOST_IN_REFUSAL:
+        return ", ".join(names)
+    more = len(names) - _MOST_IN_REFUSAL
+    return (
+        f"{', '.join(names[:_MOST_IN_REFUSAL])} and {more:,} more, as variances.csv beside it lists"
+    )
 
 
 def frame(table: Table, library: str | None) -> Any:

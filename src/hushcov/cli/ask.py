@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from hushcov._words import counted, number
-from hushcov.answers.tables import Table, check_parquet, write_table
+from hushcov._words import counted
+from hushcov.answers.categories import answered, spelt_out
+from hushcov.answers.tables import Table, check_parquet, feature_names
+from hushcov.cli.answers import figure, percent, records, tell
 from hushcov.cli.files import check_parent
 from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function
-from hushcov.cli.output import (
-    clean,
-    console,
-    echo_json,
-    facts,
-    heading,
-    paragraph,
-    show,
-    text_table,
-    warning,
-)
+from hushcov.cli.output import clean
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 
-_MOST_LINES = 30  # of a table on the screen
-_SHORT = {  # titles of columns on a screen of usual width
-    "deviation": "sd",
-    "unconditional_mean": "mean of all",
-    "unconditional_deviation": "sd of all",
-    "partial_correlation": "partial",
-}
 _RELEASE = click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
 _LEVEL = click.option(
     "--level",
@@ -51,7 +36,9 @@ _OUTPUT = click.option(
     help="Also write the whole table, as .csv or .parquet.",
 )
 _FEATURES = click.option(
-    "--features", metavar="A,B,C", help="Columns to look at.  [default: all that were found]"
+    "--features",
+    metavar="A,B,C",
+    help="Columns to look at, or categories of a codebook.  [default: all that were found]",
 )
 
 
@@ -83,7 +70,11 @@ def command(ctx: click.Context) -> None:
 @command.command(cls=Command)
 @_RELEASE
 @click.argument("target")
-@click.option("--on", metavar="A,B,C", help="Columns to regress on.  [default: found partners]")
+@click.option(
+    "--on",
+    metavar="A,B,C",
+    help="Columns to regress on, or categories of a codebook.  [default: found partners]",
+)
 @_asked
 def regression(folder: Path, target: str, on: str | None, level: float, **out: Any) -> None:
     """Regress one column on others: coefficients, R^2 and residual deviation.
@@ -94,16 +85,18 @@ def regression(folder: Path, target: str, on: str | None, level: float, **out: A
     """
     from hushcov.answers.regression import regress
 
-    found = regress(_read(folder, out), target, _split(on), level=level)
-    ends = number(found.r_squared_lower, 3), number(found.r_squared_upper, 3)
+    release = _read(folder, out)
+    names, notes = _columns(release, on)
+    found = regress(release, target, names, level=level)
+    ends = figure(found.r_squared_lower), figure(found.r_squared_upper)
     residual = math.sqrt(max(found.residual_variance, 0.0))
     lines = [
         ("target", clean(found.target)),
-        ("R^2", f"{number(found.r_squared, 3)}, between {ends[0]} and {ends[1]}"),
-        ("residuals", f"standard deviation {number(residual, 3)}"),
+        ("R^2", f"{figure(found.r_squared)}, between {ends[0]} and {ends[1]}"),
+        ("residuals", f"standard deviation {figure(residual)}"),
     ]
     if found.intercept is not None:
-        lines.insert(1, ("intercept", number(found.intercept, 4)))
+        lines.insert(1, ("intercept", figure(found.intercept, 4)))
     summary = {
         "target": found.target,
         "intercept": found.intercept,
@@ -111,7 +104,14 @@ def regression(folder: Path, target: str, on: str | None, level: float, **out: A
         "r_squared_interval": [found.r_squared_lower, found.r_squared_upper],
         "residual_variance": found.residual_variance,
     }
-    _tell("Regression", lines, found.table(), found.warning, summary, **out)
+    legend = (
+        f"coefficient: how much more {found.target} to expect for one more of the feature, the "
+        f"others being equal; {_between(level)}. standardized: the same in standard deviations."
+    )
+    if found.noise.any():
+        legend += " noise: nothing is known of this coefficient."
+    said: dict[str, Any] = {"legend": legend, "notes": notes}
+    tell("Regression", lines, found.table(), found.warning, summary, **said, **out)
 
 
 @command.command(cls=Command)
@@ -121,7 +121,7 @@ def regression(folder: Path, target: str, on: str | None, level: float, **out: A
     "--given",
     metavar="A=1,B=2",
     required=True,
-    help="Values of other columns, as age=40,height=180.",
+    help="Values of other columns, as age=40,department=sales.",
 )
 @_asked
 def predict(folder: Path, features: str, given: str, level: float, **out: Any) -> None:
@@ -133,10 +133,18 @@ def predict(folder: Path, features: str, given: str, level: float, **out: Any) -
     """
     from hushcov.answers.conditional import conditional
 
-    values = dict(map(_value, given.split(",")))
-    found = conditional(_read(folder, out), values, _split(features), level=level)
-    lines = [("given", ", ".join(f"{clean(k)} = {number(v, 4)}" for k, v in found.given.items()))]
-    _tell("Prediction", lines, found.table(), found.warning, {"given": found.given}, **out)
+    release = _read(folder, out)
+    values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}
+    names, _ = spelt_out(release, _split(features), every=True)
+    found = conditional(release, values, names, level=level)
+    lines = [("given", ", ".join(f"{clean(k)} = {v:,.10g}" for k, v in found.given.items()))]
+    legend = (
+        f"mean: of all records with these values; {_between(level)}. Single records differ more: "
+        "sd is their standard deviation, and most lie within two of it. used: how many of the "
+        "given values count."
+    )
+    summary = {"given": found.given}
+    tell("Prediction", lines, found.table(), found.warning, summary, legend=legend, **out)
 
 
 @command.command(cls=Command)
@@ -169,8 +177,10 @@ def components(
     """
     from hushcov.answers.components import components as of
 
-    options: dict[str, Any] = {"correlation": not covariance, "features": _split(features)}
-    found = of(_read(folder, out), n_components, level=level, **options)
+    release = _read(folder, out)
+    names, notes = _columns(release, features)
+    options: dict[str, Any] = {"correlation": not covariance, "features": names}
+    found = of(release, n_components, level=level, **options)
     lines = [
         ("stand out", f"{counted(found.n_standing_out, 'component')}"),
         *[
@@ -178,18 +188,23 @@ def components(
             for k in range(1, len(found.variance) + 1)
         ],
     ]
-    summary = {"components": _records(found.summary()), "standing_out": found.n_standing_out}
-    _tell("Principal components", lines, found.table(), None, summary, notes=found.notes, **out)
+    summary = {"components": records(found.summary()), "standing_out": found.n_standing_out}
+    legend = (
+        f"loading: how much of the feature is in the direction, from -1 to 1; {_between(level)}."
+    )
+    said: dict[str, Any] = {"legend": legend, "notes": (*notes, *found.notes)}
+    tell("Principal components", lines, found.table(), None, summary, **said, **out)
 
 
 def _component(summary: Table, at: int) -> str:
     share, low, high = (
-        number(100 * float(summary[name][at]), 3)
-        for name in ("share", "share_lower", "share_upper")
+        percent(float(summary[name][at])) for name in ("share", "share_lower", "share_upper")
     )
     angle = float(summary["angle"][at])
-    off = "its direction may be any" if angle >= 90 else f"off by at most {angle:.0f} degrees"
-    return f"{share} % of the variance, between {low} and {high}; {off}"
+    off = f"direction off by {'at most ' if angle >= 1 else 'less than '}{max(angle, 1):.0f} degree"
+    off = "its direction is not known" if angle >= 90 else off + "s" * (angle >= 1.5)
+    between = "" if low in (high, share) else f", between {low} and {high}"
+    return f"{share} of the variance{between}; {off}"
 
 
 @command.command(cls=Command)
@@ -205,11 +220,25 @@ def partial(folder: Path, features: str | None, level: float, **out: Any) -> Non
     """
     from hushcov.answers.partial import partial_correlations
 
-    found = partial_correlations(_read(folder, out), _split(features), level=level)
+    release = _read(folder, out)
+    names, notes = _columns(release, features)
+    found = partial_correlations(release, names, level=level)
     table, edges = found.table(), int(np.count_nonzero(np.triu(found.edges, 1)))
-    lines = [("edges", f"{edges:,} of {counted(len(table['edge']), 'pair')} stand out")]
+    pairs = counted(len(table["edge"]), "pair")
+    known = bool(np.isfinite(table["lower"]).any())
+    lines = [("edges", f"{edges:,} of {pairs} stand out" if known else f"unknown, of {pairs}")]
     caution, summary = found.warning or None, {"edges": edges}
-    _tell("Partial correlations", lines, table, caution, summary, notes=found.notes, **out)
+    legend = (
+        f"partial: correlation of two features among records that are alike in the others; "
+        f"{_between(level)}. edge: it is not zero, beyond doubt; all pairs together have a wrong "
+        f"edge in at most {100 * (1 - level):.3g} % of releases."
+    )
+    said: dict[str, Any] = {"legend": legend, "notes": (*notes, *found.notes)}
+    tell("Partial correlations", lines, table, caution, summary, **said, **out)
+
+
+def _between(level: float) -> str:
+    return f"the true value is between lower and upper in {100 * level:.4g} % of releases"
 
 
 # ---- reading what was asked, and telling what was found ----
@@ -228,76 +257,28 @@ def _read(folder: Path, out: Mapping[str, Any]) -> Release:
     return Release.read(folder)
 
 
-def _split(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",")]
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]
 
 
-def _value(text: str) -> tuple[str, float]:
-    name, sign, value = text.rpartition("=")
+def _columns(release: Release, names: str | None) -> tuple[list[str] | None, list[str]]:
+    """Columns that were named, those of a category by its name; and what must be said."""
+    return (None, []) if names is None else spelt_out(release, _split(names))
+
+
+def _value(release: Release, text: str) -> dict[str, float]:
+    """Values of columns: NAME=NUMBER, or CATEGORY=ANSWER."""
+    name, _, value = map(str.strip, text.rpartition("="))
     try:
-        if sign:
-            return name.strip(), float(value)
+        if name:
+            return {name: float(value)}
     except ValueError:
         pass
-    raise ParameterError(
-        f"--given must be like age=40,height=180, got {text!r}: write NAME=NUMBER."
-    )
-
-
-def _tell(
-    title: str,
-    lines: Sequence[tuple[str, str]],
-    table: Table,
-    caution: str | None,
-    summary: Mapping[str, Any],
-    *,
-    notes: Sequence[str] = (),
-    output: Path | None,
-    as_json: bool,
-) -> None:
-    if output is not None:
-        write_table(table, output)
-    if as_json:
-        echo_json(_plain({**summary, "table": _records(table), "warning": caution, "notes": notes}))
-        return
-    out = console()
-    heading(out, title)
-    facts(out, lines)
-    n = len(next(iter(table.values())))
-    if n:
-        cells = zip(*(_cells(column[:_MOST_LINES]) for column in table.values()), strict=True)
-        show(out, "")
-        show(out, text_table([_SHORT.get(name, name.replace("_", " ")) for name in table], cells))
-    rest = [("left out", f"{n - _MOST_LINES:,} more lines: -o FILE.csv writes all")]
-    facts(out, rest if n > _MOST_LINES else [])
-    for note in notes:
-        paragraph(out, clean(note))
-    if caution:
-        show(out, "")
-        warning(out, clean(caution))
-    facts(out, [] if output is None else [("written", clean(str(output)))])
-
-
-def _cells(column: Any) -> list[str]:
-    """A column in words."""
-    if column.dtype == bool:
-        return ["yes" if value else "no" for value in column]
-    if column.dtype == object:
-        return [clean(str(value)) for value in column]
-    return [number(float(value), 3) for value in column]
-
-
-def _records(table: Table) -> list[dict[str, Any]]:
-    columns = [column.tolist() for column in table.values()]
-    return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it: null for what is no finite number."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    return value
+    found = answered(release, name, value)
+    if found is not None:
+        return found
+    got = f"--given must be like age=40,height=180, got {text!r}"
+    columns = [str(each) for each in feature_names(release) if each.startswith(f"{name}=")]
+    if name and columns:
+        raise ParameterError(f"{got}: write {' or '.join(columns[:5])}, or {columns[0]}=0 for no.")
+    raise ParameterError(f"{got}: write NAME=NUMBER.")

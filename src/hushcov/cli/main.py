@@ -79,6 +79,10 @@ class CommandGroup(click.Group):
         """Find the command, or say which ones there are."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             known = ", ".join(COMMANDS)
+            if args[0] in importlib.import_module("hushcov.cli.ask").command.commands:
+                raise click.UsageError(
+                    f"no command is named {args[0]!r}: did you mean 'hushcov ask {args[0]}'?", ctx
+                )
             close = difflib.get_close_matches(args[0], COMMANDS, 1, 0.5)
             hint = f"did you mean {close[0]!r}? The commands are" if close else "choose one of"
             raise click.UsageError(f"no command is named {args[0]!r}: {hint} {known}", ctx)

@@ -1,0 +1,131 @@
+"""Questions to small releases of every kind: an answer or a refusal, and no warning of numpy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from answer_documents import UNIT, document
+
+from hushcov.answers.components import components
+from hushcov.answers.conditional import conditional
+from hushcov.answers.outliers import outlier_scores
+from hushcov.answers.partial import partial_correlations
+from hushcov.answers.regression import regress
+from hushcov.exceptions import ParameterError
+from hushcov.postprocess import symmetric_sparse
+from hushcov.release.document import Making, Structure
+
+STRUCTURES = (
+    None,
+    Structure("sparse", 0, "", 0.1, 0.05, 0.3),
+    Structure("factors", 1, "", 0.1, 0.05, 0.3, 0.9),
+    Structure("dense", 0, "", 0.1, 0.05, 2.0),
+)
+
+
+def any_release(rng):
+    d, n = int(rng.integers(2, 7)), int(rng.choice([2, 300, 10**9]))
+    half = rng.normal(size=(d, int(rng.integers(1, d + 2))))
+    matrix = np.eye(d) if rng.random() < 0.2 else half @ half.T + np.eye(d) * rng.integers(2)
+    scale = np.sqrt(np.diag(matrix))
+    noise = float(rng.choice([0.0, 1e-9, 1e-4, 0.01, 0.1, 10.0]))
+    errors = np.tril(rng.normal(size=(d, d))) * noise
+    matrix = matrix / np.multiply.outer(scale, scale) + errors + errors.T
+    if rng.random() < 0.2:
+        matrix = np.round(matrix)  # eigenvalues that are the same
+    if rng.random() < 0.1:
+        matrix[0] = matrix[:, 0] = 0.0
+    reach = rng.choice([0, 3, 100])
+    scale = 10.0 ** rng.uniform(-reach, reach, d) * (rng.random(d) > 0.05)
+    making = Making(
+        n_rows=n,
+        n_averaged=n,
+        unresolved=tuple(np.flatnonzero(rng.random(d) < 0.1).tolist()),
+        structure=STRUCTURES[rng.integers(4)],
+        threshold=float(rng.choice([0.0, 0.01, 0.3, 5.0])),
+    )
+    release = document(
+        np.eye(d),
+        integers=np.rint(matrix / UNIT).astype(np.int64),
+        feature_scale=scale,
+        noise_sd=(noise, noise * 2**0.5),
+        location=rng.normal(size=d) * scale,
+        making=making,
+        column_names=tuple(f"{'ab'[i % 2]}={i}" for i in range(d)),
+    )
+    return release if rng.random() < 0.6 else of_pairs(release, rng)
+
+
+def of_pairs(release, rng):
+    """The same, where some pairs were released."""
+    pairs = np.array(np.triu_indices(release.n_features, 1))
+    pairs = pairs[:, rng.random(pairs.shape[1]) < 0.5]
+    values, own = release.integers[tuple(pairs)], release.integers.diagonal()
+    integers = symmetric_sparse(tuple(pairs), values, own)
+    if rng.random() < 0.5:
+        integers = integers.toarray()
+    making = replace(release.making, structure=STRUCTURES[rng.integers(2)])
+    return replace(release, integers=integers, selected=pairs, making=making)
+
+
+def questions(release, rng):
+    d, location = release.n_features, release.location
+    rows = np.where(rng.random((3, d)) < 0.1, np.nan, location + release.feature_scale)
+    return (
+        lambda: components(release),
+        lambda: components(release, 1, level=0.9999),
+        lambda: components(release, 2, correlation=False),
+        lambda: partial_correlations(release),
+        lambda: regress(release, 0),
+        lambda: regress(release, 0, list(range(1, d))),
+        lambda: conditional(release, {0: location[0]}),
+        lambda: outlier_scores(release, rows),
+    )
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(8))
+def test_every_question_is_answered_or_refused(seed):
+    rng = np.random.default_rng(seed)
+    answered = 0
+    for _ in range(12):
+        for question in questions(any_release(rng), rng):
+            try:
+                question().table()
+            except ParameterError:
+                continue
+            answered += 1
+    assert answered > 30  # of 96
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_units_do_not_matter(size, sparse):
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(4, 6))
+    usual = document(half @ half.T, noise=0.01)
+    if sparse:
+        pairs = np.array(np.triu_indices(4, 1))
+        values, own = usual.integers[tuple(pairs)], usual.integers.diagonal()
+        integers = symmetric_sparse(tuple(pairs), values, own)
+        usual = replace(usual, integers=integers, selected=pairs)
+        usual = replace(usual, making=replace(usual.making, structure=STRUCTURES[1]))
+    other = replace(usual, feature_scale=usual.feature_scale * size)
+    one, two = components(usual, 2), components(other, 2)
+    np.testing.assert_allclose(two.variance_interval, one.variance_interval, rtol=1e-9)
+    one, two = (components(each, 2, correlation=False) for each in (usual, other))
+    np.testing.assert_allclose(two.variance_interval, one.variance_interval * size**2, rtol=1e-9)
+    np.testing.assert_allclose(two.angle, one.angle, rtol=1e-6)
+    one, two = partial_correlations(usual), partial_correlations(other)
+    np.testing.assert_allclose(two.lower, one.lower, rtol=1e-9)
+
+
+def test_noise_does_not_turn_the_directions_of_two_correlated_features():
+    for seed in range(20):  # rounding errors are below zero in some of them
+        rng = np.random.default_rng(seed)
+        r = float(rng.uniform(0.2, 0.9))
+        found = components(document(np.array([[1.0, r], [r, 1.0]]), noise=0.01, rng=rng))
+        assert found.angle[0] < 1e-3
+        np.testing.assert_allclose(found.loadings[:, 0], 0.5**0.5)
