@@ -257,9 +257,10 @@ def _take(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
 
 
 def _default(param: click.Parameter, value: Any) -> Any:
-    """What click takes as the default; a flag may stand for something else than true."""
+    """What click takes as the default; a flag may stand for false, as --no-header does."""
     if getattr(param, "is_flag", False):
-        return getattr(param, "flag_value", value)
+        # Newer versions of click leave it unset where it is true, in place of saying so.
+        return getattr(param, "flag_value", value) is not False
     if param.multiple:
         return [value]
     return argument(value) if isinstance(value, list) else value
