@@ -165,14 +165,16 @@ def test_what_is_wrong_is_refused_with_the_cure(refused, command, lines, words):
 
 
 def test_files_that_are_not_there_or_not_text(refused):
-    assert "nowhere.toml: No such file" in refused(6, "fit", "--settings", "nowhere.toml")
+    assert "nowhere.toml do not exist" in refused(6, "fit", "--settings", "nowhere.toml")
+    Path("staff-settings.toml").write_text(GOOD)
+    assert "did you mean staff-settings.toml?" in refused(6, "fit", "--settings", "staff.toml")
     Path("s.toml").write_bytes(b"epsilon = '\xff'\n")
     assert "UTF-8" in refused(2, "fit", "--settings", "s.toml")
 
 
 def test_what_the_file_lacks_is_still_required(refused):
     Path("s.toml").write_text('data = "x.csv"\nepsilon = 1\n')
-    assert "Missing option '--delta'" in refused(2, "fit", "--settings", "s.toml")
+    assert "--delta is required: how much" in refused(2, "fit", "--settings", "s.toml")
     Path("s.toml").write_text("epsilon = 1\ndelta = 1e-6\n")
     assert "Missing argument 'DATA'" in refused(2, "fit", "--settings", "s.toml")
 

@@ -30,7 +30,15 @@ from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centr
 from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
 from hushcov.cli.fitting import Job, prepare, quoted, stated_charge
-from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
+from hushcov.cli.options import (
+    CODEBOOK,
+    INTEGER,
+    NUMBER,
+    SCALES,
+    Command,
+    check_budget,
+    public_inputs,
+)
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -240,6 +248,7 @@ def command(
       hushcov fit visits.parquet --unit patient_id --epsilon 1 --delta 1e-6
       hushcov fit --settings survey-settings.toml
     """
+    check_budget(options["epsilon"], options["delta"], options["file"])
     if profile_file is not None:
         check_parent(profile_file)
     measured = _measured(profile or profile_file is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -35,7 +36,7 @@ class IntegerType(click.ParamType):  # type: ignore[type-arg]  # not generic in 
             self.fail(f"{text!r} is too large: at most {_MOST_DIGITS} digits are read.", param, ctx)
         if number is None or number != number.to_integral_value():
             self.fail(
-                f"{text!r} is not a whole number: write it like 53338474066, 53_000 or 1e16.",
+                f"{text!r} is not a whole number: write it like 15000, 15_000 or 1e6.",
                 param,
                 ctx,
             )
@@ -151,6 +152,19 @@ _DELTA = click.option(
     metavar="DELTA",
     help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
 )
+# Both are missed in one message: `check_budget`.
+_FIT_EPSILON = click.option(
+    "--epsilon",
+    type=NUMBER,
+    metavar="EPSILON",
+    help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.  [required]",
+)
+_FIT_DELTA = click.option(
+    "--delta",
+    type=NUMBER,
+    metavar="DELTA",
+    help="Privacy budget; above 0 and at most 0.1, well below 1 / records.  [required]",
+)
 _PLANNED_EPSILON = click.option(
     "--epsilon",
     type=NUMBER,
@@ -210,6 +224,19 @@ _MOST_ROWS = click.option(
 )
 
 
+def check_budget(epsilon: float | None, delta: float | None, file: Path | None = None) -> None:
+    """Refuse a command line without a promise; say usual values, and what asks for all of it."""
+    given = {"--epsilon": epsilon, "--delta": delta}
+    missing = [option for option, value in given.items() if value is None]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise click.UsageError(
+            f"{' and '.join(missing)} {are} required: how much privacy. --epsilon 1 and --delta "
+            f"1e-6 are usual; 'hushcov start {'DATA' if file is None else shlex.quote(str(file))}' "
+            "asks for all of it."
+        )
+
+
 def theorem_inputs(function: Function) -> Function:
     """Add the public inputs of the theorem that do not describe the size of the data."""
     return _with(
@@ -220,7 +247,7 @@ def theorem_inputs(function: Function) -> Function:
 def public_inputs(function: Function) -> Function:
     """Add what every estimator must be told, and what may be known of the records."""
     whose = _NEIGHBOURS, _MOST_ROWS
-    return _with(function, _EPSILON, _DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE, *whose)
+    return _with(function, _FIT_EPSILON, _FIT_DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE, *whose)
 
 
 def planned_inputs(function: Function) -> Function:

@@ -25,7 +25,7 @@ from hushcov.cli.forecasts import (
     smallest_table,
     warned,
 )
-from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, planned_inputs
+from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, check_budget, planned_inputs
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -161,9 +161,7 @@ def command(
         _check_like(*given, public["neighbours"], public["max_rows_per_unit"], *mechanisms)
         _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
         return
-    for name in ("epsilon", "delta"):
-        if public[name] is None:
-            raise click.UsageError(f"Missing option '--{name}'.")
+    check_budget(public["epsilon"], public["delta"])
     n_features, bounds = _known(n_features, codebook)
     compared = bool(mechanisms or refine or figure or html or row_sparsity)
     usual = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY

@@ -61,6 +61,13 @@ def read_settings(path: Path) -> Settings:
     try:
         with path.open("rb") as file:
             found = tomllib.load(file)
+    except FileNotFoundError:
+        others = [each.name for each in path.parent.glob("*.toml")]
+        close = difflib.get_close_matches(path.name, others, 1)
+        hint = f"did you mean {path.with_name(close[0])}?" if close else "check the path."
+        raise FileNotFoundError(
+            f"the settings {path} do not exist: {hint} 'hushcov start DATA' writes such a file."
+        ) from None
     except tomllib.TOMLDecodeError as error:
         raise ParameterError(
             f"{path} must be a TOML file of settings, with lines such as epsilon = 1: {error}. "
