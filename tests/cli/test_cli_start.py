@@ -310,6 +310,11 @@ def test_a_hopeless_plan_is_refused_and_can_be_changed(table):
     assert "this would be refused" in output
     output = start([*few, "yes", *PLAIN, "no"])
     assert "for about 3,000 rows" in output
+    gaps = [*few[:5], "yes", *few[6:]]
+    output = " ".join(
+        start([*gaps, "no"], "--settings", "few.toml", "patients.csv", code=3).split()
+    )
+    assert "40 rows are too few to leave out those with gaps" in output
 
 
 def test_a_file_without_names(table, run, refused):

@@ -26,19 +26,11 @@ from hushcov.cli.files import (
     reserved,
     stem_of,
 )
-from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centre
+from hushcov.cli.fit_options import PRIVATE, THEOREM, check_budget, check_options, usual_centre
 from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
 from hushcov.cli.fitting import Job, prepare, quoted, stated_charge
-from hushcov.cli.options import (
-    CODEBOOK,
-    INTEGER,
-    NUMBER,
-    SCALES,
-    Command,
-    check_budget,
-    public_inputs,
-)
+from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
     console,
     echo_json,

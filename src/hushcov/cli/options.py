@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -152,7 +151,7 @@ _DELTA = click.option(
     metavar="DELTA",
     help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
 )
-# Both are missed in one message: `check_budget`.
+# Both are missed in one message, by the command.
 _FIT_EPSILON = click.option(
     "--epsilon",
     type=NUMBER,
@@ -222,19 +221,6 @@ _MOST_ROWS = click.option(
     metavar="M",
     help="How many rows of one unit are summed, at most.  [default: found from 1 % of epsilon]",
 )
-
-
-def check_budget(epsilon: float | None, delta: float | None, file: Path | None = None) -> None:
-    """Refuse a command line without a promise; say usual values, and what asks for all of it."""
-    given = {"--epsilon": epsilon, "--delta": delta}
-    missing = [option for option, value in given.items() if value is None]
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
-        raise click.UsageError(
-            f"{' and '.join(missing)} {are} required: how much privacy. --epsilon 1 and --delta "
-            f"1e-6 are usual; 'hushcov start {'DATA' if file is None else shlex.quote(str(file))}' "
-            "asks for all of it."
-        )
 
 
 def theorem_inputs(function: Function) -> Function:

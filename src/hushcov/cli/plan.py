@@ -14,6 +14,7 @@ from hushcov._words import counted, number
 from hushcov.accounting import RELATIONS, REPLACE, Neighbours
 from hushcov.accounting.promise import odds_of
 from hushcov.cli.files import check_figure, check_parent
+from hushcov.cli.fit_options import check_budget
 from hushcov.cli.forecasts import (
     Planner,
     Row,
@@ -25,7 +26,7 @@ from hushcov.cli.forecasts import (
     smallest_table,
     warned,
 )
-from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, check_budget, planned_inputs
+from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, planned_inputs
 from hushcov.cli.output import (
     console,
     echo_json,

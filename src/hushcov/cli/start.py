@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from hushcov._words import counted
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import check_parent, sign_of, stem_of
 from hushcov.cli.options import INTEGER, Command
@@ -23,7 +24,7 @@ from hushcov.cli.settings import (
 from hushcov.cli.start_budget import ask_ledger, ask_missing, ask_output, ask_promise
 from hushcov.cli.start_codebook import ToFillIn, ask_codebook
 from hushcov.cli.start_columns import Draft, ask_columns, ask_rows, ask_whose
-from hushcov.exceptions import DataError, HushcovError, ParameterError
+from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
 from hushcov.records.headers import Header, may_be_record, read_header
 
 # The order in which options are printed and kept; others come before the promise.
@@ -31,6 +32,10 @@ _FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook"
 _LAST = ("epsilon", "delta", "ledger", "dataset")
 _RUN, _CHANGE, _LEAVE = "yes", "change", "no"
 Commands = list[tuple[click.Command, list[str]]]
+_TOO_FEW = (
+    "{} are too few to leave out those with gaps, as about how many are complete would be noise. "
+    "Use more rows or a larger epsilon; or say that no value is missing, if that is certain."
+)
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -259,7 +264,9 @@ def _answered(draft: Draft, kept: Path) -> Commands | None:
         if draft.ask.defaults:
             raise
         show(draft.out, "")
-        warning(draft.out, f"this would be refused: {error}")
+        few = isinstance(error, TooFewCompleteError)
+        why = _TOO_FEW.format(counted(rows, "row")) if few else error
+        warning(draft.out, f"this would be refused: {why}")
         if not draft.ask.yes(
             "Go through the questions again, with your answers as defaults?",
             default=True,
