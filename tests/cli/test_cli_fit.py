@@ -460,7 +460,9 @@ def test_a_folder_is_not_a_file(run):
 
 def test_required(refused, data):
     assert "Missing argument 'DATA'" in refused(2, "fit")
-    assert "Missing option '--epsilon'" in refused(2, "fit", data)
+    line = refused(2, "fit", data)
+    assert line.startswith("--epsilon and --delta are required: how much privacy. --epsilon 1 and")
+    assert f"'hushcov start {data}' asks for all of it" in line
 
 
 def test_no_data_value_is_ever_shown(run, data):

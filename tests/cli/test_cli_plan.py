@@ -394,7 +394,14 @@ def test_required(refused, option):
     options = dict(zip(PUBLIC[::2], PUBLIC[1::2], strict=True))
     del options[option]
     arguments = [part for pair in options.items() for part in pair]
-    assert f"Missing option '{option}'" in refused(2, "plan", *arguments)
+    words = f"Missing option '{option}'" if option == "--features" else f"{option} is required"
+    assert words in refused(2, "plan", *arguments)
+
+
+def test_a_plan_without_a_promise_says_usual_ones(refused):
+    line = refused(2, "plan", "--features", 10)
+    assert line.startswith("--epsilon and --delta are required: how much privacy.")
+    assert "--epsilon 1 and --delta 1e-6 are usual; 'hushcov start DATA'" in line
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -87,7 +87,7 @@ def test_a_sparsity_or_a_mechanism_compares_mechanisms_as_before(run):
 def test_the_budget_is_required_without_a_release(run):
     result = run("plan", "--features", 12, "--epsilon", 1)
     assert result.exit_code == 2
-    assert "Missing option '--delta'" in result.stderr
+    assert "--delta is required: how much privacy" in result.stderr
 
 
 def test_like_a_release(run, release):

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from command_line import PATIENCE
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.main import cli
-from hushcov.cli.questions import columns_in
+from hushcov.cli.questions import an_integer, columns_in
 from hushcov.cli.start_columns import looks_like_identifier
 from hushcov.cli.start_plan import command_line
 from hushcov.exceptions import ParameterError
@@ -36,6 +36,7 @@ WHOSE, ROWS = ["", ""], [str(N)]
 KINDS = ["", "ask", "smoker", "yes", "4", "north|south", "age", "0 120", ""]
 PROMISE, LEDGER, FOLDER = ["2", ""], ["", "", ""], [""]
 ANSWERS = [*WHOSE, *ROWS, *KINDS, *PROMISE, *LEDGER, *FOLDER]
+PROMISED = ("--epsilon", 2, "--delta", 1e-6)
 PLAIN = [*WHOSE, *ROWS, "1-4", "none", "no", "2", "", "none", ""]
 
 
@@ -87,6 +88,9 @@ def test_a_first_release(table, run):
     assert release.guarantee.epsilon == 2
     assert len(Ledger("budget.db").history("patients")) == 1
     assert "report.html in a browser" in output
+    assert "hushcov ask components patients-release" in output
+    for note in ("List all answers but one.", "If you say no and there is a gap"):
+        assert note in output  # without asking for help
     # What was printed is what was run: the same commands do the same elsewhere.
     init, fit = printed_commands(output)
     init[init.index("budget.db")] = fit[fit.index("budget.db")] = "other.db"
@@ -306,6 +310,90 @@ def test_a_hopeless_plan_is_refused_and_can_be_changed(table):
     assert "this would be refused" in output
     output = start([*few, "yes", *PLAIN, "no"])
     assert "for about 3,000 rows" in output
+    gaps = [*few[:5], "yes", *few[6:]]
+    output = " ".join(
+        start([*gaps, "no"], "--settings", "few.toml", "patients.csv", code=3).split()
+    )
+    assert "40 rows are too few to leave out those with gaps" in output
+
+
+def test_a_file_without_names(table, run, refused):
+    table[["age", "bmi", "pulse"]].to_csv("bare.csv", index=False, header=False, sep=";")
+    answers = ["", "", *WHOSE, "count", "", "none", "no", "2", "", "none", "", "no"]
+    output = start(answers, "bare.csv")
+    assert "Is the first line a record" in output
+    assert "1 column_1" in output
+    assert "for about 3,000 rows" in output
+    assert "if it is somebody's record" not in output
+    first = Path("bare.csv").read_text().split("\n")[0]
+    assert not any(value in output for value in first.split(";")[1:])
+    (fit,) = printed_commands(output)
+    assert "--no-header" in fit
+    assert run(*fit, "--dry-run").exit_code == 0
+    assert "the first line a record" not in start([""] * 30, "--settings", "bare-settings.toml")
+    said = start(["", "no"], "bare.csv", "--settings", "other.toml", code=3)
+    assert "must begin with the names of its columns" in said
+
+
+def test_tabs_are_known_the_next_time(table):
+    table.to_csv("tabs.csv", sep="\t", index=False)
+    start(["yes", *PLAIN, "no"], "tabs.csv")
+    (fit,) = printed_commands(start([""] * 30, "--settings", "tabs-settings.toml"))
+    assert fit[fit.index("--delimiter") + 1] == "tab"
+
+
+def test_blanks_around_names(table, run):
+    Path("blanks.csv").write_text(Path("patients.csv").read_text().replace(",", ", ", 5))
+    output = start([*WHOSE, *ROWS, "patient_id, smoker, region", *PLAIN[4:], "no"], "blanks.csv")
+    (fit,) = printed_commands(output)
+    assert fit[fit.index("--columns") + 1] == "age,bmi,pulse"
+    assert run(*fit, "--dry-run").exit_code == 0
+    assert run(*fit, "--columns", " age, bmi", "--dry-run").exit_code == 0
+
+
+def test_numbers_of_rows():
+    typed = ("15000", "15_000", "15,000", "15 000", "15k", "1.5e4")
+    assert {an_integer(text) for text in typed} == {15000}
+    assert an_integer("1,234,567") == 1234567
+    for text in ("0,10", "18 90", "age, salary", "1,23", "k", "1.2345k", "15000,"):
+        with pytest.raises(ParameterError, match=f"'{text}' is not a whole number"):
+            an_integer(text)
+
+
+def test_bounds_are_two_numbers_apart(table):
+    wrong = [*KINDS[:-2], "0,120", "0, 120", ""]
+    output = start([*WHOSE, *ROWS, *wrong, *PROMISE, *LEDGER, *FOLDER, "no"])
+    assert output.count("write two numbers with a blank between them") == 1
+    assert "age,0,120,number," in Path("patients-codebook.csv").read_text()
+
+
+def test_all_answers_are_defaults_when_they_are_changed(table):
+    again = ["", "", "", "", "ask", *[""] * 6, "", *[""] * 6]
+    output = start([*ANSWERS, "change", *again, "no"])
+    first, second = output.split("Run it now?")[:2]
+    for usual in ("[smoker]", "[yes]", "[region]", "[north|south]", "[age]", "[0 120]"):
+        assert usual in second
+    assert printed_commands(first) == printed_commands(second)
+    assert {each.name for each in Path().glob("*.csv")} == {"patients.csv", "patients-codebook.csv"}
+    # Another codebook takes its place while it is ours; what somebody changed stays.
+    other = [*again[:6], "", "", "north", *again[9:]]
+    start([*ANSWERS[:4], "ask", *ANSWERS[5:], "change", *other, "no"])
+    assert "north\n" in Path("patients-codebook.csv").read_text()
+    Path("patients-codebook.csv").write_text("name,low,high,kind\nage,1,2,number\n")
+    output = start([*ANSWERS, "no"])
+    assert "patients-codebook.csv was there before, and stays as it is" in " ".join(output.split())
+    assert Path("patients-codebook-2.csv").exists()
+
+
+def test_what_is_refused_without_questions_leaves_the_settings(table, run):
+    start([*PLAIN[:-2], "", "", "", "", "no"])
+    assert run("ledger", "init", "budget.db", "--dataset", "patients", *PROMISED).exit_code == 0
+    kept = Path("patients-settings.toml").read_bytes()
+    start([], "--settings", "patients-settings.toml", "--yes")
+    assert Path("patients-settings.toml").read_bytes() != kept  # the dataset is not new any more
+    kept = Path("patients-settings.toml").read_bytes()
+    start([], "--settings", "patients-settings.toml", "--yes", code=7)
+    assert Path("patients-settings.toml").read_bytes() == kept
 
 
 def test_answers_can_be_changed_at_the_end(table):
@@ -343,7 +431,7 @@ def test_without_questions(table, run):
         (("--settings", "nowhere.toml"), "nowhere.toml does not exist"),
         (("nowhere.csv",), "nowhere.csv does not exist"),
         (("notes.txt",), "must be a folder, a pattern, or a file"),
-        (("values.csv",), "must begin with the names of its columns"),
+        (("values.csv",), "the answers ended at the question 'Is the first line a record"),
         (("empty.csv",), "must begin with the names of its columns"),
         (("twice.csv",), "once, got more"),
     ],
@@ -363,13 +451,13 @@ def test_what_is_refused_after_yes_says_that_nothing_was_charged(table):
     assert "'smoker', 'region' have type string" in line
     assert "hushcov start --settings patients-settings.toml" in line
     assert line.endswith("Nothing was charged.")
-    assert Ledger("budget.db").history("patients") == ()
+    assert not Path("budget.db").exists()
 
 
 def test_columns_by_name_number_range_and_pattern():
     names = ("age", "lab_1", "lab_2", "7", "x y")
     assert columns_in("none", names) == []
-    assert columns_in("lab_*, 1", names) == ["age", "lab_1", "lab_2"]
+    assert columns_in("lab_*, 1, lab_2", names) == ["lab_1", "lab_2", "age"]  # as they were typed
     assert columns_in("2-3,x y", names) == ["lab_1", "lab_2", "x y"]
     assert columns_in("7", names) == ["7"]  # a name comes before a number
     assert columns_in("1-5", names, ["7"]) == ["7"]

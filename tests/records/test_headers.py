@@ -11,7 +11,7 @@ import pytest
 
 from hushcov.exceptions import DataError, RecordsFileError
 from hushcov.records import open_records
-from hushcov.records.headers import OTHER, TEXT, TRUTH, DeclaredRecords, read_header
+from hushcov.records.headers import OTHER, TEXT, TRUTH, DeclaredRecords, may_be_record, read_header
 
 ROWS = "1,2,3\n4,5,6\n"
 
@@ -40,6 +40,41 @@ def test_line_ends_in_quotes_and_compressed_files():
     assert read_header("x.csv.gz").names == ("a", "b")
     Path("x.tsv").write_text("a\tb\n1\t2\n")
     assert read_header("x.tsv").names == ("a", "b")
+
+
+def test_blanks_around_names_are_no_part_of_them():
+    Path("x.csv").write_text("a, b ,c\n1,2,3\n")
+    Path("y.csv").write_text("a, b ,c\n4,5,6\n")
+    for source in ("x.csv", "*.csv"):
+        records = open_records(source, columns=["c", "b"])
+        assert records.feature_names == ("c", "b")
+        assert next(iter(records._blocks()))[0].tolist() == [3, 2]
+        assert read_header(source).names == open_records(source).feature_names == ("a", "b", "c")
+        assert open_records(source, leave_out=["b"]).feature_names == ("a", "c")
+        assert read_header(source).count_rows() == records.n_records
+    # Whoever asks for blanks gets them; files that differ, and names that would be one, keep them.
+    assert open_records("x.csv", columns=[" b "]).feature_names == (" b ",)
+    Path("y.csv").write_text(" b ,a,c\n5,4,6\n")
+    for source, text in (("*.csv", None), ("z.csv", "a, a\n1,2\n"), ("z.csv", '"a\n", b\n1,2\n')):
+        if text is not None:
+            Path(source).write_text(text)
+        found = open_records(source)
+        assert found.feature_names == read_header(source).names
+        assert any(name != name.strip() for name in found.feature_names)
+
+
+def test_text_without_names():
+    Path("x.csv").write_text("1.5,2\n3,4\n")
+    header = read_header("x.csv", header=False)
+    assert header.names == open_records("x.csv", header=False).feature_names
+    assert header.names == ("column_1", "column_2")
+    assert header.count_rows() == 2
+    assert read_header("x.csv", header=False, names=["a", "b"]).names == ("a", "b")
+    with pytest.raises(DataError, match="3 names"):
+        read_header("x.csv", header=False, names=["a", "b", "c"])
+    assert may_be_record("x.csv")
+    Path("x.csv").write_text("a,b\n")
+    assert not may_be_record("x.csv")
 
 
 def test_types_that_files_state():

@@ -50,7 +50,7 @@ def opened(
         path,
         columns=_split(columns),
         names=_split(names),
-        delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
+        delimiter=sign_of(delimiter),
         leave_out=() if path.suffix == ".npy" else leave_out,
         **options,
     )
@@ -64,6 +64,11 @@ def opened(
         )
     with _on_cluster(path, records, scheduler) as elsewhere:
         yield elsewhere
+
+
+def sign_of(delimiter: str | None) -> str | None:
+    """What separates fields, by how it is written in an option: a tab has a name."""
+    return "\t" if delimiter in ("\\t", "tab") else delimiter
 
 
 def _split(names: str | None) -> list[str] | None:

@@ -26,7 +26,7 @@ from hushcov.cli.files import (
     reserved,
     stem_of,
 )
-from hushcov.cli.fit_options import PRIVATE, THEOREM, check_options, usual_centre
+from hushcov.cli.fit_options import PRIVATE, THEOREM, check_budget, check_options, usual_centre
 from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
 from hushcov.cli.fitting import Job, prepare, quoted, stated_charge
@@ -240,6 +240,7 @@ def command(
       hushcov fit visits.parquet --unit patient_id --epsilon 1 --delta 1e-6
       hushcov fit --settings survey-settings.toml
     """
+    check_budget(options["epsilon"], options["delta"], options["file"])
     if profile_file is not None:
         check_parent(profile_file)
     measured = _measured(profile or profile_file is not None)

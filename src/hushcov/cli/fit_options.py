@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import Any
+
+import click
 
 from hushcov.exceptions import ParameterError
 from hushcov.planning import mechanisms
@@ -51,6 +55,19 @@ def usual_centre(mechanism: str) -> str:
     """What becomes of means that are not known where nothing is asked for."""
     pure = mechanism in mechanisms() and mechanisms()[mechanism].pure
     return PAIRS if pure or mechanism == THEOREM else PRIVATE
+
+
+def check_budget(epsilon: float | None, delta: float | None, file: Path | None = None) -> None:
+    """Refuse a command line without a promise; say usual values, and what asks for all of it."""
+    given = {"--epsilon": epsilon, "--delta": delta}
+    missing = [option for option, value in given.items() if value is None]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise click.UsageError(
+            f"{' and '.join(missing)} {are} required: how much privacy. --epsilon 1 and --delta "
+            f"1e-6 are usual; 'hushcov start {'DATA' if file is None else shlex.quote(str(file))}' "
+            "asks for all of it."
+        )
 
 
 def check_options(mechanism: str, public: dict[str, Any]) -> None:

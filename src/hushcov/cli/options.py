@@ -35,7 +35,7 @@ class IntegerType(click.ParamType):  # type: ignore[type-arg]  # not generic in 
             self.fail(f"{text!r} is too large: at most {_MOST_DIGITS} digits are read.", param, ctx)
         if number is None or number != number.to_integral_value():
             self.fail(
-                f"{text!r} is not a whole number: write it like 53338474066, 53_000 or 1e16.",
+                f"{text!r} is not a whole number: write it like 15000, 15_000 or 1e6.",
                 param,
                 ctx,
             )
@@ -151,6 +151,19 @@ _DELTA = click.option(
     metavar="DELTA",
     help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
 )
+# Both are missed in one message, by the command.
+_FIT_EPSILON = click.option(
+    "--epsilon",
+    type=NUMBER,
+    metavar="EPSILON",
+    help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.  [required]",
+)
+_FIT_DELTA = click.option(
+    "--delta",
+    type=NUMBER,
+    metavar="DELTA",
+    help="Privacy budget; above 0 and at most 0.1, well below 1 / records.  [required]",
+)
 _PLANNED_EPSILON = click.option(
     "--epsilon",
     type=NUMBER,
@@ -220,7 +233,7 @@ def theorem_inputs(function: Function) -> Function:
 def public_inputs(function: Function) -> Function:
     """Add what every estimator must be told, and what may be known of the records."""
     whose = _NEIGHBOURS, _MOST_ROWS
-    return _with(function, _EPSILON, _DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE, *whose)
+    return _with(function, _FIT_EPSILON, _FIT_DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE, *whose)
 
 
 def planned_inputs(function: Function) -> Function:

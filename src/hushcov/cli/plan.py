@@ -14,6 +14,7 @@ from hushcov._words import counted, number
 from hushcov.accounting import RELATIONS, REPLACE, Neighbours
 from hushcov.accounting.promise import odds_of
 from hushcov.cli.files import check_figure, check_parent
+from hushcov.cli.fit_options import check_budget
 from hushcov.cli.forecasts import (
     Planner,
     Row,
@@ -161,9 +162,7 @@ def command(
         _check_like(*given, public["neighbours"], public["max_rows_per_unit"], *mechanisms)
         _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
         return
-    for name in ("epsilon", "delta"):
-        if public[name] is None:
-            raise click.UsageError(f"Missing option '--{name}'.")
+    check_budget(public["epsilon"], public["delta"])
     n_features, bounds = _known(n_features, codebook)
     compared = bool(mechanisms or refine or figure or html or row_sparsity)
     usual = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY

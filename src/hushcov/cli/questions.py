@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from hushcov.exceptions import HushcovError, ParameterError
 Answer = TypeVar("Answer")
 NOTHING_HAPPENED = "No record was looked at, and nothing was charged."
 NONE = "none"
+_GROUPED = re.compile(r"\d{1,3}(,\d{3})+|\d{1,3}( \d{3})+", re.ASCII)  # 20,000 or 20 000
 _HELP, _YES, _NO = "?", ("yes", "y"), ("no", "n")
 _ENDED = (
     "the answers ended at the question {!r}. " + NOTHING_HAPPENED + " Answer all questions, or use "
@@ -41,10 +43,16 @@ class Questions:
         *,
         default: str | None,
         help: str,
+        note: str = "",
     ) -> Answer:
-        """Ask until `check` takes the answer; what it raises says what is wrong."""
+        """Ask until `check` takes the answer; what it raises says what is wrong.
+
+        `note` stands below the question: what nobody should miss.
+        """
         show(self.out, "")
         click.secho(question, bold=True)
+        if note:
+            paragraph(self.out, note)
         while True:
             text = self._line(question, default)
             if text == _HELP:
@@ -86,10 +94,10 @@ class Questions:
             click.echo(clean(text))  # a terminal has shown it already
         return text
 
-    def yes(self, question: str, *, default: bool, help: str) -> bool:
+    def yes(self, question: str, *, default: bool, help: str, note: str = "") -> bool:
         """Ask for yes or no."""
         usual = _YES[0] if default else _NO[0]
-        return self.ask(f"{question} (yes, no, ?)", _truth, default=usual, help=help)
+        return self.ask(f"{question} (yes, no, ?)", _truth, default=usual, help=help, note=note)
 
 
 def _refuse(words: str) -> NoReturn:
@@ -108,8 +116,15 @@ def a_number(text: str) -> float:
 
 
 def an_integer(text: str) -> int:
-    """A whole number of 1 or more, with commas if people like them: 20,000."""
-    value = int(INTEGER.convert(text.replace(",", "").replace(" ", ""), None, None))
+    """A whole number of 1 or more, as people write them: 20000, 20,000, 20 000 or 20k."""
+    plain = re.sub(r"[, ]", "", text) if _GROUPED.fullmatch(text) else text
+    thousands = plain[:-1] if plain[-1:] in "kK" else None
+    try:
+        value = int(INTEGER.convert(f"{thousands}e3" if thousands else plain, None, None))
+    except click.ClickException:
+        raise ParameterError(
+            f"{shown(text)} is not a whole number: write it like 15000 or 15_000."
+        ) from None
     if value < 1:
         raise ParameterError("write a whole number of 1 or more.")
     return value
@@ -118,6 +133,7 @@ def an_integer(text: str) -> int:
 def columns_in(text: str, names: Sequence[str], among: Sequence[str] | None = None) -> list[str]:
     """Columns by name, by number from 1 on, by range (3-7) or by pattern (lab_*); or none.
 
+    They come in the order of the text.
     Numbers are those in the list of all names; `among` are those that are left to choose from.
     """
     if text.casefold() == NONE:
@@ -135,7 +151,7 @@ def columns_in(text: str, names: Sequence[str], among: Sequence[str] | None = No
         close = [each for part in unknown for each in difflib.get_close_matches(part, names, 1)]
         hint = f" Did you mean {', '.join(dict.fromkeys(close))}?" if close else ""
         raise ParameterError(f"there is no column {', '.join(map(shown, unknown))}.{hint}")
-    return [name for name in names if name in left & set(found)]
+    return [name for name in dict.fromkeys(found) if name in left]
 
 
 def _columns_of(part: str, names: Sequence[str]) -> list[str]:

@@ -61,6 +61,13 @@ def read_settings(path: Path) -> Settings:
     try:
         with path.open("rb") as file:
             found = tomllib.load(file)
+    except FileNotFoundError:
+        others = [each.name for each in path.parent.glob("*.toml")]
+        close = difflib.get_close_matches(path.name, others, 1)
+        hint = f"did you mean {path.with_name(close[0])}?" if close else "check the path."
+        raise FileNotFoundError(
+            f"the settings {path} do not exist: {hint} 'hushcov start DATA' writes such a file."
+        ) from None
     except tomllib.TOMLDecodeError as error:
         raise ParameterError(
             f"{path} must be a TOML file of settings, with lines such as epsilon = 1: {error}. "
@@ -257,9 +264,10 @@ def _take(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
 
 
 def _default(param: click.Parameter, value: Any) -> Any:
-    """What click takes as the default; a flag may stand for something else than true."""
+    """What click takes as the default; a flag may stand for false, as --no-header does."""
     if getattr(param, "is_flag", False):
-        return getattr(param, "flag_value", value)
+        # Newer versions of click leave it unset where it is true, in place of saying so.
+        return getattr(param, "flag_value", value) is not False
     if param.multiple:
         return [value]
     return argument(value) if isinstance(value, list) else value

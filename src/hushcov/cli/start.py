@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from hushcov._words import counted
 from hushcov.accounting.ledger import Ledger
-from hushcov.cli.files import check_parent, stem_of
+from hushcov.cli.files import check_parent, sign_of, stem_of
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, show, warning
 from hushcov.cli.questions import NOTHING_HAPPENED, Questions
@@ -23,14 +24,18 @@ from hushcov.cli.settings import (
 from hushcov.cli.start_budget import ask_ledger, ask_missing, ask_output, ask_promise
 from hushcov.cli.start_codebook import ToFillIn, ask_codebook
 from hushcov.cli.start_columns import Draft, ask_columns, ask_rows, ask_whose
-from hushcov.exceptions import DataError, HushcovError, ParameterError
-from hushcov.records.headers import Header, read_header
+from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
+from hushcov.records.headers import Header, may_be_record, read_header
 
 # The order in which options are printed and kept; others come before the promise.
 _FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook")
 _LAST = ("epsilon", "delta", "ledger", "dataset")
 _RUN, _CHANGE, _LEAVE = "yes", "change", "no"
 Commands = list[tuple[click.Command, list[str]]]
+_TOO_FEW = (
+    "{} are too few to leave out those with gaps, as about how many are complete would be noise. "
+    "Use more rows or a larger epsilon; or say that no value is missing, if that is certain."
+)
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -88,6 +93,7 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
         return
     try:
         _run(commands)
+        _keep(draft, kept)
     except HushcovError as error:
         error.add_note(
             f"Answers are changed by 'hushcov start --settings {shlex.quote(str(kept))}'."
@@ -98,8 +104,12 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
 
 
 def _run(commands: Commands) -> None:
-    """Run what was printed, as if it had been typed."""
+    """Run what was printed, as if it had been typed; the ledger is not made for a wrong file."""
+    from hushcov.cli.start_plan import check_data
+
     group = click.get_current_context().parent
+    if len(commands) > 1:
+        check_data(commands[-1][1])
     for tool, words in commands:
         with tool.make_context(str(tool.name), list(words), parent=group) as context:
             tool.invoke(context)
@@ -108,9 +118,10 @@ def _run(commands: Commands) -> None:
 def _uncharged(draft: Draft) -> str:
     """That nothing was charged, where a new dataset of the ledger shows it."""
     file, dataset = draft.known("ledger"), draft.known("dataset")
-    if not draft.settings.budget or not Path(file).exists():
+    if not draft.settings.budget:
         return ""
-    return "" if Ledger(file).history(dataset) else " Nothing was charged."
+    charged = Path(file).exists() and Ledger(file).history(dataset)
+    return "" if charged else " Nothing was charged."
 
 
 def _say_next(out: Console, folder: str) -> None:
@@ -122,6 +133,11 @@ def _say_next(out: Console, folder: str) -> None:
         (
             ("read", f"open {folder}/report.html in a browser"),
             ("check", f"hushcov show {place}"),
+            (
+                "ask",
+                f"hushcov ask components {place}, or regression, predict, partial: as often as "
+                "you like, nothing more is charged",
+            ),
             ("hand on", f"the folder {folder}/ as it is; never the records"),
         ),
     )
@@ -160,29 +176,59 @@ def _draft(
 
 
 def _header(ask: Questions, file: Path, settings: Settings) -> Header:
-    """The columns; the first line of a text file may have another separator than a comma."""
-    delimiter = settings.options.get("delimiter")
+    """The columns; a text file may have another separator than a comma, and no names."""
+    options = settings.options
+    names, sign = options.get("names"), sign_of(options.get("delimiter"))
+    names = names.split(",") if isinstance(names, str) else names
     try:
-        return read_header(file, delimiter=delimiter)
+        bare = bool(options.get("no-header"))
+        return read_header(file, delimiter=sign, header=not bare, names=names)
     except DataError:
-        sign = next((sign for sign in _SEPARATORS if _splits(file, sign)), None)
-        if delimiter is not None or sign is None:
-            raise
-        if not ask.yes(
-            f"Are the fields of this file separated by {_SEPARATORS[sign]}?",
-            default=True,
-            help="Its first line has a single name if they are separated by commas.",
-        ):
-            raise
-        settings.options["delimiter"] = "tab" if sign == "\t" else sign
-        return read_header(file, delimiter=sign)
+        if _other_separator(ask, file, settings) or _without_names(ask, file, settings):
+            return _header(ask, file, settings)
+        raise
 
 
-def _splits(file: Path, sign: str) -> bool:
-    try:
-        return read_header(file, delimiter=sign).n_columns > 1
-    except HushcovError:
+def _other_separator(ask: Questions, file: Path, settings: Settings) -> bool:
+    """Ask for another separator, if the first line has one field by commas and more by it."""
+    sign = next((sign for sign in _SEPARATORS if _fields(file, sign) > 1), None)
+    if "delimiter" in settings.options or sign is None or _fields(file, None) != 1:
         return False
+    found = ask.yes(
+        f"Are the fields of this file separated by {_SEPARATORS[sign]}?",
+        default=True,
+        help="Its first line has a single name if they are separated by commas.",
+    )
+    if found:
+        settings.options["delimiter"] = "tab" if sign == "\t" else sign
+    return found
+
+
+def _fields(file: Path, sign: str | None) -> int:
+    """How many fields the first line has."""
+    try:
+        return read_header(file, delimiter=sign, header=False).n_columns
+    except HushcovError:
+        return 0
+
+
+def _without_names(ask: Questions, file: Path, settings: Settings) -> bool:
+    """Ask whether the first line is a record, if it may be one."""
+    options = settings.options
+    sign = sign_of(options.get("delimiter"))
+    known = "no-header" in options or "names" in options
+    if known or not _fields(file, sign) or not may_be_record(file, delimiter=sign):
+        return False
+    bare = ask.yes(
+        "Is the first line a record, so that the columns have no names?",
+        default=True,
+        help="Some of it reads as numbers, dates or nulls. yes: it is a record as all others, none "
+        "of it is shown, and the columns are called column_1, column_2 and so on. no: nothing "
+        "happens. Then give other names, in the file or by names = [...] in the settings.",
+    )
+    if bare:
+        options["no-header"] = True
+    return bare
 
 
 def _answered(draft: Draft, kept: Path) -> Commands | None:
@@ -209,7 +255,8 @@ def _answered(draft: Draft, kept: Path) -> Commands | None:
     draft.settings.plan["features"] = n_features
     from hushcov.cli.start_plan import show_commands, show_plan  # takes seconds to import
 
-    _keep(draft, kept)
+    if not draft.ask.defaults or not kept.exists():  # what nobody answered is kept when it has run
+        _keep(draft, kept)
     names = None if draft.header.names is None else tuple(used)
     try:
         show_plan(draft, rows, n_features, names)
@@ -217,7 +264,9 @@ def _answered(draft: Draft, kept: Path) -> Commands | None:
         if draft.ask.defaults:
             raise
         show(draft.out, "")
-        warning(draft.out, f"this would be refused: {error}")
+        few = isinstance(error, TooFewCompleteError)
+        why = _TOO_FEW.format(counted(rows, "row")) if few else error
+        warning(draft.out, f"this would be refused: {why}")
         if not draft.ask.yes(
             "Go through the questions again, with your answers as defaults?",
             default=True,

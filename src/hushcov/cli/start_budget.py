@@ -44,10 +44,10 @@ def ask_missing(draft: Draft) -> None:
     missing = draft.ask.yes(
         "May values be missing?",
         default=draft.known("drop-nulls") is not None or not draft.answered,
-        help="In doubt say yes: rows with a gap are then left out, and about how many are complete "
-        "is released, for a small part of the budget. If you say no and there is a gap, the "
-        "release stops there, and its budget is spent. Do not remove rows yourself: that breaks "
-        "the promise.",
+        help="yes: rows with a gap are left out, and about how many are complete is released, for "
+        "a small part of the budget. Do not remove such rows yourself: that breaks the promise.",
+        note="In doubt say yes. If you say no and there is a gap, the release stops there, and its "
+        "budget is spent all the same.",
     )
     draft.put("drop-nulls", missing)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import io
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from hushcov._validation import listed
@@ -11,7 +12,7 @@ from hushcov.cli.output import paragraph, short_name, show
 from hushcov.cli.questions import NONE, a_number, columns_in
 from hushcov.cli.settings import plain_number
 from hushcov.cli.start_columns import Draft
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.records import CodebookColumn, read_codebook
 from hushcov.records.codebook import BINARY, CATEGORY, HEADER, NUMBER, SEPARATOR, VALUES
 from hushcov.records.headers import TEXT, TRUTH
@@ -22,6 +23,11 @@ _ONES = ("1", "true")  # how yes is written where it is a number, or a truth val
 _UNKNOWN = "-"
 # A line of a codebook: name, low, high, kind, values.
 Line = tuple[str, str, str, str, str]
+Described = Mapping[str, CodebookColumn]  # what a codebook said before, by the name of a column
+_ALL_BUT_ONE = (
+    "List all answers but one. The one you leave out is what the others are compared with; with "
+    "all of them, partial correlations cannot be computed."
+)
 
 
 class ToFillIn(Exception):
@@ -81,24 +87,46 @@ def _check_text(draft: Draft, used: Sequence[str], coded: Sequence[str]) -> None
 
 def _ask_kinds(draft: Draft, used: Sequence[str]) -> list[Line]:
     """Yes or no, categories and bounds, one kind after the other."""
-    kinds = draft.header.kinds
+    kinds, before = draft.header.kinds, _described(draft)
+    said = [each.name for each in before.values() if _is_truth(each)]
     truths = draft.ask.ask(
         "Which columns are yes or no? (names, numbers, or none)",
         lambda text: columns_in(text, draft.names, used),
-        default=", ".join(n for n in used if kinds.get(n) == TRUTH) or NONE,
+        default=_usual(used, said, [n for n in used if kinds.get(n) == TRUTH]),
         help="Columns with two answers, as smoker. It is worth telling: rare answers are found.",
     )
-    lines = _ask_truths(draft, truths)
+    lines = _ask_truths(draft, truths, before)
     rest = [name for name in used if name not in truths]
+    said = [n for n, each in before.items() if each.kind == CATEGORY and n not in said]
     groups = draft.ask.ask(
         "Which columns are categories? (names, numbers, or none)",
         lambda text: _categories(text, draft, rest),
-        default=", ".join(n for n in rest if kinds.get(n) == TEXT) or NONE,
+        default=_usual(rest, said, [n for n in rest if kinds.get(n) == TEXT]),
         help="Columns with a list of answers, as region, in words or in codes. Each answer becomes "
         "a column of its own, which is 1 where it was given.",
     )
-    lines += [_ask_category(draft, name) for name in groups]
-    return lines + _ask_bounds(draft, [name for name in rest if name not in groups])
+    for name in groups:
+        lines.append(_ask_category(draft, name, before.get(name), first=name == groups[0]))
+    return lines + _ask_bounds(draft, [name for name in rest if name not in groups], before)
+
+
+def _described(draft: Draft) -> Described:
+    """What the codebook says so far; nothing if it is not filled in yet."""
+    path = draft.known("codebook")
+    try:
+        return {} if path is None else {each.name: each for each in read_codebook(path).columns}
+    except (HushcovError, OSError):
+        return {}
+
+
+def _is_truth(column: CodebookColumn) -> bool:
+    return column.kind == BINARY or (column.kind == CATEGORY and len(column.values) == 1)
+
+
+def _usual(among: Sequence[str], *found: Sequence[str]) -> str:
+    """A default for a question after columns: the first of these that has any."""
+    here = ([name for name in names if name in among] for names in found)
+    return ", ".join(next(filter(None, here), [])) or NONE
 
 
 def _categories(text: str, draft: Draft, rest: Sequence[str]) -> list[str]:
@@ -107,7 +135,7 @@ def _categories(text: str, draft: Draft, rest: Sequence[str]) -> list[str]:
     return found
 
 
-def _ask_truths(draft: Draft, names: Sequence[str]) -> list[Line]:
+def _ask_truths(draft: Draft, names: Sequence[str], before: Described) -> list[Line]:
     if not names:
         return []
     word, stated = "1", {draft.header.kinds.get(name) for name in names}
@@ -115,7 +143,7 @@ def _ask_truths(draft: Draft, names: Sequence[str]) -> list[Line]:
         word = draft.ask.ask(
             f"How is yes written in {_in_short(names)}?",
             str.strip,
-            default=word,
+            default=next((value for n in names if n in before for value in before[n].values), word),
             help="1 for 1 and 0, true for true and false; or the word itself, as yes or Y. Any "
             "other value then counts as no.",
         )
@@ -124,16 +152,16 @@ def _ask_truths(draft: Draft, names: Sequence[str]) -> list[Line]:
     return [(name, "", "", CATEGORY, word) for name in names]
 
 
-def _ask_category(draft: Draft, name: str) -> Line:
+def _ask_category(draft: Draft, name: str, before: CodebookColumn | None, *, first: bool) -> Line:
     values = draft.ask.ask(
         f"Which answers has {short_name(name)}? (as north{SEPARATOR}south{SEPARATOR}west, or "
         f"{LATER})",
         lambda text: "" if text.casefold() == LATER else _values(name, text),
-        default=LATER,
-        help=f"All answers that there can be, with {SEPARATOR} between them, from a questionnaire "
-        "or a manual. Do not look them up in the records: rare answers give people away. An answer "
-        f"that is not in the list is none of them; leave one out if the matrix is to be inverted. "
-        f"{LATER}: leave it to be filled in by hand.",
+        default=LATER if before is None else SEPARATOR.join(before.values) or LATER,
+        help=f"Answers with {SEPARATOR} between them, from a questionnaire or a manual. Do not "
+        "look them up in the records: rare answers give people away. An answer that is not in the "
+        f"list counts as the one you leave out. {LATER}: leave it to be filled in by hand.",
+        note=_ALL_BUT_ONE if first else "",
     )
     return name, "", "", CATEGORY, values
 
@@ -143,13 +171,13 @@ def _values(name: str, text: str) -> str:
     return SEPARATOR.join(value.strip() for value in column.values)
 
 
-def _ask_bounds(draft: Draft, names: Sequence[str]) -> list[Line]:
+def _ask_bounds(draft: Draft, names: Sequence[str], before: Described) -> list[Line]:
     if not names:
         return []
     known = draft.ask.ask(
         "Of which numbers is it known between which values they lie? (or none)",
         lambda text: columns_in(text, draft.names, names),
-        default=NONE,
+        default=_usual(names, [n for n in before if any(_ends_of(before[n]))]),
         help="As age from 0 to 120, or a score from 1 to 5. It need not be known: means and scales "
         "are found from a part of the budget. Bounds help with rare events and absurd values, "
         "which are moved to them. They must be public, and not looked up in the records.",
@@ -157,26 +185,34 @@ def _ask_bounds(draft: Draft, names: Sequence[str]) -> list[Line]:
     if len(known) > _MOST_ASKED:
         paragraph(draft.out, "These are too many to ask for: they are left to be filled in.")
         return [(name, "", "", LATER, "") for name in known]
-    return [_ask_ends(draft, name) for name in known]
+    return [_ask_ends(draft, name, before.get(name)) for name in known]
 
 
-def _ask_ends(draft: Draft, name: str) -> Line:
+def _ends_of(column: CodebookColumn) -> tuple[str, str]:
+    low, high = column.low, column.high
+    return "" if low is None else plain_number(low), "" if high is None else plain_number(high)
+
+
+def _ask_ends(draft: Draft, name: str, before: CodebookColumn | None) -> Line:
+    ends = ("", "") if before is None else _ends_of(before)
     low, high = draft.ask.ask(
         f"{short_name(name)} lies between (as 0 120; {_UNKNOWN} where unknown)",
         lambda text: _bounds(name, text),
-        default=None,
+        default=" ".join(end or _UNKNOWN for end in ends) if any(ends) else None,
         help=f"Two numbers with a blank between them. '0 {_UNKNOWN}' says: not negative.",
     )
     return name, low, high, NUMBER, ""
 
 
 def _bounds(name: str, text: str) -> tuple[str, str]:
-    ends = text.replace(",", " ").replace(" to ", " ").split()
+    # A comma alone may be that of 0,5: it is not taken for a blank.
+    ends = text.replace(", ", " ").replace(" to ", " ").split()
     if len(ends) != 2:
-        raise ParameterError("write two numbers, as 0 120, or - for one that is not known.")
+        raise ParameterError(
+            "write two numbers with a blank between them, as 0 120, or - for one that is not known."
+        )
     low, high = (None if end == _UNKNOWN else a_number(end) for end in ends)
-    CodebookColumn(name, NUMBER, low, high)
-    return "" if low is None else plain_number(low), "" if high is None else plain_number(high)
+    return _ends_of(CodebookColumn(name, NUMBER, low, high))
 
 
 def _write(draft: Draft, lines: Sequence[Line]) -> None:
@@ -184,15 +220,17 @@ def _write(draft: Draft, lines: Sequence[Line]) -> None:
     draft.put("codebook", None)
     if not lines:
         return
-    path = _free(Path(f"{draft.stem}-codebook.csv"))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow((*HEADER, VALUES))
-        table.writerows(
-            (*line[:3], NUMBER if line[3] == LATER else line[3], line[4]) for line in lines
-        )
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow((*HEADER, VALUES))
+    table.writerows((*line[:3], NUMBER if line[3] == LATER else line[3], line[4]) for line in lines)
+    first = Path(f"{draft.stem}-codebook.csv")
+    path = _free(first, {text.getvalue(), draft.codebook})
+    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    draft.codebook = text.getvalue()
     show(draft.out, "")
-    paragraph(draft.out, f"written: {path}, with what you said of the columns")
+    other = "" if path == first else f"; {first} was there before, and stays as it is"
+    paragraph(draft.out, f"written: {path}, with what you said of the columns{other}")
     draft.put("codebook", str(path))
     answers = [line[0] for line in lines if line[3] == CATEGORY and not line[4]]
     if answers:
@@ -201,10 +239,10 @@ def _write(draft: Draft, lines: Sequence[Line]) -> None:
         raise ToFillIn("low and high where they are public")
 
 
-def _free(path: Path) -> Path:
-    """A name that no file has: what somebody filled in is not written over."""
+def _free(path: Path, ours: Collection[str | None]) -> Path:
+    """A name that no file has, or one of `ours`: what somebody filled in is not written over."""
     tried, i = path, 1
-    while tried.exists():
+    while tried.exists() and tried.read_bytes() not in [str(each).encode() for each in ours]:
         i += 1
         tried = path.with_name(f"{path.stem}-{i}{path.suffix}")
     return tried

@@ -51,6 +51,8 @@ class Draft:
     rows: int | None = None
     #: Whether the columns have been listed.
     listed: bool = False
+    #: The text of the codebook that was written from the answers, if one was.
+    codebook: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -191,7 +193,7 @@ def _list_columns(draft: Draft) -> None:
     show(draft.out, "")
     cells = [f"{i:>3} {name}" for i, name in numbered(draft.names, _MOST_LISTED)]
     show(draft.out, SideBySide(cells, padding=(0, 2), column_first=True))
-    if draft.header.format == "csv":
+    if draft.header.format == "csv" and draft.header.text.header and not draft.known("names"):
         show(draft.out, "")
         paragraph(
             draft.out,

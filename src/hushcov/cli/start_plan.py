@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from hushcov._words import counted
+from hushcov.cli.files import opened
 from hushcov.cli.fit import certified, settle
 from hushcov.cli.fit import command as fit
 from hushcov.cli.fitting import prepare, quoted
@@ -63,6 +64,14 @@ def show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] |
         guarantee = certified(draft.out, job)
         if draft.known("ledger") is not None and not draft.settings.budget:
             quoted(Path(draft.known("ledger")), draft.known("dataset"), guarantee)
+
+
+def check_data(words: Sequence[str]) -> None:
+    """Open the records as 'fit' does, which refuses wrong columns and types before a charge."""
+    group = click.get_current_context().parent
+    with fit.make_context("fit", list(words), parent=group) as context:
+        options = {key: value for key, value in context.params.items() if key not in _NOT_PUBLIC}
+        settle(opened, dry_run=False, **options)
 
 
 def _reading(draft: Draft) -> str:

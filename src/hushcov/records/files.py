@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,13 +24,9 @@ from hushcov.records.formats import (
     FileSpan,
     TextOptions,
     arrow,
-    check_count,
     check_files_complete,
-    check_header,
-    check_last_line,
     count_rows,
     cut,
-    generated_names,
     no_records,
     read_batches,
     reader_bytes,
@@ -39,6 +34,7 @@ from hushcov.records.formats import (
 )
 from hushcov.records.protocol import Records, check_block_rows, default_block_rows
 from hushcov.records.sources import FORMATS, WILDCARDS, format_of, refuse_nulls
+from hushcov.records.text_names import known_names
 
 if TYPE_CHECKING:
     from hushcov.records.codebook import Codebook
@@ -86,8 +82,8 @@ class FileRecords(Records):
         `n_records`, which is public and does not depend on values.
     header : bool, default=True
         Whether the first line of CSV files has the names of the columns. Names that read as
-        numbers, dates or nulls are refused, since they may be a record. Without a header, columns
-        are called column_1, column_2 and so on.
+        numbers, dates or nulls are refused, since they may be a record. Blanks around names are no
+        part of them. Without a header, columns are called column_1, column_2 and so on.
     names : sequence of str, optional
         Names for the columns of CSV files, one for each, in place of those in the header if there
         is one.
@@ -151,7 +147,8 @@ class FileRecords(Records):
         paths = find_files(source)
         file_format = format_of(paths[0]) or ""
         if file_format == "csv":
-            text = _known_names(paths, text)
+            described = () if codebook is None else codebook.names
+            text = known_names(paths, text, (*(columns or ()), *leave_out, *described))
         elif text != TextOptions():
             raise ParameterError(
                 f"header, names and delimiter must be left out for {paths[0]}, which is no CSV "
@@ -412,28 +409,6 @@ def names_left_out(
     for path, schema in zip(paths, schemas, strict=True):
         check_there(path, schema.names, names)
     return names
-
-
-def _known_names(paths: Sequence[str], text: TextOptions) -> TextOptions:
-    """Check the first lines of text files, and set the names where these lines do not have them."""
-    if text.header and text.names is None:
-        counts = {path: _check_named(path, text) for path in paths}
-    else:
-        by_position = replace(text, header=False, names=None)
-        counts = {path: len(schema_of(path, "csv", by_position).names) for path in paths}
-        text = replace(text, names=text.names or generated_names(counts[paths[0]]))
-        for path, count in counts.items():
-            check_count(path, count, text.names or ())
-    for path, count in counts.items():
-        if count == 1:
-            check_last_line(path)
-    return text
-
-
-def _check_named(path: str, text: TextOptions) -> int:
-    names = schema_of(path, "csv", text).names
-    check_header(path, names, text)
-    return len(names)
 
 
 def _to_numpy(column: Any) -> FloatArray:

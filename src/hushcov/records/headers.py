@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -18,9 +18,18 @@ from hushcov._validation import listed
 from hushcov.exceptions import DataError, RecordsFileError
 from hushcov.records.codebook import NUMBER
 from hushcov.records.files import MOST_TEXT_BYTES, find_files
-from hushcov.records.formats import TextOptions, check_header, count_rows, schema_of
+from hushcov.records.formats import (
+    TextOptions,
+    check_count,
+    check_header,
+    count_rows,
+    generated_names,
+    reads_as_value,
+    schema_of,
+)
 from hushcov.records.protocol import Records
 from hushcov.records.sources import format_of, is_arrow_number, is_file_source, map_npy
+from hushcov.records.text_names import trimmed
 
 #: What a column holds by the type that its file states.
 TRUTH, TEXT, OTHER = "truth", "text", "other"  # or a number
@@ -55,8 +64,17 @@ class Header:
         return sum(count_rows(path, self.format, self.text) for path in self.paths)
 
 
-def read_header(source: str | Path, *, delimiter: str | None = None) -> Header:
-    """The columns of what `open_records` would open; no record is read."""
+def read_header(
+    source: str | Path,
+    *,
+    delimiter: str | None = None,
+    header: bool = True,
+    names: Sequence[str] | None = None,
+) -> Header:
+    """The columns of what `open_records` would open with these options; no record is read.
+
+    Of the first line of text files without a header nothing but the number of fields is kept.
+    """
     if not is_file_source(source):
         if Path(source).suffix != ".npy":
             raise RecordsFileError(
@@ -67,11 +85,17 @@ def read_header(source: str | Path, *, delimiter: str | None = None) -> Header:
     paths = tuple(find_files(source))
     kind = format_of(paths[0]) or ""
     if kind == "csv":
-        return _of_text(paths, TextOptions.checked(delimiter, True, None))
+        return _of_text(paths, TextOptions.checked(delimiter, header, names))
     schema = schema_of(paths[0], kind, TextOptions())
     names = tuple(schema.names)
     kinds = {name: _kind(schema.field(i).type) for i, name in enumerate(names)}
     return Header(paths, kind, len(names), names, kinds)
+
+
+def may_be_record(source: str | Path, *, delimiter: str | None = None) -> bool:
+    """Whether something in the first line of text files reads as a value, so that it is no name."""
+    text = TextOptions.checked(delimiter, True, None)
+    return any(map(reads_as_value, _fields(next(iter(find_files(source))), text)))
 
 
 def _kind(arrow_type: Any) -> str:
@@ -87,6 +111,29 @@ def _kind(arrow_type: Any) -> str:
 
 def _of_text(paths: tuple[str, ...], text: TextOptions) -> Header:
     path = paths[0]
+    fields = _fields(path, text)
+    if not fields:
+        raise DataError(
+            f"{path} must begin with the names of its columns, got an empty line: check that this "
+            "is the right file, and how it was written."
+        )
+    if text.header and text.names is None:
+        check_header(path, fields, text)
+        blank = any(name != name.strip() for name in fields)
+        all_fields = [fields, *(_fields(each, text) for each in paths[1:] if blank)]
+        text = replace(text, names=trimmed(all_fields))
+    else:
+        text = replace(text, names=text.names or generated_names(len(fields)))
+        check_count(path, len(fields), text.names or ())
+    names = text.names or fields
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise DataError(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
+    return Header(paths, "csv", len(names), names, text=text)
+
+
+def _fields(path: str, text: TextOptions) -> tuple[str, ...]:
+    """What is in the first line."""
     try:
         line = _first_line(path).decode("utf-8-sig")
     except UnicodeError:
@@ -96,15 +143,7 @@ def _of_text(paths: tuple[str, ...], text: TextOptions) -> Header:
     except OSError as error:
         why = error.strerror or "it is damaged"
         raise RecordsFileError(f"{path} cannot be read: {why}. Check the path.") from None
-    found = next(csv.reader([line], delimiter=text.delimiter_of(path)), [])
-    names = tuple(found)
-    if not names:
-        raise DataError(f"{path} must begin with the names of its columns, got an empty line.")
-    check_header(path, names, text)
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise DataError(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
-    return Header(paths, "csv", len(names), names, text=text)
+    return tuple(next(csv.reader([line], delimiter=text.delimiter_of(path)), []))
 
 
 def _first_line(path: str) -> bytes:
