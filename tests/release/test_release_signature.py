@@ -191,7 +191,7 @@ def test_a_release_without_a_key_has_no_signature_also_where_there_was_one(folde
         ("text", "must be the PEM file of a private key"),
         ("empty", "must be the PEM file of a private key"),
         ("locked", "is encrypted: pass its passphrase"),
-        ("nowhere", "No such file"),
+        ("nowhere", "does not exist"),
         (7, "got a int"),
     ],
 )
@@ -210,7 +210,7 @@ def test_keys_that_cannot_sign_are_refused_before_anything_is_written(tmp_path, 
         ("ours", "holds a private one"),
         ("locked", "holds a private one"),
         ("text", "must be the PEM file of a public key"),
-        ("nowhere", "No such file"),
+        ("nowhere", "does not exist"),
     ],
 )
 def test_keys_that_cannot_verify_are_refused(tmp_path, keys, folder, name, words):

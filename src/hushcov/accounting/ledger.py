@@ -295,7 +295,7 @@ def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
     left = left.converted() if new.converted else left
     twice = f"For {budget.change} it counts twice. " if new.converted else ""
     advice = _advice(left, pure=isinstance(new.promise, Pure))
-    spent, then = statement.spent().epsilon, "no total would do"
+    spent, then = statement.spent().epsilon, "this release does not fit beside it"
     if math.isfinite(after.epsilon):
         then = f"with this release it would be {number(after.epsilon)}"
         then += " (epsilons of several releases do not simply add up)" * (spent > 0)

@@ -386,14 +386,13 @@ def _announce(out: Console, job: Job) -> Guarantee:
 
 
 def check_allowed(job: Job) -> None:
-    """Refuse what is not private, hopeless, or not within the budget; before anything is said."""
-    guarantee = job.certify()
+    """Refuse what is hopeless, or not within the budget, before anything is said of it."""
     for caution in job.cautions:
         if caution.refused_by(job.estimator):
             raise caution.refusal(job.spent_before)
     ledger, dataset = job.estimator.ledger, job.estimator.dataset
     if ledger is not None and dataset is not None and not job.spent_before:
-        quoted(ledger, dataset, guarantee)
+        quoted(ledger, dataset, job.certify())
 
 
 def certified(out: Console, job: Job) -> Guarantee:

@@ -152,8 +152,8 @@ class Pair:
     covariance: float
     correlation: float | None
     interval: tuple[float, float] | None  # for the covariance; None without a single noise level
-    correlation_interval: tuple[float, float] | None = None
     outside: bool = False  # whether the estimate lies outside its own interval
+    correlation_interval: tuple[float, float] | None = None
 
     @property
     def noise(self) -> bool:

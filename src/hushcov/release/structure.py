@@ -132,7 +132,7 @@ def error_words(release: Release) -> str:
     if found is None:
         return ""
     counts = "noise, sampling and what may have been missed; zeros for all entries would have 1"
-    sentences = [f"{short_error(found)} ({counts})"]
+    sentences = [f"{short_error(found)}: {counts}"]
     if release.making.unresolved:
         sentences.append("Features that were not found do not count")
     return ". ".join(filter(None, [*sentences, error_verdict(found)]))
