@@ -76,6 +76,13 @@ def test_a_hopeless_fit_is_refused_before_its_charge(run, ledger, few):
     assert names() == ["budget.db", "few.npy"]
 
 
+def test_a_spent_ledger_is_said_alone(run, ledger, enough):
+    ledger.charge("people", Pure(ledger.remaining("people").pure_epsilon), label="before")
+    result = run("fit", enough, *PUBLIC, *LEDGER)
+    assert (result.exit_code, result.stdout) == (7, "")
+    assert "Nothing is left." in result.stderr
+
+
 def test_insisting_keeps_the_words_everywhere(run, few):
     result = run("fit", few, *PUBLIC, "--force", "-o", "out", "--json")
     assert result.exit_code == 0, result.stderr

@@ -123,6 +123,8 @@ def test_the_largest_correlations_are_shown_with_intervals(run, data):
     for pair in pairs[:3]:
         low, high = pair["interval"]
         assert low < pair["covariance"] < high
+        low, high = pair["correlation_interval"]
+        assert low < pair["correlation"] < high
         assert estimate[tuple(pair["features"])] == pair["covariance"]
         assert pair["correlation"] == pytest.approx(0.5, abs=0.2)
     assert "counted from 0" in result.stderr

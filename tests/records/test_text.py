@@ -203,7 +203,7 @@ def test_one_column_must_end_with_a_line(text):
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])
 def test_a_file_without_rows_says_so(text, content, name):
     path = text(content, name)
-    assert "no rows" in refusal(lambda: open_records(path))
+    assert "at least one record" in refusal(lambda: open_records(path))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_files_with_tabs_and_with_commas_together(text, tmp_path):
 def test_another_separator_is_guessed_from_the_names(text, name, sign):
     path = text(f"a{sign}b\n1{sign}2\n", name)
     message = refusal(lambda: open_records(path))
-    assert f"use delimiter={sign!r} (--delimiter)" in message
+    assert f"use delimiter={sign!r} (--delimiter " in message
 
 
 def test_a_file_that_became_shorter_is_refused(text):

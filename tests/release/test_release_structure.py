@@ -64,7 +64,7 @@ def release(structure: Structure | None = SPARSE, **changes) -> Release:
 def test_kind_reason_and_error_are_said():
     lines = dict(structure_words(release()))
     assert list(lines) == ["structure", "error estimate"]
-    assert lines["structure"].startswith("sparse: 190 of 190 pairs stand out of the noise")
+    assert lines["structure"].startswith("sparse: 190 of 190 pairs are kept")
     assert lines["structure"].endswith("the rest looks like noise")
     assert "0.04, between 0.02 and 0.07 of the covariance's size" in lines["error estimate"]
     assert "do as well" not in lines["error estimate"]

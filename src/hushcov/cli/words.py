@@ -209,7 +209,8 @@ class Found:
             STRONGEST: "counts as found: all were released, and which are noise cannot be said",
         }[self.rule]
         if self.unsure:
-            note += f"; the interval of {self.unsure:,} of them includes zero: these may be noise"
+            them = "it" if self.unsure == 1 else "them"
+            note += f"; of {self.unsure:,} the interval includes zero: noise may explain {them}"
         shown = f"{self.number:,}" if self.rule != STRONGEST else "none"
         found = ("pairs", f"{shown} of {counted(math.comb(d, 2), 'pair')} {meaning}{note}")
         if not self.negative:

@@ -101,9 +101,7 @@ def short_kind(release: Release, found: Structure) -> str:
         kept, pairs = _kept_pairs(release), math.comb(release.n_features, 2)
         meaning = "no pair stands out of the noise"
         if kept:
-            meaning = (
-                f"{kept:,} of {counted(pairs, 'pair')} stand{'s' * (kept == 1)} out of the noise"
-            )
+            meaning = f"{kept:,} of {counted(pairs, 'pair')} {'is' if kept == 1 else 'are'} kept"
     elif found.kind == "factors":
         meaning = f"{counted(found.rank, 'factor')} that many features follow"
     else:
