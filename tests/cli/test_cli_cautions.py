@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from estimators.settings import skip_search
+from hushcov.accounting import Pure
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli import files
 from hushcov.records import Records
