@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import sys
 import tempfile
 import warnings
@@ -51,6 +52,7 @@ class Mistake:
     command: str = ""
     python: str = ""
     fits: bool = False  # whether it is no mistake that stops a fit
+    note: str = ""  # what to do, where others print the message
 
 
 MISTAKES = (
@@ -63,22 +65,29 @@ MISTAKES = (
     Mistake("A header and nothing below it", f"fit header.csv {BUDGET}"),
     Mistake("An empty file", f"fit empty.csv {BUDGET}"),
     Mistake("Semicolons between the fields", f"fit semicolons.csv {BUDGET}"),
-    Mistake("Decimal commas", f"fit commas.csv --delimiter ; {BUDGET}"),
+    Mistake("Decimal commas", f"fit commas.csv --delimiter ';' {BUDGET}"),
+    Mistake("A spreadsheet", f"fit patients.xlsx {BUDGET}"),
     Mistake("No names in the first line", f"fit bare.csv {BUDGET}"),
     Mistake("Two columns of one name", f"fit twice.csv {BUDGET}"),
-    Mistake("An epsilon of 0", "fit patients.csv --epsilon 0 --delta 1e-6"),
-    Mistake("A negative epsilon", "fit patients.csv --epsilon -1 --delta 1e-6"),
-    Mistake("An epsilon of 100", "fit patients.csv --epsilon 100 --delta 1e-6"),
+    Mistake("An epsilon of 100, or of 0", "fit patients.csv --epsilon 100 --delta 1e-6"),
     Mistake("An epsilon in words", "fit patients.csv --epsilon one --delta 1e-6"),
     Mistake("A delta that protects nobody", "fit patients.csv --epsilon 1 --delta 0.01"),
     Mistake("Missing values", f"fit gaps.csv {BUDGET}"),
+    Mistake(
+        "Missing values, and a ledger",
+        f"fit gaps.csv {BUDGET} --ledger budget.db --dataset gaps",
+    ),
     Mistake("Too few rows: a hopeless budget", f"fit few.csv {BUDGET}"),
     Mistake("A plan for too few rows", f"plan --records 1 --features 4 --centre pairs {BUDGET}"),
     Mistake("A mechanism that is not there", f"fit patients.csv --mechanism lasso {BUDGET}"),
     Mistake("A unit column that is not there", f"fit patients.csv --unit patient {BUDGET}"),
     Mistake(
-        "A ledger that is spent",
-        "fit patients.csv --epsilon 2 --delta 1e-6 --ledger budget.db --dataset patients",
+        "More than the ledger has left",
+        f"fit patients.csv {BUDGET} --ledger budget.db --dataset patients",
+    ),
+    Mistake(
+        "A ledger that is used up",
+        f"fit patients.csv {BUDGET} --ledger budget.db --dataset spent",
     ),
     Mistake(
         "A ledger for somebody else",
@@ -90,6 +99,7 @@ MISTAKES = (
     ),
     Mistake("A dataset without a ledger", f"fit patients.csv {BUDGET} --dataset patients"),
     Mistake("A folder that holds a release", f"fit patients.csv {BUDGET} -o release"),
+    Mistake("A typo in the folder of a release", "show relaese"),
     Mistake("A damaged release", "show damaged"),
     Mistake("Bounds the wrong way round", f"fit patients.csv --codebook bounds.csv {BUDGET}"),
     Mistake("A constant column", python="est.fit(X.assign(pulse=70.0))", fits=True),
@@ -112,6 +122,9 @@ MISTAKES = (
         "A search over the same rows",
         python="from sklearn.model_selection import GridSearchCV\n"
         'GridSearchCV(est, {"row_sparsity": [2, 3]}).fit(X)',
+        note="These are scikit-learn's words. Do not add a scoring: every fit of a search spends "
+        "budget of its own.\n`hushcov plan` says what to expect of other parameters, and needs no "
+        "records.",
     ),
     Mistake("A question before the fit", python="est.pairs()"),
     Mistake("No budget", python="hushcov.PrivateSparseCovariance().fit(X)"),
@@ -148,12 +161,12 @@ def section(mistake: Mistake) -> str:
     else:
         done, printed = mistake.python, in_python(mistake.python)
     lines = [f"## {mistake.title}", "", *indented(done), "", *quoted(printed), ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *([mistake.note, ""] if mistake.note else [])])
 
 
 def on_command_line(command: str) -> str:
     """The last line on standard error, and the exit code."""
-    answer = CliRunner().invoke(cli, command.split(" "), prog_name="hushcov")
+    answer = CliRunner().invoke(cli, shlex.split(command), prog_name="hushcov")
     if answer.exception is not None and not isinstance(answer.exception, SystemExit):
         return f"A traceback: {answer.exception!r}"
     line = (answer.stderr or answer.stdout).strip().splitlines()[-1]
@@ -213,9 +226,14 @@ def write_files() -> None:
     X.mask(X.index.to_series() % 50 == 7).to_csv("gaps.csv", index=False)
     X[:30].to_csv("few.csv", index=False)
     Path("bounds.csv").write_text("name,low,high,kind,values\nage,120,0,number,\n")
-    Ledger("budget.db").open_dataset("patients", 1.0, 1e-6)
-    Ledger("budget.db").open_dataset("people", 1.0, 1e-6, unit="person")
-    release = hushcov.PrivateSparseCovariance(epsilon=1.0, delta=1e-6).fit(X).release_
+    X[:3].to_csv("patients.xlsx", index=False)  # whatever is in it: its name is refused
+    ledger = Ledger("budget.db")
+    for name in ("patients", "spent", "gaps"):
+        ledger.open_dataset(name, 1.0, 1e-6)
+    ledger.open_dataset("people", 1.0, 1e-6, unit="person")
+    known = {"delta": 1e-6, "ledger": ledger}
+    hushcov.PrivateSparseCovariance(epsilon=0.5, dataset="patients", **known).fit(X)
+    release = hushcov.PrivateSparseCovariance(epsilon=1.0, dataset="spent", **known).fit(X).release_
     for folder in ("release", "damaged"):
         release.write(folder)
     text = Path("damaged/release.json").read_text()

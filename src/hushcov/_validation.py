@@ -74,13 +74,13 @@ def check_rows(n_records: object, each: int) -> int:
     return check_integer("n_records", n_records, at_least=each, cure=cure) // each
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+def check_choice(
+    name: str, value: object, choices: tuple[str, ...], cure: str = "choose one of them."
+) -> str:
     """Return `value` if it is one of `choices`, or raise `ParameterError`."""
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
-        raise ParameterError(
-            f"{name} must be one of {allowed}, got {shown(value)}: choose one of them."
-        )
+        raise ParameterError(f"{name} must be one of {allowed}, got {shown(value)}: {cure}")
     return value
 
 

@@ -30,11 +30,12 @@ LARGEST_FEATURES = 10**9
 #: Why a budget has its range, in plain words.
 BUDGET_WORDS = (
     "it is the privacy budget. Odds of a guess about one person may grow by a factor of e^epsilon: "
-    "2.7 at 1, which is usual, 22,000 at 10, beyond which nobody is protected."
+    "2.7 at 1, which is usual, 20 at 3, 22,000 at 10, the most allowed, which protects hardly "
+    "anybody."
 )
 DELTA_WORDS = (
     "it is about the chance that the promise fails for somebody. Choose it well below 1 / "
-    "n_records, such as 1e-6 for 100,000 records."
+    "records, such as 1e-6 for 100,000 records."
 )
 _PAPER_WORDS = f"the paper's mechanism is proved up to 1, the others run up to 10; {BUDGET_WORDS}"
 

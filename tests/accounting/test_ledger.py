@@ -115,7 +115,7 @@ def test_a_first_promise_with_a_delta_makes_all_later_ones_add_up(ledger):
     mu = calibrate_gaussian(0.25, DELTA / 8)
     assert ledger.charge("people", Gaussian(mu), label="third").total.epsilon <= 0.75
     assert ledger.remaining("people").delta == pytest.approx(3 / 8 * DELTA, abs=0)
-    with pytest.raises(BudgetError, match="to inf"):
+    with pytest.raises(BudgetError, match="does not fit"):
         ledger.charge("people", Approximate(0.01, DELTA / 2), label="too much delta")
 
 
@@ -147,7 +147,7 @@ def test_slack_is_priced_at_the_epsilon_of_the_budget(ledger):
     fits = math.floor(SLACK * DELTA / ((1 + math.e) * distance))
     for _ in range(fits):
         ledger.charge("people", one, label="release")
-    with pytest.raises(BudgetError, match="to inf"):
+    with pytest.raises(BudgetError, match="does not fit"):
         ledger.charge("people", one, label="no room for slack")
     assert ledger.charge("people", one.events, label="without").total.epsilon < 1
 
@@ -243,7 +243,7 @@ def test_deltas_add_up_to_their_sum(tmp_path):
 
 def test_a_refusal_says_what_fits_and_that_fits(ledger):
     ledger.charge("people", [Gaussian(0.1), BoundedRange(0.01, 50)], label="first")
-    with pytest.raises(BudgetError, match=r"to 5\.101") as refusal:
+    with pytest.raises(BudgetError, match=r"would be 5\.101") as refusal:
         ledger.charge("people", Gaussian(1.0), label="too much")
     assert isinstance(refusal.value, PrivacyConditionError)
     left = refusal.value.remaining
@@ -265,7 +265,7 @@ def test_what_is_left_of_pure_epsilon_fits(ledger):
 
 def test_a_release_that_nothing_bounds_is_refused(ledger):
     for cost in (Gaussian(1e60), TotalVariation(0.6), Approximate(0.1, 1e-3)):
-        with pytest.raises(BudgetError, match="to inf"):
+        with pytest.raises(BudgetError, match="does not fit"):
             ledger.charge("people", cost, label="boundless")
     assert ledger.history("people") == ()
 

@@ -175,7 +175,7 @@ def test_a_refusal_says_what_fits_and_it_does(ledger):
     ) as said:
         ledger.charge("people", full, label="too much")
     epsilon, delta = map(
-        float, re.search(r"epsilon to (\S+) \(at delta (\S+)\)", str(said.value)).groups()
+        float, re.search(r"release of epsilon (\S+) at delta (\S+)\. ", str(said.value)).groups()
     )
     assert said.value.remaining >= epsilon
     mu = calibrate_gaussian(epsilon, delta)

@@ -86,7 +86,7 @@ def test_bad_codebooks_are_refused(run, refused, tmp_path, text, words):
 def test_text_needs_a_codebook(run):
     result = run("fit", "survey.csv", *PUBLIC)
     assert result.exit_code != 0
-    assert "describe them as categories of a codebook" in result.stderr
+    assert "--codebook FILE.csv" in result.stderr
 
 
 def test_the_theorem_has_no_use_for_one(run, refused):

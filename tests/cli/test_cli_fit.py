@@ -93,7 +93,7 @@ def test_the_announcement_says_what_and_what_to_expect(run, data, centre):
     for part in (
         "What will be released",
         f"4,001 records of 6 {used}",
-        "6 x 6 covariance: integers, a unit, and 6 scales",
+        "6 x 6 covariance, rounded to integers, and scales of features",
         "(1, 1e-6)-differential privacy: replacing any one record",
         "It holds whatever the records are.",
         "public inputs the size of the data, epsilon 1, delta 1e-6, row sparsity 2 not known",
@@ -123,6 +123,8 @@ def test_the_largest_correlations_are_shown_with_intervals(run, data):
     for pair in pairs[:3]:
         low, high = pair["interval"]
         assert low < pair["covariance"] < high
+        low, high = pair["correlation_interval"]
+        assert low < pair["correlation"] < high
         assert estimate[tuple(pair["features"])] == pair["covariance"]
         assert pair["correlation"] == pytest.approx(0.5, abs=0.2)
     assert "counted from 0" in result.stderr
@@ -198,7 +200,7 @@ def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
     monkeypatch.setattr(files, "open_records", lambda file, **_: Unreadable())
     result = run("fit", data, *PUBLIC)
     assert result.exit_code == 3
-    assert result.stderr == "hushcov: error: records were read\n"
+    assert result.stderr.startswith("hushcov: error: records were read There is no ledger")
     assert "expected error about" in _words(result.stdout)
     assert not Path("x-release").exists()
 
@@ -422,7 +424,7 @@ def _save(path: Path, array) -> None:
         ("a.parquet", None, 6, "a.parquet does not exist"),
         ("*.csv", None, 6, "*.csv must lead to files"),
         ("a.csv", b"1,2\n3,s3cret", 3, "some in its first line read as numbers, dates or nulls"),
-        ("a.csv", b"a,b\n3,s3cret", 3, "must hold numbers, but column 'b' has type string"),
+        ("a.csv", b"a,b\n3,s3cret", 3, "must hold numbers, but column 'b' has type text"),
         ("a.parquet", b"s3cret", 3, "a.parquet cannot be read as parquet"),
         ("a.npy", np.zeros(5), 3, "must have two dimensions, records by features, got shape (5,)"),
         ("a.npy", np.zeros((0, 5)), 3, "must have at least one record and one feature"),

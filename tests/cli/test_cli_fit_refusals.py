@@ -17,7 +17,7 @@ def test_all_bad_columns_are_named_at_once(refused, tmp_path):
     line = refused(3, "fit", "x.csv", *BUDGET, "--columns", "age,age,plse,city,name")
     assert "column 'age' more than once" in line
     assert "column 'plse', got none of that name: did you mean 'pulse'?" in line
-    assert "columns 'city', 'name' have type string" in line
+    assert "columns 'city', 'name' have type text" in line
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ def test_all_bad_columns_are_named_at_once(refused, tmp_path):
     [
         ("", "the file is empty"),
         ("age,pulse\n", "names of the columns and nothing below it"),
-        ("age;pulse\n1;2\n", "delimiter=';' (--delimiter ';')"),
-        ("age;pulse\n1,5;2,5\n", "delimiter=';' (--delimiter ';')"),
-        ("age,pulse,age\n1,2,3\n", "two names in its first line are the same"),
+        ("age;pulse\n1;2\n", "use --delimiter ';'."),
+        ("age;pulse\n1,5;2,5\n", "use --delimiter ';'."),
+        ("age,pulse,age\n1,2,3\n", "column 'age' more than once"),
     ],
 )
 def test_what_is_wrong_with_a_text_file_is_said(refused, tmp_path, text, words):

@@ -62,7 +62,7 @@ def test_the_announcement_comes_first(run, data):
     for part in (
         "What will be released",
         "1,000 records of 20 features",
-        "20 x 20 covariance: integers and a unit",
+        "20 x 20 covariance, rounded to integers",
         "multiscale threshold tests at the constants of the paper's theorem",
         "(1, 1e-6)-differential privacy: replacing any one record",
         "private? no. The proof needs at least 35,191,835,595 (about 3.52e10) records",

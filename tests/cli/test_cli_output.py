@@ -95,8 +95,9 @@ def test_noise_is_shown_as_what_it_is():
 
 
 def test_an_estimate_outside_its_interval_is_explained():
-    inside, outside = Pair((0, 1), 1.25, 0.5, (1.0, 1.5)), Pair((0, 2), 0.3, 0.3, (-0.1, 0.2), True)
-    assert _cells(pair_table([inside, outside]))[3] == ["1 to 1.5", "-0.1 to 0.2*"]
+    inside = Pair((0, 1), 1.25, 0.5, (1.0, 1.5), False, (0.4, 0.6))
+    outside = Pair((0, 2), 0.3, 0.3, (-0.1, 0.2), True, (-0.2, 0.1))
+    assert _cells(pair_table([inside, outside]))[2] == ["0.4 to 0.6", "-0.2 to 0.1*"]
     assert [pair.to_dict()["outside_interval"] for pair in (inside, outside)] == [False, True]
     assert "*" not in pair_remarks([inside])
     words = pair_remarks([inside, outside])

@@ -139,13 +139,13 @@ def test_what_fit_found_is_said_by_fit_and_show_alike(run):
     said = _words(result.stderr)
     assert "row sparsity" not in said
     assert "adaptive: finds out whether few pairs, few factors or neither matter" in said
-    assert "where features have 2 to 9 partners each" in said
+    assert "where each feature is related to 2 to 9 others" in said
     assert json.loads(run("show", "out", "--json").stdout)["structure"] == structure
     shown = _words(run("show", "out").stdout)
     for text in (said, shown):
         assert f"structure {structure['kind']}: " in text
         assert structure["why"] in text
-        assert "of the norm of the covariance" in text
+        assert "of the covariance's size (its norm)" in text
 
 
 def test_factors_are_shown_and_terminals_are_safe(run):

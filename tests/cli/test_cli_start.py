@@ -448,7 +448,7 @@ def test_what_cannot_be_started(run, table, words, line):
 def test_what_is_refused_after_yes_says_that_nothing_was_charged(table):
     output = start([*WHOSE, *ROWS, "", "none", "", "2", "", "", "", "", "", "yes"], code=3)
     line = output.splitlines()[-1]
-    assert "'smoker', 'region' have type string" in line
+    assert "'smoker', 'region' have type text" in line
     assert "hushcov start --settings patients-settings.toml" in line
     assert line.endswith("Nothing was charged.")
     assert not Path("budget.db").exists()

@@ -164,13 +164,13 @@ def test_a_delta_of_one_in_n_rows_is_refused_before_it_is_charged_or_read(ledger
         est.fit(rows)
     assert ledger.history("people") == ()
     with (
-        pytest.warns(PrivacyWarning, match="at least 1 / n_records") as caught,
+        pytest.warns(PrivacyWarning, match="at least 1 / records") as caught,
         pytest.raises(AssertionError, match="records were read"),
     ):
         est.set_params(on_large_delta="warn").fit(rows)
     assert caught[0].filename == __file__
     with (
-        pytest.warns(PrivacyWarning, match=r"above 0.1 / n_records"),
+        pytest.warns(PrivacyWarning, match=r"above 0.1 / records"),
         pytest.raises(AssertionError, match="records were read"),
     ):
         est.set_params(on_large_delta="raise", delta=0.99 / 4_000, ledger=None, dataset=None).fit(
@@ -235,9 +235,9 @@ def test_what_fails_after_the_charge_says_what_was_charged(ledger, cls):
         (note,) = info.value.__notes__
         receipt = ledger.history("people")[number]
         assert note == (
-            f"Release {receipt.number} of dataset 'people' in the ledger {ledger.path} stands: "
-            "epsilon 0.5 and delta 1e-06 were charged before any record was read. No estimate was "
-            "released."
+            f"Dataset 'people' in the ledger {ledger.path} was charged epsilon 0.5 and delta 1e-6 "
+            f"before any record was read, as release {receipt.number}: that stands. No estimate "
+            "was released."
         )
         assert not hasattr(est, "receipt_")
 

@@ -154,7 +154,7 @@ def test_columns_by_name_and_in_the_order_asked_for(tmp_path, suffix):
     assert records.feature_names == ("c", "a")
     np.testing.assert_array_equal(rows_of(records), X[:, [2, 0]])
     np.testing.assert_array_equal(rows_of(open_records(path, columns=("b",))), X[:, [1]])
-    assert "'text' has type string" in refusal(lambda: open_records(path))
+    assert "'text' has type text" in refusal(lambda: open_records(path))
 
 
 @every_format
@@ -242,8 +242,8 @@ def test_values_that_are_not_finite_are_refused(tmp_path, bad):
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        ({"a": ["x987"]}, "string"),
-        ({"a": pa.array([987], pa.timestamp("s"))}, "timestamp"),
+        ({"a": ["x987"]}, "text"),
+        ({"a": pa.array([987], pa.timestamp("s"))}, "date or time"),
         ({"a": pa.array([[987.0]])}, "list"),
     ],
 )

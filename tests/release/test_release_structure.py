@@ -64,9 +64,9 @@ def release(structure: Structure | None = SPARSE, **changes) -> Release:
 def test_kind_reason_and_error_are_said():
     lines = dict(structure_words(release()))
     assert list(lines) == ["structure", "error estimate"]
-    assert lines["structure"].startswith("sparse: few pairs of features go together")
+    assert lines["structure"].startswith("sparse: 190 of 190 pairs are kept")
     assert lines["structure"].endswith("the rest looks like noise")
-    assert "0.04, between 0.02 and 0.07 of the norm of the covariance" in lines["error estimate"]
+    assert "0.04, between 0.02 and 0.07 of the covariance's size" in lines["error estimate"]
     assert "do as well" not in lines["error estimate"]
 
 
@@ -110,10 +110,16 @@ def test_without_names_features_are_counted_from_0():
 @pytest.mark.parametrize(
     ("error", "most", "kept", "said", "not_said"),
     [
-        (0.95, 1.05, 1.0, "zero matrix, which needs no data, would do as well", "multiplied"),
-        (0.5, 1.02, 1.0, "may be no better than the zero matrix", "do as well"),
+        (
+            0.95,
+            1.05,
+            1.0,
+            "Zeros for all entries, which need no data, would do as well",
+            "multiplied",
+        ),
+        (0.5, 1.02, 1.0, "may be no better than zeros", "do as well"),
         (0.95, 1.05, 0.25, "multiplied by 0.25", "may be"),
-        (0.3, 0.6, 1.0, "the zero matrix has 1", "zero matrix, which"),
+        (0.3, 0.6, 1.0, "zeros for all entries would have 1", "do as well"),
     ],
 )
 def test_an_error_near_1_is_called_what_it_is(error, most, kept, said, not_said):
@@ -142,7 +148,7 @@ def test_the_verdict_follows_the_error_estimate(error, most, unresolved, word):
     found = replace(found, making=replace(found.making, unresolved=unresolved))
     said = verdict(found)
     assert (said.word, said.error) == (word, error)
-    assert f"about {error:.2g} of the norm of the covariance, between 0.01" in said.sentence
+    assert f"about {error:.2g} of the covariance's size (its norm), between 0.01" in said.sentence
     assert ("20 of 20 features could not be found" in said.sentence) == (len(unresolved) == 20)
 
 

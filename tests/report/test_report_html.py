@@ -332,7 +332,7 @@ def test_structure_and_error_stand_before_the_promise():
     assert ids == [*RESULTS, "structure", *SECTIONS[len(RESULTS) :]]
     assert page.text.count("factors: 1 factor that many features follow") == 1
     assert "Factors: 1 factor that many features follow. Why: one eigenvalue" in page.text
-    assert page.text.count("0.04, between 0.02 and 0.07 of the norm of the covariance") == 1
+    assert page.text.count("0.04, between 0.02 and 0.07 of the covariance's size (its norm)") == 1
     assert "strongest (0." in page.text
     assert "would do as well" not in page.text
     assert "How far off this very release may be is estimated" in page.text

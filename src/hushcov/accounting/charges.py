@@ -134,9 +134,10 @@ def charge_to(budget: Budget, cost: object) -> Charge:
     if cost.unit != budget.unit:
         raise PrivacyConditionError(
             f"unit of the release must be {budget.unit!r}, which the budget of dataset "
-            f"{budget.dataset!r} protects, got {cost.unit!r}: release with that unit, or open "
-            "another dataset with open_dataset(..., unit=) or 'hushcov ledger init --unit'. "
-            "Nothing was charged: do not release."
+            f"{budget.dataset!r} protects, got {cost.unit!r}: name the column that says "
+            "whose a record is, by fit(X, unit=...) (--unit COLUMN), or open another dataset with "
+            "open_dataset(..., unit=...) ('hushcov ledger init --unit'). "
+            "Nothing was charged, so nothing may be released."
         )
     promised = RELATIONS[budget.neighbours]
     if cost.adjacency == promised:
@@ -147,7 +148,8 @@ def charge_to(budget: Budget, cost: object) -> Charge:
         f"neighbours of the release must be {budget.neighbours!r}, as the budget of dataset "
         f"{budget.dataset!r} promises, got {cost.adjacency!r}: what is promised for replacing says "
         "nothing of data that has one unit more. Release with neighbours='add-remove', or open "
-        "another dataset with neighbours='replace'. Nothing was charged: do not release."
+        "another dataset with neighbours='replace'. Nothing was charged, so nothing may be "
+        "released."
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from hushcov._validation import check_choice, check_real, shown
+from hushcov._words import number
 from hushcov.accounting.charges import (
     BUDGET,
     CHARGE,
@@ -292,11 +295,17 @@ def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
     left = left.converted() if new.converted else left
     twice = f"For {budget.change} it counts twice. " if new.converted else ""
     advice = _advice(left, pure=isinstance(new.promise, Pure))
+    spent, then = statement.spent().epsilon, "this release does not fit beside it"
+    if math.isfinite(after.epsilon):
+        then = f"with this release it would be {number(after.epsilon)}"
+        then += " (epsilons of several releases do not simply add up)" * (spent > 0)
     return BudgetError(
-        f"dataset {budget.dataset!r} has a total budget of epsilon {budget.epsilon:g} and delta "
-        f"{budget.delta:g}; it stands at epsilon {statement.spent().epsilon:.4g}, and this release "
-        f"would bring it to {after.epsilon:.4g}. {twice}{advice} A larger total is a new "
-        "promise: change_budget, or 'hushcov ledger change'. Nothing was charged: do not release.",
+        f"dataset {budget.dataset!r} has a total budget of epsilon {number(budget.epsilon)} and "
+        f"delta {number(budget.delta)}. Epsilon {number(spent)} is spent, and {then}. {twice}"
+        f"{advice} Nothing was charged, so nothing may be released. A larger total is a new "
+        "promise: 'hushcov ledger change FILE "
+        f"--dataset {shlex.quote(budget.dataset)} --epsilon TOTAL --delta {number(budget.delta)}', "
+        "or change_budget in Python.",
         left.epsilon,
     )
 
@@ -304,12 +313,12 @@ def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
 def _advice(left: Remaining, *, pure: bool) -> str:
     """What would fit; of releases without a delta first, where this is one."""
     most, alone = _rounded_down(left.epsilon), _rounded_down(left.pure_epsilon)
-    noisy = f"epsilon {most:g} at delta {_rounded_down(left.delta):g}"
+    noisy = f"epsilon {most:g} at delta {number(_rounded_down(left.delta))}"
     if pure and alone > 0:
         other = f", or one by Gaussian noise of {noisy}" if most > 0 else ""
         return f"What still fits is a release of epsilon {alone:g} and delta 0{other}."
     if most > 0:
-        return f"What still fits is a fit, or another release by Gaussian noise, of {noisy}."
+        return f"What still fits is a release of {noisy}."
     if alone > 0:
         return f"No delta is left: only a release of delta 0 and epsilon up to {alone:g} fits."
     return "Nothing is left."

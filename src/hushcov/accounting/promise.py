@@ -115,7 +115,9 @@ class Odds:
     beliefs : tuple of pairs
         How likely they held it before, and how likely they can hold it after at most.
     tests : tuple of pairs
-        False alarms of a test, and how often it finds out at most.
+        How often a test is wrong about those it is not after, and right about the others at most.
+    promised : tuple of pairs
+        The same by epsilon and delta alone, for any release that has this promise.
     fails : float
         The probability, delta, with which the beliefs may go further.
     """
@@ -123,6 +125,7 @@ class Odds:
     guess: str
     beliefs: tuple[tuple[float, float], ...]
     tests: tuple[tuple[float, float], ...]
+    promised: tuple[tuple[float, float], ...]
     fails: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,9 +137,16 @@ class Odds:
         alarms, found = (_listed(column) for column in zip(*self.tests, strict=True))
         return (
             f"somebody who is {before} sure {self.guess} can become {after} sure at most"
-            f"{fails_words(self.fails)}. A test with {alarms} false alarms finds out in {found} of "
-            "cases at most."
+            f"{fails_words(self.fails)}. An attacker who wrongly accuses {alarms} of people is "
+            f"right about at most {found} of those they are after{self._why(found)}."
         )
+
+    def _why(self, found: str) -> str:
+        """Whether the noise of a release says so or the promise alone, which allows more."""
+        allowed = _listed([power for _, power in self.promised])
+        if found == allowed:
+            return ", by the promise alone (the noise of a release may allow less)"
+        return f", by the noise of this release (the promise alone would allow {allowed})"
 
 
 def odds_of(
@@ -149,15 +159,16 @@ def odds_of(
 ) -> Odds:
     """The odds of a promise; `events` that ran may bound tests further, with `slack` on top."""
 
-    def power(alarm: float) -> float:
-        found = event_power(alarm, events, slack)
-        promised = largest_power(alarm, epsilon, delta)
-        return promised if found is None else min(promised, found)
-
+    promised = tuple((alarm, largest_power(alarm, epsilon, delta)) for alarm in FALSE_ALARMS)
+    found = [event_power(alarm, events, slack) for alarm in FALSE_ALARMS]
     return Odds(
         guess=guess_words(adjacency, unit),
         beliefs=tuple((prior, highest_posterior(prior, epsilon)) for prior in PRIORS),
-        tests=tuple((alarm, power(alarm)) for alarm in FALSE_ALARMS),
+        tests=tuple(
+            (alarm, most if power is None else min(most, power))
+            for (alarm, most), power in zip(promised, found, strict=True)
+        ),
+        promised=promised,
         fails=delta,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 import click
 
@@ -62,6 +63,11 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (ImportError, 6),
 )
 
+# What the library says as "header=False (--no-header)", of which people here need the option.
+_IN_PYTHON = re.compile(
+    r"\w+(?:\([^()]*\)|=(?:\[[^]]*\]|[^\s(]+)) \((--[^)]*?)(?: on the command line)?\)"
+)
+
 #: Errors that are answered with one line. Any other exception is a bug and keeps its traceback.
 ANSWERED = tuple(kind for kind, _ in _CODES)
 
@@ -73,7 +79,8 @@ def exit_code(error: BaseException) -> int:
 
 def one_line(error: BaseException) -> str:
     """Return what to tell the user, on one line."""
-    return "hushcov: error: " + " ".join(" ".join((_message(error), *_notes(error))).split())
+    words = " ".join(" ".join((_message(error), *_notes(error))).split())
+    return "hushcov: error: " + _IN_PYTHON.sub(r"\1", words)
 
 
 def interrupted_line(error: BaseException) -> str:
@@ -91,12 +98,20 @@ def _notes(error: BaseException | None) -> list[str]:
 def _usage(error: click.UsageError) -> str:
     """What click says, with nothing suggested that is not close."""
     if not isinstance(error, click.NoSuchOption):
-        return error.format_message()
+        return error.format_message() + _default(error)
     known = [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
     names = [name for param in known for name in param.opts if name.startswith("--")]
     close = difflib.get_close_matches(error.option_name, names, 2, 0.7)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     return f"There is no option {error.option_name}.{hint}"
+
+
+def _default(error: click.UsageError) -> str:
+    """What is taken where a choice is left out, if anything is."""
+    param = error.param if isinstance(error, click.BadParameter) else None
+    if param is None or not isinstance(param.type, click.Choice) or not param.default:
+        return ""
+    return f" Or leave it out: {param.default!r} is the default."
 
 
 def _message(error: BaseException) -> str:
@@ -109,6 +124,9 @@ def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror is not None:
         where = f"{error.filename}: " if error.filename is not None else ""
         return f"{where}{error.strerror}. Check the path, its permissions and the disk."
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        package = error.name.partition(".")[0]
+        return f"the package {package} is missing: install it with 'pip install {package}'."
     if isinstance(error, MemoryError):
         return f"not enough memory. Use fewer features. {error}"
     return str(error)

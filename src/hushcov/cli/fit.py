@@ -373,7 +373,8 @@ def _check_size(
 
 
 def _announce(out: Console, job: Job) -> Guarantee:
-    """Say what will be released and what to heed of it, and refuse what is not to be released."""
+    """Refuse what is not to be released; else say what will be, and what to heed of it."""
+    check_allowed(job)
     heading(out, "What will be released")
     folder, ledger, dataset = job.source.folder, job.estimator.ledger, job.estimator.dataset
     charged = ("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")
@@ -385,16 +386,26 @@ def _announce(out: Console, job: Job) -> Guarantee:
     return guarantee
 
 
+def check_allowed(job: Job) -> None:
+    """Refuse what is hopeless, or not within the budget, before anything is said of it."""
+    for caution in job.cautions:
+        if caution.refused_by(job.estimator):
+            raise caution.refusal(job.spent_before)
+    ledger, dataset = job.estimator.ledger, job.estimator.dataset
+    if ledger is not None and dataset is not None and not job.spent_before:
+        quoted(ledger, dataset, job.certify())
+
+
 def certified(out: Console, job: Job) -> Guarantee:
     """Say what to heed, and refuse what is not to be released; what will be charged."""
-    refused = [each for each in job.cautions if each.refused_by(job.estimator)]
     for caution in job.cautions:
-        if caution not in refused:
+        if not caution.refused_by(job.estimator):
             show(out, "")
             warning(out, caution.sentence)
     guarantee = job.certify()
-    if refused:
-        raise refused[0].refusal(job.spent_before)
+    for caution in job.cautions:
+        if caution.refused_by(job.estimator):
+            raise caution.refusal(job.spent_before)
     return guarantee
 
 

@@ -236,7 +236,7 @@ class PlannedJob(Job):
         to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
         delta = 0.0 if mechanism.pure else inputs.delta
         return [
-            ("release", f"{d:,} x {d:,} covariance: integers, a unit, and {counted(d, 'scale')}"),
+            ("release", f"{d:,} x {d:,} covariance, rounded to integers, and scales of features"),
             ("guarantee", promise_words(epsilon, delta, *to_whom)),
             ("", f"It holds whatever the records are.{unspent}"),
             *self._protected(),
@@ -427,7 +427,7 @@ class TheoremJob(Job):
         d, values = inputs.n_features, asdict(inputs)
         listed = ", ".join(f"{name.replace('_', ' ')} {number(values[name])}" for name in _PUBLIC)
         return [
-            ("release", f"{d:,} x {d:,} covariance: integers and a unit"),
+            ("release", f"{d:,} x {d:,} covariance, rounded to integers"),
             ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
             ("guarantee", promise_words(inputs.epsilon, inputs.delta)),
             ("private?", privacy_verdict(self.parameters, self.source.rows_averaged)),

@@ -195,7 +195,7 @@ def _print_statement(out: Console, statement: Statement) -> None:
             ),
             ("promised", f"{_cost(budget.epsilon, budget.delta)}, on {_day(budget.time)}"),
             ("for", clean(budget.change)),
-            ("spent", _spent(statement, spent.epsilon, spent.delta, spent.method)),
+            ("spent", _spent(statement, spent.epsilon, spent.delta)),
             *_composition(statement, spent.epsilon),
             *_fixed_costs(statement),
             ("left", _left(statement.remaining())),
@@ -206,11 +206,11 @@ def _print_statement(out: Console, statement: Statement) -> None:
         show(out, _table(statement.receipts))
 
 
-def _spent(statement: Statement, epsilon: float, delta: float, method: str) -> str:
+def _spent(statement: Statement, epsilon: float, delta: float) -> str:
     if not statement.receipts:
         return "nothing"
     made = counted(len(statement.receipts), "release")
-    return f"{_cost(epsilon, delta)}, by {made} together (bound: {method})"
+    return f"{_cost(epsilon, delta)}, by {made} together"
 
 
 def _composition(statement: Statement, spent: float) -> list[tuple[str, str]]:
@@ -221,7 +221,7 @@ def _composition(statement: Statement, spent: float) -> list[tuple[str, str]]:
         return []
     if len(promises) == 1:
         than = f"than the epsilon {number(added)} it promises"
-        why = "the total is said at the delta of the budget, which is not its own"
+        why = "the release was made at another delta than the budget has now"
     elif spent < added:
         than = f"than the sum of the parts, epsilon {number(added)}"
         why = (
@@ -254,12 +254,11 @@ def _fixed_costs(statement: Statement) -> list[tuple[str, str]]:
 
 
 def _left(left: Remaining) -> str:
-    choices = []
     if left.epsilon > 0:
-        choices.append(f"a release of epsilon {number(left.epsilon)} at delta {number(left.delta)}")
+        return f"a release of epsilon {number(left.epsilon)} at delta {number(left.delta)}"
     if left.pure_epsilon > 0:
-        choices.append(f"one of epsilon {number(left.pure_epsilon)} and delta 0")
-    return ", or ".join(choices) or "nothing"
+        return f"a release of epsilon {number(left.pure_epsilon)} and delta 0; no delta is left"
+    return "nothing"
 
 
 def _table(receipts: tuple[Receipt, ...]) -> Table:

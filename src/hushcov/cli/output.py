@@ -103,11 +103,13 @@ def plain_table(*, gap: int = 1) -> Table:
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
 
 
-def text_table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table of numbers."""
+def text_table(
+    titles: Iterable[str], rows: Iterable[Iterable[str]], *, folded: str | None = None
+) -> Table:
+    """A table of numbers; the column that is `folded` takes more lines where there is no room."""
     table = plain_table()
     for title in titles:
-        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right", no_wrap=title != folded, overflow="fold")
     for row in rows:
         table.add_row(*row)
     return table

@@ -33,6 +33,7 @@ _SIGNATURE = {
 }
 _SHOWN_PAIRS = 10
 _SAID = ("n_records", "n_features")  # in lines of their own; the first counts what is averaged
+_ADVICE = "row_sparsity"  # which the default needs not be given
 
 
 @click.command(cls=Command, name="show")
@@ -95,17 +96,13 @@ def _promises(release: Release) -> list[tuple[str, str]]:
     guarantee = release.guarantee
     budget = (guarantee.epsilon, guarantee.delta)
     delta = guarantee.transcript_delta + guarantee.numerical_delta
-    checked = "; ".join(map(clean, guarantee.preconditions)) or "nothing needed checking"
+    conditions = "; ".join(map(clean, guarantee.preconditions)) or "none"
     return [
         ("private", "yes" if guarantee.private else "NO"),
         ("guarantee", clean(promise_words(*budget, guarantee.adjacency, guarantee.unit))),
         ("odds", clean(str(guarantee.odds()))),
-        (
-            "spent",
-            f"epsilon {number(guarantee.transcript_epsilon)}, delta {number(delta)} "
-            f"(bound: {clean(guarantee.method)})",
-        ),
-        ("checked", checked),
+        ("spent", f"epsilon {number(guarantee.transcript_epsilon)}, delta {number(delta)}"),
+        ("conditions", conditions),
     ]
 
 
@@ -115,7 +112,7 @@ def _content(release: Release, found: Found) -> list[tuple[str, str]]:
         ("mechanism", clean(release.name)),
         ("records", release.making.words or "the release does not say how many"),
         ("public inputs", _public(release)),
-        ("size", f"{counted(d, 'feature')}: {d:,} x {d:,} integers and a unit"),
+        ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} covariance, rounded to integers"),
         *structure_facts(release),
         *found.lines(),
         *complete_facts(release),
@@ -131,13 +128,14 @@ def _content(release: Release, found: Found) -> list[tuple[str, str]]:
 
 def _public(release: Release) -> str:
     inputs = release.parameters.get("inputs")
+    left_out = (*_SAID, _ADVICE) if release.making.structure is not None else _SAID
     listed = inputs.items() if isinstance(inputs, dict) else ()
     words = [
         f"{clean(name).replace('_', ' ')} {_value(value)}"
         for name, value in listed
-        if isinstance(value, int | float | str) and name not in _SAID
+        if isinstance(value, int | float | str) and name not in left_out
     ]
-    return ", ".join(words) or "see parameters in release.json"
+    return ", ".join(["the size of the data", *words] if words else ["see release.json"])
 
 
 def _value(value: int | float | str) -> str:

@@ -30,7 +30,13 @@ from hushcov.release.findings import (
     find,
     preparation_words,
 )
-from hushcov.release.structure import VERDICT, structure_words, verdict
+from hushcov.release.structure import (
+    ERROR,
+    VERDICT,
+    multiplied_words,
+    structure_words,
+    verdict,
+)
 from hushcov.stages.complete import complete_words
 
 #: The heading over what a plan promises.
@@ -100,17 +106,17 @@ def families_error(found: Families) -> str:
     """Return the predicted errors by what the covariance may be like."""
     few = {each.row_sparsity - 1: e for each, e in found.errors.items() if each.row_sparsity}
     ends = dict.fromkeys(number(error, 2) for error in (min(few.values()), max(few.values())))
-    partners = " to ".join(str(each) for each in sorted({min(few), max(few)}))
+    others = " to ".join(str(each) for each in sorted({min(few), max(few)}))
     words = [" to ".join(ends)]
     if max(few):
-        words = [f"{words[0]} where features have {partners} partners each"]
-    others = {FACTOR: "with one strong factor", DENSE: "where all pairs are related a little"}
+        words = [f"{words[0]} where each feature is related to {others} others"]
+    kinds = {FACTOR: "with one strong factor", DENSE: "where all pairs are related a little"}
     words += [
-        f"{number(error, 2)} {others[each.name]}"
+        f"{number(error, 2)} {kinds[each.name]}"
         for each, error in found.errors.items()
-        if each.name in others
+        if each.name in kinds
     ]
-    return f"about {', '.join(words)}; the zero matrix has 1"
+    return f"about {', '.join(words)}; zeros for all entries would have 1"
 
 
 def typical_error(forecast: Forecast) -> str:
@@ -121,7 +127,7 @@ def typical_error(forecast: Forecast) -> str:
     )
     return (
         f"about {number(forecast.typical_error, 2)} of the covariance's norm, where features have "
-        f"equal scales (if they go together {models}); the zero matrix has 1"
+        f"equal scales (if they go together {models}); zeros for all entries would have 1"
     )
 
 
@@ -147,11 +153,20 @@ class Pair:
     correlation: float | None
     interval: tuple[float, float] | None  # for the covariance; None without a single noise level
     outside: bool = False  # whether the estimate lies outside its own interval
+    correlation_interval: tuple[float, float] | None = None
 
     @property
     def noise(self) -> bool:
         """Whether noise drowns the correlation."""
         return self.correlation is None or bool(is_noise(np.array(self.correlation)))
+
+    @property
+    def correlation_outside(self) -> bool:
+        """Whether the correlation lies outside its own interval."""
+        if self.correlation is None or self.correlation_interval is None:
+            return False
+        low, high = self.correlation_interval
+        return not low <= self.correlation <= high
 
     def to_dict(self) -> dict[str, object]:
         """Return the pair as plain, JSON-ready data."""
@@ -161,6 +176,9 @@ class Pair:
             "correlation": self.correlation,
             "noise": self.noise,
             "interval": None if self.interval is None else list(self.interval),
+            "correlation_interval": (
+                None if self.correlation_interval is None else list(self.correlation_interval)
+            ),
             "outside_interval": self.outside,
         }
 
@@ -169,7 +187,8 @@ class Pair:
 class Found:
     """What a release shows as related: how many pairs, by which rule, and the strongest.
 
-    `negative` counts the variances that noise made negative.
+    `negative` counts the variances that noise made negative, and `unsure` the pairs of which the
+    interval of the correlation includes zero.
     """
 
     number: int
@@ -177,16 +196,21 @@ class Found:
     strongest: tuple[Pair, ...]
     n_features: int
     negative: int = 0
+    unsure: int = 0
 
     def lines(self, note: str = "") -> list[tuple[str, str]]:
         """How many pairs were found and what that means, and how many variances are noise."""
+        one, d = self.number == 1, self.n_features
+        were = "was" if one else "were"
         meaning = {
-            KEPT: "were released and pass the threshold",
-            SELECTED: "were selected and released",
-            BEYOND: "stand out from the noise; all were released",
+            KEPT: f"{were} released and pass{'es' * one} the threshold",
+            SELECTED: f"{were} selected and released",
+            BEYOND: f"stand{'s' * one} out from the noise; all were released",
             STRONGEST: "counts as found: all were released, and which are noise cannot be said",
         }[self.rule]
-        d = self.n_features
+        if self.unsure:
+            them = "it" if self.unsure == 1 else "them"
+            note += f"; of {self.unsure:,} the interval includes zero: noise may explain {them}"
         shown = f"{self.number:,}" if self.rule != STRONGEST else "none"
         found = ("pairs", f"{shown} of {counted(math.comb(d, 2), 'pair')} {meaning}{note}")
         if not self.negative:
@@ -207,44 +231,72 @@ def found_pairs(release: Release, at_most: int) -> Found:
                 covariance=float(findings.matrix[features]),
                 correlation=float(value) if np.isfinite(value) else None,
                 interval=_interval(findings, place, features),
+                correlation_interval=_ends(findings.correlation_intervals, place),
                 outside=bool(outside[place : place + 1].any()),
             )
             for place, (features, value) in enumerate(zip(first.places, correlations, strict=True))
         )
         negative = int(np.count_nonzero(findings.matrix.diagonal() < 0))
-    n_found = 0 if findings.rule == STRONGEST else findings.n_found
-    return Found(n_found, findings.rule, pairs, release.n_features, negative)
+        n_found = 0 if findings.rule == STRONGEST else findings.n_found
+        unsure = _unsure(findings) if n_found else 0
+    return Found(n_found, findings.rule, pairs, release.n_features, negative, unsure)
 
 
 def _interval(
     findings: Findings, place: int, features: tuple[int, int]
 ) -> tuple[float, float] | None:
     """The interval of a pair in the unit of the data, if it has one."""
-    if findings.intervals is None or place >= findings.intervals.shape[1]:
+    return _ends(findings.intervals, place, float(np.prod(findings.scale[list(features)])))
+
+
+def _unsure(findings: Findings) -> int:
+    """How many pairs have an interval that includes zero; 0 where not all have an interval."""
+    ends = findings.correlation_intervals
+    if ends is None or ends.shape[1] < findings.n_found:
+        return 0
+    return int(np.count_nonzero((ends[0] <= 0) & (ends[1] >= 0)))
+
+
+def _ends(
+    intervals: FloatArray | None, place: int, scale: float = 1.0
+) -> tuple[float, float] | None:
+    if intervals is None or place >= intervals.shape[1]:
         return None
-    low, high = findings.intervals[:, place] * np.prod(findings.scale[list(features)])
+    low, high = intervals[:, place] * scale
     return (float(low), float(high)) if np.isfinite([low, high]).all() else None
 
 
 def pair_table(
     pairs: Sequence[Pair], truth: FloatArray | None = None, *, names: Sequence[str] | None = None
 ) -> Table:
-    """One line for each pair; with names and its true covariance where these are known."""
-    titles = ["features", "correlation", "covariance"]
-    titles += [f"{LEVEL_WORDS} interval"] if any(pair.interval for pair in pairs) else []
-    titles += [] if truth is None else ["truth", "inside?"]
+    """One line for each pair; with names and its true covariance where these are known.
+
+    The interval is that of the correlation, or where there is a truth that of the covariance.
+    """
+    interval = [f"{LEVEL_WORDS} interval"] if any(pair.interval for pair in pairs) else []
+    titles = ["features", "correlation", *interval, "covariance"]
+    if truth is not None:
+        titles = ["features", "correlation", "covariance", *interval, "truth", "inside?"]
     rows = []
     for pair in pairs:
         features = [str(i) if names is None else short_name(names[i]) for i in pair.features]
-        cells = [", ".join(features), _correlation(pair), number(pair.covariance, 3)]
-        if pair.interval is not None:
-            low, high = pair.interval
-            cells.append(f"{number(low, 3)} to {number(high, 3)}" + _OUTSIDE * pair.outside)
-            if truth is not None:
-                true = truth[pair.features]
-                cells += [number(true, 3), "yes" if low <= true <= high else "no"]
+        cells, covariance = [", ".join(features), _correlation(pair)], number(pair.covariance, 3)
+        if truth is None:
+            between = _range(pair.correlation_interval, pair.correlation_outside)
+            cells += [between, covariance] if interval else [covariance]
+        elif pair.interval is not None:
+            true, (low, high) = truth[pair.features], pair.interval
+            cells += [covariance, _range(pair.interval, pair.outside), number(true, 3)]
+            cells.append("yes" if low <= true <= high else "no")
         rows.append(cells)
-    return text_table(titles, rows)
+    return text_table(titles, rows, folded="features")
+
+
+def _range(ends: tuple[float, float] | None, outside: bool) -> str:
+    """An interval, marked where the estimate lies outside."""
+    if ends is None:
+        return "none"
+    return f"{number(ends[0], 3)} to {number(ends[1], 3)}" + _OUTSIDE * outside
 
 
 def _correlation(pair: Pair) -> str:
@@ -265,7 +317,7 @@ def pair_remarks(pairs: Sequence[Pair], *, projected: bool = False) -> str:
         )
     if any(pair.correlation is None for pair in pairs):
         words.append("There is none where noise made a variance zero or negative.")
-    if any(pair.outside for pair in pairs):
+    if any(pair.outside or pair.correlation_outside for pair in pairs):
         reason = (
             "the estimate was moved when the matrix was made positive semidefinite, or barely "
             if projected
@@ -291,7 +343,10 @@ def structure_facts(release: Release) -> list[tuple[str, str]]:
     """How far the estimate can be relied on, and what the covariance was found to be."""
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         found = verdict(release)
-        lines = [(VERDICT, f"{found.word}: {found.sentence}"), *structure_words(release)]
+        structure = release.making.structure
+        less = "" if structure is None else multiplied_words(structure)
+        lines = [(VERDICT, ". ".join(filter(None, [f"{found.word}: {found.sentence}", less])))]
+        lines += [each for each in structure_words(release) if each[0] != ERROR]  # said above
         return [(label, clean(sentence)) for label, sentence in lines]
 
 

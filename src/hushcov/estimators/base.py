@@ -48,14 +48,18 @@ _NO_SCORE = (
 )
 
 
+# What is usual of what is required.
+_USUAL = dict.fromkeys(("epsilon", "delta"), "epsilon=1.0 and delta=1e-6, which are usual,")
+
+
 def charge_words(ledger: object, receipt: Any) -> str:
     """What was charged, for people whose fit failed after its charge."""
     path = getattr(ledger, "path", ledger)
     promise = receipt.charge.promise
-    cost = f"epsilon {promise.epsilon:g} and delta {getattr(promise, 'delta', 0.0):g}"
+    cost = f"epsilon {number(promise.epsilon)} and delta {number(getattr(promise, 'delta', 0.0))}"
     return (
-        f"Release {receipt.number} of dataset {receipt.dataset!r} in the ledger {path} stands: "
-        f"{cost} were charged before any record was read."
+        f"Dataset {receipt.dataset!r} in the ledger {path} was charged {cost} before any record "
+        f"was read, as release {receipt.number}: that stands."
     )
 
 
@@ -265,6 +269,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
                 error.add_note(
                     f"{charge_words(self.ledger, self.receipt_)} No estimate was released."
                 )
+            elif isinstance(error, DataError):
+                error.add_note("There is no ledger: nothing was charged, and nothing was released.")
             raise
 
     def _charge(self, guarantee: Guarantee, whole: float = 0.0) -> None:
@@ -295,7 +301,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
             if getattr(self, name) is None:
                 raise ParameterError(
                     f"{name} is required: it is a public input and is never inferred from X. "
-                    f"Pass {name}=... to {type(self).__name__}."
+                    f"Pass {_USUAL.get(name, f'{name}=...')} to {type(self).__name__}."
                 )
 
 

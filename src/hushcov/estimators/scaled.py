@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hushcov.stages.counting import Counted
 
 # Not proved for units of several rows, nor where the number of records is not public.
+_SPENT = "This is known after the release: its budget is spent"
 _ONE_ROW_ONLY = ("multiscale",)
 _CALLER = 4  # whoever called `fit`, seen from what warns
 _WARNED = 3  # the same, seen from `_run`
@@ -235,7 +236,7 @@ class ScaledCovariance(PrivateCovariance):
             self._estimate(release if before is None else completed(release, before))
         if self.release_.making.unresolved:
             sentence = dict(preparation_words(self.release_))[UNRESOLVED]
-            warnings.warn(sentence, AccuracyWarning, stacklevel=_WARNED)
+            warnings.warn(f"{sentence}. {_SPENT}", AccuracyWarning, stacklevel=_WARNED)
         return self
 
     def _estimate(self, release: Release) -> Self:

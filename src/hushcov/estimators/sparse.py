@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from hushcov.planning import Comparison
 
 
+# What to do about a mechanism that there is not.
+_CURE = "leave it out, and 'auto' chooses."
+
+
 class ErrorEstimate(NamedTuple):
     """An error over the norm of the covariance, and an interval for it."""
 
@@ -128,7 +132,7 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
 
     def chosen_mechanism(self, n_features: int) -> str:
         """Which mechanism is run for so many features."""
-        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()))
+        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
         if self.mechanism == "auto":
             return default_mechanism().name
         able = [name for name, each in mechanisms().items() if each.sparse]
@@ -148,7 +152,7 @@ class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovarianc
     @property
     def _way_to_centre(self) -> str:
         """Finding means is not private without a delta."""
-        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()))
+        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
         pure = self.mechanism != "auto" and mechanisms()[self.mechanism].pure
         return "pairs" if pure else self.centre
 

@@ -181,5 +181,5 @@ def certified_words(guarantee: Guarantee) -> str:
     """What the accountant certifies."""
     return (
         f"epsilon {number(guarantee.transcript_epsilon)} at delta "
-        f"{number(guarantee.transcript_delta)} (bound: {guarantee.method})"
+        f"{number(guarantee.transcript_delta)}"
     )

@@ -6,8 +6,10 @@ the same words stand in the announcement of `hushcov fit`, in `release.json` and
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from hushcov._words import number
 from hushcov.exceptions import (
     AccuracyWarning,
     HopelessError,
@@ -22,6 +24,7 @@ from hushcov.stages import ScaleParameters
 # Noise of a count over the number of records, from which on scales are lost: their logarithm to the
 # base 2 is off by about 2.4 times as much, if all goes well.
 _LARGEST_COUNT_NOISE = 0.1
+_USUAL_DELTA = 1e-6
 _WARNED_SHARE = 0.1  # of 1 / n, above which delta is warned of
 
 _NOTHING = "Nothing was read or charged."
@@ -87,10 +90,10 @@ def nothing_found(inputs: ReleaseInputs) -> Caution:
     """That means and scales would drown in noise: every feature would be left out."""
     return hopeless_because(
         f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
-        "budget to find means and scales: no look at them would tell anything from noise, and the "
-        "zero matrix would be released. Use more records, fewer features or a larger budget; "
-        "or centre='pairs', or assume_centered=True if all means are zero. A public feature_scale "
-        "alone does not help."
+        "budget: nothing could be told from noise, and only zeros would be released. Use more "
+        "records ('hushcov plan' says what to expect), fewer features or a larger budget. "
+        "Where all means are known to be zero, assume_centered=True (--known-mean on the "
+        "command line) needs fewer records."
     )
 
 
@@ -115,19 +118,18 @@ def large_delta(delta: float, n_rows: int) -> Caution | None:
     """
     if delta <= _WARNED_SHARE / n_rows:
         return None
-    refused = delta >= 1 / n_rows
-    bound, compared = (
-        (1 / n_rows, "at least 1") if refused else (_WARNED_SHARE / n_rows, "above 0.1")
-    )
+    refused, most = delta >= 1 / n_rows, _WARNED_SHARE / n_rows
+    usual = min(_USUAL_DELTA, 10.0 ** math.floor(math.log10(_WARNED_SHARE * most)))
+    bound, compared = (1 / n_rows, "at least 1") if refused else (most, "above 0.1")
     sentence = (
-        f"delta = {delta:g} is {compared} / n_records = {bound:.2g} ({n_rows:,} records): "
-        "publishing each record as it is with probability delta would keep the same promise. "
-        f"Choose delta well below {_WARNED_SHARE / n_rows:.2g}."
+        f"delta = {number(delta)} is {compared} / records = {number(bound, 2)} ({n_rows:,} "
+        "records): publishing each record as it is with probability delta would keep the same "
+        f"promise. Choose delta well below {number(most, 2)}, such as {number(usual)}."
     )
     if not refused:
         return Caution("delta is above 0.1 / n", sentence, PrivacyWarning)
     insist = (
-        "To release it all the same, pass on_large_delta='warn' "
+        "For records that need no protection: on_large_delta='warn' "
         "(--allow-large-delta on the command line)."
     )
     title = "delta is 1 / n or more"

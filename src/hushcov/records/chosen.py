@@ -11,6 +11,7 @@ from hushcov.exceptions import DataError, ParameterError
 from hushcov.records.formats import arrow
 from hushcov.records.sources import is_arrow_number
 
+_FOLDER = "="  # in the name of a folder that tells a value
 _DECIMAL_COMMA = (
     " Numbers must have a decimal point: where they have a comma (2,5), write the file again "
     "(pandas.read_csv(..., decimal=',') reads it)."
@@ -24,10 +25,12 @@ def chosen_columns(
     *,
     texts: Sequence[str] = (),
     left_out: Sequence[str] = (),
+    commas: bool = True,
 ) -> tuple[str, ...]:
     """Return the features, after checking that they are columns of numbers in every file.
 
-    Those in `texts` may be of any type. Those that are left out are none.
+    Those in `texts` may be of any type. Those that are left out are none. `commas` says whether
+    fields are separated by commas, so that no number can have one.
     """
     names = tuple(schemas[0].names if columns is None else columns)
     if columns is None:
@@ -53,9 +56,10 @@ def chosen_columns(
     for path, schema in zip(paths, schemas, strict=True):
         wrong += _not_there(path, schema.names, [name for name in names if name not in twice])
         there = [name for name in dict.fromkeys(names) if schema.names.count(name) == 1]
-        wrong += _no_numbers(path, schema, [name for name in there if name not in texts])
+        numbers = [name for name in there if name not in texts]
+        wrong += _no_numbers(path, schema, numbers, commas)
         if wrong:
-            raise DataError(" Also: ".join(wrong))
+            raise DataError(_all_of(wrong))
     return names
 
 
@@ -63,7 +67,15 @@ def check_there(path: str, found: Sequence[str], names: Sequence[str]) -> None:
     """Refuse a file without one of these columns, or with two of its name."""
     wrong = _not_there(path, found, names)
     if wrong:
-        raise DataError(" Also: ".join(wrong))
+        use = " It is to say whose a record is, or its weight: if no column does, leave it out."
+        raise DataError(_all_of(wrong) + use)
+
+
+def _all_of(wrong: Sequence[str]) -> str:
+    """All mistakes, numbered where there are several."""
+    if len(wrong) == 1:
+        return wrong[0]
+    return " ".join(f"({place}) {words}" for place, words in enumerate(wrong, start=1))
 
 
 def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -78,12 +90,12 @@ def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[st
         hint = f"did you mean {', '.join(map(shown, dict.fromkeys(close)))}? It" if close else "it"
         wrong.append(
             f"{path} must have {listed(missing)}, got none of that name: {hint} has "
-            f"{listed(found)} (names of folders are no columns)."
+            f"{listed(found)}{' (names of folders are no columns)' * (_FOLDER in path)}."
         )
     return wrong
 
 
-def _no_numbers(path: str, schema: Any, names: Sequence[str]) -> list[str]:
+def _no_numbers(path: str, schema: Any, names: Sequence[str], commas: bool) -> list[str]:
     """What is wrong with columns that do not hold numbers."""
     pa, text = arrow(), path.endswith((".csv", ".tsv", ".gz"))
     kinds = {name: schema.field(name).type for name in names}
@@ -95,11 +107,19 @@ def _no_numbers(path: str, schema: Any, names: Sequence[str]) -> list[str]:
     ]
     if not bad:
         return []
-    types = ", ".join(dict.fromkeys(str(kinds[name]) for name in bad))
-    apart = ", or check the delimiter" if text else ""
-    comma = _DECIMAL_COMMA if text and len(bad) == len(names) else ""
+    types = ", ".join(dict.fromkeys(_type_words(kinds[name]) for name in bad))
+    other = text and not commas
+    comma = _DECIMAL_COMMA if other and len(bad) == len(names) else ""
     return [
         f"{path} must hold numbers, but {listed(bad)} {'has' if len(bad) == 1 else 'have'} type "
-        f"{types}: choose the other columns (--columns a,b,c, columns=[...]), encode these as "
-        f"numbers by a public rule, describe them as categories of a codebook{apart}.{comma}"
+        f"{types}: choose the other columns by columns=[...] (--columns a,b,c), or turn answers "
+        f"into numbers by codebook=... (--codebook FILE.csv), which lists them.{comma}"
     ]
+
+
+def _type_words(kind: Any) -> str:
+    """A type by a word that is no jargon, if there is one."""
+    types = arrow().types
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "text"
+    return "date or time" if types.is_temporal(kind) else str(kind)

@@ -251,7 +251,10 @@ def read_codebook(path: str | Path) -> Codebook:
             f"{path} must begin with a line {','.join(HEADER)} (and {VALUES}), got none of "
             f"{listed(missing)}: add it, and leave fields empty where nothing is known."
         )
-    return Codebook(tuple(_column(row) for row in rows))
+    try:
+        return Codebook(tuple(_column(row) for row in rows))
+    except ParameterError as error:
+        raise ParameterError(f"{path}: {error}") from None
 
 
 def _column(row: dict[str, Any]) -> CodebookColumn:

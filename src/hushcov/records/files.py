@@ -175,7 +175,12 @@ class FileRecords(Records):
         self.columns_given = columns is not None
         self.left_out = names_left_out(paths, schemas, leave_out)
         self._names = self.feature_names = chosen_columns(
-            paths, schemas, columns, texts=tuple(self._categories), left_out=self.left_out
+            paths,
+            schemas,
+            columns,
+            texts=tuple(self._categories),
+            left_out=self.left_out,
+            commas=(delimiter or ",") == "," and not paths[0].endswith(".tsv"),
         )
         self.n_features = len(self._names)
         if not drop_nulls:

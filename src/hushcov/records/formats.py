@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._validation import shown
+from hushcov._validation import listed, shown
 from hushcov.exceptions import (
     DataError,
     HushcovError,
@@ -352,7 +352,8 @@ def _wrong_text(path: str) -> str:
             return f"its first line has {other[0]!r} and no comma: use {_delimiter(other[0])}."
         fields = [field.strip(' "\r') for field in first.split(",")]
         if len(set(fields)) < len(fields) and not any(map(reads_as_value, fields)):
-            return "two names in its first line are the same: rename columns of it."
+            twice = [name for name in dict.fromkeys(fields) if fields.count(name) > 1]
+            return f"its first line has {listed(twice)} more than once: rename columns of it."
     return _WRONG_TEXT
 
 

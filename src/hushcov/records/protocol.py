@@ -28,8 +28,9 @@ Progress = Callable[[int], object]
 
 #: What to do about values that are missing. Records must not be removed: later ones would move up.
 MISSING_CURE = (
-    "pass open_records(X, drop_nulls=True) (--drop-nulls), or impute each value by a rule that "
-    "uses its own record alone. Do not remove records: that changes their number and their pairs."
+    "use open_records(X, drop_nulls=True) (--drop-nulls), which leaves such records out privately, "
+    "or impute each value by a rule that uses its own record alone. Do not remove records "
+    "yourself: how many are left would not be protected."
 )
 
 # Measured on the Gram stage (2 cores, OpenBLAS, 32 MB L3). Blocks of 2 to 4 MB stay in cache

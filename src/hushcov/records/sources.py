@@ -138,8 +138,8 @@ def _open(source: object, block_rows: int | None) -> Records:
                 raise RecordsFileError(f"{path} does not exist: check the path.")
             raise DataError(
                 f"{path} must be a folder, a pattern, or a file whose name ends in .npy, "
-                f"{', '.join(FORMATS)}: write one with numpy.save(path, X), or load the file and "
-                "pass an array."
+                f"{', '.join(FORMATS)}: save it as CSV from the program that made it, or load it "
+                "in Python and pass an array or a DataFrame."
             )
         return NpyRecords(path, block_rows=block_rows)
     if type(source).__module__.startswith("dask."):
@@ -434,8 +434,10 @@ def check_frame(source: Any, *, texts: Sequence[str] = ()) -> None:
         kinds = ", ".join(sorted({str(kind).partition("(")[0] for _, kind in bad}))
         raise DataTypeError(
             f"X must hold numbers, but {listed([name for name, _ in bad])} "
-            f"{'has' if len(bad) == 1 else 'have'} type {kinds}: encode as numbers, by a public "
-            "rule such as a codebook of categories, or select other columns."
+            f"{'has' if len(bad) == 1 else 'have'} type {kinds}: leave "
+            f"{'it' if len(bad) == 1 else 'them'} out; or encode answers as numbers by a public "
+            "rule, as X['smoker'].eq('yes').astype(float), or a codebook; or, if a column says "
+            "whose a row is, name it: fit(X, unit='id')."
         )
 
 

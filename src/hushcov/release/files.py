@@ -11,6 +11,7 @@ With a key, `release.sig` holds a signature of `release.sha256`, and thereby of 
 from __future__ import annotations
 
 import ctypes
+import difflib
 import errno
 import hashlib
 import json
@@ -301,10 +302,19 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), str(other))
 
 
+def _close_to(path: Path) -> Path | None:
+    """The folder of a release whose name is much like that of a path that has none."""
+    found = [each.parent.name for each in path.parent.glob(f"*/{DESCRIPTION}")]
+    close = difflib.get_close_matches(path.name, found, 1, 0.7)
+    return path.parent / close[0] if close else None
+
+
 def _read(path: Path, key: PublicKey | None) -> StoredRelease:
     if not path.is_dir() or not os.path.lexists(path / DESCRIPTION):
+        close = _close_to(path)
+        hint = "check the path." if close is None else f"did you mean {str(close)!r}?"
         raise ReleaseError(
-            f"{path} must be the folder of a release, with {DESCRIPTION} in it: check the path."
+            f"{path} must be the folder of a release, with {DESCRIPTION} in it: {hint}"
         )
     seal = _content(path, SEAL, _MOST_SEAL)
     content = _content(path, DESCRIPTION, _MOST_DESCRIPTION)

@@ -447,7 +447,11 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
     if making.shrunk is not None:
         share = f"{100 * making.shrunk:.2g} %"
         found.append(
-            ("shrunk", f"about {share} of the records were scaled down to the bound on their norm")
+            (
+                "shrunk",
+                f"about {share} of the records lay far out and were moved towards the middle, so "
+                "that none counts too much",
+            )
         )
     fails = np.flatnonzero(~interval_holds(release)).tolist()
     if fails:

@@ -5,6 +5,7 @@ The command line and the report say it with these functions, so that they say th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,6 +88,8 @@ def kind_words(release: Release, found: Structure) -> str:
     """What the covariance was found to be, and why."""
     if release.n_features == 1:
         return short_kind(release, found)
+    if found.kind == "sparse" and not _kept_pairs(release):
+        return short_kind(release, found)  # there are no strong pairs to speak of
     return f"{short_kind(release, found)}. Why: {found.why}"
 
 
@@ -95,8 +98,10 @@ def short_kind(release: Release, found: Structure) -> str:
     if release.n_features == 1:
         return "a variance: one feature has no pairs"
     if found.kind == "sparse":
-        kept = _keeps_pairs(release)
-        meaning = "few pairs of features go together" if kept else "no pair stands out of the noise"
+        kept, pairs = _kept_pairs(release), math.comb(release.n_features, 2)
+        meaning = "no pair stands out of the noise"
+        if kept:
+            meaning = f"{kept:,} of {counted(pairs, 'pair')} {'is' if kept == 1 else 'are'} kept"
     elif found.kind == "factors":
         meaning = f"{counted(found.rank, 'factor')} that many features follow"
     else:
@@ -104,18 +109,18 @@ def short_kind(release: Release, found: Structure) -> str:
     return f"{found.kind}: {meaning}"
 
 
-def _keeps_pairs(release: Release) -> bool:
-    """Whether a pair passes the threshold."""
+def _kept_pairs(release: Release) -> int:
+    """How many pairs pass the threshold."""
     limit = release.making.threshold / release.unit
     ones = np.ones(release.n_features)
-    return scan(release.integers, ones, most=1, above=limit).total > 0
+    return scan(release.integers, ones, most=1, above=limit).total
 
 
 def short_error(found: Structure) -> str:
     """The error and its interval."""
     return (
         f"{number(found.error, 2)}, between {number(found.least, 2)} and {number(found.most, 2)} "
-        "of the norm of the covariance"
+        "of the covariance's size (its norm)"
     )
 
 
@@ -124,12 +129,11 @@ def error_words(release: Release) -> str:
     found = release.making.structure
     if found is None:
         return ""
-    counts = "noise, sampling and what may have been missed; the zero matrix has 1"
-    sentences = [f"{short_error(found)} ({counts})"]
+    counts = "noise, sampling and what may have been missed; zeros for all entries would have 1"
+    sentences = [f"{short_error(found)}: {counts}"]
     if release.making.unresolved:
         sentences.append("Features that were not found do not count")
-    verdict = error_verdict(found)
-    return ". ".join([*sentences, verdict] if verdict else sentences)
+    return ". ".join(filter(None, [*sentences, error_verdict(found)]))
 
 
 def as_zeros(found: Structure) -> bool:
@@ -142,17 +146,22 @@ def error_verdict(found: Structure) -> str:
     words = ""
     if as_zeros(found):
         words = (
-            "The zero matrix, which needs no data, would do as well: do not rely on this estimate"
+            "Zeros for all entries, which need no data, would do as well: do not rely on this "
+            "estimate"
         )
     elif found.most >= _NOT_BELOW:
-        words = "It may be no better than the zero matrix"
-    if found.kept < 1:
-        less = (
-            f"The estimate was multiplied by {number(found.kept, 2)}, so that it is hardly worse "
-            "than zeros"
-        )
-        words = f"{words}. {less}" if words else less
-    return words
+        words = "It may be no better than zeros for all entries"
+    return ". ".join(filter(None, [words, multiplied_words(found)]))
+
+
+def multiplied_words(found: Structure) -> str:
+    """That the estimate was taken towards zero, where it was."""
+    if found.kept >= 1:
+        return ""
+    return (
+        f"The estimate was multiplied by {number(found.kept, 2)}, so that it is hardly worse than "
+        "zeros"
+    )
 
 
 @dataclass(frozen=True)
@@ -176,7 +185,7 @@ def verdict(release: Release) -> Verdict:
     if error is None:
         words = "how far off the estimate is cannot be told, as its noise has no single level"
         return Verdict(UNKNOWN, words, None)
-    about = f"off by about {number(error, 2)} of the norm of the covariance"
+    about = f"off by about {number(error, 2)} of the covariance's size (its norm)"
     if found is None:
         about += ", by noise and sampling alone"
     else:
@@ -186,14 +195,16 @@ def verdict(release: Release) -> Verdict:
     if error > MOST_ROUGH or lost == release.n_features:
         words = "even strong relations may be noise"
         if error >= _AS_ZEROS or lost == release.n_features:
-            words = "the zero matrix, which needs no data, does as well"
+            words = "zeros for all entries, which need no data, do as well"
         return Verdict(HOPELESS, f"do not rely on this estimate, {about}: {words}", error)
     most = error if found is None else found.most
     if error <= MOST_GOOD and most < _NOT_BELOW:
-        return Verdict(GOOD, f"the estimate is {about} (the zero matrix: by 1)", error)
+        return Verdict(
+            GOOD, f"the estimate is {about}; zeros for all entries would be off by 1", error
+        )
     words = "strong relations can be used and weak ones cannot"
     if found is not None and most >= _NOT_BELOW:
-        words += ", and it may be no better than the zero matrix (by 1)"
+        words += ", and it may be no better than zeros for all entries (off by 1)"
     return Verdict(ROUGH, f"the estimate is {about}: {words}", error)
 
 
