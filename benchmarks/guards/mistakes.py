@@ -56,6 +56,7 @@ class Mistake:
 
 
 MISTAKES = (
+    Mistake("No epsilon", "fit patients.csv"),
     Mistake("A typo in a command", "fti patients.csv"),
     Mistake("A typo in an option", "fit patients.csv --epsilion 1 --delta 1e-6"),
     Mistake("A file that is not there", f"fit patient.csv {BUDGET}"),
