@@ -282,7 +282,7 @@ def test_a_multiscale_total_must_be_exact(tmp_path):
         est.fit_statistics()
     assert ledger.history("people") == ()
     est.partial_fit(repeated(10**6))  # the sums are still there
-    with pytest.warns(PrivacyWarning, match=r"at least 1 / n_records"):
+    with pytest.warns(PrivacyWarning, match=r"at least 1 / records"):
         assert est.fit_statistics().release_.guarantee.private
     assert len(ledger.history("people")) == 1
 
