@@ -469,8 +469,8 @@ def _uncovered(release: Release, fails: list[int]) -> str:
             "are too few records at this budget to tell"
         )
     return (
-        f"intervals do not hold for {len(fails):,} of {release.n_features:,} features, of "
-        f"which too much was taken off large values: {_listed(release, fails)}"
+        f"intervals may not hold for {len(fails):,} of {release.n_features:,} features, of "
+        f"which too much may have been taken off large values: {_listed(release, fails)}"
     )
 
 

@@ -67,8 +67,8 @@ class Subject:
         """Why some intervals are not to be believed, in words."""
         if self.told:
             return (
-                "The interval does not hold: bounding the records took too much off the large "
-                "values of a feature with long tails, or of mostly zeros"
+                "The interval may not hold: bounding the records may have taken too much off the "
+                "large values of a feature, as of one with long tails or of mostly zeros"
             )
         return (
             "intervals hold if the columns are like normal ones; there are too few records at this "
