@@ -259,3 +259,11 @@ def test_a_file_that_became_shorter_is_refused(text):
     records = open_records(path)
     text("a,b\n1,2\n")
     assert "the 2 rows" in refusal(lambda: rows_of(records))
+
+
+def test_only_a_line_of_names_is_quoted(text):
+    """A first line that is a record is not looked at, whatever is wrong further down."""
+    names = text("age,age\n1,2\n", "names.csv")
+    assert "'age'" in refusal(lambda: open_records(names))
+    records = text("secret,secret,other\n1,2,3,4\n", "records.csv")
+    assert "secret" not in refusal(lambda: open_records(records, header=False))

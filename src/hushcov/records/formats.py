@@ -140,7 +140,7 @@ class FileSpan:
 
 def schema_of(path: str, file_format: str, text: TextOptions) -> Any:
     """Names and types of the columns; those of text files are guessed from the first lines."""
-    with _readable(path):
+    with _readable(path, header=text.header):
         schema = _opened(path, file_format, text).schema
         _ = schema.names  # decoding them may fail: do it here, where errors are translated
         return schema
@@ -319,8 +319,8 @@ def _columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> se
 class _readable:
     """Replace pyarrow's errors by ours, which quote no value of the file."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, *, header: bool = False) -> None:
+        self._path, self._header = path, header
 
     def __enter__(self) -> None:
         arrow()
@@ -337,12 +337,14 @@ class _readable:
             file_format = format_of(self._path) or ""
             if any(words in str(error) for words in _NO_ROWS):
                 raise no_records(self._path) from None
-            reason = _wrong_text(self._path) if file_format == "csv" else _DAMAGED
+            reason = _WRONG_TEXT if file_format == "csv" else _DAMAGED
+            if file_format == "csv" and self._header:
+                reason = _wrong_header(self._path)
             raise DataError(f"{self._path} cannot be read as {file_format}: {reason}") from None
 
 
-def _wrong_text(path: str) -> str:
-    """What may be wrong with a text file; its first line tells signs that separate fields."""
+def _wrong_header(path: str) -> str:
+    """What is wrong with a text file, by a first line that has names and is no record."""
     import pyarrow
 
     with suppress(OSError, pyarrow.ArrowException), pyarrow.input_stream(path) as file:
