@@ -74,6 +74,11 @@ def check_rows(n_records: object, each: int) -> int:
     return check_integer("n_records", n_records, at_least=each, cure=cure) // each
 
 
+def check_level(level: object) -> float:
+    """Return how often an interval is to cover, or raise `ParameterError`."""
+    return check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
+
+
 def check_choice(
     name: str, value: object, choices: tuple[str, ...], cure: str = "choose one of them."
 ) -> str:

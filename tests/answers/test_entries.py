@@ -8,10 +8,9 @@ import numpy as np
 import pandas
 import polars
 import pytest
-from scipy.stats import binom
+from answer_documents import UNIT, document, fewest
 
 import hushcov
-from hushcov.accounting import Gaussian, Guarantee
 from hushcov.answers.entries import correlation, intervals_table, pairs_table, variances_table
 from hushcov.answers.files import write_tables
 from hushcov.exceptions import DamagedReleaseError, ParameterError
@@ -19,8 +18,7 @@ from hushcov.postprocess import is_sparse
 from hushcov.release import Making, Release
 from hushcov.release.findings import estimate, find, intervals
 
-FALSE_ALARM = 1e-6
-N, D, SIGMA, UNIT = 5_000, 6, 0.03, 1e-6
+N, D, SIGMA = 5_000, 6, 0.03
 TRUTH = np.eye(D)
 TRUTH[0, 1] = TRUTH[1, 0] = 0.6
 TRUTH[2, 3] = TRUTH[3, 2] = -0.4
@@ -30,35 +28,10 @@ NAMES = ("age", "weight", "pulse", "temp", "bmi", "dose")
 
 def released(rng, *, threshold=0.0, n=N, sigma=SIGMA, **changes) -> Release:
     """A release of n normal records of the covariance TRUTH, in units of SCALE."""
-    root = np.linalg.cholesky(TRUTH)
-    sample = np.tril(rng.standard_normal((D, D)), -1)
-    sample += np.diag(np.sqrt(rng.chisquare(n - np.arange(D))))
-    empirical = root @ sample @ sample.T @ root.T / n
-    noise = np.tril(rng.normal(0, sigma, (D, D)))
-    noise += np.tril(noise, -1).T
-    guarantee = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=1.0,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=(Gaussian(0.1),),
-        method="gaussian",
-        preconditions=(),
-        private=True,
-    )
-    parts = {
-        "mechanism": "gaussian",
-        "integers": np.rint((empirical + noise) / UNIT).astype(np.int64),
-        "unit": UNIT,
-        "guarantee": guarantee,
-        "parameters": {},
-        "feature_scale": SCALE,
-        "noise_sd": (sigma, sigma),
-        "column_names": NAMES,
-        "making": Making(n_rows=n, n_averaged=n, threshold=threshold),
-    }
-    return Release(**parts | changes)
+    making = Making(n_rows=n, n_averaged=n, threshold=threshold)
+    covariance = TRUTH * np.multiply.outer(SCALE, SCALE)
+    parts = {"column_names": NAMES, "making": making} | changes
+    return document(covariance, n=n, noise=sigma, rng=rng, **parts)
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +97,15 @@ def _covered(rng, runs, narrower=1.0):
 
 
 def test_intervals_of_correlations_and_variances_cover():
-    """Coverage of 0.95 up to 0.02, false alarms 1e-6 each; intervals of half the width fail."""
+    """Coverage of 0.95 up to 0.01, false alarms 1e-6 each; intervals of half the width fail."""
+
+    def at_least(count, number):
+        return count >= fewest(number)
+
     counts, of = _covered(np.random.default_rng(2), 160)
-    assert np.all(counts >= binom.ppf(FALSE_ALARM, of, 0.93))
+    assert all(map(at_least, counts, of))
     counts, of = _covered(np.random.default_rng(3), 100, narrower=0.5)
-    assert np.all(counts < binom.ppf(FALSE_ALARM, of, 0.93))
+    assert not any(map(at_least, counts, of))
 
 
 def test_correlations_beyond_one_are_noise():

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from command_line import PATIENCE
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.main import cli
-from hushcov.cli.questions import an_integer, columns_in
+from hushcov.cli.prompts import an_integer, columns_in
 from hushcov.cli.start_columns import looks_like_identifier
 from hushcov.cli.start_plan import command_line
 from hushcov.exceptions import ParameterError
@@ -125,7 +125,7 @@ def test_the_plan_is_that_of_the_fit(table, run):
     output = " ".join(start([*PLAIN, "no"]).split())
     (fit,) = printed_commands(start([*PLAIN, "no"]))
     announced = " ".join(run(*fit, "--dry-run").output.split())
-    for label in ("expected error", "will find"):
+    for label in ("expected error", "will find", "memory"):
         words = re.search(rf"{label} (.*?) (?=will find|memory|will read|into)", announced)
         assert words is not None
         assert words[1] in output
@@ -504,7 +504,10 @@ def test_ctrl_c_in_a_terminal_charges_nothing(table):
     wait_for("belong together")
     os.write(terminal, b"\n\n")
     wait_for("or count)")
-    os.kill(pid, signal.SIGINT)
+    while "interrupted" not in said:  # pressed again where it came while the question was printed
+        os.kill(pid, signal.SIGINT)
+        if select.select([terminal], [], [], 1.0)[0]:
+            said += os.read(terminal, 4096).decode()
     wait_for("hushcov: interrupted. No record was looked at, and nothing was charged.")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     assert "Traceback" not in said

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray
-from hushcov._validation import check_integer, check_real
+from hushcov._validation import check_integer, check_level
 from hushcov._words import counted
 from hushcov.answers.parts import part
 from hushcov.answers.spectrum import RIGHT_ANGLE, Spectrum, quantile, spectrum, taken_off
@@ -157,7 +157,7 @@ def components(
     -------
     Post-processing: what is computed from a release is covered by its guarantee.
     """
-    level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
+    level = check_level(level)
     of = part(release, features, correlation=correlation)
     if n_components is not None:
         cure = "leave it out for those that stand out."

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_real
+from hushcov._validation import check_level
 from hushcov.answers.uncertain import Uncertain
 
 _LEAST = 1e-10  # of an eigenvalue, over the largest: below it is rounding
@@ -65,7 +65,7 @@ class Linear:
 
 def width_of(level: object) -> float:
     """How many deviations an interval of this level reaches; the level is checked."""
-    level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
+    level = check_level(level)
     return float(special.ndtri(0.5 + level / 2))
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import sparse, special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
-from hushcov._validation import check_real
+from hushcov._validation import check_level
 from hushcov._words import counted
 from hushcov.answers.categories import full_categories, in_words
 from hushcov.answers.parts import Part, part
@@ -115,7 +115,7 @@ def partial_correlations(
     -------
     Post-processing: what is computed from a release is covered by its guarantee.
     """
-    level = check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")
+    level = check_level(level)
     of = part(release, features, correlation=True)
     assert release.noise_sd is not None
     groups, whole = _groups(release, of)

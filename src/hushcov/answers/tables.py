@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,14 +21,14 @@ _MOST_IN_REFUSAL = 20  # features in a refusal
 Table = Mapping[str, npt.NDArray[Any]]
 
 
-class Answer:
+class Answer(ABC):
     """An answer to a question, which has a table."""
 
     _frames: str | None = None  # whose frames the asker uses
 
+    @abstractmethod
     def table(self) -> Table:
         """The answer as named columns."""
-        raise NotImplementedError
 
     def frame(self, library: str | None = None) -> Any:
         """The table as a DataFrame.

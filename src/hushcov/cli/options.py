@@ -137,46 +137,22 @@ _TARGET_ERROR = click.option(
     metavar="ALPHA",
     help="Operator-norm error sought by the theorem, in units of scale^2; at most 0.25.",
 )
-_EPSILON = click.option(
-    "--epsilon",
-    type=NUMBER,
-    required=True,
-    metavar="EPSILON",
-    help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.",
-)
-_DELTA = click.option(
-    "--delta",
-    type=NUMBER,
-    required=True,
-    metavar="DELTA",
-    help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
-)
-# Both are missed in one message, by the command.
-_FIT_EPSILON = click.option(
-    "--epsilon",
-    type=NUMBER,
-    metavar="EPSILON",
-    help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.  [required]",
-)
-_FIT_DELTA = click.option(
-    "--delta",
-    type=NUMBER,
-    metavar="DELTA",
-    help="Privacy budget; above 0 and at most 0.1, well below 1 / records.  [required]",
-)
-_PLANNED_EPSILON = click.option(
-    "--epsilon",
-    type=NUMBER,
-    metavar="EPSILON",
-    help="Privacy budget; above 0 and at most 10.  [required without --like]",
-)
-_PLANNED_DELTA = click.option(
-    "--delta",
-    type=NUMBER,
-    metavar="DELTA",
-    help="Privacy budget; above 0 and at most 0.1, well below 1 / records.  [required without "
-    "--like]",
-)
+_BUDGET = {
+    "--epsilon": "Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.",
+    "--delta": "Privacy budget; above 0 and at most 0.1, well below 1 / records.",
+}
+
+
+def _budget(name: str, needed: str = "", **more: Any) -> Callable[[Function], Function]:
+    """Epsilon or delta; `needed` is said where the command itself asks for both at once."""
+    help_text = _BUDGET[name] + (f"  [{needed}]" if needed else "")
+    metavar = name.removeprefix("--").upper()
+    return click.option(name, type=NUMBER, metavar=metavar, help=help_text, **more)
+
+
+_EPSILON, _DELTA = (_budget(name, required=True) for name in _BUDGET)
+_FIT_EPSILON, _FIT_DELTA = (_budget(name, "required") for name in _BUDGET)
+_PLANNED_EPSILON, _PLANNED_DELTA = (_budget(name, "required without --like") for name in _BUDGET)
 _FAILURE_PROBABILITY = click.option(
     "--failure-probability",
     type=NUMBER,

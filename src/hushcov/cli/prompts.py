@@ -30,8 +30,8 @@ _ENDED = (
 
 
 @dataclass(frozen=True)
-class Questions:
-    """Questions to somebody at a terminal, or to a pipe; with `defaults`, to nobody."""
+class Prompts:
+    """Prompts to somebody at a terminal, or to a pipe; with `defaults`, to nobody."""
 
     out: Console
     defaults: bool = False

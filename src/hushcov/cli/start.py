@@ -13,7 +13,7 @@ from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import check_parent, sign_of, stem_of
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, show, warning
-from hushcov.cli.questions import NOTHING_HAPPENED, Questions
+from hushcov.cli.prompts import NOTHING_HAPPENED, Prompts
 from hushcov.cli.settings import (
     DATA,
     MOST_ROWS,
@@ -161,7 +161,7 @@ def _draft(
         if before is None:
             raise click.UsageError(f"Missing argument 'DATA': {kept} does not name it.")
         file = Path(before)
-    ask = Questions(out, defaults=yes)
+    ask = Prompts(out, defaults=yes)
     heading(out, f"A private release of {file}")
     paragraph(
         out,
@@ -175,7 +175,7 @@ def _draft(
     return Draft(ask, out, file, stem_of(file), header, settings, rows), kept
 
 
-def _header(ask: Questions, file: Path, settings: Settings) -> Header:
+def _header(ask: Prompts, file: Path, settings: Settings) -> Header:
     """The columns; a text file may have another separator than a comma, and no names."""
     options = settings.options
     names, sign = options.get("names"), sign_of(options.get("delimiter"))
@@ -189,7 +189,7 @@ def _header(ask: Questions, file: Path, settings: Settings) -> Header:
         raise
 
 
-def _other_separator(ask: Questions, file: Path, settings: Settings) -> bool:
+def _other_separator(ask: Prompts, file: Path, settings: Settings) -> bool:
     """Ask for another separator, if the first line has one field by commas and more by it."""
     sign = next((sign for sign in _SEPARATORS if _fields(file, sign) > 1), None)
     if "delimiter" in settings.options or sign is None or _fields(file, None) != 1:
@@ -212,7 +212,7 @@ def _fields(file: Path, sign: str | None) -> int:
         return 0
 
 
-def _without_names(ask: Questions, file: Path, settings: Settings) -> bool:
+def _without_names(ask: Prompts, file: Path, settings: Settings) -> bool:
     """Ask whether the first line is a record, if it may be one."""
     options = settings.options
     sign = sign_of(options.get("delimiter"))

@@ -1,4 +1,4 @@
-"""Questions about the promise: epsilon in odds, delta, the ledger, and where the release goes."""
+"""Prompts about the promise: epsilon in odds, delta, the ledger, and where the release goes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hushcov.accounting.promise import (
 )
 from hushcov.cli.files import check_parent, refuse_taken
 from hushcov.cli.output import facts, heading, paragraph, show, text_table
-from hushcov.cli.questions import NONE, a_number
+from hushcov.cli.prompts import NONE, a_number
 from hushcov.cli.settings import plain_number
 from hushcov.cli.start_columns import Draft
 from hushcov.exceptions import ParameterError

@@ -1,4 +1,4 @@
-"""Questions about what is publicly known of columns; the answers become a codebook."""
+"""Prompts about what is publicly known of columns; the answers become a codebook."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hushcov._validation import listed
 from hushcov.cli.output import paragraph, short_name, show
-from hushcov.cli.questions import NONE, a_number, columns_in
+from hushcov.cli.prompts import NONE, a_number, columns_in
 from hushcov.cli.settings import plain_number
 from hushcov.cli.start_columns import Draft
 from hushcov.exceptions import HushcovError, ParameterError

@@ -1,4 +1,4 @@
-"""Questions about rows and columns: whose they are, which to use, and what is known of them."""
+"""Prompts about rows and columns: whose they are, which to use, and what is known of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hushcov._validation import listed
 from hushcov._words import counted
 from hushcov.accounting import ADD_REMOVE
 from hushcov.cli.output import heading, paragraph, show
-from hushcov.cli.questions import (
+from hushcov.cli.prompts import (
     NONE,
-    Questions,
+    Prompts,
     an_integer,
     columns_in,
     numbered,
@@ -41,7 +41,7 @@ _IDENTIFIER_START = re.compile(r"(id|uuid|guid)[_ .-].*", re.IGNORECASE)
 class Draft:
     """What is asked with, of which files, and the answers so far."""
 
-    ask: Questions
+    ask: Prompts
     out: Console
     file: Path
     stem: str

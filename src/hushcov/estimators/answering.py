@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from hushcov._arrays import BoolArray, FloatArray
-from hushcov._validation import LIBRARIES, check_choice, check_real
+from hushcov._validation import LIBRARIES, check_choice, check_level
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import Matrix, is_sparse, pseudo_inverse
 from hushcov.release import Release
@@ -79,7 +79,7 @@ class Answers:
         """
         from hushcov.answers.entries import pairs_table
 
-        return self._frame(pairs_table(self._released(), _level(level)), library)
+        return self._frame(pairs_table(self._released(), check_level(level)), library)
 
     def variances(self, level: float = 0.95, library: str | None = None) -> Any:
         """One row for each feature, as a frame; parameters are those of `pairs`.
@@ -89,7 +89,7 @@ class Answers:
         """
         from hushcov.answers.entries import variances_table
 
-        return self._frame(variances_table(self._released(), _level(level)), library)
+        return self._frame(variances_table(self._released(), check_level(level)), library)
 
     def intervals(self, level: float = 0.95, library: str | None = None) -> Any:
         """Variances and pairs in one frame; parameters are those of `pairs`.
@@ -98,7 +98,7 @@ class Answers:
         """
         from hushcov.answers.entries import intervals_table
 
-        return self._frame(intervals_table(self._released(), _level(level)), library)
+        return self._frame(intervals_table(self._released(), check_level(level)), library)
 
     def regression(self, target: str | int, on: Any = None, *, level: float = 0.95) -> Regression:
         """Regress one feature on others, with intervals; see `docs/regression.md`.
@@ -336,7 +336,7 @@ class Answers:
         lower, upper : ndarray or sparse array of shape (n_features, n_features)
         """
         self._check_noise()
-        return intervals(self.release_, _level(level))
+        return intervals(self.release_, check_level(level))
 
     @property
     def interval_holds_(self) -> BoolArray:
@@ -392,7 +392,3 @@ def load(
         Public Ed25519 key: a release that its private half did not sign is an error, too.
     """
     return LoadedCovariance(Release.read(Path(folder), verify=verify))
-
-
-def _level(level: float) -> float:
-    return check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")

@@ -49,9 +49,9 @@ _AHEAD_BYTES = 8 * 2**20
 _MOST_AHEAD = 8
 # Measured: batches of Parquet files that pyarrow has at a time, and what it takes over its use.
 _BATCHES, _UNUSED = 2.5, 1.2
-# Measured: what it takes of text files for each byte of them, and at most; and of Arrow files
-# beside their bytes, which stay in memory while nobody else needs it, and at most.
-_TEXT_BYTES, MOST_TEXT_BYTES = 3, 80 * 10**6
+# Measured: what it takes of text files, at most; and of Arrow files beside their bytes, which stay
+# in memory while nobody else needs it, and at most.
+TEXT_READER_BYTES = 80 * 10**6
 _ARROW_BYTES, _MOST_ARROW = 60 * 10**6, 500 * 10**6
 # Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
 # in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
@@ -226,10 +226,10 @@ class FileRecords(Records):
     def reader_bytes(self) -> int:
         """About how many bytes pyarrow takes while these are read."""
         largest = max(self.spans, key=lambda span: span.n_rows)
-        size = sum(os.path.getsize(path) for path in {span.path for span in self.spans})
         if largest.format == "csv":
-            return min(_TEXT_BYTES * size, MOST_TEXT_BYTES)
+            return TEXT_READER_BYTES
         if largest.format == "ipc":
+            size = sum(os.path.getsize(path) for path in {span.path for span in self.spans})
             return min(_ARROW_BYTES + size, _MOST_ARROW)
         batch = 8 * self.n_features * self._batch_rows
         held = reader_bytes(largest.path, self._names)
