@@ -85,9 +85,14 @@ def one_line(error: BaseException) -> str:
 
 def interrupted_line(error: BaseException) -> str:
     """Return what to tell somebody who ended the program, on one line."""
-    # click raises its own exception from that of the interpreter, which has the notes.
-    notes = " ".join((*_notes(error), *_notes(error.__cause__)))
-    return "hushcov: interrupted" + (f". {notes}" if notes else "")
+    # click raises its own exception from that of the interpreter, which has the notes; whoever
+    # presses twice raises another one while the first is on its way.
+    notes: list[str] = []
+    found: BaseException | None = error
+    while found is not None:
+        notes += _notes(found)
+        found = found.__cause__ or found.__context__
+    return "hushcov: interrupted" + (f". {' '.join(dict.fromkeys(notes))}" if notes else "")
 
 
 def _notes(error: BaseException | None) -> list[str]:
