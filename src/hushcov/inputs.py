@@ -18,6 +18,7 @@ from hushcov.accounting import (
     calibrate_zcdp,
     compose,
 )
+from hushcov.candidates import Candidates
 from hushcov.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class ReleaseInputs:
     the same records that share the budget, such as those of estimating the scales. Events are those
     of one record; what they cost where neighbours differ in more of them, `charged` says.
     `found` is what is expected to be known of means and scales by then: forecasts follow it.
+    `candidates` are the pairs that may covary, where that is public: no others are released.
     """
 
     n_records: int
@@ -116,6 +118,7 @@ class ReleaseInputs:
     spent: tuple[Event, ...] = ()
     neighbours: Neighbours = ONE_REPLACED
     found: Found = Found()
+    candidates: Candidates | None = None
 
     def __post_init__(self) -> None:
         _check(
@@ -125,6 +128,11 @@ class ReleaseInputs:
             largest_epsilon=LARGEST_EPSILON,
         )
         _check_spent(self)
+        if self.candidates is not None and self.candidates.n_features != self.n_features:
+            raise ParameterError(
+                f"candidates must be pairs of {self.n_features:,} features, got "
+                f"{self.candidates.n_features:,}: make them for this table."
+            )
 
     @property
     def n_sampled(self) -> int:
@@ -155,7 +163,8 @@ class ReleaseInputs:
     def to_dict(self) -> dict[str, Any]:
         """Size and budget as plain data; the guarantee has what was spent, and by whose privacy."""
         names = ("n_records", "n_features", "row_sparsity", "epsilon", "delta")
-        return {name: getattr(self, name) for name in names}
+        known = {} if self.candidates is None else self.candidates.to_dict()
+        return {name: getattr(self, name) for name in names} | known
 
     def check_size(self, records: Records | Statistics) -> None:
         """Refuse records that are not as many, or not as wide, as was declared."""

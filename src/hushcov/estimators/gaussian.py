@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.estimators.options import CentreOptions, with_options
+from hushcov.estimators.options import CandidateOptions, CentreOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import DataError, ParameterError
@@ -30,7 +30,7 @@ from hushcov.records import FeatureGrid, RecordMap, Statistics
 
 
 @with_options
-class GaussianCovariance(CentreOptions, ApproximateCovariance, SummedCovariance):
+class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance, SummedCovariance):
     """Covariance by the Gaussian mechanism (Analyze Gauss), (epsilon, delta)-private.
 
     Every entry of the second-moment matrix is released with the same noise, calibrated exactly.
@@ -87,6 +87,10 @@ class GaussianCovariance(CentreOptions, ApproximateCovariance, SummedCovariance)
     clipping: str = "row"
     row_norm: float | None = None
     threshold: Any = None
+
+    def _sparse(self, n_features: int) -> bool:
+        """Every pair is released, unless it is known which ones may covary."""
+        return self.bandwidth is not None or self.candidate_pairs is not None
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> PlannedGaussian:
         room, level = self._threshold()

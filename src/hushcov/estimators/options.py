@@ -134,6 +134,29 @@ class CentreOptions(ForecastOptions):
 
 
 @with_options
+class CandidateOptions:
+    """Options of estimators that can be told which pairs may covary.
+
+    Parameters
+    ----------
+    bandwidth : int, optional
+        How many columns apart two features can be that covary, where the order of the columns has a
+        meaning and that is public: positions along a genome, sensors of a chain, maturities, time
+        lags. All other covariances are taken for zero: nothing is spent on them, and work, memory
+        and output grow with the number of pairs in the band, never with n_features^2. Estimates are
+        sparse matrices then, unless `sparse_output=False`.
+    candidate_pairs : sparse matrix, array, list, mapping, path or Candidates, optional
+        The same for pairs of any kind: a sparse matrix or square array of booleans; pairs or groups
+        of columns by name or position, all pairs within a group; a mapping whose values are groups;
+        or a file with one of them (`.npz`, or text or Parquet with a pair or group in each row).
+        They must be public knowledge, and not be looked up in X. Not with `bandwidth`.
+    """
+
+    bandwidth: int | None = None
+    candidate_pairs: Any = None
+
+
+@with_options
 class SparseOptions:
     """Options of estimators that may select few of many pairs.
 

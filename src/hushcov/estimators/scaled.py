@@ -14,6 +14,7 @@ from hushcov._arrays import FloatArray
 from hushcov._profile import PLANNING, timed
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
+from hushcov.candidates import Candidates, read_candidates
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
 from hushcov.estimators.whose import ESTIMANDS, Whose, completed
@@ -86,6 +87,8 @@ class ScaledCovariance(PrivateCovariance):
     max_sample_weight: float | None = None
 
     sparse_output = False  # options of some estimators
+    bandwidth: ClassVar[int | None] = None
+    candidate_pairs: ClassVar[Any] = None
     scale_share = "auto"
     #: Nonzeros of a row that are assumed where none are declared; None where they must be.
     assumed_row_sparsity: ClassVar[float | None] = 5
@@ -262,13 +265,25 @@ class ScaledCovariance(PrivateCovariance):
         given = self.sparse_output
         if not isinstance(given, bool | np.bool_):
             check_choice("sparse_output", given, ("auto",))
-        sparse = n_features > LARGEST_DENSE if isinstance(given, str) else bool(given)
+        known = self.bandwidth is not None or self.candidate_pairs is not None
+        large = known or n_features > LARGEST_DENSE
+        sparse = large if isinstance(given, str) else bool(given)
         if sparse and self.positive_semidefinite:
             raise ParameterError(
                 "positive_semidefinite must be False where the output is sparse, got True: the "
                 "projection fills in zeros. Pass sparse_output=False, or project what you need."
             )
         return sparse
+
+    def _candidates(self, n_features: int) -> Candidates | None:
+        """The pairs that may covary, where that was said."""
+        names = getattr(self, "feature_names_in_", None)
+        return read_candidates(
+            n_features,
+            bandwidth=self.bandwidth,
+            candidate_pairs=self.candidate_pairs,
+            names=None if names is None else list(names),
+        )
 
     def _public_scale(self, n_features: int) -> FloatArray:
         """The scales given; ones where they are still to be estimated."""
@@ -325,6 +340,7 @@ class ScaledCovariance(PrivateCovariance):
             known_scale=self.feature_scale is not None,
             scale_share=self.scale_share,
             pure=not hasattr(self, "delta"),
+            candidates=self._candidates(n_features),
         )
 
     @abstractmethod

@@ -7,7 +7,12 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._validation import check_choice
-from hushcov.estimators.options import CentreOptions, SparseOptions, with_options
+from hushcov.estimators.options import (
+    CandidateOptions,
+    CentreOptions,
+    SparseOptions,
+    with_options,
+)
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import (
@@ -21,7 +26,7 @@ from hushcov.planning import Plan
 
 
 @with_options
-class ScreenedCovariance(CentreOptions, SparseOptions, ApproximateCovariance):
+class ScreenedCovariance(CentreOptions, CandidateOptions, SparseOptions, ApproximateCovariance):
     """Sparse covariance by screened release, (epsilon, delta)-differentially private.
 
     First a screen selects the pairs of features that move together, by noisy counts of equal

@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
-from hushcov.estimators.options import CentreOptions, SparseOptions, with_options
+from hushcov.estimators.options import (
+    CandidateOptions,
+    CentreOptions,
+    SparseOptions,
+    with_options,
+)
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -47,7 +52,9 @@ class Factors(NamedTuple):
 
 
 @with_options
-class PrivateSparseCovariance(CentreOptions, SparseOptions, ApproximateCovariance):
+class PrivateSparseCovariance(
+    CentreOptions, CandidateOptions, SparseOptions, ApproximateCovariance
+):
     """Covariance of sensitive records, (epsilon, delta)-differentially private.
 
     Nothing need be known: means, scales and norms are found privately, and so is whether few pairs

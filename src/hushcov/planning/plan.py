@@ -13,6 +13,7 @@ from typing import Any
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real, check_rows
 from hushcov.accounting import ONE_REPLACED, Gaussian, Guarantee, Neighbours
+from hushcov.candidates import Candidates
 from hushcov.exceptions import HopelessError
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
 from hushcov.mechanisms.room import SCALES, MechanismPlan, PooledPlan
@@ -71,6 +72,8 @@ class Request:
         Public bounds of the features, within which the records are.
     neighbours : Neighbours
         Whose privacy it is.
+    candidates : Candidates, optional
+        The pairs that may covary, where that is public.
     """
 
     row_sparsity: int
@@ -83,6 +86,7 @@ class Request:
     centre: str = CENTRES[0]
     bounds: Bounds | None = None
     neighbours: Neighbours = ONE_REPLACED
+    candidates: Candidates | None = None
 
     def __post_init__(self) -> None:
         check_choice("centre", self.centre, CENTRES)
@@ -131,7 +135,7 @@ class Request:
         """
         budget, neighbours = (self.epsilon, self.delta), self.neighbours
         size = n_averaged, n_features, self.row_sparsity
-        inputs = ReleaseInputs(*size, *budget, neighbours=neighbours)
+        inputs = ReleaseInputs(*size, *budget, neighbours=neighbours, candidates=self.candidates)
         stages: list[Stage] = []
         if gaps:
             counted = complete_parameters(inputs)
