@@ -146,6 +146,11 @@ class Candidates:
         """Most entries of a row that may be nonzero, the diagonal included."""
         return 1 + int(self.degrees.max(initial=0))
 
+    @property
+    def typical_row_sparsity(self) -> int:
+        """The same on average, rounded up: no fewer rows than this times half of it hold them."""
+        return 1 - (-2 * self.n_pairs // max(1, self.n_features))
+
     def to_dict(self) -> dict[str, Any]:
         """What a release says of them: the band, or how many with their fingerprint."""
         if self.bandwidth is not None:

@@ -278,11 +278,12 @@ class ScaledCovariance(PrivateCovariance):
     def _candidates(self, n_features: int) -> Candidates | None:
         """The pairs that may covary, where that was said."""
         names = getattr(self, "feature_names_in_", None)
+        known = names is not None and len(names) == n_features
         return read_candidates(
             n_features,
             bandwidth=self.bandwidth,
             candidate_pairs=self.candidate_pairs,
-            names=None if names is None else list(names),
+            names=list(map(str, names)) if known else None,
         )
 
     def _public_scale(self, n_features: int) -> FloatArray:
@@ -296,21 +297,25 @@ class ScaledCovariance(PrivateCovariance):
             )
         return check_feature_scale(given, n_features)
 
-    def _check_sizes(self, n_features: int) -> tuple[int, int]:
-        """The number of features, and of nonzeros of a row."""
+    def _check_sizes(self, n_features: int) -> tuple[int, int, Candidates | None]:
+        """The number of features, of nonzeros of a row, and the pairs that may covary."""
         cure = "it is the number of columns."
         n_features = check_integer(
             "n_features", n_features, at_least=1, at_most=LARGEST_FEATURES, cure=cure
         )
         cure = f"it counts the nonzeros of a row, the diagonal included; n_features = {n_features}."
         declared: Any = self.row_sparsity
-        if self.assumed_row_sparsity is None:
+        candidates = self._candidates(n_features)
+        if candidates is not None and declared is None:
+            declared = candidates.typical_row_sparsity
+        elif self.assumed_row_sparsity is None:
             self._check_given("row_sparsity")
         elif declared is None:
             declared = min(self.assumed_row_sparsity, n_features)
-        return n_features, check_integer(
-            "row_sparsity", declared, at_least=1, at_most=n_features, cure=cure
-        )
+        most = check_integer("row_sparsity", declared, at_least=1, at_most=n_features, cure=cure)
+        if candidates is not None:  # there cannot be more
+            most = min(most, candidates.typical_row_sparsity)
+        return n_features, most, candidates
 
     def _check_threshold(self, value: Any, word: str, *, at_most: float, cure: str) -> float | None:
         """A threshold as a number, or None for the one that `word` stands for."""
@@ -330,7 +335,7 @@ class ScaledCovariance(PrivateCovariance):
         self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
         self._check_reactions()
         self._check_given("epsilon", *(("delta",) if hasattr(self, "delta") else ()))
-        _, row_sparsity = self._check_sizes(n_features)
+        _, row_sparsity, candidates = self._check_sizes(n_features)
         return Request(
             row_sparsity,
             self.epsilon,  # type: ignore[arg-type]
@@ -340,7 +345,7 @@ class ScaledCovariance(PrivateCovariance):
             known_scale=self.feature_scale is not None,
             scale_share=self.scale_share,
             pure=not hasattr(self, "delta"),
-            candidates=self._candidates(n_features),
+            candidates=candidates,
         )
 
     @abstractmethod
