@@ -265,9 +265,10 @@ class ScaledCovariance(PrivateCovariance):
         given = self.sparse_output
         if not isinstance(given, bool | np.bool_):
             check_choice("sparse_output", given, ("auto",))
-        known = self.bandwidth is not None or self.candidate_pairs is not None
-        large = known or n_features > LARGEST_DENSE
-        sparse = large if isinstance(given, str) else bool(given)
+        large = self._told or n_features > LARGEST_DENSE
+        return self._sparse_checked(large if isinstance(given, str) else bool(given))
+
+    def _sparse_checked(self, sparse: bool) -> bool:
         if sparse and self.positive_semidefinite:
             raise ParameterError(
                 "positive_semidefinite must be False where the output is sparse, got True: the "
@@ -275,15 +276,21 @@ class ScaledCovariance(PrivateCovariance):
             )
         return sparse
 
+    @property
+    def _told(self) -> bool:
+        """Whether it was said which pairs may covary."""
+        return self.bandwidth is not None or self.candidate_pairs is not None
+
     def _candidates(self, n_features: int) -> Candidates | None:
         """The pairs that may covary, where that was said."""
         names = getattr(self, "feature_names_in_", None)
-        known = names is not None and len(names) == n_features
+        if names is not None and len(names) != n_features:
+            names = None  # of an earlier fit
         return read_candidates(
             n_features,
             bandwidth=self.bandwidth,
             candidate_pairs=self.candidate_pairs,
-            names=list(map(str, names)) if known else None,
+            names=None if names is None else list(map(str, names)),
         )
 
     def _public_scale(self, n_features: int) -> FloatArray:

@@ -20,7 +20,7 @@ from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.planning import Plan, default_mechanism, mechanisms
+from hushcov.planning import Plan, check_told, default_mechanism, mechanisms, told
 from hushcov.release import Structure
 from hushcov.release.findings import factors_of
 
@@ -141,7 +141,9 @@ class PrivateSparseCovariance(
         """Which mechanism is run for so many features."""
         check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
         if self.mechanism == "auto":
-            return default_mechanism().name
+            return next(iter(told())) if self._told else default_mechanism().name
+        if self._told:
+            return self.mechanism  # whether it can be told is checked with the pairs
         able = [name for name, each in mechanisms().items() if each.sparse]
         if self._sparse(n_features) and self.mechanism not in able:
             raise ParameterError(
@@ -153,6 +155,7 @@ class PrivateSparseCovariance(
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
         chosen = mechanisms()[self.chosen_mechanism(inputs.n_features)]
+        check_told(chosen.name, inputs.candidates)
         sparse = self._sparse(inputs.n_features)
         return chosen.plan(inputs if chosen.pooled else apart, sparse=sparse)
 

@@ -8,11 +8,14 @@ from hushcov.planning.memory import total_memory
 from hushcov.planning.plan import Plan, Request
 from hushcov.planning.registry import (
     check_memory,
+    check_told,
+    comparable,
     default_mechanism,
     fit_memory,
     forecast,
     mechanisms,
     predicted,
+    told,
 )
 from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
@@ -33,6 +36,8 @@ __all__ = [
     "Plan",
     "Request",
     "check_memory",
+    "check_told",
+    "comparable",
     "compare",
     "default_mechanism",
     "fit_memory",
@@ -44,6 +49,7 @@ __all__ = [
     "mechanisms",
     "predicted",
     "smallest_n",
+    "told",
     "total_memory",
 ]
 
