@@ -38,19 +38,20 @@ _OTHERS = (
     "peers.coinpress:COINPRESS",
     "peers.eigen_sampling:EIGEN_SAMPLING",
 )
-# Those that can be told which pairs may covary; first the default where that is known.
-_TOLD = ("screened:SCREENED",)
+# Those that can be told which pairs may covary; first the default where that is known, which makes
+# nothing of the whole table otherwise.
+_TOLD = ("candidates:CANDIDATES", "screened:SCREENED")
 
 
 @cache
 def mechanisms() -> dict[str, Mechanism]:
     """Every mechanism by its name."""
-    return predicted() | _load(_TOLD) | _load(_OTHERS)
+    return predicted() | _load(_OTHERS)
 
 
-def default_mechanism(candidates: Candidates | None = None) -> Mechanism:
-    """The one to run where nobody asks for another; also where candidate pairs are known."""
-    return next(iter(comparable(candidates).values()))
+def default_mechanism(*, known: bool = False) -> Mechanism:
+    """The one to run where nobody asks for another; `known` says that candidates are given."""
+    return next(iter((told() if known else predicted()).values()))
 
 
 def comparable(candidates: Candidates | None) -> dict[str, Mechanism]:
@@ -66,16 +67,15 @@ def told() -> dict[str, Mechanism]:
 
 def check_told(mechanism: str, candidates: Candidates | None) -> None:
     """Refuse candidate pairs that a mechanism has no use for, or their lack where it has."""
-    if candidates is None and mechanism in told() and mechanism not in predicted():
+    if candidates is None and mechanism not in predicted() and mechanism in told():
         raise ParameterError(
             f"bandwidth or candidate_pairs is required by {mechanism}: it releases pairs that are "
             "known to be the only ones that may covary. Leave the mechanism out where none are."
         )
-    if candidates is not None and mechanism not in told():
-        able = " or ".join(told())
+    if candidates is not None and not _named(mechanism).takes_candidates:
         raise ParameterError(
-            f"bandwidth and candidate_pairs must be left out with {mechanism}, which releases or "
-            f"searches all pairs: use {able}, or leave the mechanism out."
+            f"bandwidth and candidate_pairs must be left out with {mechanism}, which looks at all "
+            f"pairs: use {' or '.join(told())}, or leave the mechanism out."
         )
 
 
@@ -96,10 +96,19 @@ def _named(mechanism: str) -> Mechanism:
 
 
 @lru_cache(maxsize=4096)
-def forecast(inputs: ReleaseInputs, mechanism: str, *, rough: bool = False) -> Forecast:
-    """Predict one mechanism's error; features that are not found count."""
+def forecast(
+    inputs: ReleaseInputs, mechanism: str, *, rough: bool = False, adaptive_width: bool = False
+) -> Forecast:
+    """Predict one mechanism's error; features that are not found count.
+
+    `adaptive_width` says that the bandwidth is a maximum, to the mechanism that finds a width.
+    """
     check_told(mechanism, inputs.candidates)
     room = comparable(inputs.candidates)[mechanism]
+    if adaptive_width and room is default_mechanism(known=True):
+        found = room.plan(inputs, adaptive_width=True).forecast  # type: ignore[call-arg]
+        assert found is not None
+        return with_missing(found, inputs)
     return with_missing(room.forecast(inputs, rough=rough), inputs)
 
 

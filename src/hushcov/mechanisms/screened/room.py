@@ -144,6 +144,7 @@ class Screened(Mechanism):
     no_limit = "at row sparsity 1 it releases variances alone"
     sparse = True
     pooled = True
+    takes_candidates = True
     estimator = ("ScreenedCovariance", {})
 
     def plan(
