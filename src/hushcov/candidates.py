@@ -50,7 +50,8 @@ class Candidates:
         flat *= n_features
         flat += np.maximum(rows, columns).astype(np.int64)
         if not np.all(flat[1:] > flat[:-1]):
-            flat = np.unique(flat)
+            flat.sort()  # several times quicker than np.unique
+            flat = flat[np.append(True, flat[1:] != flat[:-1])]
         counts = np.bincount(flat // n_features, minlength=n_features)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(n_features, None, starts, (flat % n_features).astype(np.int64))._checked()
@@ -142,6 +143,17 @@ class Candidates:
     def typical_row_sparsity(self) -> int:
         """The same on average, rounded up: no fewer rows than this times half of it hold them."""
         return 1 - (-2 * self.n_pairs // max(1, self.n_features))
+
+    def row_sparsity_of(self, declared: object) -> int:
+        """What a declared row sparsity means here: their own on average, or less."""
+        own = max(1, min(self.n_features, self.typical_row_sparsity))
+        if declared is None:
+            return own
+        cure = f"it counts the nonzeros of a row, the diagonal included; these pairs have {own}."
+        given = check_integer(
+            "row_sparsity", declared, at_least=1, at_most=self.n_features, cure=cure
+        )
+        return min(given, own)
 
     def to_dict(self) -> dict[str, Any]:
         """What a release says of them: the band, or how many with their fingerprint."""

@@ -313,16 +313,14 @@ class ScaledCovariance(PrivateCovariance):
         cure = f"it counts the nonzeros of a row, the diagonal included; n_features = {n_features}."
         declared: Any = self.row_sparsity
         candidates = self._candidates(n_features)
-        if candidates is not None and declared is None:
-            declared = candidates.typical_row_sparsity
-        elif self.assumed_row_sparsity is None:
+        if candidates is not None:
+            return n_features, candidates.row_sparsity_of(declared), candidates
+        if self.assumed_row_sparsity is None:
             self._check_given("row_sparsity")
         elif declared is None:
             declared = min(self.assumed_row_sparsity, n_features)
         most = check_integer("row_sparsity", declared, at_least=1, at_most=n_features, cure=cure)
-        if candidates is not None:  # there cannot be more
-            most = min(most, candidates.typical_row_sparsity)
-        return n_features, most, candidates
+        return n_features, most, None
 
     def _check_threshold(self, value: Any, word: str, *, at_most: float, cure: str) -> float | None:
         """A threshold as a number, or None for the one that `word` stands for."""

@@ -14,6 +14,7 @@ from hushcov.planning.registry import (
     fit_memory,
     forecast,
     mechanisms,
+    named,
     predicted,
     told,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "hopeless_because",
     "large_delta",
     "mechanisms",
+    "named",
     "predicted",
     "smallest_n",
     "told",

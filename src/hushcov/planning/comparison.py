@@ -77,6 +77,7 @@ def smallest_n(
     target: float,
     *,
     rough: bool = False,
+    adaptive_width: bool = False,
     tried: set[int] | None = None,
 ) -> int | None:
     """The fewest records, to within 2 %, that reach a target error on a model; None beyond 1e12.
@@ -87,7 +88,8 @@ def smallest_n(
 
     def error(n_records: int) -> float:
         at = inputs(n_records) if callable(inputs) else replace(inputs, n_records=n_records)
-        return forecast(at, mechanism, rough=rough).predicted_error[model]
+        found = forecast(at, mechanism, rough=rough, adaptive_width=adaptive_width)
+        return found.predicted_error[model]
 
     return smallest_error(error, target, tried)
 

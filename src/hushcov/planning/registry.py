@@ -72,7 +72,7 @@ def check_told(mechanism: str, candidates: Candidates | None) -> None:
             f"bandwidth or candidate_pairs is required by {mechanism}: it releases pairs that are "
             "known to be the only ones that may covary. Leave the mechanism out where none are."
         )
-    if candidates is not None and not _named(mechanism).takes_candidates:
+    if candidates is not None and not named(mechanism).takes_candidates:
         raise ParameterError(
             f"bandwidth and candidate_pairs must be left out with {mechanism}, which looks at all "
             f"pairs: use {' or '.join(told())}, or leave the mechanism out."
@@ -91,7 +91,8 @@ def _load(listed: tuple[str, ...]) -> dict[str, Mechanism]:
     return {each.name: each for each in found}
 
 
-def _named(mechanism: str) -> Mechanism:
+def named(mechanism: str) -> Mechanism:
+    """The mechanism of this name, also the one that must be told which pairs may covary."""
     return predicted().get(mechanism) or told().get(mechanism) or mechanisms()[mechanism]
 
 
@@ -169,7 +170,7 @@ def fit_memory(
     from hushcov.records.together import early_signs
 
     rows = default_block_rows(n_features)
-    room = _named(mechanism)
+    room = named(mechanism)
     if candidates is None:
         work = room.work(n_records, n_features, rows, sparse)
     else:
