@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -129,6 +130,23 @@ def test_all_candidates_use_no_data_and_no_noise():
     np.testing.assert_array_equal(found, band.pairs)
     none = dataclasses.replace(inputs, candidates=Candidates.band(9, 0), row_sparsity=1)
     assert screened_parameters(none, DESIGN).n_pairs == 0
+
+
+@pytest.mark.parametrize("screen", ["sign", "clipped"])
+def test_nothing_is_as_large_as_all_pairs(screen):
+    d = 20_000
+    X = np.random.default_rng(0).standard_normal((40, d))
+    inputs = dataclasses.replace(inputs_of(40, d, 2), candidates=Candidates.band(d, 2))
+    parameters = screened_parameters(inputs, DESIGN, screen=screen, certified=False)
+    inputs = dataclasses.replace(inputs, epsilon=10.0, delta=0.1)
+    parameters = dataclasses.replace(parameters, inputs=inputs)
+    assert parameters.levels
+    tracemalloc.start()
+    release = release_screened(ArrayRecords(X), np.ones(d), parameters, seeded(1), sparse=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < d * d / 4  # bytes
+    assert release.selected.shape == (2, parameters.n_pairs)
 
 
 def test_fewer_are_selected_where_fewer_can_be_nonzero():
