@@ -90,7 +90,7 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
 
     def _sparse(self, n_features: int) -> bool:
         """Every pair is released, unless it is known which ones may covary."""
-        return self.bandwidth is not None or self.candidate_pairs is not None
+        return self._sparse_checked(self._told)
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
         room, level = self._threshold()

@@ -20,7 +20,7 @@ from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.planning import Plan, default_mechanism, mechanisms
+from hushcov.planning import Plan, default_mechanism, mechanisms, told
 from hushcov.release import Structure
 from hushcov.release.findings import factors_of
 
@@ -147,13 +147,12 @@ class PrivateSparseCovariance(
     def chosen_mechanism(self, n_features: int) -> str:
         """Which mechanism is run for so many features."""
         check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
-        known = self.bandwidth is not None or self.candidate_pairs is not None
         if self.mechanism == "auto":
-            return default_mechanism(known=known).name
-        told = [name for name, each in mechanisms().items() if each.takes_candidates]
-        if known and self.mechanism not in told:
+            return default_mechanism(known=self._told).name
+        if self._told and self.mechanism not in told():
+            able = [name for name in told() if name in mechanisms()]
             raise ParameterError(
-                f"mechanism must be {' or '.join(map(repr, [*told, 'auto']))} with bandwidth or "
+                f"mechanism must be {' or '.join(map(repr, [*able, 'auto']))} with bandwidth or "
                 f"candidate_pairs, got {self.mechanism!r}, which looks at all pairs: leave one of "
                 "them out."
             )

@@ -147,6 +147,15 @@ def sign_products(block: Tensor, rows: Any, columns: Any) -> Tensor:
     return total
 
 
+def listed_products(integers: Tensor, rows: Any, columns: Any) -> Tensor:
+    """Sums of products of listed pairs of columns of integers."""
+    left, right = _on_device_of(integers, rows, columns)
+    total = torch.zeros(len(rows), dtype=torch.int64, device=integers.device)
+    for part in integers.split(_rows_held(len(rows))):
+        total += (part[:, left] * part[:, right]).sum(dim=0).to(torch.int64)
+    return total
+
+
 def joined(*parts: Tensor) -> Tensor:
     """Parts of sums, one after the other."""
     return torch.cat(parts)

@@ -14,12 +14,14 @@ import numpy.typing as npt
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov.accounting import Neighbours
+from hushcov.candidates import Candidates
 from hushcov.records import (
     FeatureGrid,
     Progress,
     Records,
     candidate_sign_sums,
     clipped_gram,
+    clipped_sums,
     pair_sums,
     sign_scores,
 )
@@ -50,11 +52,28 @@ class Screen(ABC):
     ) -> npt.NDArray[Any]:
         """Scores with their signs, pair by pair."""
 
-    def scores(
-        self, records: Records, feature_scale: FloatArray, progress: Progress | None
+    @abstractmethod
+    def listed_sums(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        pairs: tuple[IntArray, IntArray],
+        progress: Progress | None,
     ) -> npt.NDArray[Any]:
-        """Sizes of the scores, pair by pair."""
-        sums = self.sums(records, feature_scale, progress)
+        """The same integers, of these pairs alone; nothing is as large as n_features^2."""
+
+    def scores(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        progress: Progress | None,
+        candidates: Candidates | None = None,
+    ) -> npt.NDArray[Any]:
+        """Sizes of the scores, pair by pair: of all pairs, or of the candidates."""
+        if candidates is None:
+            sums = self.sums(records, feature_scale, progress)
+        else:
+            sums = self.listed_sums(records, feature_scale, candidates.pairs, progress)
         return np.asarray(np.abs(sums, out=sums))
 
     @abstractmethod
@@ -98,6 +117,16 @@ class SignScreen(Screen):
     ) -> IntArray:
         """As `sums`, of listed pairs alone; in one reading, and nothing of size n_features^2."""
         return candidate_sign_sums(records, rows, columns, progress=progress)[0]
+
+    def listed_sums(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        pairs: tuple[IntArray, IntArray],
+        progress: Progress | None,
+    ) -> npt.NDArray[Any]:
+        """See `Screen.listed_sums`."""
+        return self.sums_of(records, *pairs, progress)  # proof: step 13
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
         """See `Screen.expected`."""
@@ -221,6 +250,17 @@ class ClippedScreen(Screen):
             records.n_features,
             records.n_rows * self.half_width**2,
         )
+
+    def listed_sums(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        pairs: tuple[IntArray, IntArray],
+        progress: Progress | None,
+    ) -> npt.NDArray[Any]:
+        """See `Screen.listed_sums`."""
+        coarse = FeatureGrid(feature_scale, self.radius, self.half_width)
+        return clipped_sums(records, coarse, *pairs, progress=progress)  # proof: step 13
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
         """See `Screen.expected`."""
