@@ -24,7 +24,7 @@ from hushcov.records.genotype_kernels import (
     CODES,
     CodeArray,
     count_codes,
-    norm_sums,
+    norm_bounds,
     pack_calls,
     product_sums,
     row_words,
@@ -185,7 +185,7 @@ class GenotypeBlock:
                 f"weights must be small enough for sums below 2^62, got pair_weight {pair_weight}, "
                 f"diagonal_weight {diagonal_weight} and centre {centre}: scale them down."
             )
-        sums = norm_sums(self.codes, squares, own_ends, pair, diagonal, centre)
+        sums = norm_bounds(self.codes, squares, own_ends, pair, diagonal, centre)
         return sums.reshape(-1)[: self.n_records]
 
     def products(
