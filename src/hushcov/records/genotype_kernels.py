@@ -21,7 +21,7 @@ from hushcov._arrays import (
     FloatArray,
     IntArray,
 )
-from hushcov._compiled import compiled, even_parts, intrinsic, run_parts
+from hushcov._compiled import compiled, even_parts, popcount, run_parts
 
 CodeArray = npt.NDArray[np.uint32]
 WordArray = npt.NDArray[np.uint64]
@@ -31,12 +31,14 @@ CODES = 16
 ROW_WORDS = 16
 #: The code of a missing call.
 MISSING_CODE = 1
+#: What stands for anything that is no genotype.
+WRONG_CODE = np.uint32(4)
 
 _LOW, _HIGH = np.uint64(0x5555555555555555), np.uint64(0xAAAAAAAAAAAAAAAA)
 _BIT = np.uint64(1)
 # Words of codes for which sums of a window stay in the nearest cache; words of bits, and variants,
 # whose planes stay in the second.
-_NORM_WORDS = 128
+_NORM_WORDS = 512
 _FLOAT_STEPS = 256
 # Each step rounds three times, and rounding loses at most 2^-24: together less than this.
 _MORE = 1 + 2.0**-14
@@ -49,17 +51,6 @@ def row_words(n_records: int) -> int:
     return -(-n_records // (CODES * ROW_WORDS)) * ROW_WORDS
 
 
-@intrinsic
-def _popcount(context: Any, word: Any) -> Any:
-    """The number of bits that are one, in compiled code."""
-    from numba import types
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), code
-
-
 def count_codes(codes: CodeArray, n_records: int) -> tuple[IntArray, IntArray]:
     """For each variant the sum of x = copies - 1 where it is called, and how many are called."""
     found = np.empty((len(codes), 2), dtype=np.int64)
@@ -69,21 +60,31 @@ def count_codes(codes: CodeArray, n_records: int) -> tuple[IntArray, IntArray]:
 
 
 @compiled
+def _bits(word: Any) -> int:
+    return np.int64(popcount(word))  # type: ignore[return-value]
+
+
+@compiled
 def _count(start: int, stop: int, words: WordArray, n_records: int, found: IntArray) -> None:
     for variant in range(start, stop):
         low, high, both = 0, 0, 0
         for word in words[variant]:
-            low += np.int64(_popcount(word & _LOW))
-            high += np.int64(_popcount(word & _HIGH))
-            both += np.int64(_popcount(word & (word >> _BIT) & _LOW))
+            low += _bits(word & _LOW)
+            high += _bits(word & _HIGH)
+            both += _bits(word & (word >> _BIT) & _LOW)
         missing = low - both
         # None: both bits. Two: neither, and what fills the row is zero.
         found[variant, 0] = (n_records - low - high + both) - both
         found[variant, 1] = n_records - missing
 
 
-def pack_calls(calls: npt.NDArray[np.int8], codes: CodeArray) -> bool:
-    """Pack numbers of copies, records by variants, negative where missing; False if above 2."""
+def pack_calls(calls: Any, codes: CodeArray) -> bool:
+    """Pack numbers of copies, records by variants; negative or NaN where missing.
+
+    False if there is anything else.
+    """
+    kind = np.int8 if calls.dtype in (np.int8, np.bool_) else np.float64
+    calls = calls.view(kind) if kind is np.int8 else np.asarray(calls, dtype=kind)
     kernel = _pack_variants if calls.strides[0] < calls.strides[1] else _pack_records
     parts = even_parts(codes.shape[1], 64)
     return all(run_parts(kernel, [(*part, calls, codes) for part in parts]))
@@ -94,36 +95,42 @@ def _pack_records(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
     """Where the variants of a record are side by side."""
     n, d = calls.shape
     words = np.empty(d, dtype=np.uint32)
-    most = np.int8(0)
+    right = True
     for place in range(start, stop):
         words[:] = 0
         for r in range(min(CODES, n - place * CODES)):
             row, shift = calls[place * CODES + r], np.uint32(2 * r)
             for v in range(d):
-                g = row[v]
-                most = max(most, g)
-                code = np.uint32(1) if g < 0 else np.uint32(0 if g == 2 else 3 - g)
+                code = _code(row[v])
+                right &= code < WRONG_CODE
                 words[v] |= np.uint32(code << shift)
         for v in range(d):
             codes[v, place] = words[v]
-    return bool(most <= 2)
+    return right
 
 
 @compiled
 def _pack_variants(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
     """Where the records of a variant are side by side."""
     n, d = calls.shape
-    most = np.int8(0)
+    right = True
     for v in range(d):
         for place in range(start, stop):
             word = np.uint32(0)
             for r in range(min(CODES, n - place * CODES)):
-                g = calls[place * CODES + r, v]
-                most = max(most, g)
-                code = np.uint32(1) if g < 0 else np.uint32(0 if g == 2 else 3 - g)
+                code = _code(calls[place * CODES + r, v])
+                right &= code < WRONG_CODE
                 word |= np.uint32(code << np.uint32(2 * r))
             codes[v, place] = word
-    return bool(most <= 2)
+    return right
+
+
+@compiled
+def _code(copies: Any) -> Any:
+    """The code of 0, 1 or 2 copies, or of a missing call."""
+    called = np.uint32(3) if copies == 0 else np.uint32(2) if copies == 1 else WRONG_CODE
+    called = np.uint32(0) if copies == 2 else called
+    return np.uint32(MISSING_CODE) if copies < 0 or copies != copies else called  # noqa: PLR0124
 
 
 def squares_of(slopes: IntArray, offsets: IntArray) -> IntArray:
@@ -155,7 +162,9 @@ def norm_bounds(
     tables[:-1, 4:] = np.where(own > 0, np.nextafter(own.astype(np.float32), np.float32(np.inf)), 0)
     sums = np.zeros((codes.shape[1], CODES))
     parts = even_parts(codes.shape[1] // ROW_WORDS, 4)
-    jobs = [(a * ROW_WORDS, b * ROW_WORDS, codes, window_steps(ends), tables, sums) for a, b in parts]
+    jobs = [
+        (a * ROW_WORDS, b * ROW_WORDS, codes, window_steps(ends), tables, sums) for a, b in parts
+    ]
     run_parts(_add_norms, jobs)
     return np.ceil(sums * (scale * _MORE)).astype(np.int64)
 
@@ -282,7 +291,7 @@ def _add_products(
             width = right - left
             for v in range(top, ends[bottom - 1]):
                 row = planes[v - top, : 3 * width]
-                facts[v - top, 0], facts[v - top, 1], facts[v - top, 2], facts[v - top, 3] = _fill_planes(words[v, 2 * left : 2 * right], mask[left:right], row)
+                _fill_planes(words[v, 2 * left : 2 * right], mask[left:right], row, facts[v - top])
             for i in range(top, bottom):
                 a, c = lines[i]
                 f = facts[i - top]
@@ -295,7 +304,7 @@ def _add_products(
 
 
 @compiled
-def _fill_planes(words: WordArray, mask: WordArray, row: WordArray) -> tuple[int, int, int, int]:
+def _fill_planes(words: WordArray, mask: WordArray, row: WordArray, facts: IntArray) -> None:
     """Bits of one variant: not zero, negative, called; their counts; whether calls are missing."""
     n = len(mask)
     nonzero, negative, called = row[:n], row[n : 2 * n], row[2 * n :]
@@ -307,11 +316,12 @@ def _fill_planes(words: WordArray, mask: WordArray, row: WordArray) -> tuple[int
         nonzero[k] = ~(low ^ high) & m
         negative[k] = low & high & m
         called[k] = (high | ~low) & m
-        n_nonzero += np.int64(_popcount(nonzero[k]))
-        n_negative += np.int64(_popcount(negative[k]))
-        n_called += np.int64(_popcount(called[k]))
-        n_kept += np.int64(_popcount(m))
-    return n_nonzero, n_nonzero - 2 * n_negative, n_called, n_kept - n_called
+        n_nonzero += _bits(nonzero[k])
+        n_negative += _bits(negative[k])
+        n_called += _bits(called[k])
+        n_kept += _bits(m)
+    facts[0], facts[1], facts[2] = n_nonzero, n_nonzero - 2 * n_negative, n_called
+    facts[3] = n_kept - n_called
 
 
 @compiled
@@ -340,8 +350,8 @@ def _crossed(row: WordArray, other: WordArray) -> int:
     both, apart = 0, 0
     for k in range(n):
         shared = n0[k] & n1[k]
-        both += np.int64(_popcount(shared))
-        apart += np.int64(_popcount((s0[k] ^ s1[k]) & shared))
+        both += _bits(shared)
+        apart += _bits((s0[k] ^ s1[k]) & shared)
     return both - 2 * apart
 
 
@@ -352,8 +362,8 @@ def _masked(row: WordArray, called: WordArray) -> int:
     nonzero, negative = row[:n], row[n:]
     inside, below = 0, 0
     for k in range(n):
-        inside += np.int64(_popcount(nonzero[k] & called[k]))
-        below += np.int64(_popcount(negative[k] & called[k]))
+        inside += _bits(nonzero[k] & called[k])
+        below += _bits(negative[k] & called[k])
     return inside - 2 * below
 
 
@@ -361,5 +371,5 @@ def _masked(row: WordArray, called: WordArray) -> int:
 def _shared(called: WordArray, other: WordArray) -> int:
     total = 0
     for k in range(len(called)):
-        total += np.int64(_popcount(called[k] & other[k]))
+        total += _bits(called[k] & other[k])
     return total
