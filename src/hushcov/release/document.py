@@ -203,7 +203,9 @@ class Release:
     `selected` has the rows and columns of the pairs that were released, None for all of them.
     `warnings` has what people were told before it was made, from public inputs alone.
     `column_names` are those of the features, `making` says how the release came about. `location`
-    is the released mean of each feature, None where none was released.
+    is the released mean of each feature, None where none was released. `positions` and
+    `chromosomes` say where features lie, where that is public: a whole number each, such as a place
+    in a genome or a time, and the name of what it is counted along.
     With `selected`, `integers` may be a sparse array (`scipy.sparse.csr_array`) whose stored
     entries are the selected pairs and the diagonal; the other matrices are sparse then, too.
     """
@@ -220,6 +222,8 @@ class Release:
     warnings: tuple[str, ...] = ()
     column_names: tuple[str, ...] | None = None
     making: Making = Making()
+    positions: IntArray | None = None
+    chromosomes: tuple[str, ...] | None = None
 
     @property
     def n_sampled(self) -> int | None:
@@ -303,13 +307,17 @@ class Release:
             and _same(self.feature_scale, other.feature_scale)
             and _same(self.location, other.location)
             and _same(self.selected, other.selected)
+            and _same(self.positions, other.positions)
             and _plain(self.parameters) == _plain(other.parameters)
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays can change
 
 
-_PLAIN = ("mechanism", "unit", "guarantee", "noise_sd", "warnings", "column_names", "making")
+_PLAIN = (
+    *("mechanism", "unit", "guarantee", "noise_sd", "warnings", "column_names", "chromosomes"),
+    "making",
+)
 
 
 def _same_matrix(one: Matrix, other: Matrix) -> bool:
