@@ -9,12 +9,12 @@ genome, and noise. Each step runs in a process of its own, so that its peak memo
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
 import resource
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -40,7 +40,8 @@ def banded_release(n_features: int, width: int, *, seed: int = 0, mechanism="gen
     within = rows // BLOCK == columns // BLOCK
     strength = rng.uniform(0.2, 1.0, n_features // BLOCK + 1).astype(np.float32)
     values = np.where(within, strength[rows // BLOCK] * DECAY**lag, 0.0)
-    values[(rows * 7919 + columns) % 3 == 0] *= -1
+    sign = rng.choice([-1.0, 1.0], n_features, p=[0.3, 0.7])  # of the minor allele
+    values *= sign[rows] * sign[columns]
     values += NOISE_SD[0] * rng.standard_normal(len(values))
     variances = 1 + NOISE_SD[1] * rng.standard_normal(n_features)
     integers = symmetric_sparse(
@@ -137,9 +138,10 @@ def _estimator(folder: Path):
 
 
 def _command(*words: object) -> None:
-    from hushcov.cli.main import main
+    from hushcov.cli.main import cli
 
-    main(list(map(str, words)), standalone_mode=False)
+    with contextlib.suppress(SystemExit):
+        cli.main(list(map(str, words)), prog_name="hushcov")
 
 
 STEPS = {
@@ -159,9 +161,9 @@ STEPS = {
 
 
 def _measured(name: str, folder: Path, d: int, w: int, queue) -> None:
-    sys.stdout = open(os.devnull, "w")
     started = time.perf_counter()
-    STEPS[name](folder, d, w)
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        STEPS[name](folder, d, w)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     queue.put((time.perf_counter() - started, peak * 1024))
 
