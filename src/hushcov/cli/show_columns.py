@@ -84,7 +84,7 @@ def _one(release: Release, name: str, option: str) -> int:
     names = feature_names(release)[found[:3]].tolist()
     raise ParameterError(
         f"{option} must name one column at each end, and {name!r} is a part of "
-        f"{counted(len(found), 'name')}: write the whole one, such as {', '.join(map(repr, names))}."
+        f"{counted(len(found), 'name')}: write it all, such as {', '.join(map(repr, names))}."
     )
 
 
