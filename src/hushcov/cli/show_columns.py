@@ -112,8 +112,8 @@ def _show_column(release: Release, place: int, reach: int | None, *, as_json: bo
     table, name = around(release, place, reach), str(feature_names(release)[place])
     where = None if release.positions is None else int(release.positions[place])
     if as_json:
-        lines = [_plain(line) for line in records(table)]
-        echo_json({"column": name, "place": place, "position": where, "pairs": lines})
+        pairs = [_plain(line) for line in records(table)]
+        echo_json({"column": name, "place": place, "position": where, "pairs": pairs})
         return
     out = console()
     heading(out, f"{short_name(name)} and its pairs")

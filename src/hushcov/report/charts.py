@@ -156,7 +156,6 @@ def _tick(value: float, _: float) -> str:
     return count(round(exact)) if whole else number(exact)
 
 
-_WIDE = (900.0, 280.0)  # pixels
 _LONG = 30  # borders that can be named
 
 
@@ -187,14 +186,14 @@ def order_chart(
     """Mean sizes of correlations along the columns, with the ends of chromosomes."""
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, _WIDE, _SIDES, "mean size of a correlation")
+        axes = _axes(figure, _SIZE, _SIDES, "mean size of a correlation")
         axes.set_xlabel(
             "column" if not borders else "column; lines: chromosomes", color=ink("muted")
         )
         top = max(float(np.nanmax(means)) if np.isfinite(means).any() else 0.0, noise or 0.0)
         end = float(places[-1] + places[0])
         axes.set(xlim=(0, end), ylim=(0, 1.2 * top or 1.0))
-        axes.locator_params(axis="x", nbins=8, integer=True)
+        axes.locator_params(axis="x", nbins=4, integer=True, prune="upper")
         _framed(axes)
         for start, _ in borders[1:] if len(borders) <= _LONG else ():
             axes.axvline(start, color=ink("line"), linewidth=1)
@@ -202,10 +201,9 @@ def order_chart(
             _dashed(axes, noise)
         axes.plot(places, means, color=ink("link"), linewidth=1.6)
 
-    return chart(_WIDE, "Mean size of correlations along the columns", draw)
+    return chart(_SIZE, "Mean size of correlations along the columns", draw)
 
 
 def _dashed(axes: Axes, noise: float) -> None:
     axes.axhline(noise, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
-    point = (1.0, noise)
-    _beside(axes, "noise alone", point, (0, 5), xycoords=("axes fraction", "data"), ha="right")
+    _beside(axes, "noise alone", (0.0, noise), (5, 5), xycoords=("axes fraction", "data"))
