@@ -63,14 +63,21 @@ def hard_threshold(matrix: Matrix, threshold: float | FloatArray) -> Matrix:
 
 
 def _sparse_threshold(matrix: Matrix, level: float) -> Matrix:
-    entries = matrix.tocoo()
-    kept = (np.abs(entries.data) > level) | (entries.row == entries.col)
-    where = entries.row[kept], entries.col[kept]
-    return sparse.csr_array((entries.data[kept], where), shape=matrix.shape)
+    matrix = matrix.tocsr()
+    lengths = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(len(lengths), dtype=matrix.indices.dtype), lengths)
+    kept = (np.abs(matrix.data) > level) | (matrix.indices == rows)
+    counts = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr]
+    parts = matrix.data[kept], matrix.indices[kept], counts.astype(matrix.indptr.dtype)
+    return sparse.csr_array(parts, shape=matrix.shape)
 
 
-def universal_threshold(noise_sd: float, n_records: int, n_features: int) -> float:
+def universal_threshold(
+    noise_sd: float, n_records: int, n_features: int, n_pairs: int | None = None
+) -> float:
     """Return a threshold that almost no entry passes by chance, in units of scale^2.
+
+    `n_pairs` is the number of pairs where it is not that of all.
 
     An entry whose true value is zero has deviation s = sqrt(noise_sd^2 + 1/n) for features of
     scale 1, noise and sampling together. The largest of M = d (d - 1)/2 such entries is about
@@ -87,7 +94,7 @@ def universal_threshold(noise_sd: float, n_records: int, n_features: int) -> flo
     noise_sd = check_real("noise_sd", noise_sd, above=0, or_zero=True, cure=cure)
     n = check_integer("n_records", n_records, at_least=1, cure="give the number of records.")
     d = check_integer("n_features", n_features, at_least=1, cure="give the number of columns.")
-    entries = max(1, d * (d - 1) // 2)
+    entries = max(1, d * (d - 1) // 2 if n_pairs is None else n_pairs)
     return math.sqrt(noise_sd**2 + 1 / n) * math.sqrt(2 * math.log(entries))
 
 
@@ -203,7 +210,8 @@ def thresholded_interval(
     size, sign = np.abs(estimate), np.sign(estimate)
     tail = (1 - level) / 2
     low, high = normal_interval(size, deviation, level)
-    near = ~(size - threshold > _REACH * deviation)  # the others are surely shown
+    # The others are surely shown, and what passes a threshold of zero was shown whatever it is.
+    near = ~(size - threshold > _REACH * deviation) & (threshold > 0)
     low[near] = _solve(size[near], deviation[near], threshold[near], 1 - tail)
     high[near] = _solve(size[near], deviation[near], threshold[near], tail)
     return np.where(sign < 0, -high, low), np.where(sign < 0, -low, high)

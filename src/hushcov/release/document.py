@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -49,6 +50,8 @@ def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ..
 
 #: What is said of a released number of rows.
 COUNTED = ("released", "noise_sd", "unit", "max_rows_per_unit", "relation")
+#: Mechanisms that release every pair of a public set.
+OF_CANDIDATES = ("candidates", "genotypes")
 #: What a matrix can be found to be.
 KINDS = ("sparse", "factors", "dense")
 
@@ -243,6 +246,25 @@ class Release:
         """Number of rows and columns."""
         return int(self.integers.shape[0])
 
+    @property
+    def of_candidates(self) -> bool:
+        """Whether every pair of a public set was released: values say nothing of which."""
+        return self.selected is not None and self.mechanism in OF_CANDIDATES
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of the features means something: they have positions or a bandwidth."""
+        inputs = self.parameters.get("inputs")
+        known = isinstance(inputs, Mapping) and inputs.get("bandwidth") is not None
+        return known or self.positions is not None
+
+    @cached_property
+    def bandwidth(self) -> int | None:
+        """How many columns apart the released pairs are at most; None where all were released."""
+        if self.selected is None:
+            return None
+        return int(np.abs(self.selected[0] - self.selected[1]).max(initial=0))
+
     def covariance(self) -> Matrix:
         """The released matrix in the unit of the data."""
         matrix = self.integers.astype(np.float64)
@@ -325,9 +347,9 @@ def _same_matrix(one: Matrix, other: Matrix) -> bool:
         return False
     if not is_sparse(one):
         return _same(one, other)
-    return bool(one.shape == other.shape) and all(
-        _same(getattr(one, name), getattr(other, name)) for name in ("indptr", "indices", "data")
-    )
+    places = ("indptr", "indices")  # in four bytes or eight
+    same = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in places)
+    return same and bool(one.shape == other.shape) and _same(one.data, other.data)
 
 
 def _same(one: npt.NDArray[Any] | None, other: npt.NDArray[Any] | None) -> bool:
