@@ -60,7 +60,7 @@ class Upper:
         upper = sparse.csr_array(held, shape=(d, d))
         if diagonal is None:
             return upper
-        return (upper + sparse.dia_array((diagonal[None], [0]), shape=(d, d))).tocsr()
+        return (upper + sparse.diags_array(diagonal)).tocsr()
 
 
 @dataclass(frozen=True)
@@ -232,9 +232,7 @@ def _correlations(matrix: Matrix) -> tuple[Upper, FloatArray]:
     return _kept(rows, columns, values, values != 0, len(variance)), deviation
 
 
-def _kept(
-    rows: IntArray, columns: IntArray, values: FloatArray, kept: BoolArray, d: int
-) -> Upper:
+def _kept(rows: IntArray, columns: IntArray, values: FloatArray, kept: BoolArray, d: int) -> Upper:
     counts = np.bincount(rows[kept], minlength=d)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return Upper(starts, columns[kept], values[kept])
@@ -255,7 +253,7 @@ def _mended(upper: Upper, tell: Callable[[float], None]) -> FloatArray:
     """The values near these whose matrix is positive semidefinite."""
     d, rows, columns = len(upper.starts) - 1, upper.rows, upper.columns
     width = int((columns - rows).max(initial=0))
-    if _WHOLE * width > d and d > _MOST_WHOLE:  # far from a band in this order: find another
+    if _WHOLE * width > d > _MOST_WHOLE:  # far from a band in this order: find another
         ones = np.ones(len(columns), dtype=np.int8)
         pattern = sparse.csr_array((ones, columns, upper.starts), shape=(d, d))
         order = reverse_cuthill_mckee((pattern + pattern.T).tocsr(), symmetric_mode=True)
@@ -302,22 +300,23 @@ def _blocks(
     upper: Upper,
     change: FloatArray,
 ) -> tuple[Block, ...]:
-    digits = len(str(len(bounds) - 2))
     found = []
-    for place, (start, stop) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
-        name = f"block-{place:0{digits}d}"
-        if block_size is None:
-            name = "matrix"
-        elif block_size == CHROMOSOME:
-            assert release.chromosomes is not None
-            name = _file_name(release.chromosomes[start], place)
+    names = _block_names(release, block_size, bounds)
+    for name, start, stop in zip(names, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         low, high = upper.starts[start], upper.starts[stop]
         found.append(Block(name, start, stop, int(high - low), *_sizes(change[low:high])))
     return tuple(found)
 
 
-def _file_name(chromosome: str, place: int) -> str:
-    """A chromosome as the name of a file: chr1, chrX."""
-    plain = chromosome.removeprefix("chr")
-    safe = plain.isascii() and plain.replace("_", "").replace("-", "").isalnum()
-    return f"chr{plain}" if safe else f"chromosome-{place}"
+def _block_names(release: Release, block_size: int | str | None, bounds: IntArray) -> list[str]:
+    """What blocks are called, which names their files: matrix, block-07, chr1, chrX."""
+    number = len(bounds) - 1
+    if block_size is None:
+        return ["matrix"]
+    if block_size == CHROMOSOME and release.chromosomes is not None:
+        plain = [release.chromosomes[start].removeprefix("chr") for start in bounds[:-1]]
+        lower = {name.lower() for name in plain}
+        if len(lower) == number and all(name.isascii() and name.isalnum() for name in plain):
+            return [f"chr{name}" for name in plain]
+    digits = len(str(number - 1))
+    return [f"block-{place:0{digits}d}" for place in range(number)]
