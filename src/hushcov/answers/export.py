@@ -157,7 +157,9 @@ def prepare(
     tell("reading the estimate", 0.0)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         upper, deviation = _correlations(estimate(release))
-        upper, cut = _within(upper, bounds)
+        inside, cut = _within(upper, bounds)
+    # Noise puts correlations beyond 1, where there are none.
+    upper = Upper(inside.starts, inside.columns, np.clip(inside.values, -1.0, 1.0))
     values = upper.values
     if psd:
         values = _mended(upper, lambda share: tell("making it positive semidefinite", share))
@@ -167,14 +169,15 @@ def prepare(
         *_sizes(values - upper.values),
         _norm(upper, values - upper.values) if psd else 0.0,
         len(cut),
-        float(np.abs(cut).max(initial=0.0)),
+        float(np.abs(np.clip(cut, -1.0, 1.0)).max(initial=0.0)),
         int(np.count_nonzero(deviation == 0)),
         _blocks(release, block_size, bounds, upper, values - upper.values),
     )
     released = upper.values
     if covariance:
         size = deviation[upper.rows] * deviation[upper.columns]
-        values, released = values * size, released * size
+        released = inside.values * size
+        values = values * size if psd else released
     upper = Upper(upper.starts, upper.columns, values)
     return Prepared(release, covariance, upper, released, deviation, correction)
 
@@ -216,8 +219,7 @@ def _bounds(release: Release, block_size: int | str | None) -> IntArray:
 def _correlations(matrix: Matrix) -> tuple[Upper, FloatArray]:
     """Correlations above the diagonal that are not zero, and standard deviations.
 
-    A feature whose variance is not positive has deviation 0 and no pairs. What noise puts beyond 1
-    is 1.
+    A feature whose variance is not positive has deviation 0 and no pairs.
     """
     variance = np.asarray(matrix.diagonal(), dtype=np.float64)
     known = (variance > 0) & np.isfinite(variance)
@@ -228,7 +230,7 @@ def _correlations(matrix: Matrix) -> tuple[Upper, FloatArray]:
     columns = above.indices
     size = deviation[rows] * deviation[columns]
     values = np.divide(above.data, size, out=np.zeros_like(above.data), where=size > 0)
-    values = np.nan_to_num(np.clip(values, -1.0, 1.0))
+    values = np.nan_to_num(values)
     return _kept(rows, columns, values, values != 0, len(variance)), deviation
 
 

@@ -137,7 +137,7 @@ def _statement(found: Prepared, form: str, level: float) -> dict[str, Any]:
         "private": release.guarantee.private,
         "charge": "none: everything is computed from the release",
         "correction": correction,
-        "blocks": blocks,
+        "blocks": list(blocks),
     }
 
 
