@@ -151,9 +151,14 @@ def write_table(table: Table, path: str | Path) -> Path:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(table)
         for start in range(0, length, _CHUNK):
-            texts = [_texts(column[start : start + _CHUNK]) for column in table.values()]
-            writer.writerows(zip(*texts, strict=True))
+            part = {name: column[start : start + _CHUNK] for name, column in table.items()}
+            writer.writerows(zip(*text_columns(part), strict=True))
     return path
+
+
+def text_columns(table: Table) -> list[list[Any]]:
+    """The columns of a table as a text file has them."""
+    return [_texts(column) for column in table.values()]
 
 
 def _texts(column: npt.NDArray[Any]) -> list[Any]:

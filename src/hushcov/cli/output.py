@@ -179,6 +179,22 @@ def steps(total: int) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
+def shares() -> Iterator[Callable[[str, float], None]]:
+    """Yield a function to call with what is being done, and which share of it is."""
+    bar = _bar()
+    task = bar.add_task("", total=100)
+    plain = _Plain(100)
+
+    def tell(description: str, share: float) -> None:
+        done = int(100 * share)
+        bar.update(task, description=description, completed=done)
+        plain.tell(description, done)
+
+    with bar:
+        yield tell
+
+
+@contextmanager
 def busy(description: str) -> Iterator[Callable[[str], None]]:
     """Show a spinner for work of unknown length; the function yielded changes what it says."""
     with console(stderr=True).status(description) as status:

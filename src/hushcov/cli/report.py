@@ -45,7 +45,7 @@ def command(folder: Path, output: Path | None, as_json: bool) -> None:
     check_pages()
     stored = read_release(folder)
     path = Path(f"{folder.resolve().name}-report.html") if output is None else output
-    _check_outside(folder, path)
+    check_outside(folder, path)
     with busy("writing the report"):
         write_report(path, stored.release)
     if as_json:
@@ -76,7 +76,7 @@ def attach_report(path: Path, folder: Path, release: Release) -> str:
     return "verdict, relations, variances, heat map and guarantee: open it in a browser"
 
 
-def _check_outside(folder: Path, path: Path) -> None:
+def check_outside(folder: Path, path: Path) -> None:
     """The files of a release have checksums: nothing may be added to them, or replaced."""
     if path.resolve().is_relative_to(folder.resolve()):
         raise ParameterError(

@@ -23,6 +23,7 @@ from hushcov.release.findings import estimate, interval_holds, intervals, noise_
 if TYPE_CHECKING:
     from hushcov.answers.components import Components
     from hushcov.answers.conditional import Conditional
+    from hushcov.answers.export_files import Exported
     from hushcov.answers.outliers import OutlierScores
     from hushcov.answers.partial import PartialCorrelations
     from hushcov.answers.regression import Regression
@@ -251,6 +252,41 @@ class Answers:
             write_tables(draft, release, self.covariance_, tables)
 
         return release.write(Path(folder), overwrite=overwrite, attach=attach, sign=sign)
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        to: str,
+        covariance: bool = False,
+        psd: bool = True,
+        block_size: int | str | None = None,
+        overwrite: bool = False,
+        level: float = 0.95,
+    ) -> Exported:
+        """Write the estimate for other programs, without a charge; see `docs/export.md`.
+
+        Parameters
+        ----------
+        path : path
+            A new or empty folder.
+        to : {"npz", "zarr", "parquet", "csv"}
+            Sparse triangles with a table of features, zarr, or tidy pairs with intervals.
+        covariance : bool, default=False
+            Covariances instead of correlations with a diagonal of ones.
+        psd : bool, default=True
+            Make the matrix positive semidefinite; `export.json` says what that changed.
+        block_size : int or "chromosome", optional
+            Features of a block; pairs across blocks are left out. None is one matrix.
+        overwrite : bool, default=False
+            Whether an export that is there is replaced.
+        level : float, default=0.95
+            Of the intervals of pairs.
+        """
+        from hushcov.answers.export_files import export
+
+        options: dict[str, Any] = {"covariance": covariance, "psd": psd, "block_size": block_size}
+        return export(self._released(), path, to=to, overwrite=overwrite, level=level, **options)
 
     def _released(self) -> Release:
         if not hasattr(self, "release_"):

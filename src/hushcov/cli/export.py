@@ -1,0 +1,165 @@
+"""`hushcov export`: check a release on disk, and write its matrix for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hushcov._words import counted, number
+from hushcov.answers.export import CHROMOSOME, FORMATS, Correction
+from hushcov.answers.export_files import STATEMENT, Exported, export
+from hushcov.cli.options import Command
+from hushcov.cli.output import (
+    clean,
+    console,
+    echo_json,
+    facts,
+    heading,
+    paragraph,
+    shares,
+    warning,
+)
+from hushcov.cli.report import check_outside
+from hushcov.cli.show import NOT_PRIVATE
+from hushcov.exceptions import ParameterError
+from hushcov.release import Release
+from hushcov.release.findings import LEVEL
+
+_MOST_FILES = 6  # named on the screen
+
+
+@click.command(cls=Command, name="export")
+@click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    type=click.Choice(FORMATS),
+    required=True,
+    help="What to write: sparse triangles with a table of features (npz), zarr, or tidy pairs with "
+    "intervals (parquet, csv).",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where the files are written.  [default: RELEASE-FORMAT]",
+)
+@click.option(
+    "--correlation/--covariance",
+    default=True,
+    help="Correlations with a diagonal of ones, or covariances.  [default: correlation]",
+)
+@click.option(
+    "--psd/--no-psd",
+    default=True,
+    help="Make the matrix positive semidefinite, and say what that changes.  [default: psd]",
+)
+@click.option(
+    "--block-size",
+    metavar="N|chromosome",
+    help="Features of a block; pairs across blocks are left out.  [default: one matrix]",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an export that is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    folder: Path,
+    to: str,
+    output: Path | None,
+    correlation: bool,
+    psd: bool,
+    block_size: str | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Write the matrix of a release for other programs, with names and positions.
+
+    Correlations keep their signs and have a diagonal of ones. Noise leaves a matrix with negative
+    eigenvalues, with which many programs stop: they are taken out with little change of any
+    entry, pairs that were not released stay zero, and export.json says how much was changed. Every
+    file of the release must match its checksum, or the exit code is 1. No record is needed, and
+    nothing is spent. Zarr needs the extra 'hushcov[zarr]', Parquet 'hushcov[files]'.
+
+    \b
+    Examples:
+      hushcov export ld-release --to npz --block-size chromosome
+      hushcov export patients-release --to csv -o pairs
+    """
+    path = Path(f"{folder.resolve().name}-{to}") if output is None else output
+    check_outside(folder, path)
+    size = _block_size(block_size)
+    release = Release.read(folder)
+    with shares() as tell:
+        found = export(
+            release,
+            path,
+            to=to,
+            covariance=not correlation,
+            psd=psd,
+            block_size=size,
+            overwrite=overwrite,
+            level=LEVEL,
+            progress=tell,
+        )
+    if as_json:
+        echo_json({"folder": str(path), "files": list(found.files), **found.statement})
+        return
+    out = console()
+    heading(out, f"Export of {clean(str(folder))}/")
+    if not release.guarantee.private:
+        paragraph(out, NOT_PRIVATE, style="bold red")
+    for each in release.warnings:
+        warning(out, clean(each))
+    facts(out, _lines(release, found))
+
+
+def _block_size(given: str | None) -> int | str | None:
+    if given is None or given == CHROMOSOME:
+        return given
+    if not given.isdecimal():
+        raise ParameterError(
+            f"--block-size must be a number of features or 'chromosome', got {given!r}: leave it "
+            "out for one matrix."
+        )
+    return int(given)
+
+
+def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:
+    correction, files = found.correction, list(found.files)
+    matrix = f"{counted(release.n_features, 'feature')}, {counted(correction.pairs, 'pair')}"
+    if len(correction.blocks) > 1:
+        matrix += f", in {counted(len(correction.blocks), 'block')}"
+    lines = [(f"{found.statement['values']}s", matrix), *correction_lines(correction)]
+    named = ", ".join(files[:_MOST_FILES])
+    more = f" and {len(files) - _MOST_FILES:,} more" if len(files) > _MOST_FILES else ""
+    return [
+        *lines,
+        ("written", f"{clean(str(found.folder))}/: {clean(named)}{more}"),
+        ("charged", f"nothing; {STATEMENT} says all this, block by block"),
+    ]
+
+
+def correction_lines(correction: Correction) -> list[tuple[str, str]]:
+    """What was changed and left out, in labelled sentences."""
+    lines = []
+    if not correction.psd:
+        lines.append(("changed", "nothing: the matrix may have negative eigenvalues"))
+    elif correction.largest_change == 0:
+        lines.append(("changed", "nothing: the matrix was positive semidefinite"))
+    else:
+        words = (
+            f"correlations by {number(correction.largest_change, 2)} at most, to make the matrix "
+            f"positive semidefinite; Frobenius norm {number(correction.frobenius, 3)}, operator "
+            f"norm about {number(correction.norm, 2)}"
+        )
+        lines.append(("changed", words))
+    if correction.cut_pairs:
+        words = (
+            f"{counted(correction.cut_pairs, 'pair')} across blocks, the largest "
+            f"{number(correction.cut_largest, 2)}"
+        )
+        lines.append(("left out", words))
+    if correction.without_variance:
+        count = counted(correction.without_variance, "feature")
+        lines.append(("left out", f"pairs of {count} without a positive released variance"))
+    return lines
