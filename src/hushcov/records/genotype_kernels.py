@@ -355,15 +355,19 @@ def _moments(
     xx: int, row: WordArray, other: WordArray, f: IntArray, g: IntArray
 ) -> tuple[int, int, int, int]:
     """Sums of x_i x_j, x_i m_j, m_i x_j and m_i m_j, where m is 1 for a call that is there."""
+    if not f[3] and not g[3]:
+        return xx, f[1], g[1], g[2]
     n = len(row) // 3
-    xm, mx, mm = f[1], g[1], g[2]
-    if g[3]:
-        xm = _masked(row[: 2 * n], other[2 * n :])
-    if f[3]:
-        mx, mm = _masked(other[: 2 * n], row[2 * n :]), f[2]
-    if f[3] and g[3]:
-        mm = _shared(row[2 * n :], other[2 * n :])
-    return xx, xm, mx, mm
+    n0, s0, c0 = row[:n], row[n : 2 * n], row[2 * n :]
+    n1, s1, c1 = other[:n], other[n : 2 * n], other[2 * n :]
+    in0, below0, in1, below1, mm = 0, 0, 0, 0, 0
+    for k in range(n):
+        in0 += _bits(n0[k] & c1[k])
+        below0 += _bits(s0[k] & c1[k])
+        in1 += _bits(n1[k] & c0[k])
+        below1 += _bits(s1[k] & c0[k])
+        mm += _bits(c0[k] & c1[k])
+    return xx, in0 - 2 * below0, in1 - 2 * below1, mm
 
 
 @compiled
@@ -410,23 +414,3 @@ def _crossed_four(
         b4 += _bits(both)
         a4 += _bits((negative ^ s4[k]) & both)
     return b1 - 2 * a1, b2 - 2 * a2, b3 - 2 * a3, b4 - 2 * a4
-
-
-@compiled
-def _masked(row: WordArray, called: WordArray) -> int:
-    """The sum of x_i over records that are called in another variant."""
-    n = len(called)
-    nonzero, negative = row[:n], row[n:]
-    inside, below = 0, 0
-    for k in range(n):
-        inside += _bits(nonzero[k] & called[k])
-        below += _bits(negative[k] & called[k])
-    return inside - 2 * below
-
-
-@compiled
-def _shared(called: WordArray, other: WordArray) -> int:
-    total = 0
-    for k in range(len(called)):
-        total += _bits(called[k] & other[k])
-    return total
