@@ -122,6 +122,7 @@ BROKEN = {
     "of no variants": (".bim", lambda b: b"", "in each line"),
     "without alleles": (".bim", lambda b: b.replace(b"\tA\tG", b""), "in each line"),
     "without positions": (".bim", lambda b: b.replace(b"\t0\t", b"\t0\tx"), "whole numbers"),
+    "no text": (".bim", lambda b: b.replace(b"variant2", b"\xff"), "UTF-8"),
     "of one name": (".bim", lambda b: b.replace(b"variant2", b"variant1"), "name of its own"),
 }
 

@@ -37,6 +37,12 @@ class BedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        for beside in (path.with_suffix(".bim"), path.with_suffix(".fam")):
+            if not beside.exists():
+                raise RecordsFileError(
+                    f"{beside} cannot be read: a PLINK .bed file needs its .bim and .fam. Put them "
+                    "beside it."
+                )
         self.n_records = _count_lines(path.with_suffix(".fam"))
         chromosomes, names, positions = _read_bim(path.with_suffix(".bim"))
         self.chromosomes, self.names, self.positions = chromosomes, names, positions
@@ -98,8 +104,12 @@ def _read_bim(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], IntArray]:
 
     A variant without a name (`.`) is called chromosome:position:A1:A2.
     """
-    with os_errors(path, "read", RecordsFileError), path.open(encoding="utf-8") as file:
-        fields = [line.split() for line in file if not line.isspace()]
+    with os_errors(path, "read", RecordsFileError):
+        content = path.read_bytes()
+    try:
+        fields = [line.split() for line in content.decode().split("\n") if line.strip()]
+    except UnicodeDecodeError:
+        raise DataError(f"{path} must be text in UTF-8, got other bytes: {_REMAKE}") from None
     if not fields or any(len(each) != _BIM_FIELDS for each in fields):
         raise DataError(f"{path} must have {_BIM_LINE} in each line, got another: {_REMAKE}")
     try:

@@ -289,7 +289,7 @@ def _add_products(
         room = max(room, ends[min(stop, top + _PLANE_VARIANTS) - 1] - top)
     most = -(-n_words // strips)
     planes = np.empty((room, 3 * most), dtype=np.uint64)
-    facts = np.empty((room, 4), dtype=np.int64)
+    facts, crossed = np.empty((room, 4), dtype=np.int64), np.empty(room, dtype=np.int64)
     for top in range(start, stop, _PLANE_VARIANTS):
         bottom = min(stop, top + _PLANE_VARIANTS)
         for strip in range(strips):
@@ -302,11 +302,31 @@ def _add_products(
                 a, c = lines[i]
                 f = facts[i - top]
                 own[i] += a * a * f[0] + 2 * a * c * f[1] + c * c * f[2]
+                _one_variant(planes, 3 * width, i - top, ends[i] - top, crossed)
                 mine = planes[i - top, : 3 * width]
                 for j in range(i + 1, ends[i]):
-                    pairs[places[i] + j - i - 1] += _one_pair(
-                        mine, planes[j - top, : 3 * width], f, facts[j - top], lines[i], lines[j]
-                    )
+                    other, g = planes[j - top, : 3 * width], facts[j - top]
+                    moments = _moments(crossed[j - top], mine, other, f, g)
+                    pairs[places[i] + j - i - 1] += _of_lines(moments, lines[i], lines[j])
+
+
+@compiled
+def _one_variant(planes: WordArray, width: int, i: int, end: int, crossed: IntArray) -> None:
+    """Sums of x_i x_j for all j after i, four at a time: bits of i are loaded once for them."""
+    row = planes[i, :width]
+    j = i + 1
+    while j + 4 <= end:
+        p, q, r, s = (
+            planes[j, :width],
+            planes[j + 1, :width],
+            planes[j + 2, :width],
+            planes[j + 3, :width],
+        )
+        crossed[j], crossed[j + 1], crossed[j + 2], crossed[j + 3] = _crossed_four(row, p, q, r, s)
+        j += 4
+    while j < end:
+        crossed[j] = _crossed(row, planes[j, :width])
+        j += 1
 
 
 @compiled
@@ -331,28 +351,38 @@ def _fill_planes(words: WordArray, mask: WordArray, row: WordArray, facts: IntAr
 
 
 @compiled
-def _one_pair(
-    row: WordArray, other: WordArray, f: IntArray, g: IntArray, line: IntArray, second: IntArray
-) -> int:
-    """The sum of v_i v_j from the bits of both."""
+def _moments(
+    xx: int, row: WordArray, other: WordArray, f: IntArray, g: IntArray
+) -> tuple[int, int, int, int]:
+    """Sums of x_i x_j, x_i m_j, m_i x_j and m_i m_j, where m is 1 for a call that is there."""
+    if not f[3] and not g[3]:
+        return xx, f[1], g[1], g[2]
     n = len(row) // 3
-    xx = _crossed(row[: 2 * n], other[: 2 * n])
-    xm, mx, mm = f[1], g[1], g[2]
-    if g[3]:
-        xm = _masked(row[: 2 * n], other[2 * n :])
-    if f[3]:
-        mx, mm = _masked(other[: 2 * n], row[2 * n :]), f[2]
-    if f[3] and g[3]:
-        mm = _shared(row[2 * n :], other[2 * n :])
-    a, c, b, e = line[0], line[1], second[0], second[1]
+    n0, s0, c0 = row[:n], row[n : 2 * n], row[2 * n :]
+    n1, s1, c1 = other[:n], other[n : 2 * n], other[2 * n :]
+    in0, below0, in1, below1, mm = 0, 0, 0, 0, 0
+    for k in range(n):
+        in0 += _bits(n0[k] & c1[k])
+        below0 += _bits(s0[k] & c1[k])
+        in1 += _bits(n1[k] & c0[k])
+        below1 += _bits(s1[k] & c0[k])
+        mm += _bits(c0[k] & c1[k])
+    return xx, in0 - 2 * below0, in1 - 2 * below1, mm
+
+
+@compiled
+def _of_lines(moments: tuple[int, int, int, int], line: IntArray, other: IntArray) -> int:
+    """The sum of (a x_i + c m_i) (b x_j + e m_j)."""
+    xx, xm, mx, mm = moments
+    a, c, b, e = line[0], line[1], other[0], other[1]
     return int(a * b * xx + a * e * xm + c * b * mx + c * e * mm)
 
 
 @compiled
 def _crossed(row: WordArray, other: WordArray) -> int:
     """The sum of x_i x_j: records where neither is zero, less twice those of unlike signs."""
-    n = len(row) // 2
-    n0, s0, n1, s1 = row[:n], row[n:], other[:n], other[n:]
+    n = len(row) // 3
+    n0, s0, n1, s1 = row[:n], row[n : 2 * n], other[:n], other[n : 2 * n]
     both, apart = 0, 0
     for k in range(n):
         shared = n0[k] & n1[k]
@@ -362,20 +392,25 @@ def _crossed(row: WordArray, other: WordArray) -> int:
 
 
 @compiled
-def _masked(row: WordArray, called: WordArray) -> int:
-    """The sum of x_i over records that are called in another variant."""
-    n = len(called)
-    nonzero, negative = row[:n], row[n:]
-    inside, below = 0, 0
+def _crossed_four(
+    row: WordArray, p: WordArray, q: WordArray, r: WordArray, s: WordArray
+) -> tuple[int, int, int, int]:
+    n = len(row) // 3
+    n0, s0, n1, s1 = row[:n], row[n : 2 * n], p[:n], p[n : 2 * n]
+    n2, s2, n3, s3, n4, s4 = q[:n], q[n : 2 * n], r[:n], r[n : 2 * n], s[:n], s[n : 2 * n]
+    b1, a1, b2, a2, b3, a3, b4, a4 = 0, 0, 0, 0, 0, 0, 0, 0
     for k in range(n):
-        inside += _bits(nonzero[k] & called[k])
-        below += _bits(negative[k] & called[k])
-    return inside - 2 * below
-
-
-@compiled
-def _shared(called: WordArray, other: WordArray) -> int:
-    total = 0
-    for k in range(len(called)):
-        total += _bits(called[k] & other[k])
-    return total
+        nonzero, negative = n0[k], s0[k]
+        both = nonzero & n1[k]
+        b1 += _bits(both)
+        a1 += _bits((negative ^ s1[k]) & both)
+        both = nonzero & n2[k]
+        b2 += _bits(both)
+        a2 += _bits((negative ^ s2[k]) & both)
+        both = nonzero & n3[k]
+        b3 += _bits(both)
+        a3 += _bits((negative ^ s3[k]) & both)
+        both = nonzero & n4[k]
+        b4 += _bits(both)
+        a4 += _bits((negative ^ s4[k]) & both)
+    return b1 - 2 * a1, b2 - 2 * a2, b3 - 2 * a3, b4 - 2 * a4
