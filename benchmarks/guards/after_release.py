@@ -164,12 +164,12 @@ def _measured(name: str, folder: Path, d: int, w: int, queue) -> None:
     started = time.perf_counter()
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         STEPS[name](folder, d, w)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    queue.put((time.perf_counter() - started, peak * 1024))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    queue.put((time.perf_counter() - started, time.process_time(), used.ru_maxrss * 1024))
 
 
 def measure(d: int, w: int, names: list[str]) -> dict[str, dict[str, float]]:
-    """Seconds and peak bytes of each step."""
+    """Seconds, those of the processor, and peak bytes of each step."""
     found, folder = {}, Path(tempfile.mkdtemp())
     fresh = multiprocessing.get_context("spawn")
     try:
@@ -180,9 +180,10 @@ def measure(d: int, w: int, names: list[str]) -> dict[str, dict[str, float]]:
             process.join()
             if process.exitcode != 0:
                 raise SystemExit(f"{name} failed")
-            seconds, peak = queue.get()
-            found[name] = {"seconds": seconds, "peak_bytes": peak}
-            print(f"{name:34} {seconds:8.1f} s {peak / 1e9:6.2f} GB", flush=True)
+            seconds, busy, peak = queue.get()
+            found[name] = {"seconds": seconds, "processor_seconds": busy, "peak_bytes": peak}
+            times = f"{seconds:8.1f} s {busy:8.1f} s of processor"
+            print(f"{name:34} {times} {peak / 1e9:6.2f} GB", flush=True)
         for each in sorted(folder.glob("*")):
             size = sum(path.stat().st_size for path in each.rglob("*")) or each.stat().st_size
             print(f"{each.name:34} {size / 1e6:8.1f} MB")

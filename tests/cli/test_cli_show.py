@@ -190,3 +190,68 @@ def test_fit_wants_a_new_or_empty_folder(refused):
     for folder, words in (("full", "new or empty folder"), (".", "current folder")):
         assert words in refused(6, "fit", "x.npy", *options, "-o", folder)
     assert Path("full/notes.txt").read_text() == "mine"
+
+
+# Some columns of a release.
+
+
+def named(**changes) -> Path:
+    places = {
+        "positions": np.array([10, 20, 40]),
+        "chromosomes": ("1", "1", "2"),
+        "making": Making(n_rows=10_000, n_averaged=10_000, paired=False),
+    }
+    return write(column_names=("rs1", "rs2", "rs30"), **places | changes)
+
+
+def test_a_column_and_its_pairs(run):
+    named()
+    text = _words(run("show", "out", "--column", "rs1").stdout)
+    for part in ("rs1 and its pairs", "chromosome 1, position 10", "rs2 +1 20 -0.500"):
+        assert part in text
+    found = json.loads(run("show", "out", "--column", "rs1", "--json").stdout)
+    assert found["position"] == 10
+    assert [(each["feature"], each["columns_away"]) for each in found["pairs"]] == [("rs2", 1)]
+    nothing = json.loads(run("show", "out", "--column", "rs30", "--window", 1, "--json").stdout)
+    assert nothing["pairs"] == []
+
+
+def test_columns_by_a_part_of_their_name(run):
+    named()
+    text = _words(run("show", "out", "--column", "rs").stdout)
+    assert "3 columns with 'rs' in the name" in text
+    assert json.loads(run("show", "out", "--column", "rs?", "--json").stdout) == {
+        "matching": ["rs1", "rs2"],
+        "number": 2,
+    }
+    assert "rs30 and its pairs" in run("show", "out", "--column", "*30").stdout
+
+
+def test_columns_side_by_side(run):
+    named()
+    text = _words(run("show", "out", "--columns", "rs1..rs30").stdout)
+    assert "1 rs1 10 1.00 -0.50" in text
+    found = json.loads(run("show", "out", "--columns", "rs30..rs1", "--json").stdout)
+    assert found["columns"] == ["rs1", "rs2", "rs30"]
+    assert found["correlation"][0] == [1.0, pytest.approx(-0.5), None]
+    assert found["positions"] == [10, 20, 40]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--column", "zz"], "none of its 3 has 'zz'"),
+        (["--column", "rs1", "--columns", "rs1..rs2"], "must not be given both"),
+        (["--window", "3"], "--window must be given with --column"),
+        (["--columns", "rs1"], "two columns like A..B"),
+        (["--columns", "rs..rs2"], "part of 3 names"),
+        (["--columns", "rs1..zz"], "none of its 3 has 'zz'"),
+        (["--column", "rs1", "--window", "0"], "window must be"),
+    ],
+)
+def test_columns_that_are_not_there(run, options, words):
+    named()
+    result = run("show", "out", *options)
+    assert result.exit_code != 0
+    assert words in _words(result.stderr)
+    assert "raceback" not in result.stderr

@@ -19,7 +19,7 @@ from hushcov import (
 from hushcov.exceptions import AccuracyWarning, HopelessError, ParameterError
 from hushcov.records import open_records
 from hushcov.release import Release
-from hushcov.release.findings import preparation_words
+from hushcov.release.preparation import preparation_words
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
 N, SHARES = 20_000, np.array([0.5, 0.2, 0.004, 0.003, 0.002, 0.001])

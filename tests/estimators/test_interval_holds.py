@@ -14,7 +14,8 @@ from scipy import stats
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.release import Release, Tails
 from hushcov.release.coverage import coverage
-from hushcov.release.findings import UNCOVERED, interval_holds, preparation_words
+from hushcov.release.findings import interval_holds
+from hushcov.release.preparation import UNCOVERED, preparation_words
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state was given")

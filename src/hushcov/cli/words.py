@@ -28,8 +28,8 @@ from hushcov.release.findings import (
     STRONGEST,
     Findings,
     find,
-    preparation_words,
 )
+from hushcov.release.preparation import preparation_words
 from hushcov.release.structure import (
     ERROR,
     VERDICT,

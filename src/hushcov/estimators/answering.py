@@ -116,7 +116,7 @@ class Answers:
         -------
         Window
             `matrix()` is a square frame, `frame()` has a line for each released pair;
-            `correlation`, `lower` and `upper` are arrays. See `docs/known-order.md`.
+            `correlation`, `lower` and `upper` are arrays. See `docs/scale.md`.
         """
         from hushcov.answers.windows import window
 

@@ -26,10 +26,6 @@ from hushcov.planning import Plan, Request
 from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.records import Records, check_feature_scale
 from hushcov.release import Release
-from hushcov.release.findings import (
-    UNRESOLVED,
-    preparation_words,
-)
 
 if TYPE_CHECKING:
     from hushcov.stages.counting import Counted
@@ -238,6 +234,8 @@ class ScaledCovariance(PrivateCovariance):
             before = getattr(self, "_before", None)
             self._estimate(release if before is None else completed(release, before))
         if self.release_.making.unresolved:
+            from hushcov.release.preparation import UNRESOLVED, preparation_words
+
             sentence = dict(preparation_words(self.release_))[UNRESOLVED]
             warnings.warn(f"{sentence}. {_SPENT}", AccuracyWarning, stacklevel=_WARNED)
         return self

@@ -56,11 +56,9 @@ from hushcov.release.schema import (
     check_files,
     check_written,
     describe,
-    is_stored,
     parse,
     rebuild,
     same_document,
-    stored_integers,
 )
 from hushcov.release.signature import (
     SIGNATURE_BYTES,
@@ -70,6 +68,7 @@ from hushcov.release.signature import (
     public_key,
     signing_key,
 )
+from hushcov.release.stored import is_stored, stored_integers
 
 INTEGERS, DESCRIPTION, SEAL = "integers.npy", "release.json", "release.sha256"
 SIGNATURE = "release.sig"

@@ -14,15 +14,10 @@ import numpy as np
 from hushcov._arrays import IntArray
 from hushcov.accounting import RELATIONS, Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
-from hushcov.postprocess import (
-    Matrix,
-    is_sparse,
-    stored_above,
-    symmetric_sparse,
-    values_at,
-)
-from hushcov.release.columns import describe_pairs, read_pairs
+from hushcov.postprocess import Matrix, is_sparse
+from hushcov.release.columns import describe_pairs
 from hushcov.release.document import COUNTED, KINDS, Making, Part, Release, Structure, Tails
+from hushcov.release.stored import read_matrix, read_selected, wrong
 
 FORMAT = 7
 # Formats before, which are read as well, with what they do not have.
@@ -51,7 +46,6 @@ _COMPLETE = ("released", "of", "noise_sd")
 _STRUCTURE = ("kind", "rank", "why", "error", "least", "most", "kept")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
 _LARGEST_DOUBLE = float(np.finfo(np.float64).max)
-_LARGEST_PLACE = 2**31  # of a feature
 _LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
 
 
@@ -95,55 +89,6 @@ def _describe_making(making: Making) -> dict[str, Any]:
     return plain | {"parts": parts, "complete": complete, "structure": structure} | listed
 
 
-def stored_integers(release: Release) -> IntArray:
-    """The integers as they are stored: a matrix, or the selected pairs and then the diagonal."""
-    if not is_sparse(release.integers):
-        return np.asarray(release.integers)
-    rows, columns = (
-        np.empty((2, 0), dtype=np.int64) if release.selected is None else release.selected
-    )
-    above = stored_above(release.integers)
-    if np.array_equal(above[0], rows) and np.array_equal(above[1], columns):
-        pairs = above[2]
-    else:
-        pairs = values_at(release.integers, rows, columns)
-    return np.concatenate([pairs, release.integers.diagonal()])
-
-
-def is_stored(release: Release) -> bool:
-    """Whether the matrix is what reading makes of `stored_integers`; it is not made twice."""
-    matrix, selected = release.integers, release.selected
-    if not is_sparse(matrix):
-        return _is_whole(matrix)
-    if selected is None or matrix.format != "csr" or matrix.dtype != np.int64:
-        return False
-    d = release.n_features
-    if matrix.nnz != 2 * selected.shape[1] + d or matrix.shape != (d, d):
-        return False
-    by_columns = matrix.tocsc()  # of a symmetric matrix the same, sorted
-    same = all(
-        np.array_equal(getattr(matrix, name), getattr(by_columns, name))
-        for name in ("indptr", "indices", "data")
-    )
-    return same and _are_stored(matrix, selected)
-
-
-def _are_stored(matrix: Matrix, selected: IntArray) -> bool:
-    """Whether these pairs, and no others, are what a sorted matrix stores above its diagonal."""
-    rows, columns, _ = stored_above(matrix)
-    if np.array_equal(rows, selected[0]) and np.array_equal(columns, selected[1]):
-        return True
-    d = matrix.shape[0]
-    return np.array_equal(
-        rows * d + columns, np.sort(selected.min(axis=0) * d + selected.max(axis=0))
-    )
-
-
-def _is_whole(matrix: Matrix) -> bool:
-    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.dtype == np.int64
-    return bool(square and np.array_equal(matrix, matrix.T))
-
-
 def parse(content: bytes | bytearray) -> dict[str, Any]:
     """Read JSON strictly: no key twice, no number that is not finite."""
     try:
@@ -177,9 +122,9 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
     """Return the release that was described, or say which field cannot be right."""
     d = description["n_features"]
     if type(d) is not int or not 0 < d <= len(integers):
-        _wrong("n_features", "the number of features of integers.npy")
-    selected = _selected(description["selected"], d, integers.size)
-    return document(description, _matrix(integers, selected, d), selected)
+        wrong("n_features", "the number of features of integers.npy")
+    selected = read_selected(description["selected"], d, integers.size)
+    return document(description, read_matrix(integers, selected, d), selected)
 
 
 def document(description: Mapping[str, Any], matrix: Matrix, selected: IntArray | None) -> Release:
@@ -187,9 +132,9 @@ def document(description: Mapping[str, Any], matrix: Matrix, selected: IntArray 
     d, guarantee = matrix.shape[0], _guarantee(description)
     mechanism, parameters = description["mechanism"], description["parameters"]
     if not isinstance(mechanism, str) or not mechanism:
-        _wrong("mechanism", "a name")
+        wrong("mechanism", "a name")
     if not isinstance(parameters, dict) or not all(isinstance(key, str) for key in parameters):
-        _wrong("parameters", "an object with named fields")
+        wrong("parameters", "an object with named fields")
     scale, location, noise_sd = (description[n] for n in ("feature_scale", "location", "noise_sd"))
     if scale is not None:
         scale = np.array(_numbers("feature_scale", scale, d), dtype=np.float64)
@@ -199,7 +144,7 @@ def document(description: Mapping[str, Any], matrix: Matrix, selected: IntArray 
         noise_sd = tuple(_numbers("noise_sd", noise_sd, 2))
     (unit,) = _numbers("unit", [description["unit"]], 1)
     if unit <= 0:
-        _wrong("unit", "above 0")
+        wrong("unit", "above 0")
     release = Release(
         mechanism=mechanism,
         integers=matrix,
@@ -224,7 +169,7 @@ def same_document(description: Mapping[str, Any], release: Release) -> bool:
     """Whether this describes a release whose matrix is stored as it is."""
     if description["n_features"] != release.n_features:
         return False
-    selected = _selected(description["selected"], release.n_features, release.integers.size)
+    selected = read_selected(description["selected"], release.n_features, release.integers.size)
     return document(description, release.integers, selected) == release
 
 
@@ -233,7 +178,7 @@ def _one_each(name: str, listed: object, d: int) -> tuple[str, ...] | None:
         return None
     found = _texts(name, listed)
     if len(found) != d:
-        _wrong(name, "as many as features")
+        wrong(name, "as many as features")
     return found
 
 
@@ -246,7 +191,7 @@ def _positions(listed: object, d: int) -> IntArray | None:
         except OverflowError:
             listed = None
     if not isinstance(listed, np.ndarray) or listed.dtype != np.int64 or listed.shape != (d,):
-        _wrong("positions", "null or a whole number for each feature")
+        wrong("positions", "null or a whole number for each feature")
     return listed
 
 
@@ -256,7 +201,7 @@ def _guarantee(description: Mapping[str, Any]) -> Guarantee:
     except HushcovError as error:
         raise DamagedReleaseError(f"release.json has no valid guarantee: {error}") from None
     if description["private"] is not guarantee.private:
-        _wrong("private", "what the guarantee says")
+        wrong("private", "what the guarantee says")
     return guarantee
 
 
@@ -264,32 +209,32 @@ def _check_possible(release: Release) -> None:
     """Check that the release can have come about as it says."""
     making = release.making
     if not is_sparse(release.integers) and release.integers[~release.released].any():
-        _wrong("selected", "all pairs that have a value in integers.npy")
+        wrong("selected", "all pairs that have a value in integers.npy")
     if making.scales is not None and release.feature_scale is None:
-        _wrong("scales", "null where there are no scales")
+        wrong("scales", "null where there are no scales")
     if making.projected and is_sparse(release.integers):
-        _wrong("projected", "false for a sparse matrix")
+        wrong("projected", "false for a sparse matrix")
     if making.projected or making.threshold > 0:
         largest = max(abs(int(release.integers.max())), abs(int(release.integers.min())))
         if release.unit * largest > _LARGEST_PROCESSED:
-            _wrong("unit", "such that no entry is beyond 1e300")
+            wrong("unit", "such that no entry is beyond 1e300")
     n, n_rows, count = making.n_averaged, making.n_rows, making.complete
     if n_rows is not None and n != (n_rows // 2 if making.paired else n_rows):
-        _wrong("n_averaged", "the number of rows, or of pairs of them")
+        wrong("n_averaged", "the number of rows, or of pairs of them")
     if count is not None and not count["released"] <= count["of"] == n:
-        _wrong("complete", "at most as many as were averaged")
+        wrong("complete", "at most as many as were averaged")
     if making.counted is not None and n_rows not in (None, making.counted["released"]):
-        _wrong("n_rows", "the released number, where how many there are is not public")
+        wrong("n_rows", "the released number, where how many there are is not public")
     before = (making.scales == "released") + (count is not None)
     if 0 < len(making.parts) < before:
-        _wrong("parts", "a list that has the scales and the number of complete records")
+        wrong("parts", "a list that has the scales and the number of complete records")
 
 
 def check_written(description: Mapping[str, Any]) -> None:
     """Check when and by what the release was written."""
     for name in ("hushcov", "numpy", "python"):
         if not isinstance(description[name], str) or not description[name]:
-            _wrong(name, "a version")
+            wrong(name, "a version")
     _check_time("written", description["written"])
 
 
@@ -300,24 +245,24 @@ def _check_time(name: str, value: object) -> None:
     except (TypeError, ValueError):
         time = None
     if time is None or time.utcoffset() != timedelta(0) or time.isoformat() != value:
-        _wrong(name, "a time in UTC, like 2026-01-31T12:00:00+00:00")
+        wrong(name, "a time in UTC, like 2026-01-31T12:00:00+00:00")
 
 
 def check_files(files: object, required: str) -> None:
     """Check names, sizes and checksums for their form; a name may not leave the folder."""
     if not isinstance(files, dict) or required not in files:
-        _wrong("files", f"a list of files with {required}")
+        wrong("files", f"a list of files with {required}")
     for name, about in files.items():
         if not plain_name(name):
-            _wrong("files", "names of files in the same folder")
+            wrong("files", "names of files in the same folder")
         if not isinstance(about, dict):
-            _wrong("files", "the size and the checksum of each file")
+            wrong("files", "the size and the checksum of each file")
         _check_names("files", about, ("bytes", "sha256"))
         size, digest = about["bytes"], about["sha256"]
         if type(size) is not int or size < 0:
-            _wrong("files", "sizes in bytes")
+            wrong("files", "sizes in bytes")
         if not isinstance(digest, str) or len(digest) != 64:
-            _wrong("files", "SHA-256 checksums")
+            wrong("files", "SHA-256 checksums")
 
 
 def plain_name(name: str) -> bool:
@@ -327,34 +272,34 @@ def plain_name(name: str) -> bool:
 
 def _texts(name: str, listed: object) -> tuple[str, ...]:
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-        _wrong(name, "a list of text")
+        wrong(name, "a list of text")
     return tuple(listed)
 
 
 def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
     if not isinstance(fields, dict):
-        _wrong("making", "an object with named fields")
+        wrong("making", "an object with named fields")
     _check_names("making of release.json", fields, _MAKING)
     for name in ("n_rows", "n_averaged"):
         n = fields[name]
         if n is not None and not (type(n) is int and 0 < n <= _MOST_RECORDS):
-            _wrong(name, "null or a number of records")
+            wrong(name, "null or a number of records")
     if fields["paired"] is not None and type(fields["paired"]) is not bool:
-        _wrong("paired", "null, true or false")
+        wrong("paired", "null, true or false")
     if type(fields["projected"]) is not bool:
-        _wrong("projected", "true or false")
+        wrong("projected", "true or false")
     if fields["scales"] not in (None, "given", "released"):
-        _wrong("scales", 'null, "given" or "released"')
+        wrong("scales", 'null, "given" or "released"')
     if fields["made"] is not None:
         _check_time("made", fields["made"])
     name = fields["dataset"]
     if name is not None and not (isinstance(name, str) and name):
-        _wrong("dataset", "null or a name")
+        wrong("dataset", "null or a name")
     (threshold,) = _numbers("threshold", [fields["threshold"]], 1)
     if fields["shrunk"] is not None:
         (share,) = _numbers("shrunk", [fields["shrunk"]], 1)
         if share > 1:
-            _wrong("shrunk", "null or a share from 0 to 1")
+            wrong("shrunk", "null or a share from 0 to 1")
     known = {
         "parts": _parts(fields["parts"], guarantee),
         "complete": _complete(fields["complete"]),
@@ -372,15 +317,15 @@ def _structure(found: object, d: int) -> Structure | None:
     if found is None:
         return None
     if not isinstance(found, dict):
-        _wrong("structure", "null or an object with named fields")
+        wrong("structure", "null or an object with named fields")
     _check_names("structure of release.json", found, _STRUCTURE)
     if found["kind"] not in KINDS or not isinstance(found["why"], str):
-        _wrong("structure", f"of a kind among {', '.join(KINDS)}, with a reason")
+        wrong("structure", f"of a kind among {', '.join(KINDS)}, with a reason")
     if type(found["rank"]) is not int or not 0 <= found["rank"] <= d:
-        _wrong("structure", "a number of factors")
+        wrong("structure", "a number of factors")
     numbers = _numbers("structure", [found[name] for name in _STRUCTURE[3:]], 4)
     if numbers[3] > 1:
-        _wrong("structure", "multiplied by at most 1")
+        wrong("structure", "multiplied by at most 1")
     return Structure(found["kind"], found["rank"], found["why"], *numbers)
 
 
@@ -388,9 +333,9 @@ def _unresolved(listed: object, d: int) -> tuple[int, ...]:
     if isinstance(listed, np.ndarray):
         listed = listed.tolist()
     if not isinstance(listed, list) or not all(type(i) is int and 0 <= i < d for i in listed):
-        _wrong("unresolved", "a list of features, counted from 0")
+        wrong("unresolved", "a list of features, counted from 0")
     if listed != sorted(set(listed)):
-        _wrong("unresolved", "features in their order, each once")
+        wrong("unresolved", "features in their order, each once")
     return tuple(listed)
 
 
@@ -401,15 +346,15 @@ def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], 
     if isinstance(listed, np.ndarray):  # NaN for null
         listed = [[None if end != end else end for end in pair] for pair in listed.tolist()]  # noqa: PLR0124
     if not isinstance(listed, list) or len(listed) != d:
-        _wrong("bounds", wanted)
+        wrong("bounds", wanted)
     for pair in listed:
         if not isinstance(pair, list) or len(pair) != 2:
-            _wrong("bounds", wanted)
+            wrong("bounds", wanted)
         ends = [end for end in pair if end is not None]
         if not all(type(end) in (int, float) and abs(end) <= _LARGEST_DOUBLE for end in ends):
-            _wrong("bounds", wanted)
+            wrong("bounds", wanted)
         if len(ends) == 2 and ends[0] > ends[1]:
-            _wrong("bounds", wanted)
+            wrong("bounds", wanted)
     return tuple((low, high) for low, high in listed)
 
 
@@ -417,7 +362,7 @@ def _tails(fields: object, d: int) -> Tails | None:
     if fields is None:
         return None
     if not isinstance(fields, dict):
-        _wrong("tails", "null or an object with named fields")
+        wrong("tails", "null or an object with named fields")
     _check_names("tails of release.json", fields, _TAILS)
     fourth = _numbers("fourth", fields["fourth"], d, signed=True)
     return Tails(tuple(fourth), *_numbers("tails", [fields[name] for name in _TAILS[1:]], 3))
@@ -427,10 +372,10 @@ def _complete(count: object) -> dict[str, int] | None:
     if count is None:
         return None
     if not isinstance(count, dict) or not all(type(each) is int for each in count.values()):
-        _wrong("complete", "null or three whole numbers")
+        wrong("complete", "null or three whole numbers")
     _check_names("complete of release.json", count, _COMPLETE)
     if not all(0 <= each <= _MOST_RECORDS for each in count.values()):
-        _wrong("complete", "null or three whole numbers")
+        wrong("complete", "null or three whole numbers")
     return count
 
 
@@ -438,98 +383,52 @@ def _counted(count: object, guarantee: Guarantee) -> dict[str, Any] | None:
     if count is None:
         return None
     if not isinstance(count, dict):
-        _wrong("counted", "null or an object with named fields")
+        wrong("counted", "null or an object with named fields")
     _check_names("counted of release.json", count, COUNTED)
     if type(count["released"]) is not int or not 0 <= count["released"] <= _MOST_RECORDS:
-        _wrong("counted", "a number of records")
+        wrong("counted", "a number of records")
     (noise_sd,) = _numbers("counted", [count["noise_sd"]], 1)
     promised = (guarantee.unit, guarantee.rows_per_unit, guarantee.adjacency)
     unit, most, relation = (count[name] for name in COUNTED[2:])
     if type(most) is not int or (unit, most, RELATIONS.get(str(relation))) != promised:
-        _wrong("counted", "of those whom the guarantee protects")
+        wrong("counted", "of those whom the guarantee protects")
     return count | {"noise_sd": noise_sd}
 
 
 def _parts(listed: object, guarantee: Guarantee) -> tuple[Part, ...]:
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
-        _wrong("parts", "a list of objects")
+        wrong("parts", "a list of objects")
     parts, start = [], 0
     for each in listed:
         _check_names("parts of release.json", each, ("name", "events"))
         name, number = each["name"], each["events"]
         if not isinstance(name, str) or not name or type(number) is not int or number < 1:
-            _wrong("parts", "names with numbers of events")
+            wrong("parts", "names with numbers of events")
         parts.append(Part(name, guarantee.events[start : start + number]))
         start += number
     if parts and start != len(guarantee.events):
-        _wrong("parts", "all events of the guarantee")
+        wrong("parts", "all events of the guarantee")
     return tuple(parts)
-
-
-def _matrix(integers: IntArray, selected: IntArray | None, d: int) -> Matrix:
-    """The matrix that was stored, in the kind that it had."""
-    if integers.dtype != np.int64:
-        raise DamagedReleaseError("integers.npy must hold 64-bit integers")
-    if integers.ndim == 1:
-        n_pairs = len(integers) - d
-        if selected is None or selected.shape[1] != n_pairs:
-            _wrong("selected", "one pair for each value in integers.npy that is not a variance")
-        return symmetric_sparse((selected[0], selected[1]), integers[:n_pairs], integers[n_pairs:])
-    if integers.shape != (d, d):
-        _wrong("n_features", "the number of rows and of columns of integers.npy")
-    if not np.array_equal(integers, integers.T):
-        raise DamagedReleaseError("integers.npy must hold a symmetric matrix")
-    return integers
 
 
 def _numbers(name: str, values: object, length: int, *, signed: bool = False) -> list[float]:
     if isinstance(values, np.ndarray) and values.dtype == np.float64:
         if values.shape != (length,):
-            _wrong(name, f"a list of {length}")
+            wrong(name, f"a list of {length}")
         if not (np.isfinite(values).all() and (signed or values.min() >= 0)):
-            _wrong(name, "finite" if signed else "finite and not negative")
+            wrong(name, "finite" if signed else "finite and not negative")
         return list(values.tolist())
     if not isinstance(values, list) or len(values) != length:
-        _wrong(name, f"a list of {length}")
+        wrong(name, f"a list of {length}")
     if not all(isinstance(value, int | float) and type(value) is not bool for value in values):
-        _wrong(name, "made of numbers")
+        wrong(name, "made of numbers")
     try:
         numbers = [float(value) for value in values]
     except OverflowError:
         numbers = [math.inf]
     if not all(math.isfinite(value) and (signed or value >= 0) for value in numbers):
-        _wrong(name, "finite" if signed else "finite and not negative")
+        wrong(name, "finite" if signed else "finite and not negative")
     return numbers
-
-
-def _selected(pairs: object, d: int, most: int) -> IntArray | None:
-    if pairs is None:
-        return None
-    if isinstance(pairs, dict):
-        found = read_pairs(pairs, d, most)
-        if found is None:
-            _wrong("selected", "a bandwidth or windows of the features in integers.npy")
-        return found
-    if isinstance(pairs, list):
-        pairs = _listed_pairs(pairs)
-    if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.shape[:-1] != (2,):
-        _wrong("selected", "null or two lists, rows and columns")
-    if pairs.size and not 0 <= pairs.min() <= pairs.max() < d:
-        _wrong("selected", "made of features, counted from 0")
-    flat = np.sort(pairs.min(axis=0) * d + pairs.max(axis=0))
-    if np.any(flat[1:] == flat[:-1]) or np.any(pairs[0] == pairs[1]):
-        _wrong("selected", "pairs of two features, each pair once")
-    return pairs
-
-
-def _listed_pairs(pairs: list[Any]) -> IntArray:
-    if len(pairs) != 2 or not all(type(p) is list for p in pairs):
-        _wrong("selected", "null or two lists, rows and columns")
-    if len(pairs[0]) != len(pairs[1]):
-        _wrong("selected", "two lists of one length")
-    if not all(type(i) is int and 0 <= i <= _LARGEST_PLACE for i in (*pairs[0], *pairs[1])):
-        _wrong("selected", "made of features, counted from 0")
-    return np.array(pairs, dtype=np.int64).reshape(2, -1)
 
 
 def _check_names(what: str, fields: Mapping[str, Any], expected: tuple[str, ...]) -> None:
@@ -550,7 +449,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(_: str) -> NoReturn:
     raise ValueError("not a finite number")
-
-
-def _wrong(field: str, constraint: str) -> NoReturn:
-    raise DamagedReleaseError(f"{field} of release.json must be {constraint}, and is not")

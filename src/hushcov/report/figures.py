@@ -39,7 +39,11 @@ _FOUND, _MISSED, _FALSE = (BLUE, "o"), (ORANGE, "X"), (VERMILION, "s")
 
 
 def release_heatmap(
-    correlation: Matrix, names: Sequence[str] | None = None, *, in_order: bool = False
+    correlation: Matrix,
+    names: Sequence[str] | None = None,
+    *,
+    in_order: bool = False,
+    chosen_of: int | None = None,
 ) -> Figure:
     """Return a figure of released correlations, with a caption that says what to see.
 
@@ -55,7 +59,7 @@ def release_heatmap(
         few = pairs.strongest_first().at(slice(0, _MOST_CELLS // 2))
         some = np.union1d(few.rows, few.columns)
         listed = [str(i) if names is None else names[i] for i in some.tolist()]
-        return release_heatmap(correlation[some][:, some], listed)
+        return release_heatmap(correlation[some][:, some].toarray(), listed, chosen_of=d)
     order = np.arange(d)
     if not in_order:
         order = related_order(d, pairs.rows, pairs.columns, pairs.values)
@@ -72,6 +76,8 @@ def release_heatmap(
     colour_bar(image, [axes], shrink=0.8)
     shown = describe_release(correlation, len(order))
     shown = shown.replace("; related ones stand side by side.", ".") if in_order else shown
+    if chosen_of is not None:
+        shown += f" Of {chosen_of:,} features, those of the strongest pairs are drawn."
     caption(figure, shown, width=115 if large else 90)
     return figure
 

@@ -38,7 +38,8 @@ from hushcov.accounting.promise import (
 )
 from hushcov.exceptions import HushcovError
 from hushcov.release import Part, Release, named_parts
-from hushcov.release.findings import LEVEL, NOISE, find, preparation_words
+from hushcov.release.findings import LEVEL, NOISE, find
+from hushcov.release.preparation import preparation_words
 from hushcov.release.structure import (
     error_words,
     kind_words,
