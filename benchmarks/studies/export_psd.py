@@ -1,4 +1,4 @@
-"""Ways to make a noisy band of correlations positive semidefinite: what they change, and their error.
+"""Ways to make a noisy band of correlations positive semidefinite: their changes and errors.
 
     python benchmarks/studies/export_psd.py
 

@@ -69,7 +69,7 @@ def definite(band: FloatArray, added: float | FloatArray = 0.0) -> bool:
     """Whether the matrix of a band, with `added` on its diagonal, has positive eigenvalues."""
     form = band.T.copy(order="F")  # which the factorization overwrites
     form[0] += added
-    factorize = get_lapack_funcs("pbtrf", (form,))
+    (factorize,) = get_lapack_funcs(("pbtrf",), (form,))
     return bool(factorize(form, lower=1, overwrite_ab=1)[1] == 0)
 
 
