@@ -11,6 +11,7 @@ import pytest
 import zarr
 from answer_documents import document
 from scipy import sparse
+from test_any_release import any_release
 
 from hushcov.answers import export_files
 from hushcov.answers.entries import correlation, pairs_table
@@ -299,3 +300,18 @@ def test_missing_packages_are_named(release, tmp_path, monkeypatch, to, extra):
     monkeypatch.setattr("hushcov.answers.tables.find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=rf"hushcov\[{extra}\]"):
         export(release, tmp_path / "out", to=to)
+
+
+def test_any_release_is_exported(tmp_path):
+    rng = np.random.default_rng(3)
+    for place in range(60):
+        release = any_release(rng)
+        covariance, block_size = bool(rng.random() < 0.3), rng.choice([None, 2])
+        options = {"covariance": covariance, "block_size": block_size}
+        out = export(release, tmp_path / str(place), to="csv", **options)
+        found = prepare(release, psd=True, covariance=False, block_size=block_size)
+        least = eigenvalues(found.upper.matrix(), found.diagonal)[0]
+        assert least >= 0.99e-6
+        table = pd.read_csv(out.folder / "pairs.csv")
+        assert len(table) == len(found.upper.values)
+        assert np.isfinite(found.upper.values).all()

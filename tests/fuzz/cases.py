@@ -347,7 +347,8 @@ def read_folder(rng: random.Random, folder: Path) -> str:
 
     outcome = judged(work)
     expected = (0,) if outcome == "released" else (1, 6)
-    command = rng.choice((["show"], ["show", "--json"], ["report", "-o", "page.html"]))
+    export = ["export", "--to", "csv", "-o", "exported"]
+    command = rng.choice((["show"], ["show", "--json"], ["report", "-o", "page.html"], export))
     code = _command([command[0], "release", *command[1:]], folder)
     if code not in expected:
         raise Finding(f"{command[0]} answers {code} to {outcome}")

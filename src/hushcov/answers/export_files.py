@@ -24,7 +24,7 @@ from hushcov.answers.tables import Table, check_parquet, text_columns, write_tab
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Release
 from hushcov.release.correlations import PairEnds
-from hushcov.release.findings import LEVEL, rule_of, scales_of
+from hushcov.release.findings import KEPT, LEVEL, rule_of, scales_of
 
 #: What says how the files came about, beside them.
 STATEMENT = "export.json"
@@ -200,7 +200,8 @@ def _pair_tables(found: Prepared, level: float) -> Iterator[tuple[float, Table]]
     n = len(upper.values)
     rows = upper.rows
     variance = np.asarray(release.integers.diagonal() * release.unit, dtype=np.float64)
-    threshold = rule_of(release)[1]
+    rule, limit = rule_of(release)
+    threshold = limit if rule == KEPT else 0.0  # where all pairs are listed, none passed any
     for start in range(0, max(n, 1), _CHUNK):
         part = slice(start, min(n, start + _CHUNK))
         places = rows[part], upper.columns[part].astype(np.int64)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
 from hushcov._arrays import FloatArray, IntArray
@@ -69,8 +69,8 @@ def definite(band: FloatArray, added: float | FloatArray = 0.0) -> bool:
     """Whether the matrix of a band, with `added` on its diagonal, has positive eigenvalues."""
     form = band.T.copy(order="F")  # which the factorization overwrites
     form[0] += added
-    factorize = get_lapack_funcs("pbtrf", (form,))
-    return bool(factorize(form, lower=1, overwrite_ab=1)[1] == 0)
+    _, failed_at = lapack.dpbtrf(form, lower=1, overwrite_ab=1)
+    return bool(failed_at == 0)
 
 
 def _project(band: FloatArray, *, rescale: bool) -> None:
