@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import IntArray
-from hushcov._listed_pairs import check_most, check_pairs, listed_pairs
 from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
 
@@ -45,6 +44,8 @@ class Candidates:
     @classmethod
     def of_pairs(cls, n_features: int, rows: IntArray, columns: IntArray) -> Candidates:
         """These pairs, in any order; pairs that are named twice count once."""
+        from hushcov._listed_pairs import check_pairs
+
         check_pairs(rows, columns, n_features)
         flat = np.minimum(rows, columns).astype(np.int64)
         flat *= n_features
@@ -57,6 +58,8 @@ class Candidates:
         return cls(n_features, None, starts, (flat % n_features).astype(np.int64))._checked()
 
     def _checked(self) -> Candidates:
+        from hushcov._listed_pairs import check_most
+
         check_most(self.n_pairs)
         return self
 
@@ -213,6 +216,8 @@ def read_candidates(
         return Candidates.band(n_features, bandwidth)
     if isinstance(candidate_pairs, Candidates):
         return _same_size(candidate_pairs, n_features)
+    from hushcov._listed_pairs import listed_pairs
+
     pairs = listed_pairs(candidate_pairs, n_features, names)
     return Candidates.of_pairs(n_features, *pairs)
 

@@ -41,8 +41,10 @@ from hushcov.records import (
     RecordMap,
     Units,
     bounded_sums,
+    candidate_sign_sums,
     cell_counts,
     clipped_gram,
+    clipped_sums,
     fourth_sums,
     log2_histogram,
     norm_histogram,
@@ -161,12 +163,15 @@ def moments(records, _):
     return second_moments(records, grid_for(run.parameters))
 
 
+LISTED = np.array([0]), np.array([1])
 FUNCTIONS = {
     "release_gaussian": runs(GaussianCovariance),
     "release_screened": runs(ScreenedCovariance),
     "release_adaptive": runs(PrivateSparseCovariance),
+    "release_candidates": runs(PrivateSparseCovariance, bandwidth=1),
     "release_values": values_of_pairs,
     "release_pairs": pairs_of_a_ladder,
+    "release_narrowed": pairs_of_a_ladder,
     "release_coinpress": runs(CoinPressCovariance),
     "release_separate": runs(SeparateCovariance),
     "release_row_top_k": runs(RowTopKCovariance),
@@ -181,6 +186,8 @@ FUNCTIONS = {
     "record_statistics": lambda records, _: record_statistics(records, RecordMap(D, GRID)),
     "row_bounded_gram": lambda records, _: row_bounded_gram(records, GRID, 20),
     "clipped_gram": lambda records, _: clipped_gram(records, GRID),
+    "clipped_sums": lambda records, _: clipped_sums(records, GRID, *LISTED),
+    "candidate_sign_sums": lambda records, _: candidate_sign_sums(records, *LISTED),
     "sign_gram": lambda records, _: sign_gram(records),
     "sign_gram_and_sums": lambda records, _: sign_gram_and_sums(records),
     "sign_scores": lambda records, _: sign_scores(records, lambda products, *_: products, N),

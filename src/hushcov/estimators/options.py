@@ -164,7 +164,7 @@ class SparseOptions:
     ----------
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
-        no `precision_`. "auto": above 10,000 features.
+        no `precision_`. "auto": above 10,000 features, and with candidates.
     """
 
     sparse_output: Any = "auto"

@@ -37,9 +37,11 @@ class ScreenedCovariance(CentreOptions, CandidateOptions, SparseOptions, Approxi
     Parameters
     ----------
     row_sparsity : int
-        Most nonzero entries in a row of the covariance, the diagonal included. Required. It sets
-        how many pairs are selected, `plan_.parameters.n_pairs`, whatever the data: if more have a
-        covariance, the strongest are found and the others lost. 1 releases variances alone.
+        Most nonzero entries in a row of the covariance, the diagonal included. Required, unless
+        `bandwidth` or `candidate_pairs` say it: then all candidates are released, or as many as a
+        smaller number asks for. It sets how many pairs are selected, `plan_.parameters.n_pairs`,
+        whatever the data: if more have a covariance, the strongest are found and the others lost.
+        1 releases variances alone.
     screen : {"sign", "clipped"}, default="sign"
         Scores of the screen. Signs rank pairs by correlation for elliptical distributions and
         need no scale; products of clipped coordinates are for data where signs say little.

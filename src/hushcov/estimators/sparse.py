@@ -76,7 +76,8 @@ class PrivateSparseCovariance(
         as wide as was said.
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
-        no `precision_`. "auto": above 10,000 features. Nothing but pairs is looked for then.
+        no `precision_`. "auto": above 10,000 features, and with candidates. Nothing but pairs is
+        looked for then.
 
     Attributes
     ----------

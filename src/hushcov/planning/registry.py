@@ -9,18 +9,20 @@ import math
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hushcov._words import memory
-from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import Mechanism
 from hushcov.planning.memory import process_memory, total_memory
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
 from hushcov.records import default_block_rows
+
+if TYPE_CHECKING:
+    from hushcov.candidates import Candidates
 
 _LARGEST_LOST = 200  # features of a reference of which some are lost
 # The room in `hushcov.mechanisms`, and the mechanism in it, in the order of tables; first the

@@ -115,7 +115,10 @@ def test_norm_clipping_skipped_by_the_screened_values(monkeypatch):
     assert is_caught("screened", "values, huge or 0", 400)
 
 
-@pytest.mark.parametrize("mechanism", ["screened", "screened-clipped"])
+@pytest.mark.parametrize(
+    "mechanism",
+    ["screened", "screened-clipped", pytest.param("screened-candidates", marks=pytest.mark.slow)],
+)
 def test_selection_noise_dropped(monkeypatch, mechanism):
     def exact(generator, scores, rate, count):
         return np.sort(np.argsort(-scores, kind="stable")[:count])

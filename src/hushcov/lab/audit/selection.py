@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov.candidates import Candidates
 from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,
@@ -181,11 +182,22 @@ class _CountedProducts(ProductMap):
 
 
 def _screened(
-    name: str, turn: Turn = replaced, *, screen: str = "sign", norm: str = "public"
+    name: str,
+    turn: Turn = replaced,
+    *,
+    screen: str = "sign",
+    norm: str = "public",
+    known: bool = False,
 ) -> tuple[Attack, ...]:
+    """Attacks on values and selections; `known` says that pairs that change are all candidates."""
+
     def attack(title: str, pair: Pair, **design: Any) -> Attack:
         pair = turn(pair)
         changed, inputs = replace(_SCREENED, **design), inputs_of(pair, 2)
+        if known:
+            d = pair.n_features
+            places = np.array(neighbours.changing_pairs(d)).T
+            inputs = replace(inputs, candidates=Candidates.of_pairs(d, *places))
         target = ScreenedTarget(screened_parameters(inputs, changed, screen=screen, norm=norm))
         statistics = (*_screened_statistics(target), FITTED)
         return Attack(name, target, replace(pair, name=title), statistics)
@@ -386,6 +398,7 @@ HANDMADE: Handmade = {
         "": _screened,
         "clipped": partial(_screened, screen="clipped"),
         "quantile": partial(_screened, norm="quantile"),
+        "candidates": partial(_screened, known=True),
     },
     row_top_k.NAME: {"": _row_top_k},
 }
@@ -394,4 +407,5 @@ TURNED: dict[str, Turned] = {
     screened.NAME: _screened,
     f"{screened.NAME}-clipped": partial(_screened, screen="clipped"),
     f"{screened.NAME}-quantile": partial(_screened, norm="quantile"),
+    f"{screened.NAME}-candidates": partial(_screened, known=True),
 }
