@@ -17,7 +17,7 @@ from hushcov.release import Making, Part, Release
 from hushcov.release.schema import FORMAT
 
 # Written by the versions that wrote these formats.
-FORMAT_4, FORMAT_5 = (Path(__file__).parent / name for name in ("format_4", "format_5"))
+FORMAT_4, FORMAT_5, FORMAT_6 = (Path(__file__).parent / f"format_{number}" for number in (4, 5, 6))
 EVENTS = (Pure(0.02), Gaussian(0.1))
 COUNTED = {
     "released": 19_987,
@@ -94,9 +94,19 @@ def test_the_name_of_the_table_is_kept_and_does_not_count_for_equality(tmp_path)
     assert named == counted_release()
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_document_of_format_6_has_no_positions():
+    release, about = Release.read(FORMAT_6), described(FORMAT_6)
+    assert about["format"] == 6
+    assert "positions" not in about
+    assert release.positions is release.chromosomes is None
+    assert release.selected.tolist() == [[0, 3], [1, 1]]
+    assert release.column_names == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
 def test_earlier_documents_read_as_what_is_written_of_them_now(tmp_path, version):
-    old = shutil.copytree(FORMAT_5 if version == 5 else FORMAT_4, tmp_path / "old")
+    source = {5: FORMAT_5, 6: FORMAT_6}.get(version, FORMAT_4)
+    old = shutil.copytree(source, tmp_path / "old")
     about = described(old) | {"format": version}
     if version == 3:
         for name in ("tails", "structure", "bounds"):
@@ -104,7 +114,7 @@ def test_earlier_documents_read_as_what_is_written_of_them_now(tmp_path, version
     seal(old, about)
     release = Release.read(old)
     new = release.write(tmp_path / "new")
-    assert described(new)["format"] == FORMAT == 6
+    assert described(new)["format"] == FORMAT == 7
     assert Release.read(new) == release
 
 
@@ -116,9 +126,9 @@ def test_the_newest_format_says_whom_it_protects(folder):
         seal(folder, about | {"guarantee": lacking})
         with pytest.raises(DamagedReleaseError, match=r"guarantee of release\.json lacks unit or"):
             Release.read(folder)
-    for version in (2, 7, 6.0, True, "6", [6], None):
+    for version in (2, 8, 7.0, True, "7", [7], None):
         seal(folder, about | {"format": version})
-        with pytest.raises(DamagedReleaseError, match="format 3, 4, 5 or 6"):
+        with pytest.raises(DamagedReleaseError, match="format 3, 4, 5, 6 or 7"):
             Release.read(folder)
 
 

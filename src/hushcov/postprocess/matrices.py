@@ -48,13 +48,21 @@ def symmetric_sparse(
     return matrix
 
 
+def stored_above(matrix: Matrix) -> tuple[IntArray, IntArray, npt.NDArray[Any]]:
+    """Rows, columns and values that a sparse matrix stores above its diagonal, zeros too."""
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
+    above = np.flatnonzero(matrix.indices > rows)
+    return rows[above].astype(np.int64), matrix.indices[above].astype(np.int64), matrix.data[above]
+
+
 def upper_pairs(matrix: Matrix) -> tuple[IntArray, IntArray, npt.NDArray[Any]]:
     """Rows, columns and values of the entries above the diagonal that are not zero."""
     if is_sparse(matrix):
-        entries = matrix.tocoo()
-        shown = (entries.row < entries.col) & (entries.data != 0)
-        rows, columns, values = (part[shown] for part in (entries.row, entries.col, entries.data))
-        return rows.astype(np.int64), columns.astype(np.int64), values
+        rows, columns, values = stored_above(matrix.tocsr())
+        there = values != 0
+        return (
+            (rows, columns, values) if there.all() else (rows[there], columns[there], values[there])
+        )
     found = over_rows(lambda rows: _above(matrix, rows), len(matrix))
     rows, columns = np.concatenate(found, axis=1)
     return rows, columns, matrix[rows, columns]

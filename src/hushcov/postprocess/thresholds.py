@@ -63,10 +63,13 @@ def hard_threshold(matrix: Matrix, threshold: float | FloatArray) -> Matrix:
 
 
 def _sparse_threshold(matrix: Matrix, level: float) -> Matrix:
-    entries = matrix.tocoo()
-    kept = (np.abs(entries.data) > level) | (entries.row == entries.col)
-    where = entries.row[kept], entries.col[kept]
-    return sparse.csr_array((entries.data[kept], where), shape=matrix.shape)
+    matrix = matrix.tocsr()
+    lengths = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(len(lengths), dtype=matrix.indices.dtype), lengths)
+    kept = (np.abs(matrix.data) > level) | (matrix.indices == rows)
+    counts = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr]
+    parts = matrix.data[kept], matrix.indices[kept], counts.astype(matrix.indptr.dtype)
+    return sparse.csr_array(parts, shape=matrix.shape)
 
 
 def universal_threshold(noise_sd: float, n_records: int, n_features: int) -> float:
@@ -203,7 +206,8 @@ def thresholded_interval(
     size, sign = np.abs(estimate), np.sign(estimate)
     tail = (1 - level) / 2
     low, high = normal_interval(size, deviation, level)
-    near = ~(size - threshold > _REACH * deviation)  # the others are surely shown
+    # The others are surely shown, and what passes a threshold of zero was shown whatever it is.
+    near = ~(size - threshold > _REACH * deviation) & (threshold > 0)
     low[near] = _solve(size[near], deviation[near], threshold[near], 1 - tail)
     high[near] = _solve(size[near], deviation[near], threshold[near], tail)
     return np.where(sign < 0, -high, low), np.where(sign < 0, -low, high)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -49,6 +50,8 @@ def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ..
 
 #: What is said of a released number of rows.
 COUNTED = ("released", "noise_sd", "unit", "max_rows_per_unit", "relation")
+#: Mechanisms that release every pair of a public set.
+OF_CANDIDATES = ("candidates", "genotypes")
 #: What a matrix can be found to be.
 KINDS = ("sparse", "factors", "dense")
 
@@ -203,7 +206,9 @@ class Release:
     `selected` has the rows and columns of the pairs that were released, None for all of them.
     `warnings` has what people were told before it was made, from public inputs alone.
     `column_names` are those of the features, `making` says how the release came about. `location`
-    is the released mean of each feature, None where none was released.
+    is the released mean of each feature, None where none was released. `positions` and
+    `chromosomes` say where features lie, where that is public: a whole number each, such as a place
+    in a genome or a time, and the name of what it is counted along.
     With `selected`, `integers` may be a sparse array (`scipy.sparse.csr_array`) whose stored
     entries are the selected pairs and the diagonal; the other matrices are sparse then, too.
     """
@@ -220,6 +225,8 @@ class Release:
     warnings: tuple[str, ...] = ()
     column_names: tuple[str, ...] | None = None
     making: Making = Making()
+    positions: IntArray | None = None
+    chromosomes: tuple[str, ...] | None = None
 
     @property
     def n_sampled(self) -> int | None:
@@ -238,6 +245,25 @@ class Release:
     def n_features(self) -> int:
         """Number of rows and columns."""
         return int(self.integers.shape[0])
+
+    @property
+    def of_candidates(self) -> bool:
+        """Whether every pair of a public set was released: values say nothing of which."""
+        return self.selected is not None and self.mechanism in OF_CANDIDATES
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of the features means something: they have positions or a bandwidth."""
+        inputs = self.parameters.get("inputs")
+        known = isinstance(inputs, Mapping) and inputs.get("bandwidth") is not None
+        return known or self.positions is not None
+
+    @cached_property
+    def bandwidth(self) -> int | None:
+        """How many columns apart the released pairs are at most; None where all were released."""
+        if self.selected is None:
+            return None
+        return int(np.abs(self.selected[0] - self.selected[1]).max(initial=0))
 
     def covariance(self) -> Matrix:
         """The released matrix in the unit of the data."""
@@ -303,13 +329,17 @@ class Release:
             and _same(self.feature_scale, other.feature_scale)
             and _same(self.location, other.location)
             and _same(self.selected, other.selected)
+            and _same(self.positions, other.positions)
             and _plain(self.parameters) == _plain(other.parameters)
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays can change
 
 
-_PLAIN = ("mechanism", "unit", "guarantee", "noise_sd", "warnings", "column_names", "making")
+_PLAIN = (
+    *("mechanism", "unit", "guarantee", "noise_sd", "warnings", "column_names", "chromosomes"),
+    "making",
+)
 
 
 def _same_matrix(one: Matrix, other: Matrix) -> bool:
@@ -317,9 +347,9 @@ def _same_matrix(one: Matrix, other: Matrix) -> bool:
         return False
     if not is_sparse(one):
         return _same(one, other)
-    return bool(one.shape == other.shape) and all(
-        _same(getattr(one, name), getattr(other, name)) for name in ("indptr", "indices", "data")
-    )
+    places = ("indptr", "indices")  # in four bytes or eight
+    same = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in places)
+    return same and bool(one.shape == other.shape) and _same(one.data, other.data)
 
 
 def _same(one: npt.NDArray[Any] | None, other: npt.NDArray[Any] | None) -> bool:

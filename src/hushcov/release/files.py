@@ -1,9 +1,10 @@
 """A release on disk: written whole or not at all, and checked when it is read.
 
 A release is a folder: `integers.npy` (a matrix, or for a sparse release the values of the selected
-pairs and then the diagonal), `release.json` with everything else and with the size and
-SHA-256 checksum of every file, and `release.sha256` with the checksum of `release.json`. It is
-made under another name next to its place, forced to the disk, and moved there in one step.
+pairs and then the diagonal), `release.json` with everything else, which names the files of lists
+that are too long for it (`columns.py`), and with the size and SHA-256 checksum of every file, and
+`release.sha256` with the checksum of `release.json`. It is made under another name next to its
+place, forced to the disk, and moved there in one step.
 Checksums show damage, and are no proof of origin: whoever changes the files can write new ones.
 With a key, `release.sig` holds a signature of `release.sha256`, and thereby of all files.
 """
@@ -15,24 +16,20 @@ import difflib
 import errno
 import hashlib
 import json
-import math
 import os
 import platform
 import secrets
 import shutil
 import stat
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import BytesIO
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from hushcov._arrays import IntArray
 from hushcov._files import as_path, os_errors, to_disk
@@ -43,14 +40,26 @@ from hushcov.exceptions import (
     ReleaseError,
     SignatureError,
 )
+from hushcov.release.columns import (
+    COLUMN_FILES,
+    Columns,
+    detach,
+    read_column,
+    read_npy,
+    write_columns,
+    write_npy,
+)
+from hushcov.release.columns import attach as put_back
 from hushcov.release.document import Release
 from hushcov.release.schema import (
     FORMAT,
     check_files,
     check_written,
     describe,
+    is_stored,
     parse,
     rebuild,
+    same_document,
     stored_integers,
 )
 from hushcov.release.signature import (
@@ -67,7 +76,7 @@ SIGNATURE = "release.sig"
 #: Everything that hushcov itself puts into the folder of a release.
 RELEASE_FILES = (
     *(INTEGERS, DESCRIPTION, SEAL, SIGNATURE, "covariance.npy", "covariance.npz", "heatmap.png"),
-    "report.html",
+    *("report.html", *COLUMN_FILES),
     *(
         f"{name}.{kind}"
         for name in ("pairs", "variances", "covariance")
@@ -116,13 +125,14 @@ def write_release(
     """
     path = as_path("folder", folder, _NAME_FOLDER)
     key = None if sign is None else signing_key(sign)
-    description = _checked_description(release)
+    description, columns = _checked_description(release)
     with os_errors(path, "written", ReleaseError):
         place = Path(os.path.realpath(path))
         place.parent.mkdir(parents=True, exist_ok=True)
         replaced = _check_place(path, place, overwrite=overwrite)
         draft = _sibling(place)
         try:
+            write_columns(draft, columns)
             _fill(draft, release, description, attach, key)
             _move(draft, place, replaced=replaced)
         finally:
@@ -171,22 +181,25 @@ def check_free(folder: Folder, *, overwrite: bool = False) -> None:
         _check_place(path, Path(os.path.realpath(path)), overwrite=overwrite)
 
 
-def _checked_description(release: Release) -> dict[str, Any]:
-    """Describe the release, and make sure that it will be the same when it is read."""
+def _checked_description(release: Release) -> tuple[dict[str, Any], Columns]:
+    """Describe the release, and make sure that it will be the same when it is read.
+
+    The matrix, which is the largest part, is looked at and not made again.
+    """
     try:
-        description = describe(release)
-        content = json.dumps(description, allow_nan=False)
-        same = rebuild(json.loads(content), stored_integers(release)) == release
+        description, columns = detach(describe(release))
+        plain = json.loads(json.dumps(description, allow_nan=False))
+        same = same_document(put_back(plain, columns.__getitem__), release) and is_stored(release)
     except DamagedReleaseError as error:
         raise ReleaseError(f"release cannot be written: {error}. Correct this field.") from None
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError, AttributeError):
         same = False
     if not same:
         raise ReleaseError(
             "release must consist of plain, finite numbers and text to be written: convert its "
             "parameters and column_names to what JSON can hold."
         )
-    return description
+    return description, columns
 
 
 def _check_place(path: Path, place: Path, *, overwrite: bool) -> bool:
@@ -240,8 +253,7 @@ def _fill(
     key: SigningKey | None,
 ) -> None:
     with (draft / INTEGERS).open("wb") as file:
-        integers = np.ascontiguousarray(stored_integers(release), dtype="<i8")
-        npy.write_array(file, integers, version=(1, 0), allow_pickle=False)
+        write_npy(file, stored_integers(release))
     if attach is not None:
         attach(draft)
     files = {}
@@ -328,8 +340,14 @@ def _read(path: Path, key: PublicKey | None) -> StoredRelease:
     check_files(files, INTEGERS)
     for name in files:
         _check(path, name, files[name])
+
+    def column(name: str) -> Any:
+        if name not in files:
+            raise DamagedReleaseError(f"{name} is not among the files of {DESCRIPTION}")
+        return read_column(name, _content(path, name, files[name]["bytes"]))
+
     integers = _integers(_content(path, INTEGERS, files[INTEGERS]["bytes"]))
-    release = rebuild(description, integers)
+    release = rebuild(put_back(description, column), integers)
     own = {*files, DESCRIPTION, SEAL, SIGNATURE}
     return StoredRelease(
         release=release,
@@ -394,25 +412,9 @@ def _opened(path: Path, name: str) -> Iterator[tuple[int, int]]:
 
 
 def _integers(content: bytearray) -> IntArray:
-    """The array in the bytes of a .npy file; nothing is unpickled or allocated on its word."""
-    file = BytesIO(content)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            version = npy.read_magic(file)
-            shape, by_columns, dtype = npy.read_array_header_1_0(file)
-    except Exception:  # numpy's header parser lets errors of many types through
-        _not_integers("has a damaged header")
-    if version != (1, 0) or by_columns or dtype.str != "<i8":
-        _not_integers("must hold 64-bit integers by rows, in version 1.0 of its format")
-    if len(shape) not in (1, 2) or min(shape) < 1 or shape[0] != shape[-1]:
-        _not_integers("must hold a square matrix, or the values of pairs and the diagonal")
-    start = file.tell()
-    if len(content) - start != 8 * math.prod(shape):
-        _not_integers("is longer or shorter than its header says")
-    integers = np.frombuffer(content, dtype="<i8", offset=start).reshape(shape)
-    return integers.astype(np.int64, copy=False)
-
-
-def _not_integers(reason: str) -> NoReturn:
-    raise DamagedReleaseError(f"{INTEGERS} {reason}")
+    found = read_npy(INTEGERS, content)
+    if found.ndim == 2 and found.shape[0] != found.shape[1]:
+        raise DamagedReleaseError(
+            f"{INTEGERS} must hold a square matrix, or the values of pairs and the diagonal"
+        )
+    return found

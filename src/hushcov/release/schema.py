@@ -14,22 +14,32 @@ import numpy as np
 from hushcov._arrays import IntArray
 from hushcov.accounting import RELATIONS, Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError
-from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, values_at
+from hushcov.postprocess import (
+    Matrix,
+    is_sparse,
+    stored_above,
+    symmetric_sparse,
+    values_at,
+)
+from hushcov.release.columns import describe_pairs, read_pairs
 from hushcov.release.document import COUNTED, KINDS, Making, Part, Release, Structure, Tails
 
-FORMAT = 6
+FORMAT = 7
 # Formats before, which are read as well, with what they do not have.
 _EARLIER = {
     3: ("tails", "structure", "bounds", "counted", "dataset"),
     4: ("counted", "dataset"),
     5: ("dataset",),
+    6: (),
 }
+_PLACES = ("positions", "chromosomes")  # of the features
+_PLACES_SINCE = 7
 _PROTECTED = ("unit", "rows_per_unit")  # of a guarantee; one record in formats before
 _PROTECTED_SINCE = 5
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "location", "noise_sd"),
-    *("selected", "warnings", "column_names", "making", "files"),
+    *("selected", "warnings", "column_names", *_PLACES, "making", "files"),
 )
 _MAKING = (
     *("n_rows", "n_averaged", "paired", "complete", "counted", "scales", "threshold"),
@@ -41,13 +51,13 @@ _COMPLETE = ("released", "of", "noise_sd")
 _STRUCTURE = ("kind", "rank", "why", "error", "least", "most", "kept")
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
 _LARGEST_DOUBLE = float(np.finfo(np.float64).max)
+_LARGEST_PLACE = 2**31  # of a feature
 _LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
 
 
 def describe(release: Release) -> dict[str, Any]:
-    """Return everything but the integers as plain data; the writer adds when, by what, files."""
-    scale, selected, noise_sd = release.feature_scale, release.selected, release.noise_sd
-    names = release.column_names
+    """Return everything but the integers as data; the writer adds when, by what, files."""
+    noise_sd, names, chromosomes = release.noise_sd, release.column_names, release.chromosomes
     return {
         "private": release.guarantee.private,
         "mechanism": release.mechanism,
@@ -55,12 +65,14 @@ def describe(release: Release) -> dict[str, Any]:
         "n_features": release.n_features,
         "guarantee": release.guarantee.to_dict(),
         "parameters": dict(release.parameters),
-        "feature_scale": None if scale is None else scale.tolist(),
-        "location": None if release.location is None else release.location.tolist(),
+        "feature_scale": release.feature_scale,
+        "location": release.location,
         "noise_sd": None if noise_sd is None else list(noise_sd),
-        "selected": None if selected is None else selected.tolist(),
+        "selected": describe_pairs(release.selected, release.n_features),
         "warnings": list(release.warnings),
         "column_names": None if names is None else list(names),
+        "positions": release.positions,
+        "chromosomes": None if chromosomes is None else list(chromosomes),
         "making": _describe_making(release.making),
     }
 
@@ -90,8 +102,46 @@ def stored_integers(release: Release) -> IntArray:
     rows, columns = (
         np.empty((2, 0), dtype=np.int64) if release.selected is None else release.selected
     )
-    pairs = values_at(release.integers, rows, columns)
+    above = stored_above(release.integers)
+    if np.array_equal(above[0], rows) and np.array_equal(above[1], columns):
+        pairs = above[2]
+    else:
+        pairs = values_at(release.integers, rows, columns)
     return np.concatenate([pairs, release.integers.diagonal()])
+
+
+def is_stored(release: Release) -> bool:
+    """Whether the matrix is what reading makes of `stored_integers`; it is not made twice."""
+    matrix, selected = release.integers, release.selected
+    if not is_sparse(matrix):
+        return _is_whole(matrix)
+    if selected is None or matrix.format != "csr" or matrix.dtype != np.int64:
+        return False
+    d = release.n_features
+    if matrix.nnz != 2 * selected.shape[1] + d or matrix.shape != (d, d):
+        return False
+    by_columns = matrix.tocsc()  # of a symmetric matrix the same, sorted
+    same = all(
+        np.array_equal(getattr(matrix, name), getattr(by_columns, name))
+        for name in ("indptr", "indices", "data")
+    )
+    return same and _are_stored(matrix, selected)
+
+
+def _are_stored(matrix: Matrix, selected: IntArray) -> bool:
+    """Whether these pairs, and no others, are what a sorted matrix stores above its diagonal."""
+    rows, columns, _ = stored_above(matrix)
+    if np.array_equal(rows, selected[0]) and np.array_equal(columns, selected[1]):
+        return True
+    d = matrix.shape[0]
+    return np.array_equal(
+        rows * d + columns, np.sort(selected.min(axis=0) * d + selected.max(axis=0))
+    )
+
+
+def _is_whole(matrix: Matrix) -> bool:
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.dtype == np.int64
+    return bool(square and np.array_equal(matrix, matrix.T))
 
 
 def parse(content: bytes | bytearray) -> dict[str, Any]:
@@ -110,6 +160,8 @@ def parse(content: bytes | bytearray) -> dict[str, Any]:
         raise DamagedReleaseError(
             f"release.json must have format {known} or {FORMAT}, which this hushcov reads"
         )
+    for name in _PLACES if version < _PLACES_SINCE else ():
+        found.setdefault(name, None)
     _check_names("release.json", found, _FIELDS)
     making, guarantee = found["making"], found["guarantee"]
     if isinstance(making, dict):
@@ -126,20 +178,21 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
     d = description["n_features"]
     if type(d) is not int or not 0 < d <= len(integers):
         _wrong("n_features", "the number of features of integers.npy")
-    selected = _selected(description["selected"], d)
-    matrix = _matrix(integers, selected, d)
-    guarantee = _guarantee(description)
+    selected = _selected(description["selected"], d, integers.size)
+    return document(description, _matrix(integers, selected, d), selected)
+
+
+def document(description: Mapping[str, Any], matrix: Matrix, selected: IntArray | None) -> Release:
+    """The release of a matrix whose pairs were read; all other fields are checked."""
+    d, guarantee = matrix.shape[0], _guarantee(description)
     mechanism, parameters = description["mechanism"], description["parameters"]
     if not isinstance(mechanism, str) or not mechanism:
         _wrong("mechanism", "a name")
     if not isinstance(parameters, dict) or not all(isinstance(key, str) for key in parameters):
         _wrong("parameters", "an object with named fields")
-    names, scale, noise_sd = (description[n] for n in ("column_names", "feature_scale", "noise_sd"))
-    if names is not None and len(names := _texts("column_names", names)) != d:
-        _wrong("column_names", "as many as features")
+    scale, location, noise_sd = (description[n] for n in ("feature_scale", "location", "noise_sd"))
     if scale is not None:
         scale = np.array(_numbers("feature_scale", scale, d), dtype=np.float64)
-    location = description["location"]
     if location is not None:
         location = np.array(_numbers("location", location, d, signed=True), dtype=np.float64)
     if noise_sd is not None:
@@ -158,11 +211,43 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
         noise_sd=noise_sd,
         selected=selected,
         warnings=_texts("warnings", description["warnings"]),
-        column_names=names,
+        column_names=_one_each("column_names", description["column_names"], d),
         making=_making(description["making"], guarantee, d),
+        positions=_positions(description["positions"], d),
+        chromosomes=_one_each("chromosomes", description["chromosomes"], d),
     )
     _check_possible(release)
     return release
+
+
+def same_document(description: Mapping[str, Any], release: Release) -> bool:
+    """Whether this describes a release whose matrix is stored as it is."""
+    if description["n_features"] != release.n_features:
+        return False
+    selected = _selected(description["selected"], release.n_features, release.integers.size)
+    return document(description, release.integers, selected) == release
+
+
+def _one_each(name: str, listed: object, d: int) -> tuple[str, ...] | None:
+    if listed is None:
+        return None
+    found = _texts(name, listed)
+    if len(found) != d:
+        _wrong(name, "as many as features")
+    return found
+
+
+def _positions(listed: object, d: int) -> IntArray | None:
+    if listed is None:
+        return None
+    if isinstance(listed, list) and all(type(each) is int for each in listed):
+        try:
+            listed = np.array(listed, dtype=np.int64)
+        except OverflowError:
+            listed = None
+    if not isinstance(listed, np.ndarray) or listed.dtype != np.int64 or listed.shape != (d,):
+        _wrong("positions", "null or a whole number for each feature")
+    return listed
 
 
 def _guarantee(description: Mapping[str, Any]) -> Guarantee:
@@ -300,6 +385,8 @@ def _structure(found: object, d: int) -> Structure | None:
 
 
 def _unresolved(listed: object, d: int) -> tuple[int, ...]:
+    if isinstance(listed, np.ndarray):
+        listed = listed.tolist()
     if not isinstance(listed, list) or not all(type(i) is int and 0 <= i < d for i in listed):
         _wrong("unresolved", "a list of features, counted from 0")
     if listed != sorted(set(listed)):
@@ -311,6 +398,8 @@ def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], 
     if listed is None:
         return None
     wanted = "null, or low and high of every feature, each a number or null"
+    if isinstance(listed, np.ndarray):  # NaN for null
+        listed = np.where(np.isnan(listed), None, listed).tolist()
     if not isinstance(listed, list) or len(listed) != d:
         _wrong("bounds", wanted)
     for pair in listed:
@@ -394,6 +483,12 @@ def _matrix(integers: IntArray, selected: IntArray | None, d: int) -> Matrix:
 
 
 def _numbers(name: str, values: object, length: int, *, signed: bool = False) -> list[float]:
+    if isinstance(values, np.ndarray) and values.dtype == np.float64:
+        if values.shape != (length,):
+            _wrong(name, f"a list of {length}")
+        if not (np.isfinite(values).all() and (signed or values.min() >= 0)):
+            _wrong(name, "finite" if signed else "finite and not negative")
+        return values.tolist()
     if not isinstance(values, list) or len(values) != length:
         _wrong(name, f"a list of {length}")
     if not all(isinstance(value, int | float) and type(value) is not bool for value in values):
@@ -407,20 +502,34 @@ def _numbers(name: str, values: object, length: int, *, signed: bool = False) ->
     return numbers
 
 
-def _selected(pairs: object, d: int) -> IntArray | None:
+def _selected(pairs: object, d: int, most: int) -> IntArray | None:
     if pairs is None:
         return None
-    if not isinstance(pairs, list) or len(pairs) != 2 or not all(type(p) is list for p in pairs):
+    if isinstance(pairs, dict):
+        found = read_pairs(pairs, d, most)
+        if found is None:
+            _wrong("selected", "a bandwidth or windows of the features in integers.npy")
+        return found
+    if isinstance(pairs, list):
+        pairs = _listed_pairs(pairs)
+    if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.shape[:-1] != (2,):
         _wrong("selected", "null or two lists, rows and columns")
-    rows, columns = pairs
-    if len(rows) != len(columns):
-        _wrong("selected", "two lists of one length")
-    if not all(type(i) is int and 0 <= i < d for i in (*rows, *columns)):
+    if pairs.size and not 0 <= pairs.min() <= pairs.max() < d:
         _wrong("selected", "made of features, counted from 0")
-    unordered = {(min(pair), max(pair)) for pair in zip(rows, columns, strict=True)}
-    if len(unordered) < len(rows) or any(i == j for i, j in unordered):
+    flat = np.sort(pairs.min(axis=0) * d + pairs.max(axis=0))
+    if np.any(flat[1:] == flat[:-1]) or np.any(pairs[0] == pairs[1]):
         _wrong("selected", "pairs of two features, each pair once")
-    return np.array([rows, columns], dtype=np.int64).reshape(2, -1)
+    return pairs
+
+
+def _listed_pairs(pairs: list[Any]) -> IntArray:
+    if len(pairs) != 2 or not all(type(p) is list for p in pairs):
+        _wrong("selected", "null or two lists, rows and columns")
+    if len(pairs[0]) != len(pairs[1]):
+        _wrong("selected", "two lists of one length")
+    if not all(type(i) is int and 0 <= i <= _LARGEST_PLACE for i in (*pairs[0], *pairs[1])):
+        _wrong("selected", "made of features, counted from 0")
+    return np.array(pairs, dtype=np.int64).reshape(2, -1)
 
 
 def _check_names(what: str, fields: Mapping[str, Any], expected: tuple[str, ...]) -> None:
