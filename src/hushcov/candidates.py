@@ -59,12 +59,19 @@ class Candidates:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(n_features, None, starts, (flat % n_features).astype(np.int64))._checked()
 
+    @classmethod
+    def windows(cls, ends: IntArray) -> Candidates:
+        """Each feature with all later ones before its end, which never comes earlier again."""
+        d = len(ends)
+        counts = np.maximum(ends - np.arange(d) - 1, 0)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        _check_number(int(starts[-1]))
+        rows = np.repeat(np.arange(d), counts)
+        columns = rows + 1 + np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
+        return cls(d, None, starts, columns)
+
     def _checked(self) -> Candidates:
-        if self.n_pairs > MOST_CANDIDATES:
-            raise CapacityError(
-                f"candidate pairs must be at most 2**31, got {self.n_pairs:,}: use a smaller "
-                "bandwidth or fewer pairs."
-            )
+        _check_number(self.n_pairs)
         return self
 
     @property
@@ -177,6 +184,14 @@ class Candidates:
 
     def __hash__(self) -> int:
         return hash((self.n_features, self.n_pairs))
+
+
+def _check_number(n_pairs: int) -> None:
+    if n_pairs > MOST_CANDIDATES:
+        raise CapacityError(
+            f"candidate pairs must be at most 2**31, got {n_pairs:,}: use a smaller bandwidth or "
+            "fewer pairs."
+        )
 
 
 def read_candidates(

@@ -178,7 +178,8 @@ class GenotypeBlock:
         slopes, offsets, own_ends = self._checked(slopes, offsets, ends)
         squares = squares_of(slopes, offsets)
         pair, diagonal, centre = int(pair_weight) ** 2, int(diagonal_weight) ** 2, int(centre)
-        most, widest = int(squares.max(initial=0)), len(self.codes)
+        most = int(squares.max(initial=0))
+        widest = int((own_ends - np.arange(len(own_ends))).max(initial=1))
         largest = max(pair * most**2 * widest, diagonal * (most + abs(centre)) ** 2) * 2
         if largest * max(1, len(own_ends)) >= _ROOM:
             raise ParameterError(

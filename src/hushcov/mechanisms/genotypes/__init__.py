@@ -21,6 +21,7 @@ from hushcov.mechanisms.genotypes.parameters import (
     usual_block,
     usual_square,
 )
+from hushcov.mechanisms.genotypes.room import GenotypePlan, plan_genotypes
 from hushcov.mechanisms.genotypes.scales import LEAST_FREQUENCY, Variants
 
 __all__ = [
@@ -30,11 +31,13 @@ __all__ = [
     "PAIR_WEIGHT",
     "SCALE",
     "GenotypeParameters",
+    "GenotypePlan",
     "Sums",
     "Variants",
     "certify_genotypes",
     "count_weight",
     "genotype_parameters",
+    "plan_genotypes",
     "relative_movement",
     "release_block",
     "release_bound",

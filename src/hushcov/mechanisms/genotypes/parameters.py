@@ -31,7 +31,7 @@ _REACHES = 4  # of a window, that a block has at least
 _NORMS, _CALLS, _LEAST_COUNTS, _MOST_COUNTS = 0.01, 0.01, 0.02, 0.25
 _STRAIN = 32.0  # what errors of means do to pairs: 2 over the fourth power of a usual deviation
 # A bound on the norms of records over their usual size; measured on simulated genotypes.
-_USUAL_BOUND = 1.25
+_USUAL_BOUND = 1.5
 # Of the bound on norms that the number of records kept weighs, where a record is removed.
 _LIGHT = 4
 _LARGE = 2**20  # a bound at which rounding is nothing
@@ -183,10 +183,11 @@ def genotype_parameters(
     of the answer compose to at most (epsilon, delta); `docs/proofs/genotypes.md`, step 6.
     """
     windows = inputs.candidates
-    if windows is None or not windows.contiguous:
+    if windows is None or not windows.contiguous or np.any(np.diff(windows.ends) < 0):
         raise ParameterError(
             "candidate_pairs must be windows: each variant with all those after it up to some "
-            "other. Pass bandwidth, or window_bp with known positions."
+            "other, which never comes earlier again. Pass bandwidth, or window_bp with known "
+            "positions."
         )
     if block is None:
         block = usual_block(inputs.n_records, inputs.n_features, windows.reach)

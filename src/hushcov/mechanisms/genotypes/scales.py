@@ -18,7 +18,7 @@ _LARGEST_SPOILT = 0.5  # of a variance, that noise of its mean is taken to have 
 _CHANCE = 2.0  # deviations by which calls must spread more than noise does
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _LEAST_KEPT = 0.5  # of the records seen
-_USUAL_CORRELATION = 0.5  # of pairs, what leaving records out is weighed by
+_HARM = 2.0  # what shorter records on average do, over noise: they shift all pairs alike
 _UNSEEN = 2.0  # squared bound over the usual squared norm, where nothing is seen
 
 
@@ -99,7 +99,7 @@ def chosen_bin(
     kept, size = np.cumsum(mass), np.cumsum(mass * bounds)
     there = np.maximum(kept, _LEAST_KEPT)
     noise = noise_per_bound * bounds / there
-    lost = _USUAL_CORRELATION * (1 - size / (there * size[-1]))
+    lost = _HARM * (1 - size / (there * size[-1]))
     harm = np.where(kept >= _LEAST_KEPT, noise**2 + lost**2, np.inf)
     return int(np.argmin(harm))
 
