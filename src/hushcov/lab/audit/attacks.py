@@ -22,6 +22,7 @@ from hushcov.lab.audit import (
     counts,
     eigenvectors,
     gaussian,
+    genotypes,
     neighbours,
     preparation,
     selection,
@@ -53,6 +54,7 @@ _HANDMADE = {
     **selection.HANDMADE,
     **adaptive.HANDMADE,
     **gaussian.HANDMADE,
+    **genotypes.HANDMADE,
     **preparation.HANDMADE,
     **eigenvectors.HANDMADE,
 }
@@ -131,6 +133,7 @@ _TURNED: dict[str, Turned] = {
     **selection.TURNED,
     **adaptive.TURNED,
     **gaussian.TURNED,
+    **genotypes.TURNED,
     counts.NAME: counts.attacks,
 }
 _OTHERS: dict[str, Turned] = {

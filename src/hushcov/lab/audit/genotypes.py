@@ -1,0 +1,165 @@
+"""Attacks on releases of genotypes: one person has other genotypes, or is not there at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.candidates import Candidates
+from hushcov.inputs import ReleaseInputs
+from hushcov.lab.audit.attack import (
+    DELTA,
+    EPSILON,
+    FITTED,
+    Attack,
+    Draw,
+    Handmade,
+    Statistic,
+    Target,
+    Turned,
+    flat,
+    remembered,
+)
+from hushcov.lab.audit.neighbours import Pair, Turn, replaced, replacement
+from hushcov.mechanisms.genotypes import (
+    NAME,
+    GenotypeParameters,
+    genotype_parameters,
+    release_genotypes,
+)
+from hushcov.noise import Entropy
+from hushcov.records.genotypes import GenotypeBlock, GenotypeRecords, open_genotypes
+from hushcov.release import Release
+
+_VARIANTS, _OTHERS = 8, 2000  # so many others that the bound on norms is sure
+_SLOWNESS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class GenotypeTarget(Target):
+    """`release_genotypes`: pairs and variances as released, then means, scales and what was kept.
+
+    Pairs are in units of their noise, in which the sums of products are whatever was kept.
+    """
+
+    parameters: GenotypeParameters
+    frequencies: FloatArray | None = None
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Count and sum once for what comes again; draw all noise each time."""
+        records: Any = _Remembered(open_genotypes(rows))
+        return lambda generator: self._seen(records, Entropy(generator, private=False))
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """What a whole release has."""
+        return self._seen(open_genotypes(rows), entropy)
+
+    def release(self, rows: FloatArray, entropy: Entropy) -> Release:
+        """A whole release."""
+        return self._release(open_genotypes(rows), entropy)
+
+    def _release(self, records: GenotypeRecords, entropy: Entropy) -> Release:
+        return release_genotypes(records, self.parameters, entropy, frequencies=self.frequencies)
+
+    def _seen(self, records: GenotypeRecords, entropy: Entropy) -> FloatArray:
+        release = self._release(records, entropy)
+        assert release.selected is not None
+        rows, columns = release.selected
+        pairs, own = release.integers[rows, columns], release.integers.diagonal()
+        parts = (pairs, own, release.location, release.feature_scale, release.parameters["kept"])
+        return flat(*parts)
+
+
+class _Remembered:
+    """Genotypes whose sums are computed once for each set of arguments."""
+
+    def __init__(self, records: GenotypeRecords) -> None:
+        self.n_records, self.n_features = records.n_records, records.n_features
+        self._records, self._known = records, dict[tuple[int, int], list[_Block]]()
+
+    def blocks(self, n_variants: int, reach: int) -> Iterator[Any]:
+        key = n_variants, reach
+        if key not in self._known:
+            self._known[key] = [_Block(each) for each in self._records.blocks(*key)]
+        return iter(self._known[key])
+
+
+class _Block:
+    def __init__(self, block: GenotypeBlock) -> None:
+        self.start, self.stop, self.end = block.start, block.stop, block.end
+        self.counts = remembered(block.counts)
+        self.squared_norms = remembered(block.squared_norms)
+        self.products = remembered(block.products)
+
+
+def _flips() -> Pair:
+    """(2, 2, 2, ..) against (2, 0, 2, ..): all products of neighbouring variants change sign.
+
+    Half of the others have the one, half the other, so that sums are near zero.
+    """
+    same, flipped = _records()
+    others = np.vstack([np.tile(same, (_OTHERS // 2, 1)), np.tile(flipped, (_OTHERS // 2, 1))])
+    return replacement("flips among others", same, flipped, others)
+
+
+def _opposite() -> Pair:
+    """(2, 2, 2, ..) against (0, 0, 0, ..): all counts of alleles move as far as they can."""
+    same, flipped = _records()
+    others = np.vstack([np.tile(same, (_OTHERS // 2, 1)), np.tile(2 - same, (_OTHERS // 2, 1))])
+    return replacement("opposite", same, 2 - same, others)
+
+
+def _called() -> Pair:
+    """(2, 2, 2, ..) against nothing but missing calls."""
+    same, _ = _records()
+    others = np.tile(same, (_OTHERS, 1)) - np.arange(_OTHERS)[:, None] % 3
+    return replacement("called or missing", same, np.full(_VARIANTS, np.nan), others)
+
+
+def _records() -> tuple[FloatArray, FloatArray]:
+    same = np.full(_VARIANTS, 2.0)
+    return same, np.where(np.arange(_VARIANTS) % 2 == 0, 2.0, 0.0)
+
+
+def _change(pair: Pair) -> IntArray:
+    """What one person moves: products of neighbours, squares, and means; for frequencies of 1/2."""
+    before, after = (np.nan_to_num(each - 1) for each in (pair.before, pair.after))
+    if len(pair.second) < len(pair.first):
+        after = np.zeros_like(after)
+    change = [each[1:] * each[:-1] for each in (before, after)]
+    return np.concatenate([change[1] - change[0], after**2 - before**2]).astype(np.int64)
+
+
+def _attacks(name: str, turn: Turn = replaced, *, known: bool = False) -> tuple[Attack, ...]:
+    """All attacks; with `known` frequencies are public, so that integers are known, too."""
+    frequencies = np.full(_VARIANTS, 0.5) if known else None
+    found = []
+    for pair in (turn(each) for each in (_flips(), _opposite(), _called())):
+        inputs = ReleaseInputs(
+            pair.n_records,
+            _VARIANTS,
+            row_sparsity=3,
+            epsilon=EPSILON,
+            delta=DELTA,
+            neighbours=pair.neighbours,
+            candidates=Candidates.band(_VARIANTS, 1),
+        )
+        parameters = genotype_parameters(inputs, known=known)
+        target = GenotypeTarget(parameters, frequencies)
+        statistics: tuple[Statistic, ...] = (FITTED,)
+        if np.any(_change(pair)):
+            statistics = (Statistic("along change", flat(_change(pair))), FITTED)
+        found.append(Attack(name, target, pair, statistics, slowness=_SLOWNESS))
+    return tuple(found)
+
+
+_known = partial(_attacks, known=True)
+
+HANDMADE: Handmade = {NAME: {"": _attacks, "frequencies": _known}}
+
+TURNED: dict[str, Turned] = {NAME: _attacks, f"{NAME}-frequencies": _known}
