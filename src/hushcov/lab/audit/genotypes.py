@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import FloatArray
+from hushcov.accounting import ADD_REMOVE
 from hushcov.candidates import Candidates
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit.attack import (
@@ -100,24 +101,24 @@ class _Block:
 def _flips() -> Pair:
     """(2, 2, 2, ..) against (2, 0, 2, ..): all products of neighbouring variants change sign.
 
-    Half of the others have the one, half the other, so that sums are near zero.
+    Others have these, or 2 less each of these, so that sums are near zero and frequencies 1/2.
     """
     same, flipped = _records()
-    others = np.vstack([np.tile(same, (_OTHERS // 2, 1)), np.tile(flipped, (_OTHERS // 2, 1))])
+    others = np.tile(np.stack([same, flipped, 2 - same, 2 - flipped]), (_OTHERS // 4, 1))
     return replacement("flips among others", same, flipped, others)
 
 
 def _opposite() -> Pair:
     """(2, 2, 2, ..) against (0, 0, 0, ..): all counts of alleles move as far as they can."""
-    same, flipped = _records()
-    others = np.vstack([np.tile(same, (_OTHERS // 2, 1)), np.tile(2 - same, (_OTHERS // 2, 1))])
+    same, _ = _records()
+    others = np.tile(np.stack([same, 2 - same]), (_OTHERS // 2, 1))
     return replacement("opposite", same, 2 - same, others)
 
 
 def _called() -> Pair:
     """(2, 2, 2, ..) against nothing but missing calls."""
     same, _ = _records()
-    others = np.tile(same, (_OTHERS, 1)) - np.arange(_OTHERS)[:, None] % 3
+    others = np.tile(np.stack([same, 2 - same]), (_OTHERS // 2, 1))
     return replacement("called or missing", same, np.full(_VARIANTS, np.nan), others)
 
 
@@ -126,13 +127,15 @@ def _records() -> tuple[FloatArray, FloatArray]:
     return same, np.where(np.arange(_VARIANTS) % 2 == 0, 2.0, 0.0)
 
 
-def _change(pair: Pair) -> IntArray:
-    """What one person moves: products of neighbours, squares, and means; for frequencies of 1/2."""
+def _statistics(pair: Pair) -> tuple[Statistic, ...]:
+    """Along what one person moves: products of neighbours, and means; for frequencies of 1/2."""
     before, after = (np.nan_to_num(each - 1) for each in (pair.before, pair.after))
-    if len(pair.second) < len(pair.first):
+    if pair.neighbours.relation == ADD_REMOVE:
         after = np.zeros_like(after)
-    change = [each[1:] * each[:-1] for each in (before, after)]
-    return np.concatenate([change[1] - change[0], after**2 - before**2]).astype(np.int64)
+    products = after[1:] * after[:-1] - before[1:] * before[:-1]
+    means = np.concatenate([np.zeros(2 * _VARIANTS - 1), after - before])
+    found = {"along change": products, "means": means}
+    return (*(Statistic(name, each) for name, each in found.items() if np.any(each)), FITTED)
 
 
 def _attacks(name: str, turn: Turn = replaced, *, known: bool = False) -> tuple[Attack, ...]:
@@ -149,12 +152,8 @@ def _attacks(name: str, turn: Turn = replaced, *, known: bool = False) -> tuple[
             neighbours=pair.neighbours,
             candidates=Candidates.band(_VARIANTS, 1),
         )
-        parameters = genotype_parameters(inputs, known=known)
-        target = GenotypeTarget(parameters, frequencies)
-        statistics: tuple[Statistic, ...] = (FITTED,)
-        if np.any(_change(pair)):
-            statistics = (Statistic("along change", flat(_change(pair))), FITTED)
-        found.append(Attack(name, target, pair, statistics, slowness=_SLOWNESS))
+        target = GenotypeTarget(genotype_parameters(inputs, known=known), frequencies)
+        found.append(Attack(name, target, pair, _statistics(pair), slowness=_SLOWNESS))
     return tuple(found)
 
 

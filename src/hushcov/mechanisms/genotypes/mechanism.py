@@ -105,7 +105,7 @@ def release_genotypes(
             progress(block.stop - block.start)
     if len(sums.kept) != parameters.n_blocks:
         raise DataError("the genotypes ended before the last variant: check the file.")
-    return _document(variants, sums, parameters, guarantee)
+    return _document(variants, sums, parameters, guarantee)  # proof: step 7
 
 
 def release_counts(
@@ -179,7 +179,7 @@ def release_bound(
     -------
     Neighbours: those of the inputs; no precondition. A record is in one bin.
     """
-    edges, sigma = parameters.edges(number), parameters.norm_sigma(number)
+    edges, sigma = parameters.edges(number), parameters.norm_sigma(number)  # proof: step 3
     bins = np.searchsorted(edges, norms)
     counts = np.bincount(bins, minlength=len(edges) + 1)
     counts = counts + rounded_normal(entropy.generator, sigma, len(counts))  # proof: step 3
