@@ -124,6 +124,17 @@ def intrinsic(function: Callable[..., Any]) -> Any:
     return _Later(function, make)
 
 
+@intrinsic
+def popcount(context: Any, word: Any) -> Any:
+    """The number of bits that are one, in compiled code."""
+    from numba import types
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), code
+
+
 def threads() -> int:
     """How many threads to use: all cores, unless OMP_NUM_THREADS asks for fewer.
 

@@ -7,21 +7,25 @@ bed-reader, write a byte for each genotype, which takes longer than the sums.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._files import os_errors
-from hushcov.exceptions import DataError, RecordsFileError
+from hushcov._arrays import IntArray
+from hushcov._files import as_path, os_errors
+from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.records.genotype_kernels import CodeArray, pack_calls, row_words
 
 _MAGIC = b"\x6c\x1b"
 _VARIANT_MAJOR, _SAMPLE_MAJOR = b"\x01", b"\x00"
 _HEADER = len(_MAGIC) + 1
 _ROWS_AT_ONCE = 512  # rows that one call to the system fills
+_BIM_FIELDS = 6
+_BIM_LINE = "chromosome, name, distance, position and two alleles"
 _REMAKE = "write it again, for instance by plink2 --make-bed."
 
 
@@ -42,7 +46,8 @@ class BedFile:
             head, size = file.read(_HEADER), os.fstat(file.fileno()).st_size
         if head == _MAGIC + _SAMPLE_MAJOR:
             raise DataError(
-                f"{path} must have its genotypes variant by variant, got person by person: {_REMAKE}"
+                f"{path} must have its genotypes variant by variant, got person by person: "
+                + _REMAKE
             )
         if head != _MAGIC + _VARIANT_MAJOR:
             raise DataError(f"{path} must begin as a PLINK .bed file, got other bytes: {_REMAKE}")
@@ -81,29 +86,35 @@ class BedFile:
 
 def _count_lines(path: Path) -> int:
     """Persons of a `.fam` file; what is in its lines is not looked at."""
-    with os_errors(path, "read", RecordsFileError):
-        count = sum(1 for line in path.open("rb") if line.strip())
+    with os_errors(path, "read", RecordsFileError), path.open("rb") as file:
+        count = sum(1 for line in file if line.strip())
     if not count:
         raise DataError(f"{path} must have a line for each person, got none: {_REMAKE}")
     return count
 
 
-def _read_bim(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
-    """Chromosomes, names and positions of variants."""
-    with os_errors(path, "read", RecordsFileError):
-        lines = path.read_text(encoding="utf-8").splitlines()
-    fields = [line.split(None, 4) for line in lines if line.strip()]
+def _read_bim(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], IntArray]:
+    """Chromosomes, names and positions of variants.
+
+    A variant without a name (`.`) is called chromosome:position:A1:A2.
+    """
+    with os_errors(path, "read", RecordsFileError), path.open(encoding="utf-8") as file:
+        fields = [line.split() for line in file if not line.isspace()]
+    if not fields or any(len(each) != _BIM_FIELDS for each in fields):
+        raise DataError(f"{path} must have {_BIM_LINE} in each line, got another: {_REMAKE}")
     try:
-        chromosomes, names = (tuple(each[k] for each in fields) for k in range(2))
         positions = np.array([int(each[3]) for each in fields], dtype=np.int64)
-    except (IndexError, ValueError):
+    except (ValueError, OverflowError):
+        raise DataError(f"{path} must have whole numbers as positions: {_REMAKE}") from None
+    names = tuple(
+        f"{each[0]}:{each[3]}:{each[4]}:{each[5]}" if each[1] == "." else each[1] for each in fields
+    )
+    if len(set(names)) < len(names):
         raise DataError(
-            f"{path} must have chromosome, name, distance, position and two alleles in each line, "
-            f"got another: {_REMAKE}"
-        ) from None
-    if not names:
-        raise DataError(f"{path} must have a line for each variant, got none: {_REMAKE}")
-    return chromosomes, names, positions
+            f"{path} must have a name of its own for each variant, got {len(names):,} with "
+            f"{len(set(names)):,} different ones: plink2 --set-all-var-ids gives new ones."
+        )
+    return tuple(sys.intern(each[0]) for each in fields), names, positions
 
 
 def write_bed(
@@ -121,28 +132,63 @@ def write_bed(
     path
         The name of the file, which ends in `.bed`.
     genotypes
-        Copies of an allele, int8, persons by variants, -1 where the call is missing; or an iterable
-        of such arrays for successive variants, so that they need not fit in memory.
+        Copies of an allele, persons by variants, negative or NaN where the call is missing; or an
+        iterable of such arrays for successive variants, so that they need not fit in memory.
     names, chromosomes, positions
         Of the variants; otherwise variant1 and so on, 1, and 1 and so on. Persons are numbered.
     """
-    bed = Path(path)
     blocks = [genotypes] if isinstance(genotypes, np.ndarray) else genotypes
-    n_records, d = 0, 0
-    with bed.open("wb") as file:
-        file.write(_MAGIC + _VARIANT_MAJOR)
+    sizes: set[int] = set()
+
+    def packed() -> Iterator[NDArray[np.uint8]]:
         for block in blocks:
-            n_records = len(block)
-            codes = np.zeros((block.shape[1], row_words(n_records)), dtype=np.uint32)
-            if not pack_calls(block, codes):
-                raise DataError("genotypes must be 0, 1 or 2, or negative where missing.")
-            file.write(np.ascontiguousarray(codes.view(np.uint8)[:, : -(-n_records // 4)]).data)
-            d += block.shape[1]
-    names = [f"variant{i + 1}" for i in range(d)] if names is None else names
-    chromosomes = ["1"] * d if chromosomes is None else chromosomes
-    places = range(1, d + 1) if positions is None else positions
-    with bed.with_suffix(".bim").open("w", encoding="utf-8") as file:
+            sizes.add(len(block))
+            codes = np.zeros((block.shape[1], row_words(len(block))), dtype=np.uint32)
+            if len(sizes) > 1 or not pack_calls(block, codes):
+                raise DataError(
+                    "genotypes must be 0, 1 or 2, or negative where missing, of the same persons "
+                    "in all blocks, got something else: check them."
+                )
+            yield codes.view(np.uint8)[:, : -(-len(block) // 4)]
+
+    d = write_packed(path, packed())
+    write_tables(path, sizes.pop() if sizes else 0, d, names, chromosomes, positions)
+
+
+def write_packed(path: str | os.PathLike[str], rows: Iterable[NDArray[np.uint8]]) -> int:
+    """Write a `.bed` file of bytes that are packed already, variants by bytes; how many it has."""
+    d = 0
+    with bed_path(path).open("wb") as file:
+        file.write(_MAGIC + _VARIANT_MAJOR)
+        for block in rows:
+            file.write(np.ascontiguousarray(block).data)
+            d += len(block)
+    return d
+
+
+def write_tables(
+    path: str | os.PathLike[str],
+    n_records: int,
+    n_features: int,
+    names: Sequence[str] | None = None,
+    chromosomes: Sequence[str] | None = None,
+    positions: Sequence[int] | NDArray[Any] | None = None,
+) -> None:
+    """Write the `.bim` and `.fam` files of a `.bed` file."""
+    numbers = range(1, n_features + 1)
+    names = [f"variant{i}" for i in numbers] if names is None else names
+    chromosomes = ["1"] * n_features if chromosomes is None else chromosomes
+    places = numbers if positions is None else positions
+    with bed_path(path).with_suffix(".bim").open("w", encoding="utf-8") as file:
         for chromosome, name, place in zip(chromosomes, names, places, strict=True):
             file.write(f"{chromosome}\t{name}\t0\t{place}\tA\tG\n")
-    with bed.with_suffix(".fam").open("w", encoding="utf-8") as file:
+    with bed_path(path).with_suffix(".fam").open("w", encoding="utf-8") as file:
         file.writelines(f"{i + 1} {i + 1} 0 0 0 -9\n" for i in range(n_records))
+
+
+def bed_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a `.bed` file, or a refusal of other names."""
+    found = as_path("path", path, "give the name of a .bed file.")
+    if found.suffix != ".bed":
+        raise ParameterError(f"path must end in .bed, got {found}: the other files are beside it.")
+    return found

@@ -140,7 +140,7 @@ class FileSpan:
 
 def schema_of(path: str, file_format: str, text: TextOptions) -> Any:
     """Names and types of the columns; those of text files are guessed from the first lines."""
-    with _readable(path, header=text.header):
+    with readable(path, header=text.header):
         schema = _opened(path, file_format, text).schema
         _ = schema.names  # decoding them may fail: do it here, where errors are translated
         return schema
@@ -158,7 +158,7 @@ def no_records(path: str) -> DataError:
 
 def count_rows(path: str, file_format: str, text: TextOptions) -> int:
     """Number of rows; files that do not store it are read."""
-    with _readable(path):
+    with readable(path):
         return int(_opened(path, file_format, text).count_rows())
 
 
@@ -177,7 +177,7 @@ def read_batches(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[tu
     file are those in the file, and are not copied.
     """
     readers = {"parquet": _parquet_batches, "ipc": _arrow_batches, "csv": _csv_batches}
-    with _readable(span.path):
+    with readable(span.path):
         yield from readers[span.format](span, list(names), rows)
 
 
@@ -187,7 +187,7 @@ def cut(span: FileSpan, name: str, rows: int) -> list[FileSpan]:
     Groups of rows of a Parquet file, record batches of an Arrow file and text files stay whole.
     `name` is any column.
     """
-    with _readable(span.path):
+    with readable(span.path):
         sizes = _unit_sizes(span, name)
     parts: list[FileSpan] = []
     unit_start = span.batch_start
@@ -236,7 +236,7 @@ def reader_bytes(path: str, names: Sequence[str]) -> int:
 
     A page and a buffer of every column, and its dictionary as it is in the file and decoded.
     """
-    with _readable(path), _open_parquet(path) as file:
+    with readable(path), _open_parquet(path) as file:
         metadata = file.metadata
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     largest = max(groups, key=lambda group: group.total_byte_size)
@@ -299,7 +299,7 @@ def _columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> se
     """The columns with nulls by the statistics of a Parquet file; empty for other formats."""
     if file_format != "parquet":
         return set()
-    with _readable(path), _open_parquet(path) as file:
+    with readable(path), _open_parquet(path) as file:
         metadata = file.metadata
         chunks = (
             metadata.row_group(group).column(i)
@@ -316,7 +316,7 @@ def _columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> se
         }
 
 
-class _readable:
+class readable:
     """Replace pyarrow's errors by ours, which quote no value of the file."""
 
     def __init__(self, path: str, *, header: bool = False) -> None:

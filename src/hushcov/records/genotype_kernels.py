@@ -14,8 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._arrays import BoolArray, IntArray
-from hushcov._compiled import compiled, even_parts, intrinsic, run_parts
+from hushcov._arrays import (
+    LARGEST_EXACT_FLOAT32,
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    IntArray,
+)
+from hushcov._compiled import compiled, even_parts, popcount, run_parts
 
 CodeArray = npt.NDArray[np.uint32]
 WordArray = npt.NDArray[np.uint64]
@@ -23,13 +29,19 @@ WordArray = npt.NDArray[np.uint64]
 #: Records in a word of codes, and words that rows are filled up to: whole lines of the cache.
 CODES = 16
 ROW_WORDS = 16
+#: The code of a missing call.
+MISSING_CODE = 1
+#: What stands for anything that is no genotype.
+WRONG_CODE = np.uint32(4)
 
 _LOW, _HIGH = np.uint64(0x5555555555555555), np.uint64(0xAAAAAAAAAAAAAAAA)
 _BIT = np.uint64(1)
-_NO_BITS = np.uint64(0)
 # Words of codes for which sums of a window stay in the nearest cache; words of bits, and variants,
 # whose planes stay in the second.
-_NORM_WORDS = 128
+_NORM_WORDS = 512
+_FLOAT_STEPS = 256
+# Each step rounds three times, and rounding loses at most 2^-24: together less than this.
+_MORE = 1 + 2.0**-14
 _PLANE_WORDS = 512
 _PLANE_VARIANTS = 64
 
@@ -37,17 +49,6 @@ _PLANE_VARIANTS = 64
 def row_words(n_records: int) -> int:
     """Words of one variant."""
     return -(-n_records // (CODES * ROW_WORDS)) * ROW_WORDS
-
-
-@intrinsic
-def _popcount(context: Any, word: Any) -> Any:
-    """The number of bits that are one, in compiled code."""
-    from numba import types
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), code
 
 
 def count_codes(codes: CodeArray, n_records: int) -> tuple[IntArray, IntArray]:
@@ -59,21 +60,31 @@ def count_codes(codes: CodeArray, n_records: int) -> tuple[IntArray, IntArray]:
 
 
 @compiled
+def _bits(word: Any) -> int:
+    return np.int64(popcount(word))  # type: ignore[return-value]
+
+
+@compiled
 def _count(start: int, stop: int, words: WordArray, n_records: int, found: IntArray) -> None:
     for variant in range(start, stop):
         low, high, both = 0, 0, 0
         for word in words[variant]:
-            low += np.int64(_popcount(word & _LOW))
-            high += np.int64(_popcount(word & _HIGH))
-            both += np.int64(_popcount(word & (word >> _BIT) & _LOW))
+            low += _bits(word & _LOW)
+            high += _bits(word & _HIGH)
+            both += _bits(word & (word >> _BIT) & _LOW)
         missing = low - both
         # None: both bits. Two: neither, and what fills the row is zero.
         found[variant, 0] = (n_records - low - high + both) - both
         found[variant, 1] = n_records - missing
 
 
-def pack_calls(calls: npt.NDArray[np.int8], codes: CodeArray) -> bool:
-    """Pack numbers of copies, records by variants, negative where missing; False if above 2."""
+def pack_calls(calls: Any, codes: CodeArray) -> bool:
+    """Pack numbers of copies, records by variants; negative or NaN where missing.
+
+    False if there is anything else.
+    """
+    kind = np.int8 if calls.dtype in (np.int8, np.bool_) else np.float64
+    calls = calls.view(kind) if kind is np.int8 else np.asarray(calls, dtype=kind)
     kernel = _pack_variants if calls.strides[0] < calls.strides[1] else _pack_records
     parts = even_parts(codes.shape[1], 64)
     return all(run_parts(kernel, [(*part, calls, codes) for part in parts]))
@@ -84,36 +95,42 @@ def _pack_records(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
     """Where the variants of a record are side by side."""
     n, d = calls.shape
     words = np.empty(d, dtype=np.uint32)
-    most = np.int8(0)
+    right = True
     for place in range(start, stop):
         words[:] = 0
         for r in range(min(CODES, n - place * CODES)):
             row, shift = calls[place * CODES + r], np.uint32(2 * r)
             for v in range(d):
-                g = row[v]
-                most = max(most, g)
-                code = np.uint32(1) if g < 0 else np.uint32(0 if g == 2 else 3 - g)
+                code = _code(row[v])
+                right &= code < WRONG_CODE
                 words[v] |= np.uint32(code << shift)
         for v in range(d):
             codes[v, place] = words[v]
-    return bool(most <= 2)
+    return right
 
 
 @compiled
 def _pack_variants(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
     """Where the records of a variant are side by side."""
     n, d = calls.shape
-    most = np.int8(0)
+    right = True
     for v in range(d):
         for place in range(start, stop):
             word = np.uint32(0)
             for r in range(min(CODES, n - place * CODES)):
-                g = calls[place * CODES + r, v]
-                most = max(most, g)
-                code = np.uint32(1) if g < 0 else np.uint32(0 if g == 2 else 3 - g)
+                code = _code(calls[place * CODES + r, v])
+                right &= code < WRONG_CODE
                 word |= np.uint32(code << np.uint32(2 * r))
             codes[v, place] = word
-    return bool(most <= 2)
+    return right
+
+
+@compiled
+def _code(copies: Any) -> Any:
+    """The code of 0, 1 or 2 copies, or of a missing call."""
+    called = np.uint32(3) if copies == 0 else np.uint32(2) if copies == 1 else WRONG_CODE
+    called = np.uint32(0) if copies == 2 else called
+    return np.uint32(MISSING_CODE) if copies < 0 or copies != copies else called  # noqa: PLR0124
 
 
 def squares_of(slopes: IntArray, offsets: IntArray) -> IntArray:
@@ -122,36 +139,34 @@ def squares_of(slopes: IntArray, offsets: IntArray) -> IntArray:
     return values * values
 
 
-def norm_sums(
+def norm_bounds(
     codes: CodeArray, squares: IntArray, ends: IntArray, pair: int, diagonal: int, centre: int
 ) -> IntArray:
-    """For each place of a code: pair * sum of u_i u_j + diagonal * sum of (u_i - centre)^2.
+    """By record, at least: pair * sum of u_i u_j + diagonal * sum of (u_i - centre)^2.
 
     `u` are the squares of variants. The first sum is over i in 0..len(ends)-1 and j from i + 1 to
-    ends[i] - 1, the second over i, where it is called. Exact.
+    ends[i] - 1, the second over i, where it is called. Sums are taken in float32, where many fit
+    into a register: squares are rounded up so far that sums of a window are exact, and what adding
+    these up may lose is added in the end, less than 1 in 10,000.
     """
-    n_owned = len(ends)
-    steps = window_steps(ends)
-    most = int(squares.max(initial=0))
-    widest = int(np.max(ends - np.arange(n_owned), initial=1)) + 1
-    slope, offset = diagonal - pair, 2 * diagonal * centre
-    bound = pair * most * (widest + 1) + abs(slope) * most + abs(offset)
-    small = np.int32 if bound < 2**31 else np.int64
-    # The last row of each is for steps that add, or finish, no variant.
-    tables = np.zeros((len(codes) + 1, 4), dtype=small)
-    tables[:-1] = squares
-    sums = np.full((codes.shape[1], CODES), diagonal * centre**2 * n_owned, dtype=np.int64)
-    scaled = (tables * small(pair)).astype(small)
-    numbers = np.array([slope, offset], dtype=small)
+    widest = int(np.max(ends - np.arange(len(ends)), initial=1)) + 1
+    unit = 1
+    while -(-int(squares.max(initial=0)) // unit) * widest > LARGEST_EXACT_FLOAT32:
+        unit *= 2
+    # The last row of each is for steps that no variant enters, or leaves.
+    tables = np.zeros((len(codes) + 1, 8), dtype=np.float32)
+    tables[:-1, :4] = -(-squares // unit)
+    scale = pair * unit**2
+    own = diagonal * (squares - centre) ** 2 / scale
+    own[:, MISSING_CODE] = 0
+    tables[:-1, 4:] = np.where(own > 0, np.nextafter(own.astype(np.float32), np.float32(np.inf)), 0)
+    sums = np.zeros((codes.shape[1], CODES))
     parts = even_parts(codes.shape[1] // ROW_WORDS, 4)
     jobs = [
-        (a * ROW_WORDS, b * ROW_WORDS, codes, steps, tables, scaled, numbers, sums)
-        for a, b in parts
+        (a * ROW_WORDS, b * ROW_WORDS, codes, window_steps(ends), tables, sums) for a, b in parts
     ]
     run_parts(_add_norms, jobs)
-    if diagonal * centre:
-        run_parts(_drop_missing, [(*job[:3], n_owned, diagonal * centre**2, sums) for job in jobs])
-    return sums
+    return np.ceil(sums * (scale * _MORE)).astype(np.int64)
 
 
 def window_steps(ends: IntArray) -> IntArray:
@@ -174,74 +189,51 @@ def window_steps(ends: IntArray) -> IntArray:
 
 @compiled
 def _add_norms(
-    start: int,
-    stop: int,
-    codes: CodeArray,
-    steps: IntArray,
-    tables: Any,
-    scaled: Any,
-    numbers: Any,
-    sums: IntArray,
+    start: int, stop: int, codes: CodeArray, steps: IntArray, tables: Float32Array, sums: FloatArray
 ) -> None:
     """Slide the window over the variants, for places start..stop-1 of words."""
-    acc = np.empty((CODES, _NORM_WORDS), dtype=tables.dtype)
-    totals = np.empty((CODES, _NORM_WORDS), dtype=np.int64)
+    inside = np.empty((CODES, _NORM_WORDS), dtype=np.float32)
+    totals = np.empty((CODES, _NORM_WORDS), dtype=np.float32)
     for left in range(start, stop, _NORM_WORDS):
         width = min(_NORM_WORDS, stop - left)
-        acc[:] = 0
-        totals[:] = 0
-        for s in range(len(steps)):
-            j, i = steps[s]
-            enter, leave = codes[j, left : left + width], codes[i, left : left + width]
-            p, q, u = scaled[j], scaled[i], tables[i]
+        inside[:] = 0
+        for first in range(0, len(steps), _FLOAT_STEPS):
+            totals[:] = 0
+            for s in range(first, min(first + _FLOAT_STEPS, len(steps))):
+                j, i = steps[s]
+                enter, leave = codes[j, left : left + width], codes[i, left : left + width]
+                for t in range(CODES):
+                    bit = np.uint32(1 << (2 * t))
+                    _slide(enter, leave, bit, tables[j], tables[i], inside[t], totals[t])
             for t in range(CODES):
-                _step(enter, leave, np.uint32(1 << (2 * t)), p, q, u, numbers, acc[t], totals[t])
-        for t in range(CODES):
-            for k in range(width):
-                sums[left + k, t] += totals[t, k]
+                for k in range(width):
+                    sums[left + k, t] += totals[t, k]
 
 
 @compiled
-def _step(
+def _slide(
     enter: CodeArray,
     leave: CodeArray,
     bit: Any,
-    p: Any,
-    q: Any,
-    u: Any,
-    numbers: Any,
-    acc: Any,
-    totals: IntArray,
+    new: Float32Array,
+    old: Float32Array,
+    inside: Float32Array,
+    totals: Float32Array,
 ) -> None:
+    """One variant enters and one leaves; the bits of its codes are `bit` and the one after it."""
     high = np.uint32(2 * bit)
-    p0, p2, p3 = p[0], p[2], p[3]
-    q0, q2, q3 = q[0], q[2], q[3]
-    u0, u2, u3 = u[0], u[2], u[3]
-    zero = 0 * p0
-    e0, e2, e3 = (numbers[0] * u0 - numbers[1]), (numbers[0] * u2 - numbers[1]), (numbers[0] * u3 - numbers[1])
+    u0, u1, u2, u3 = new[0], new[1], new[2], new[3]
+    v0, v1, v2, v3, w0, w1, w2, w3 = old[0], old[1], old[2], old[3], old[4], old[5], old[6], old[7]
     for k in range(len(enter)):
-        w, x = enter[k], leave[k]
-        wl, wh, xl, xh = (w & bit) != 0, (w & high) != 0, (x & bit) != 0, (x & high) != 0
-        first = (p3 if wl else p2) if wh else (zero if wl else p0)
-        inside = acc[k] + first
-        factor = inside + ((e3 if xl else e2) if xh else (zero if xl else e0))
-        own = (u3 if xl else u2) if xh else (zero if xl else u0)
-        acc[k] = inside - ((q3 if xl else q2) if xh else (zero if xl else q0))
-        totals[k] += np.int64(own) * np.int64(factor)
-
-
-@compiled
-def _drop_missing(
-    start: int, stop: int, codes: CodeArray, n_owned: int, constant: int, sums: IntArray
-) -> None:
-    """Take back what was added for calls that are missing."""
-    for i in range(n_owned):
-        for k in range(start, stop):
-            word = np.uint64(codes[i, k])
-            missing = word & ~(word >> _BIT) & _LOW
-            if missing != _NO_BITS:
-                for t in range(CODES):
-                    sums[k, t] -= constant * np.int64((missing >> np.uint64(2 * t)) & _BIT)
+        a, b = enter[k], leave[k]
+        low, second = np.uint32(a & bit) != 0, np.uint32(b & bit) != 0
+        a_high, b_high = np.uint32(a & high) != 0, np.uint32(b & high) != 0
+        u = (u3 if low else u2) if a_high else (u1 if low else u0)
+        v = (v3 if second else v2) if b_high else (v1 if second else v0)
+        w = (w3 if second else w2) if b_high else (w1 if second else w0)
+        others = inside[k] + u - v
+        inside[k] = others
+        totals[k] += v * others + w
 
 
 def kept_words(kept: BoolArray, n_words: int) -> WordArray:
@@ -289,7 +281,8 @@ def _add_products(
     room = 1
     for top in range(start, stop, _PLANE_VARIANTS):
         room = max(room, ends[min(stop, top + _PLANE_VARIANTS) - 1] - top)
-    planes = np.empty((3, room, -(-n_words // strips)), dtype=np.uint64)
+    most = -(-n_words // strips)
+    planes = np.empty((room, 3 * most), dtype=np.uint64)
     facts = np.empty((room, 4), dtype=np.int64)
     for top in range(start, stop, _PLANE_VARIANTS):
         bottom = min(stop, top + _PLANE_VARIANTS)
@@ -297,77 +290,86 @@ def _add_products(
             left, right = n_words * strip // strips, n_words * (strip + 1) // strips
             width = right - left
             for v in range(top, ends[bottom - 1]):
-                _planes(words[v], mask, left, planes[:, v - top, :width], facts[v - top])
+                row = planes[v - top, : 3 * width]
+                _fill_planes(words[v, 2 * left : 2 * right], mask[left:right], row, facts[v - top])
             for i in range(top, bottom):
                 a, c = lines[i]
                 f = facts[i - top]
                 own[i] += a * a * f[0] + 2 * a * c * f[1] + c * c * f[2]
-                mine = planes[:, i - top, :width]
+                mine = planes[i - top, : 3 * width]
                 for j in range(i + 1, ends[i]):
                     pairs[places[i] + j - i - 1] += _one_pair(
-                        mine, planes[:, j - top, :width], f, facts[j - top], lines[i], lines[j]
+                        mine, planes[j - top, : 3 * width], f, facts[j - top], lines[i], lines[j]
                     )
 
 
 @compiled
-def _planes(words: WordArray, mask: WordArray, left: int, planes: Any, facts: IntArray) -> None:
+def _fill_planes(words: WordArray, mask: WordArray, row: WordArray, facts: IntArray) -> None:
     """Bits of one variant: not zero, negative, called; their counts; whether calls are missing."""
-    nonzero, negative, called = planes[0], planes[1], planes[2]
+    n = len(mask)
+    nonzero, negative, called = row[:n], row[n : 2 * n], row[2 * n :]
     n_nonzero, n_negative, n_called, n_kept = 0, 0, 0, 0
-    for k in range(len(nonzero)):
-        a, b, m = words[2 * (left + k)], words[2 * (left + k) + 1], mask[left + k]
+    for k in range(n):
+        a, b, m = words[2 * k], words[2 * k + 1], mask[k]
         low = (a & _LOW) | ((b & _LOW) << _BIT)
         high = ((a >> _BIT) & _LOW) | (b & _HIGH)
         nonzero[k] = ~(low ^ high) & m
         negative[k] = low & high & m
         called[k] = (high | ~low) & m
-        n_nonzero += np.int64(_popcount(nonzero[k]))
-        n_negative += np.int64(_popcount(negative[k]))
-        n_called += np.int64(_popcount(called[k]))
-        n_kept += np.int64(_popcount(m))
+        n_nonzero += _bits(nonzero[k])
+        n_negative += _bits(negative[k])
+        n_called += _bits(called[k])
+        n_kept += _bits(m)
     facts[0], facts[1], facts[2] = n_nonzero, n_nonzero - 2 * n_negative, n_called
-    facts[3] = n_called != n_kept
+    facts[3] = n_kept - n_called
 
 
 @compiled
-def _one_pair(p: Any, q: Any, f: IntArray, g: IntArray, line: IntArray, other: IntArray) -> int:
+def _one_pair(
+    row: WordArray, other: WordArray, f: IntArray, g: IntArray, line: IntArray, second: IntArray
+) -> int:
     """The sum of v_i v_j from the bits of both."""
-    both, apart = _crossed(p[0], p[1], q[0], q[1])
-    xx = both - 2 * apart
+    n = len(row) // 3
+    xx = _crossed(row[: 2 * n], other[: 2 * n])
     xm, mx, mm = f[1], g[1], g[2]
     if g[3]:
-        xm = _masked(p[0], p[1], q[2])
+        xm = _masked(row[: 2 * n], other[2 * n :])
     if f[3]:
-        mx = _masked(q[0], q[1], p[2])
-        mm = f[2]
+        mx, mm = _masked(other[: 2 * n], row[2 * n :]), f[2]
     if f[3] and g[3]:
-        mm = _shared(p[2], q[2])
-    a, c, b, e = line[0], line[1], other[0], other[1]
+        mm = _shared(row[2 * n :], other[2 * n :])
+    a, c, b, e = line[0], line[1], second[0], second[1]
     return int(a * b * xx + a * e * xm + c * b * mx + c * e * mm)
 
 
 @compiled
-def _crossed(n0: WordArray, s0: WordArray, n1: WordArray, s1: WordArray) -> tuple[int, int]:
+def _crossed(row: WordArray, other: WordArray) -> int:
+    """The sum of x_i x_j: records where neither is zero, less twice those of unlike signs."""
+    n = len(row) // 2
+    n0, s0, n1, s1 = row[:n], row[n:], other[:n], other[n:]
     both, apart = 0, 0
-    for k in range(len(n0)):
+    for k in range(n):
         shared = n0[k] & n1[k]
-        both += np.int64(_popcount(shared))
-        apart += np.int64(_popcount((s0[k] ^ s1[k]) & shared))
-    return both, apart
+        both += _bits(shared)
+        apart += _bits((s0[k] ^ s1[k]) & shared)
+    return both - 2 * apart
 
 
 @compiled
-def _masked(nonzero: WordArray, negative: WordArray, called: WordArray) -> int:
-    total = 0
-    for k in range(len(called)):
-        total += np.int64(_popcount(nonzero[k] & called[k]))
-        total -= 2 * np.int64(_popcount(negative[k] & called[k]))
-    return total
+def _masked(row: WordArray, called: WordArray) -> int:
+    """The sum of x_i over records that are called in another variant."""
+    n = len(called)
+    nonzero, negative = row[:n], row[n:]
+    inside, below = 0, 0
+    for k in range(n):
+        inside += _bits(nonzero[k] & called[k])
+        below += _bits(negative[k] & called[k])
+    return inside - 2 * below
 
 
 @compiled
 def _shared(called: WordArray, other: WordArray) -> int:
     total = 0
     for k in range(len(called)):
-        total += np.int64(_popcount(called[k] & other[k]))
+        total += _bits(called[k] & other[k])
     return total

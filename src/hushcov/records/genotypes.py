@@ -7,6 +7,7 @@ pairs within a window need each variant once.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import BoolArray, IntArray
+from hushcov._arrays import LARGEST_SUM, BoolArray, IntArray
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.records.bed import BedFile
+from hushcov.records.chosen import chosen_columns
+from hushcov.records.formats import TextOptions, count_rows, no_records, readable, schema_of
 from hushcov.records.genotype_kernels import (
-    CODES,
     CodeArray,
     count_codes,
-    norm_sums,
+    norm_bounds,
     pack_calls,
     product_sums,
     row_words,
@@ -36,6 +38,7 @@ from hushcov.records.sources import (
     map_npy,
     names_of,
     numbers_of,
+    numeric_table,
 )
 
 #: Values of slope * copies - offset may be as large as this, so that sums of their fourth powers
@@ -45,7 +48,8 @@ _CURE = (
     "give 0, 1 or 2 copies of an allele, and NaN, None or a negative number where the call is "
     "missing."
 )
-_ROOM = 2**62
+# Bytes of numbers that are packed at a time.
+_PIECE_BYTES = 2**26
 
 
 def open_genotypes(
@@ -92,6 +96,7 @@ def open_genotypes(
                 f"feature_names must have a name for each of {records.n_features} variants, got "
                 f"{len(names)}: leave them out, or give all."
             )
+        records = copy.copy(records)
         records.feature_names = names
     return records
 
@@ -170,10 +175,13 @@ class GenotypeBlock:
         diagonal_weight: int,
         centre: int,
     ) -> IntArray:
-        """For each person the exact squared norm of its part in the sums of products.
+        """For each person a bound on the squared norm of its part in the sums of products.
 
-        It is pair_weight^2 times the sum of (v_i v_j)^2 over start <= i < stop and i < j < ends[i],
-        and diagonal_weight^2 times the sum of (v_i^2 - centre)^2 over these i where called.
+        The norm is pair_weight^2 times the sum of (v_i v_j)^2 over start <= i < stop and i < j <
+        ends[i], and diagonal_weight^2 times the sum of (v_i^2 - centre)^2 over these i where
+        called. The bound is never below it. It is above by less than 1 in 5,000, and by what
+        rounding squares up does in windows whose squares sum to more than 2^24. It depends on
+        the person's own genotypes alone.
         """
         slopes, offsets, own_ends = self._checked(slopes, offsets, ends)
         squares = squares_of(slopes, offsets)
@@ -181,12 +189,12 @@ class GenotypeBlock:
         most = int(squares.max(initial=0))
         widest = int((own_ends - np.arange(len(own_ends))).max(initial=1))
         largest = max(pair * most**2 * widest, diagonal * (most + abs(centre)) ** 2) * 2
-        if largest * max(1, len(own_ends)) >= _ROOM:
+        if largest * max(1, len(own_ends)) > LARGEST_SUM:
             raise ParameterError(
                 f"weights must be small enough for sums below 2^62, got pair_weight {pair_weight}, "
                 f"diagonal_weight {diagonal_weight} and centre {centre}: scale them down."
             )
-        sums = norm_sums(self.codes, squares, own_ends, pair, diagonal, centre)
+        sums = norm_bounds(self.codes, squares, own_ends, pair, diagonal, centre)
         return sums.reshape(-1)[: self.n_records]
 
     def products(
@@ -233,24 +241,24 @@ class GenotypeBlock:
 def _opened(X: Any) -> GenotypeRecords:
     if isinstance(X, str | os.PathLike):
         return _opened_path(Path(X))
-    if type(X).__module__.partition(".")[0] == "pyarrow":
-        return _of_arrow(X)
     names = names_of(X)
     if isinstance(X, np.ma.MaskedArray):
         check_table("X", X.shape, X.dtype, kinds="biuf")
-        return _of_columns(X.shape, lambda a, b: X[:, a:b].astype(np.float64).filled(np.nan), names)
+        return _of_columns(X.shape, lambda a, b: _unmasked(X[:, a:b]), names)
     check_frame(X)
+    if hasattr(X, "schema") and hasattr(X, "num_rows"):
+        return _of_columns(X.shape, lambda a, b: _of_arrow(X.select(range(a, b))), names)
     if hasattr(X, "iloc"):
-        return _of_columns(X.shape, lambda a, b: _frame(X.iloc[:, a:b]), names)
-    if names is not None:  # polars
+        return _of_columns(X.shape, lambda a, b: X.iloc[:, a:b].to_numpy(), names)
+    if names is not None:
         return _of_columns(X.shape, lambda a, b: X[:, a:b].to_numpy(), names)
-    table = np.asarray(X)
-    check_table("X", table.shape, table.dtype, kinds="biufO")
+    table = numeric_table(X)
     return _of_columns(table.shape, lambda a, b: table[:, a:b], None)
 
 
-def _frame(part: Any) -> NDArray[Any]:
-    return np.asarray(part.to_numpy())
+def _unmasked(part: Any) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = part.astype(np.float64).filled(np.nan)
+    return found
 
 
 def _opened_path(path: Path) -> GenotypeRecords:
@@ -262,28 +270,35 @@ def _opened_path(path: Path) -> GenotypeRecords:
         table = map_npy(path)
         return _of_columns(table.shape, lambda a, b: table[:, a:b], None)
     if path.suffix == ".parquet":
-        from pyarrow import parquet
-
-        return _of_arrow(parquet.ParquetFile(path))
+        return _of_parquet(str(path))
     raise DataError(
         f"{path} must end in .bed, .npy or .parquet: convert it, for instance by plink2 --make-bed."
     )
 
 
-def _of_arrow(table: Any) -> GenotypeRecords:
-    """An Arrow table, or a Parquet file, of which columns are read as they are needed."""
-    in_file = hasattr(table, "metadata") and hasattr(table, "read")
-    names = tuple((table.schema_arrow if in_file else table.schema).names)
-    rows = table.metadata.num_rows if in_file else table.num_rows
+def _of_parquet(path: str) -> GenotypeRecords:
+    """A file of which columns are read as they are needed."""
+    schema, rows = (each(path, "parquet", TextOptions()) for each in (schema_of, count_rows))
+    if not rows:
+        raise no_records(path)
+    names = chosen_columns([path], [schema], None)
+    with readable(path):
+        from pyarrow.parquet import ParquetFile
+
+        file = ParquetFile(path)
 
     def columns(a: int, b: int) -> NDArray[Any]:
-        part = table.read(columns=list(names[a:b])) if in_file else table.select(range(a, b))
-        out = np.empty((rows, b - a), dtype=np.float64, order="F")
-        for place, column in enumerate(part.columns):
-            out[:, place] = column.to_numpy()
-        return out
+        with readable(path):
+            return _of_arrow(file.read(columns=list(names[a:b])))
 
     return _of_columns((rows, len(names)), columns, names)
+
+
+def _of_arrow(table: Any) -> NDArray[np.float64]:
+    out = np.empty(table.shape, dtype=np.float64, order="F")
+    for place, column in enumerate(table.columns):
+        out[:, place] = column.to_numpy()  # nulls are NaN
+    return out
 
 
 def _of_columns(
@@ -291,29 +306,14 @@ def _of_columns(
     columns: Callable[[int, int], NDArray[Any]],
     names: tuple[str, ...] | None,
 ) -> GenotypeRecords:
+    step = max(1, _PIECE_BYTES // (8 * shape[0]))
+
     def read(start: int, stop: int, codes: CodeArray) -> None:
-        if start < stop and not pack_calls(as_calls(columns(start, stop)), codes):
-            raise _refused()
+        for a in range(start, stop, step):
+            table = columns(a, min(a + step, stop))
+            if table.dtype.kind == "O":
+                table = numbers_of(table, True, None)
+            if not pack_calls(table, codes[a - start : a - start + table.shape[1]]):
+                raise DataError(f"X must hold genotypes, got another number: {_CURE}")
 
     return GenotypeRecords((shape[0], shape[1]), read, names)
-
-
-def as_calls(table: NDArray[Any]) -> NDArray[np.int8]:
-    """Numbers of copies, -1 where missing; 3 stands for anything else."""
-    if table.dtype.kind == "O":
-        table = numbers_of(table, True, None)
-    if table.dtype in (np.int8, np.bool_):
-        return table.view(np.int8)
-    with np.errstate(invalid="ignore"):
-        calls = np.full_like(table, 3, dtype=np.int8)
-        for copies in range(3):
-            calls[table == copies] = copies
-        if table.dtype.kind != "u":
-            calls[table < 0] = -1
-    if table.dtype.kind == "f":
-        calls[np.isnan(table)] = -1
-    return calls
-
-
-def _refused() -> DataError:
-    return DataError(f"X must hold genotypes, got another number: {_CURE}")

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._compiled import compiled, intrinsic, run_parts, threads
+from hushcov._compiled import compiled, run_parts, threads
+from hushcov._compiled import popcount as _popcount
 from hushcov.records.rows import MISSING, finite_row, row_parts
 
 WordArray = npt.NDArray[np.uint64]
@@ -107,17 +108,6 @@ def _whole_words(n_rows: int, filled: int, number: int) -> list[tuple[int, int]]
     ends = {64 * (words * k // number) - filled for k in range(1, number)}
     cuts = [0, *sorted(end for end in ends if 0 < end < n_rows), n_rows]
     return [*itertools.pairwise(cuts)]
-
-
-@intrinsic
-def _popcount(context: Any, word: Any) -> Any:
-    """The number of bits that are one, in compiled code."""
-    from numba import types
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), code
 
 
 @compiled
