@@ -5,27 +5,20 @@ All other covariances are taken for zero. Nothing here is ever read from records
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import BoolArray, IntArray
-from hushcov._validation import check_integer, listed, shown
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov._arrays import IntArray
+from hushcov._listed_pairs import check_most, check_pairs, listed_pairs
+from hushcov._validation import check_integer
+from hushcov.exceptions import ParameterError
 
-#: Pairs that may be given, so that positions and sums of them fit into memory and integers.
-MOST_CANDIDATES = 2**31
 _BAND_CURE = "it is how many columns apart two features can be that covary."
-_CURE = (
-    "pass a sparse matrix, pairs or groups of columns by name or position, or the path of a file "
-    "with them."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +45,13 @@ class Candidates:
     @classmethod
     def of_pairs(cls, n_features: int, rows: IntArray, columns: IntArray) -> Candidates:
         """These pairs, in any order; pairs that are named twice count once."""
-        low = np.minimum(rows, columns).astype(np.int64)
-        high = np.maximum(rows, columns).astype(np.int64)
-        flat = np.unique(low * n_features + high)
+        check_pairs(rows, columns, n_features)
+        flat = np.minimum(rows, columns).astype(np.int64)
+        flat *= n_features
+        flat += np.maximum(rows, columns).astype(np.int64)
+        if not np.all(flat[1:] > flat[:-1]):
+            flat.sort()  # several times quicker than np.unique
+            flat = flat[np.append(True, flat[1:] != flat[:-1])]
         counts = np.bincount(flat // n_features, minlength=n_features)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(n_features, None, starts, (flat % n_features).astype(np.int64))._checked()
@@ -65,13 +62,13 @@ class Candidates:
         d = len(ends)
         counts = np.maximum(ends - np.arange(d) - 1, 0)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        _check_number(int(starts[-1]))
+        check_most(int(starts[-1]))
         rows = np.repeat(np.arange(d), counts)
         columns = rows + 1 + np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
         return cls(d, None, starts, columns)
 
     def _checked(self) -> Candidates:
-        _check_number(self.n_pairs)
+        check_most(self.n_pairs)
         return self
 
     @property
@@ -153,6 +150,22 @@ class Candidates:
         """Most entries of a row that may be nonzero, the diagonal included."""
         return 1 + int(self.degrees.max(initial=0))
 
+    @property
+    def typical_row_sparsity(self) -> int:
+        """The same on average, rounded up: no fewer rows than this times half of it hold them."""
+        return 1 - (-2 * self.n_pairs // max(1, self.n_features))
+
+    def row_sparsity_of(self, declared: object) -> int:
+        """What a declared row sparsity means here: their own on average, or less."""
+        own = max(1, min(self.n_features, self.typical_row_sparsity))
+        if declared is None:
+            return own
+        cure = f"it counts the nonzeros of a row, the diagonal included; these pairs have {own}."
+        given = check_integer(
+            "row_sparsity", declared, at_least=1, at_most=self.n_features, cure=cure
+        )
+        return min(given, own)
+
     def to_dict(self) -> dict[str, Any]:
         """What a release says of them: the band, or how many with their fingerprint."""
         if self.bandwidth is not None:
@@ -186,14 +199,6 @@ class Candidates:
         return hash((self.n_features, self.n_pairs))
 
 
-def _check_number(n_pairs: int) -> None:
-    if n_pairs > MOST_CANDIDATES:
-        raise CapacityError(
-            f"candidate pairs must be at most 2**31, got {n_pairs:,}: use a smaller bandwidth or "
-            "fewer pairs."
-        )
-
-
 def read_candidates(
     n_features: int,
     *,
@@ -203,10 +208,10 @@ def read_candidates(
 ) -> Candidates | None:
     """The pairs that people say may covary; None where they say nothing.
 
-    `candidate_pairs` is a square sparse matrix or boolean array whose nonzeros are pairs; pairs or
-    groups of columns, by name or position, of which all pairs within a group count; a mapping whose
-    values are such groups; or the path of a file with one of them (`.npz` of a sparse matrix, or
-    text or Parquet with a pair or a group in each row).
+    `candidate_pairs` is a square sparse matrix or boolean array whose nonzeros are pairs; integers
+    with a pair in each row; pairs or groups of columns, by name or position, of which all pairs
+    within a group count; a mapping whose values are such groups; or the path of a file with one of
+    them (`.npz` of a sparse matrix, `.npy`, or text or Parquet with a pair or a group in each row).
     """
     if bandwidth is None and candidate_pairs is None:
         return None
@@ -219,19 +224,8 @@ def read_candidates(
         return Candidates.band(n_features, bandwidth)
     if isinstance(candidate_pairs, Candidates):
         return _same_size(candidate_pairs, n_features)
-    if isinstance(candidate_pairs, str | Path):
-        candidate_pairs = _from_file(Path(candidate_pairs))
-    if hasattr(candidate_pairs, "tocoo"):
-        return _of_matrix(candidate_pairs, n_features)
-    if isinstance(candidate_pairs, np.ndarray):
-        return _of_array(candidate_pairs, n_features)
-    if isinstance(candidate_pairs, Mapping):
-        candidate_pairs = list(candidate_pairs.values())
-    if not isinstance(candidate_pairs, Iterable) or isinstance(candidate_pairs, bytes):
-        raise ParameterError(
-            f"candidate_pairs must be pairs, got {shown(candidate_pairs)}: {_CURE}"
-        )
-    return _of_groups(candidate_pairs, n_features, names)
+    pairs = listed_pairs(candidate_pairs, n_features, names)
+    return Candidates.of_pairs(n_features, *pairs)
 
 
 def _same_size(given: Candidates, n_features: int) -> Candidates:
@@ -241,127 +235,3 @@ def _same_size(given: Candidates, n_features: int) -> Candidates:
             "them for the columns of this table."
         )
     return given
-
-
-def _of_matrix(matrix: Any, n_features: int) -> Candidates:
-    """The nonzeros of a square matrix, above or below its diagonal, or both."""
-    if matrix.shape != (n_features, n_features):
-        raise ParameterError(
-            f"candidate_pairs must have {n_features:,} rows and columns, got shape "
-            f"{tuple(matrix.shape)}: give one for each feature, in the order of the columns."
-        )
-    found = matrix.tocoo()
-    rows, columns = (np.asarray(each) for each in (found.row, found.col))
-    there: BoolArray = (rows != columns) & (np.asarray(found.data) != 0)
-    return Candidates.of_pairs(n_features, rows[there], columns[there])
-
-
-def _of_array(given: Any, n_features: int) -> Candidates:
-    """A square boolean matrix, or integers with a pair in each row."""
-    if given.ndim == 2 and given.dtype == bool and given.shape[0] == given.shape[1]:
-        from scipy import sparse
-
-        return _of_matrix(sparse.coo_array(given), n_features)
-    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
-        raise ParameterError(
-            f"candidate_pairs must be a square array of booleans or integers with two columns, got "
-            f"{given.dtype} of shape {given.shape}: {_CURE}"
-        )
-    _check_positions(given, n_features)
-    if np.any(given[:, 0] == given[:, 1]):
-        raise ParameterError(
-            "candidate_pairs must be of two features each, got a feature with itself: leave such "
-            "pairs out. Variances are always released."
-        )
-    return Candidates.of_pairs(n_features, given[:, 0], given[:, 1])
-
-
-def _check_positions(given: IntArray, n_features: int) -> None:
-    if given.size and not (given.min() >= 0 and given.max() < n_features):
-        raise ParameterError(
-            f"candidate_pairs must have positions from 0 to {n_features - 1}, got "
-            f"{shown(int(given.max() if given.max() >= n_features else given.min()))}: columns are "
-            "counted from 0."
-        )
-
-
-def _of_groups(given: Iterable[Any], n_features: int, names: Sequence[str] | None) -> Candidates:
-    """All pairs within each group of columns."""
-    groups = [_group(each) for each in given]
-    place = _places({each for group in groups for each in group}, n_features, names)
-    rows, columns = [], []
-    for group in groups:
-        found = np.unique([place[each] for each in group])
-        if len(found) != len(group) or len(found) < 2:
-            raise ParameterError(
-                "candidate_pairs must be of two or more different features each, got "
-                f"{listed([str(each) for each in group])}: variances are always released."
-            )
-        i, j = np.triu_indices(len(found), 1)
-        rows.append(found[i])
-        columns.append(found[j])
-    empty = np.empty(0, dtype=np.int64)
-    return Candidates.of_pairs(
-        n_features, np.concatenate([empty, *rows]), np.concatenate([empty, *columns])
-    )
-
-
-def _group(given: Any) -> list[Any]:
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise ParameterError(
-            f"candidate_pairs must be a list of pairs or groups, got {shown(given)} in it: {_CURE}"
-        )
-    return [each.item() if isinstance(each, np.generic) else each for each in given]
-
-
-def _places(wanted: set[Any], n_features: int, names: Sequence[str] | None) -> dict[Any, int]:
-    """Where columns are that were named, or counted from 0; all unknown ones are said at once."""
-    known = {} if names is None else {name: i for i, name in enumerate(names)}
-    found: dict[Any, int] = {}
-    unknown: list[Any] = []
-    for each in wanted:
-        if isinstance(each, str) and each in known:
-            found[each] = known[each]
-        elif isinstance(each, int) and not isinstance(each, bool) and 0 <= each < n_features:
-            found[each] = each
-        else:
-            unknown.append(each)
-    if unknown:
-        unknown.sort(key=str)
-        words = [str(each) for each in unknown]
-        close = [c for word in words[:3] for c in difflib.get_close_matches(word, known, 1)]
-        hint = f"did you mean {', '.join(map(shown, close))}?" if close else _CURE
-        nameless = names is None and any(isinstance(each, str) for each in unknown)
-        why = " (the columns have no names: give positions)" if nameless else ""
-        raise ParameterError(
-            f"candidate_pairs must name features, there is no {listed(words)}{why}: {hint}"
-        )
-    return found
-
-
-def _from_file(path: Path) -> Any:
-    """What a file has: a sparse matrix, or a pair or group in each row."""
-    from hushcov._files import os_errors
-
-    with os_errors(path, "read", ParameterError):
-        if path.suffix == ".npz":
-            from scipy import sparse
-
-            return sparse.load_npz(path)
-        if path.suffix == ".parquet":
-            from pyarrow import parquet
-
-            table = parquet.read_table(path)
-            return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        return _lines(path.read_text(encoding="utf-8"))
-
-
-def _lines(text: str) -> list[list[Any]]:
-    """A pair or group in each line, separated by tabs, commas or blanks."""
-    found = []
-    for line in text.splitlines():
-        sign = next((sign for sign in ("\t", ",") if sign in line), None)
-        words = [word.strip() for word in line.split(sign)]
-        if any(words) and not line.startswith("#"):
-            found.append([int(word) if word.isdecimal() else word for word in words if word])
-    return found

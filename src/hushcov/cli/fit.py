@@ -27,9 +27,10 @@ from hushcov.cli.files import (
     stem_of,
 )
 from hushcov.cli.fit_options import PRIVATE, THEOREM, check_budget, check_options, usual_centre
-from hushcov.cli.fit_source import Source
+from hushcov.cli.fit_source import Source, quoted
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
-from hushcov.cli.fitting import Job, prepare, quoted, stated_charge
+from hushcov.cli.fitting import Job, prepare, stated_charge
+from hushcov.cli.known_pairs import estimator_options
 from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
     console,
@@ -313,7 +314,8 @@ def settle(
     source = Source(
         file, folder, records, known_mean, centre or usual_centre(mechanism), key, tables
     )
-    public = {name: value for name, value in public.items() if value is not None}
+    known = estimator_options(public, records.n_features, records.feature_names)
+    public = {name: value for name, value in public.items() if value is not None} | known
     public |= {} if book is None else {"bounds": _bounds(book, records)}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}

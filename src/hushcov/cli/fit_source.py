@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hushcov._words import counted
+from hushcov.accounting import Guarantee
+from hushcov.accounting.ledger import Ledger
 from hushcov.cli.fit_options import PAIRS, PRIVATE
 from hushcov.exceptions import DataError
 from hushcov.records import Records
@@ -73,3 +76,15 @@ class Source:
             "output": str(self.folder),
             "signed": self.key is not None,
         }
+
+
+def quoted(ledger: Path, dataset: str, guarantee: Guarantee) -> dict[str, Any]:
+    """What the ledger would say to a charge; a refusal is the same as that of the charge."""
+    left = Ledger(ledger).quote(dataset, guarantee)
+    return {
+        "file": str(ledger),
+        "dataset": dataset,
+        "epsilon_left": left.epsilon,
+        "pure_epsilon_left": left.pure_epsilon,
+        "delta": left.delta,
+    }

@@ -16,7 +16,6 @@ from rich.console import Console
 
 from hushcov._words import counted, memory, noise_level, number
 from hushcov.accounting import ONE_REPLACED, RELATIONS, Guarantee
-from hushcov.accounting.ledger import Ledger
 from hushcov.accounting.promise import promise_words
 from hushcov.cli.files import holds_release
 from hushcov.cli.fit_options import THEOREM
@@ -29,6 +28,7 @@ from hushcov.cli.fit_units import (
     whose_words,
 )
 from hushcov.cli.forecasts import command_memory, forecast_dict
+from hushcov.cli.known_pairs import candidate_words, run_words
 from hushcov.cli.output import busy, console
 from hushcov.cli.words import (
     Found,
@@ -266,14 +266,22 @@ class PlannedJob(Job):
         return (
             f"{'the number of features' if self.source.about else 'the size of the data'}, epsilon "
             f"{number(self.estimator.epsilon or 0.0)}, delta {number(inputs.delta)}"
-            f"{self._sparsity()}{scales}{mean}"
+            f"{self._sparsity()}{self._pairs()}{scales}{mean}"
         )
+
+    def _pairs(self) -> str:
+        known = self.plan.inputs.candidates
+        return "" if known is None else f", {candidate_words(known)}"
 
     def _sparsity(self) -> str:
         """The sparsity as it was given, or that it was assumed by a mechanism that needs one."""
         given, k = self.estimator.row_sparsity, self.plan.inputs.row_sparsity
         if given is None:
-            return "" if self.adaptive else f", row sparsity {k} (assumed; give --row-sparsity)"
+            return (
+                ""
+                if self.adaptive or self.plan.inputs.candidates is not None
+                else f", row sparsity {k} (assumed; give --row-sparsity)"
+            )
         return f", row sparsity {k}" + " (as advice)" * self.adaptive
 
     @property
@@ -293,7 +301,10 @@ class PlannedJob(Job):
         if self.adaptive:
             name = self.plan.chosen.mechanism.name
             return f"{name}: finds out whether few pairs, few factors or neither matter"
-        chosen, error = self.plan.chosen, ""
+        chosen, error, known = self.plan.chosen, "", self.plan.inputs.candidates
+        if known is not None and self.estimator.mechanism == "auto":
+            found = bool(self.estimator.adaptive_width)
+            return run_words(chosen.mechanism.name, known, adaptive_width=found)
         if chosen.forecast is not None:
             error = f"predicted error {number(chosen.forecast.typical_error, 2)}, "
         listed = "others" if error else "predicted errors of others"
@@ -466,18 +477,6 @@ def prepare(source: Source, mechanism: str, **public: Any) -> Job:
     for name in ("psd", "columns", "out"):
         public.pop(name, None)
     return TheoremJob.prepare(source, **public)
-
-
-def quoted(ledger: Path, dataset: str, guarantee: Guarantee) -> dict[str, Any]:
-    """What the ledger would say to a charge; a refusal is the same as that of the charge."""
-    left = Ledger(ledger).quote(dataset, guarantee)
-    return {
-        "file": str(ledger),
-        "dataset": dataset,
-        "epsilon_left": left.epsilon,
-        "pure_epsilon_left": left.pure_epsilon,
-        "delta": left.delta,
-    }
 
 
 @contextmanager

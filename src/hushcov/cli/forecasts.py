@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +20,7 @@ from hushcov.planning import (
     Caution,
     Forecast,
     Request,
+    comparable,
     compare,
     default_mechanism,
     fit_memory,
@@ -53,7 +55,7 @@ class Row:
 
     def given(self, mechanism: str) -> ReleaseInputs:
         """What this mechanism is planned with."""
-        apart = None if predicted()[mechanism].pooled else self.apart
+        apart = None if comparable(self.inputs.candidates)[mechanism].pooled else self.apart
         return self.inputs if apart is None else apart
 
     @property
@@ -87,8 +89,10 @@ class Row:
 
 def command_memory(mechanism: str, inputs: ReleaseInputs, *, prepared: bool) -> int:
     """Bytes that 'hushcov fit' needs, beside what reading files takes."""
-    n, d = inputs.n_records, inputs.n_features
-    return PICTURES + fit_memory(mechanism, n, d, sparse=d > LARGEST_DENSE, prepared=prepared)
+    n, d, known = inputs.n_records, inputs.n_features, inputs.candidates
+    sparse = d > LARGEST_DENSE or known is not None
+    found = fit_memory(mechanism, n, d, sparse=sparse, prepared=prepared, candidates=known)
+    return PICTURES + found
 
 
 def memory_words(n_bytes: int) -> str:
@@ -121,6 +125,12 @@ class Planner:
     n_features: int
     mechanisms: tuple[str, ...] = tuple(predicted())
     refine: bool = False
+    adaptive_width: bool = False
+
+    @property
+    def default(self) -> str:
+        """What a fit runs where no mechanism is named."""
+        return default_mechanism(known=self.request.candidates is not None).name
 
     def inputs(self, n_records: int) -> ReleaseInputs:
         """What a fit would plan with; half the records if they are taken in pairs."""
@@ -137,7 +147,8 @@ class Planner:
         row, forecasts, refusals = self._empty(n_records), [], {}
         for name in self.mechanisms:
             try:
-                forecasts.append(forecast(row.given(name), name, rough=self._rough(name)))
+                options: Any = {"adaptive_width": self.adaptive_width, "rough": self._rough(name)}
+                forecasts.append(forecast(row.given(name), name, **options))
             except HushcovError as error:
                 refusals[name] = error
         return self._heeded(replace(row, forecasts=tuple(forecasts), refusals=refusals))
@@ -149,7 +160,8 @@ class Planner:
 
     def chosen(self, n_records: int) -> Row:
         """The same as a fit sees it: searched where the rough figures do not decide."""
-        if self.refine or set(self.mechanisms) != set(predicted()):
+        every = set(comparable(self.request.candidates))
+        if self.refine or self.adaptive_width or set(self.mechanisms) != every:
             return self.row(n_records)
         row = self._empty(n_records)
         try:
@@ -162,7 +174,7 @@ class Planner:
     def _heeded(self, row: Row) -> Row:
         """With what a fit would warn of, or refuse."""
         inputs, stages = self.request.divide(row.inputs.n_records, self.n_features)
-        run = row.find(default_mechanism().name) or row.best
+        run = row.find(self.default) or row.best
         return replace(row, cautions=self.request.cautions(inputs, stages, run))
 
     def smallest(
@@ -172,13 +184,14 @@ class Planner:
 
         `tried` are numbers of rows averaged that were planned before; those tried now join them.
         """
-        shares = predicted()[mechanism].pooled
+        shares = comparable(self.request.candidates)[mechanism].pooled
         found = smallest_n(
             lambda n: self.request.inputs(n, self.n_features, shares=shares),
             mechanism,
             model,
             target_error,
             rough=self._rough(mechanism),
+            adaptive_width=self.adaptive_width,
             tried=tried,
         )
         return None if found is None else self.request.rows_averaged * found
@@ -198,7 +211,7 @@ class Planner:
         return tuple(_rungs(first, _DEFAULT_RUNGS))
 
     def _rough(self, mechanism: str) -> bool:
-        return predicted()[mechanism].slow and not self.refine
+        return comparable(self.request.candidates)[mechanism].slow and not self.refine
 
 
 def knowledge(planner: Planner) -> str:
@@ -272,7 +285,7 @@ def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
     table.add_column("mechanism", no_wrap=True)
     _columns(table, *COMPARED_MODELS)
     for name, found in smallest.items():
-        mark = "~" if rough and predicted()[name].slow else ""
+        mark = "~" if rough and name in predicted() and predicted()[name].slow else ""
         values = (found[model] for model in COMPARED_MODELS)
         most = f"not by {number(MOST_RECORDS)}"
         table.add_row(name, *(most if n is None else mark + rounded(n) for n in values))

@@ -199,6 +199,31 @@ _MOST_ROWS = click.option(
 )
 
 
+_BANDWIDTH = click.option(
+    "--bandwidth",
+    type=INTEGER,
+    metavar="W",
+    help="How many columns apart two features can be that covary, where the order of the columns "
+    "has a meaning and that is public: neighbours on a genome, sensors of a chain, maturities. All "
+    "other covariances are taken for zero.",
+)
+_PAIRS = click.option(
+    "--candidate-pairs",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The same for pairs of any kind: a sparse matrix (.npz), or text or Parquet with a pair "
+    "or a group of columns in each row, by name or by position from 0. Public; never made from "
+    "the records.",
+)
+_WIDTH = click.option(
+    "--adaptive-width",
+    is_flag=True,
+    help="With --bandwidth: that is only a maximum, and a part of the budget finds how wide the "
+    "band is.",
+)
+_KNOWN_PAIRS = _BANDWIDTH, _PAIRS, _WIDTH
+
+
 def theorem_inputs(function: Function) -> Function:
     """Add the public inputs of the theorem that do not describe the size of the data."""
     return _with(
@@ -208,13 +233,13 @@ def theorem_inputs(function: Function) -> Function:
 
 def public_inputs(function: Function) -> Function:
     """Add what every estimator must be told, and what may be known of the records."""
-    whose = _NEIGHBOURS, _MOST_ROWS
-    return _with(function, _FIT_EPSILON, _FIT_DELTA, _ADVICE, _KNOWN_MEAN, _CENTRE, *whose)
+    known = _ADVICE, *_KNOWN_PAIRS, _KNOWN_MEAN, _CENTRE, _NEIGHBOURS, _MOST_ROWS
+    return _with(function, _FIT_EPSILON, _FIT_DELTA, *known)
 
 
 def planned_inputs(function: Function) -> Function:
     """Add the same for a plan, which may take its budget from an earlier release."""
-    known = _ADVICE, _KNOWN_MEAN, _CENTRE, _NEIGHBOURS, _MOST_ROWS
+    known = _ADVICE, *_KNOWN_PAIRS, _KNOWN_MEAN, _CENTRE, _NEIGHBOURS, _MOST_ROWS
     return _with(function, _PLANNED_EPSILON, _PLANNED_DELTA, *known)
 
 

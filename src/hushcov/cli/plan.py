@@ -13,6 +13,7 @@ from hushcov._validation import check_real
 from hushcov._words import counted, number
 from hushcov.accounting import RELATIONS, REPLACE, Neighbours
 from hushcov.accounting.promise import odds_of
+from hushcov.candidates import Candidates
 from hushcov.cli.files import check_figure, check_parent
 from hushcov.cli.fit_options import check_budget
 from hushcov.cli.forecasts import (
@@ -26,6 +27,7 @@ from hushcov.cli.forecasts import (
     smallest_table,
     warned,
 )
+from hushcov.cli.known_pairs import candidate_words, known_pairs
 from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, planned_inputs
 from hushcov.cli.output import (
     console,
@@ -50,7 +52,14 @@ from hushcov.cli.settings import settings_option
 from hushcov.cli.words import PROMISED, promised
 from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.planning import COMPARED_MODELS, Request, default_mechanism, predicted
+from hushcov.planning import (
+    COMPARED_MODELS,
+    Request,
+    check_told,
+    comparable,
+    predicted,
+    told,
+)
 from hushcov.planning.families import USUAL_SPARSITY
 from hushcov.planning.plan import CENTRES
 from hushcov.records import Bounds, check_bounds, read_codebook
@@ -94,7 +103,7 @@ from hushcov.stages.counting import Counting
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(tuple(predicted())),
+    type=click.Choice(tuple(dict.fromkeys((*predicted(), *told())))),
     multiple=True,
     help="What would be run; may be repeated. With these options, a figure or a page, row sparsity "
     "5 is assumed where none is given.  [default: all]",
@@ -159,22 +168,27 @@ def command(
     if like is not None:
         known = known_mean or known_scale or refine or None
         given = (n_features, row_sparsity, codebook, target_error, figure, html, centre, known)
-        _check_like(*given, public["neighbours"], public["max_rows_per_unit"], *mechanisms)
+        pairs = public["bandwidth"], public["candidate_pairs"], public["adaptive_width"] or None
+        _check_like(*given, *pairs, public["neighbours"], public["max_rows_per_unit"], *mechanisms)
         _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
         return
     check_budget(public["epsilon"], public["delta"])
-    n_features, bounds = _known(n_features, codebook)
-    compared = bool(mechanisms or refine or figure or html or row_sparsity)
-    usual = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY
+    n_features, bounds, names = _known(n_features, codebook)
+    candidates, adaptive = known_pairs(public, n_features, names)
+    compared = bool(mechanisms or refine or figure or html or row_sparsity or candidates)
     public |= {"known_mean": known_mean, "known_scale": known_scale}
-    public |= {"row_sparsity": usual if row_sparsity is None else row_sparsity}
+    public |= {"row_sparsity": _sparsity(row_sparsity, n_features, candidates)}
     protected = _protected(public, centre)
-    request = Request(**public, centre=centre or CENTRES[0], bounds=bounds)
+    request = Request(**public, centre=centre or CENTRES[0], bounds=bounds, candidates=candidates)
+    for name in mechanisms:
+        check_told(name, candidates)
+    able = comparable(candidates)
     planner = Planner(
         request,
         n_features,
-        tuple(name for name in predicted() if not mechanisms or name in mechanisms),
-        refine or any(predicted()[name].slow for name in mechanisms),
+        tuple(name for name in able if not mechanisms or name in mechanisms),
+        refine or any(able[name].slow for name in mechanisms),
+        adaptive,
     )
     records = sorted(set(n_records or planner.default_records()))
     _check(planner, records, target_error, figure, html)
@@ -182,7 +196,7 @@ def command(
         _families(plan_families(planner, records, target_error), as_json, protected)
         return
     rows = _plan(planner, records)
-    designs = _designs(rows, mechanisms)
+    designs = _designs(planner, rows, mechanisms)
     possible = [name for name in planner.mechanisms if any(row.find(name) for row in rows)]
     tried = {row.inputs.n_records for row in rows}
     smallest = None if target_error is None else _search(planner, possible, target_error, tried)
@@ -279,12 +293,22 @@ def _draw(figure: Path, rows: Sequence[Row], target_error: float | None) -> None
     write_plan_figure(figure, forecasts, title=_size(rows[0]), target_error=target_error)
 
 
-def _known(n_features: int | None, codebook: Path | None) -> tuple[int, Bounds | None]:
-    """The number of features, and their bounds, by a codebook; it may leave some columns out."""
+def _sparsity(given: int | None, n_features: int, candidates: Candidates | None) -> int:
+    """The row sparsity to plan with: candidates say what it is at most."""
+    if candidates is not None:
+        return candidates.row_sparsity_of(given)
+    usual = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY
+    return usual if given is None else given
+
+
+def _known(
+    n_features: int | None, codebook: Path | None
+) -> tuple[int, Bounds | None, list[str] | None]:
+    """The number of features, bounds and names by a codebook; it may leave some columns out."""
     if codebook is None:
         if n_features is None:
             raise click.UsageError("Missing option '--features'.")
-        return n_features, None
+        return n_features, None, None
     book = read_codebook(codebook)
     names = list(book.features)
     if n_features is None:
@@ -294,8 +318,8 @@ def _known(n_features: int | None, codebook: Path | None) -> tuple[int, Bounds |
             f"n_features must be at least the {len(names)} of {codebook}, got {n_features}: leave "
             "it out, or count the one-hot columns of categories."
         )
-    rest = [""] * (n_features - len(names))
-    return n_features, check_bounds(book.bounds, n_features, [*names, *rest])
+    every = names + [""] * (n_features - len(names))
+    return n_features, check_bounds(book.bounds, n_features, every), every
 
 
 def _check(
@@ -332,15 +356,24 @@ def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
     return rows
 
 
-def _designs(rows: Sequence[Row], mechanisms: Sequence[str]) -> dict[str, MechanismPlan[Any]]:
+def _designs(
+    planner: Planner, rows: Sequence[Row], mechanisms: Sequence[str]
+) -> dict[str, MechanismPlan[Any]]:
     """For one number of records the design of what a fit runs, or of those asked for."""
     if len(rows) > 1:
         return {}
     (row,) = rows
     asked = [each.mechanism for each in row.forecasts if each.mechanism in mechanisms]
-    run = row.find(default_mechanism().name) or row.best  # what a fit runs
+    run = row.find(planner.default) or row.best  # what a fit runs
     best = [] if run is None else [run.mechanism]
-    return {name: predicted()[name].plan(row.given(name)) for name in asked or best}
+    able = comparable(planner.request.candidates)
+    found = {"adaptive_width": True} if planner.adaptive_width else {}
+
+    def design(name: str) -> MechanismPlan[Any]:
+        options: Any = found if name == planner.default else {}
+        return able[name].plan(row.given(name), **options)
+
+    return {name: design(name) for name in asked or best}
 
 
 def _search(
@@ -372,11 +405,17 @@ def _public(planner: Planner) -> dict[str, object]:
         "max_rows_per_unit": request.neighbours.most_rows,
         "odds": odds_of(request.epsilon, request.delta, *to_whom).to_dict(),
         "mechanisms": list(planner.mechanisms),
-    }
+        "adaptive_width": planner.adaptive_width,
+    } | ({} if request.candidates is None else request.candidates.to_dict())
 
 
 def _size(row: Row) -> str:
     inputs = row.inputs
+    if inputs.candidates is not None:
+        return (
+            f"{counted(inputs.n_features, 'feature')}, {inputs.candidates.words}, epsilon "
+            f"{number(inputs.epsilon)}, delta {number(inputs.delta)}"
+        )
     return (
         f"{counted(inputs.n_features, 'feature')}, row sparsity {inputs.row_sparsity}, epsilon "
         f"{number(inputs.epsilon)}, delta {number(inputs.delta)}"
@@ -394,6 +433,8 @@ def _print(
         "Operator norm of the error over that of the covariance, where features have equal scales: "
         "the zero matrix, which needs no data, has 1. " + knowledge(planner),
     )
+    if request.candidates is not None:
+        paragraph(out, f"Candidates: {candidate_words(request.candidates)}.")
     show(out, "")
     show(out, mechanism_table(rows[0]) if one else records_table(rows, planner.mechanisms))
     for remark in remarks(rows):

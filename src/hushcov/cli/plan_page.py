@@ -35,6 +35,12 @@ Found = tuple[Setting, Point]
 def check_page(planner: Planner) -> None:
     """Refuse what a page cannot show, or a package that it needs, before any work."""
     check_pages()
+    if planner.request.candidates is not None:
+        raise ParameterError(
+            "--html cannot be used with --bandwidth or --candidate-pairs: the page has sliders for "
+            "the number of features and of partners, which these pairs fix. Leave it out, or use "
+            "--figure."
+        )
     if planner.refine:
         raise ParameterError(
             "--html cannot be used with --refine or --mechanism multiscale: the page has hundreds "

@@ -17,7 +17,8 @@ from hushcov._words import counted
 from hushcov.cli.files import opened
 from hushcov.cli.fit import certified, settle
 from hushcov.cli.fit import command as fit
-from hushcov.cli.fitting import prepare, quoted
+from hushcov.cli.fit_source import quoted
+from hushcov.cli.fitting import prepare
 from hushcov.cli.ledger import command as ledger
 from hushcov.cli.output import facts, heading, paragraph, show
 from hushcov.cli.settings import MOST_ROWS, argument, arguments

@@ -16,7 +16,7 @@ from hushcov.accounting import ONE_REPLACED, RELATIONS, Neighbours
 from hushcov.accounting.promise import odds_of, promise_words
 from hushcov.cli.output import clean, heading, paragraph, short_name, show, text_table
 from hushcov.mechanisms.multiscale import TheoremParameters
-from hushcov.planning import COMPARED_MODELS, Families, Forecast, mechanisms
+from hushcov.planning import COMPARED_MODELS, Families, Forecast, named
 from hushcov.postprocess import is_noise
 from hushcov.predicting import DENSE, FACTOR
 from hushcov.release import Release
@@ -135,7 +135,7 @@ def detection(forecast: Forecast) -> str:
     """Say which correlations will be found."""
     limit = forecast.detection_limit
     if limit is None:
-        return f"no prediction: {mechanisms()[forecast.mechanism].no_limit}"
+        return f"no prediction: {named(forecast.mechanism).no_limit}"
     if limit >= 1:
         return "hardly any pair: there are too few records"
     return f"correlations of {number(limit, 2)} or more, nine times out of ten"

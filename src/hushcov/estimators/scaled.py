@@ -265,9 +265,10 @@ class ScaledCovariance(PrivateCovariance):
         given = self.sparse_output
         if not isinstance(given, bool | np.bool_):
             check_choice("sparse_output", given, ("auto",))
-        known = self.bandwidth is not None or self.candidate_pairs is not None
-        large = known or n_features > LARGEST_DENSE
-        sparse = large if isinstance(given, str) else bool(given)
+        large = self._told or n_features > LARGEST_DENSE
+        return self._sparse_checked(large if isinstance(given, str) else bool(given))
+
+    def _sparse_checked(self, sparse: bool) -> bool:
         if sparse and self.positive_semidefinite:
             raise ParameterError(
                 "positive_semidefinite must be False where the output is sparse, got True: the "
@@ -275,14 +276,21 @@ class ScaledCovariance(PrivateCovariance):
             )
         return sparse
 
+    @property
+    def _told(self) -> bool:
+        """Whether it was said which pairs may covary."""
+        return self.bandwidth is not None or self.candidate_pairs is not None
+
     def _candidates(self, n_features: int) -> Candidates | None:
         """The pairs that may covary, where that was said."""
         names = getattr(self, "feature_names_in_", None)
+        if names is not None and len(names) != n_features:
+            names = None  # of an earlier fit
         return read_candidates(
             n_features,
             bandwidth=self.bandwidth,
             candidate_pairs=self.candidate_pairs,
-            names=None if names is None else list(names),
+            names=None if names is None else list(map(str, names)),
         )
 
     def _public_scale(self, n_features: int) -> FloatArray:
@@ -296,21 +304,23 @@ class ScaledCovariance(PrivateCovariance):
             )
         return check_feature_scale(given, n_features)
 
-    def _check_sizes(self, n_features: int) -> tuple[int, int]:
-        """The number of features, and of nonzeros of a row."""
+    def _check_sizes(self, n_features: int) -> tuple[int, int, Candidates | None]:
+        """The number of features, of nonzeros of a row, and the pairs that may covary."""
         cure = "it is the number of columns."
         n_features = check_integer(
             "n_features", n_features, at_least=1, at_most=LARGEST_FEATURES, cure=cure
         )
         cure = f"it counts the nonzeros of a row, the diagonal included; n_features = {n_features}."
         declared: Any = self.row_sparsity
+        candidates = self._candidates(n_features)
+        if candidates is not None:
+            return n_features, candidates.row_sparsity_of(declared), candidates
         if self.assumed_row_sparsity is None:
             self._check_given("row_sparsity")
         elif declared is None:
             declared = min(self.assumed_row_sparsity, n_features)
-        return n_features, check_integer(
-            "row_sparsity", declared, at_least=1, at_most=n_features, cure=cure
-        )
+        most = check_integer("row_sparsity", declared, at_least=1, at_most=n_features, cure=cure)
+        return n_features, most, None
 
     def _check_threshold(self, value: Any, word: str, *, at_most: float, cure: str) -> float | None:
         """A threshold as a number, or None for the one that `word` stands for."""
@@ -330,7 +340,7 @@ class ScaledCovariance(PrivateCovariance):
         self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
         self._check_reactions()
         self._check_given("epsilon", *(("delta",) if hasattr(self, "delta") else ()))
-        _, row_sparsity = self._check_sizes(n_features)
+        _, row_sparsity, candidates = self._check_sizes(n_features)
         return Request(
             row_sparsity,
             self.epsilon,  # type: ignore[arg-type]
@@ -340,7 +350,7 @@ class ScaledCovariance(PrivateCovariance):
             known_scale=self.feature_scale is not None,
             scale_share=self.scale_share,
             pure=not hasattr(self, "delta"),
-            candidates=self._candidates(n_features),
+            candidates=candidates,
         )
 
     @abstractmethod

@@ -100,6 +100,12 @@ class SummedCovariance(PrivateCovariance):
                     f"{shown(getattr(self, name))}: sums of several sites are those of records "
                     "that are replaced one by one. Use fit on all records at once."
                 )
+        for name in ("bandwidth", "candidate_pairs"):
+            if getattr(self, name, None) is not None:
+                raise ParameterError(
+                    f"{name} must be left out for partial_fit and fit_statistics: sums of several "
+                    "sites are of all pairs. Use fit on all records at once."
+                )
         if self.bounds is not None:
             raise ParameterError(
                 "bounds must be None for partial_fit and fit_statistics, got some: sums of several "

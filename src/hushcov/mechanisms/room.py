@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from hushcov._arrays import FloatArray
+from hushcov._compiled import threads
 from hushcov._words import number
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.inputs import CalibratedInputs, ReleaseInputs, spent_rho
 from hushcov.noise import Entropy
 from hushcov.predicting import Forecast
-from hushcov.records import Records
+from hushcov.records import TILE_BYTES, TILE_ROWS, Records
 from hushcov.release import Release
 from hushcov.stages import Prepared
 
@@ -23,6 +24,8 @@ Parameters = TypeVar("Parameters")
 CONSTANTS = ("sound", "paper")
 #: For an entry of a release: its integer, its estimate, and that while it is made symmetric.
 DENSE_BYTES = 3 * 8
+#: For a candidate pair: its two features, score, value and noise, twice in a symmetric matrix.
+LISTED_BYTES = 10 * 8
 #: What is found before a mechanism where means need not be.
 SCALES = "the scales"
 #: Labelled sentences, in the order in which they are read.
@@ -108,6 +111,8 @@ class Mechanism(ABC):
         Whether its own search takes seconds, so that it is first predicted roughly.
     pooled : bool
         Whether its plans are `PooledPlan`, so that a search for means shares their budget.
+    takes_candidates : bool
+        Whether it can be told which pairs may covary.
     pure : bool
         Whether it is private without a delta, which needs public scales.
     estimator : tuple of str and dict, or None
@@ -123,6 +128,7 @@ class Mechanism(ABC):
     sparse: ClassVar[bool] = False
     slow: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
+    takes_candidates: ClassVar[bool] = False
     pure: ClassVar[bool] = False
     estimator: ClassVar[tuple[str, dict[str, Any]] | None] = None
     most_features: ClassVar[int | None] = None
@@ -147,6 +153,16 @@ class Mechanism(ABC):
         Here: the sum, and a block's sum as doubles and as integers.
         """
         return DENSE_BYTES * n_features**2
+
+    def listed_work(self, n_records: int, n_features: int, n_pairs: int, sparse: bool) -> int:
+        """The same where so many candidate pairs are known: nothing is as large as all pairs.
+
+        Places, sums of every thread and scores of pairs, and what a release holds of them; where
+        the output is not sparse, the matrix, too.
+        """
+        listed = LISTED_BYTES * n_pairs + (threads() + 2) * 8 * (n_pairs + n_features)
+        signs = min(TILE_BYTES, 2 * (min(n_records, TILE_ROWS) * n_features // 8 + 1))
+        return listed + signs + (0 if sparse else DENSE_BYTES * n_features**2)
 
 
 def pool_of(inputs: ReleaseInputs, *mus: float) -> float:

@@ -8,11 +8,15 @@ from hushcov.planning.memory import total_memory
 from hushcov.planning.plan import Plan, Request
 from hushcov.planning.registry import (
     check_memory,
+    check_told,
+    comparable,
     default_mechanism,
     fit_memory,
     forecast,
     mechanisms,
+    named,
     predicted,
+    told,
 )
 from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
@@ -33,6 +37,8 @@ __all__ = [
     "Plan",
     "Request",
     "check_memory",
+    "check_told",
+    "comparable",
     "compare",
     "default_mechanism",
     "fit_memory",
@@ -42,8 +48,10 @@ __all__ = [
     "hopeless_because",
     "large_delta",
     "mechanisms",
+    "named",
     "predicted",
     "smallest_n",
+    "told",
     "total_memory",
 ]
 

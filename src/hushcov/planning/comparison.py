@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning.registry import forecast, predicted
+from hushcov.planning.registry import comparable, forecast
 from hushcov.predicting import COMPARED_MODELS, Forecast
 
 _ROUGH_MARGIN = 4.0  # the search improves on a rough prediction by less than this factor
@@ -31,10 +31,11 @@ class Comparison:
 
     def __str__(self) -> str:
         inputs = self.inputs
+        known = "" if inputs.candidates is None else f", {inputs.candidates.words}"
         lines = [
             f"predicted error relative to ||Sigma||, n = {inputs.n_records:,}, "
             f"d = {inputs.n_features:,}, k = {inputs.row_sparsity}, epsilon = {inputs.epsilon:g}, "
-            f"delta = {inputs.delta:g}:"
+            f"delta = {inputs.delta:g}{known}:"
         ]
         for each in self.forecasts:
             errors = ", ".join(f"{m} {each.predicted_error[m]:.3g}" for m in COMPARED_MODELS)
@@ -51,11 +52,11 @@ def compare(
     Where a mechanism's own search takes seconds, it runs only if a quick prediction is within a
     factor of the best other mechanism, and not at all without `refine`. A mechanism that cannot be
     certified for these inputs is left out. `apart` are the inputs of mechanisms that cannot share
-    their Gaussian part with a search for means, if there is one.
+    their Gaussian part with a search for means, if there is one. Where candidate pairs are known,
+    only mechanisms that can be told are compared.
     """
-    listed = [
-        (each, inputs if each.pooled or apart is None else apart) for each in predicted().values()
-    ]
+    able = comparable(inputs.candidates).values()
+    listed = [(each, inputs if each.pooled or apart is None else apart) for each in able]
     forecasts = [forecast(given, each.name) for each, given in listed if not each.slow]
     best = min(each.typical_error for each in forecasts)
     for name, given in ((each.name, given) for each, given in listed if each.slow):
@@ -76,6 +77,7 @@ def smallest_n(
     target: float,
     *,
     rough: bool = False,
+    adaptive_width: bool = False,
     tried: set[int] | None = None,
 ) -> int | None:
     """The fewest records, to within 2 %, that reach a target error on a model; None beyond 1e12.
@@ -86,7 +88,8 @@ def smallest_n(
 
     def error(n_records: int) -> float:
         at = inputs(n_records) if callable(inputs) else replace(inputs, n_records=n_records)
-        return forecast(at, mechanism, rough=rough).predicted_error[model]
+        found = forecast(at, mechanism, rough=rough, adaptive_width=adaptive_width)
+        return found.predicted_error[model]
 
     return smallest_error(error, target, tried)
 

@@ -25,7 +25,7 @@ from hushcov.planning.cautions import (
     noisy_scales,
     nothing_found,
 )
-from hushcov.planning.registry import check_memory, with_missing
+from hushcov.planning.registry import check_memory, check_told, with_missing
 from hushcov.predicting import Forecast
 from hushcov.records import Bounds, Records
 from hushcov.release import Part, Release
@@ -222,7 +222,9 @@ class Request:
         if chosen.forecast is not None:
             chosen = replace(chosen, forecast=with_missing(chosen.forecast, inputs))
         name = chosen.mechanism.name
-        check_memory(name, n, d, sparse=sparse, prepared=self.private_centre)
+        check_told(name, self.candidates)
+        known: Any = {"prepared": self.private_centre, "candidates": self.candidates}
+        check_memory(name, n, d, sparse=sparse, **known)
         # A mechanism without a delta spends none, whatever was allowed.
         spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
         cautions = self.cautions(spends, stages, chosen.forecast)

@@ -9,11 +9,13 @@ import math
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
 from hushcov._words import memory
-from hushcov.exceptions import CapacityError
+from hushcov.candidates import Candidates
+from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import Mechanism
 from hushcov.planning.memory import process_memory, total_memory
@@ -36,6 +38,9 @@ _OTHERS = (
     "peers.coinpress:COINPRESS",
     "peers.eigen_sampling:EIGEN_SAMPLING",
 )
+# Those that can be told which pairs may covary; first the default where that is known, which makes
+# nothing of the whole table otherwise.
+_TOLD = ("candidates:CANDIDATES", "screened:SCREENED")
 
 
 @cache
@@ -44,9 +49,34 @@ def mechanisms() -> dict[str, Mechanism]:
     return predicted() | _load(_OTHERS)
 
 
-def default_mechanism() -> Mechanism:
-    """The one to run where nobody asks for another."""
-    return next(iter(predicted().values()))
+def default_mechanism(*, known: bool = False) -> Mechanism:
+    """The one to run where nobody asks for another; `known` says that candidates are given."""
+    return next(iter((told() if known else predicted()).values()))
+
+
+def comparable(candidates: Candidates | None) -> dict[str, Mechanism]:
+    """Those whose error is predicted: of all pairs, or of candidate pairs alone."""
+    return predicted() if candidates is None else told()
+
+
+@cache
+def told() -> dict[str, Mechanism]:
+    """Those that can be told which pairs may covary."""
+    return _load(_TOLD)
+
+
+def check_told(mechanism: str, candidates: Candidates | None) -> None:
+    """Refuse candidate pairs that a mechanism has no use for, or their lack where it has."""
+    if candidates is None and mechanism not in predicted() and mechanism in told():
+        raise ParameterError(
+            f"bandwidth or candidate_pairs is required by {mechanism}: it releases pairs that are "
+            "known to be the only ones that may covary. Leave the mechanism out where none are."
+        )
+    if candidates is not None and not named(mechanism).takes_candidates:
+        raise ParameterError(
+            f"bandwidth and candidate_pairs must be left out with {mechanism}, which looks at all "
+            f"pairs: use {' or '.join(told())}, or leave the mechanism out."
+        )
 
 
 @cache
@@ -61,14 +91,26 @@ def _load(listed: tuple[str, ...]) -> dict[str, Mechanism]:
     return {each.name: each for each in found}
 
 
-def _named(mechanism: str) -> Mechanism:
-    return predicted().get(mechanism) or mechanisms()[mechanism]
+def named(mechanism: str) -> Mechanism:
+    """The mechanism of this name, also the one that must be told which pairs may covary."""
+    return predicted().get(mechanism) or told().get(mechanism) or mechanisms()[mechanism]
 
 
 @lru_cache(maxsize=4096)
-def forecast(inputs: ReleaseInputs, mechanism: str, *, rough: bool = False) -> Forecast:
-    """Predict one mechanism's error; features that are not found count."""
-    return with_missing(predicted()[mechanism].forecast(inputs, rough=rough), inputs)
+def forecast(
+    inputs: ReleaseInputs, mechanism: str, *, rough: bool = False, adaptive_width: bool = False
+) -> Forecast:
+    """Predict one mechanism's error; features that are not found count.
+
+    `adaptive_width` says that the bandwidth is a maximum, to the mechanism that finds a width.
+    """
+    check_told(mechanism, inputs.candidates)
+    room = comparable(inputs.candidates)[mechanism]
+    if adaptive_width and room is default_mechanism(known=True):
+        found = room.plan(inputs, adaptive_width=True).forecast  # type: ignore[call-arg]
+        assert found is not None
+        return with_missing(found, inputs)
+    return with_missing(room.forecast(inputs, rough=rough), inputs)
 
 
 def with_missing(forecast: Forecast, inputs: ReleaseInputs) -> Forecast:
@@ -76,7 +118,8 @@ def with_missing(forecast: Forecast, inputs: ReleaseInputs) -> Forecast:
     found = inputs.found
     if found.every == 1:
         return forecast
-    size = inputs.n_features, inputs.row_sparsity
+    known = inputs.row_sparsity if inputs.candidates is None else _LARGEST_LOST
+    size = inputs.n_features, min(inputs.row_sparsity, known)
     missing = min(1.0, (1 - found.share) / (1 - found.every))  # where some are
     errors = {}
     for model, error in forecast.predicted_error.items():
@@ -115,17 +158,23 @@ def fit_memory(
     sparse: bool = False,
     reader: int = 0,
     prepared: bool = True,
+    candidates: Candidates | None = None,
 ) -> int:
     """Bytes that a process needs to fit so many features, without records held in memory.
 
     `reader` is what pyarrow takes of files, `FileRecords.reader_bytes`. `prepared` says
-    that means are found privately, so that a compact copy of few records is kept.
+    that means are found privately, so that a compact copy of few records is kept. `candidates`
+    are the pairs that may covary, where that is known.
     """
     from hushcov.records.compact import copy_bytes
     from hushcov.records.together import early_signs
 
     rows = default_block_rows(n_features)
-    work = _named(mechanism).work(n_records, n_features, rows, sparse)
+    room = named(mechanism)
+    if candidates is None:
+        work = room.work(n_records, n_features, rows, sparse)
+    else:
+        work = room.listed_work(n_records, n_features, candidates.n_pairs, sparse)
     kept = 0
     if prepared:  # where no copy is kept, signs are: most have one bit, since zeros are few
         kept = copy_bytes(n_records, n_features) or early_signs(n_records, n_features) // 2
@@ -139,19 +188,23 @@ def check_memory(
     *,
     sparse: bool = False,
     prepared: bool = True,
+    candidates: Candidates | None = None,
 ) -> None:
     """Refuse a fit that this computer cannot hold, before anything is spent on it."""
     there = total_memory()
-    needed = fit_memory(mechanism, n_records, n_features, sparse=sparse, prepared=prepared)
+    known: Any = {"prepared": prepared, "candidates": candidates}
+    needed = fit_memory(mechanism, n_records, n_features, sparse=sparse, **known)
     if there is None or needed <= there:
         return
     able = " or ".join(name for name, each in mechanisms().items() if each.sparse)
-    cure = (
-        "use fewer features or a larger computer."
-        if sparse
-        else f"use a {able} release with sparse output, fewer features, or a larger computer."
-    )
+    cure = "use fewer features or a larger computer."
+    if not sparse:
+        cure = f"use a {able} release with sparse output, fewer features, or a larger computer."
+    size = f"{n_features:,} features"
+    if candidates is not None:
+        size += f" and {candidates.n_pairs:,} candidate pairs"
+        cure = "use sparse output, a narrower band, fewer pairs or a larger computer."
     raise CapacityError(
-        f"{n_features:,} features need about {memory(needed)} of memory for the {mechanism} "
+        f"{size} need about {memory(needed)} of memory for the {mechanism} "
         f"mechanism, and {memory(there)} are there: {cure} Nothing was spent."
     )

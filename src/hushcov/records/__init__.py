@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from hushcov.records.gram import (
         PANEL_BYTES,
         clipped_gram,
+        clipped_sums,
         pair_sums,
         record_statistics,
         row_bounded_gram,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         TILE_BYTES,
         TILE_ROWS,
         PackedSigns,
+        candidate_sign_sums,
         sign_gram,
         sign_gram_and_sums,
         sign_scores,
@@ -132,10 +134,12 @@ __all__ = [
     "WrappedRecords",
     "bounded_sums",
     "bounded_sums_of",
+    "candidate_sign_sums",
     "cell_counts",
     "check_bounds",
     "check_feature_scale",
     "clipped_gram",
+    "clipped_sums",
     "count_complete",
     "default_block_rows",
     "finest_half_width",
@@ -176,9 +180,10 @@ __getattr__ = lazy(
     combined_gram="unit_bounded_gram unit_norm_histogram",
     compact="CompactRecords",
     files="FileRecords",
-    gram="PANEL_BYTES clipped_gram pair_sums record_statistics row_bounded_gram second_moments",
+    gram="PANEL_BYTES clipped_gram clipped_sums pair_sums record_statistics row_bounded_gram "
+    "second_moments",
     identifiers="split_columns",
-    signs="PACKED_PANEL_BYTES TILE_BYTES TILE_ROWS PackedSigns "
+    signs="PACKED_PANEL_BYTES TILE_BYTES TILE_ROWS PackedSigns candidate_sign_sums "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
     statistics="RecordMap Statistics",
     together="sum_and_keep_signs sum_together",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hushcov.candidates import Candidates
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
-from hushcov.planning import COMPARED_MODELS, Forecast, Request, compare, forecast, predicted
+from hushcov.planning import COMPARED_MODELS, Forecast, Request, comparable, compare, forecast
 from hushcov.planning.like import MULTIPLES
 from hushcov.report.charts import error_chart
 from hushcov.report.pages import count, number
@@ -81,15 +82,15 @@ class Outlook:
 
 def outlook(subject: Subject) -> Outlook | None:
     """What the planner says; None where it has nothing to say of these inputs."""
-    if subject.theorem:
+    if subject.theorem or _pairs_lost(subject):
         return None
     try:
-        mechanism = subject.release.name
-        if mechanism not in predicted():
+        mechanism, known = subject.release.name, comparable(_candidates(subject))
+        if mechanism not in known:
             mechanism = compare(_inputs(subject)(1.0), refine=False).best.mechanism
-        inputs = _inputs(subject, shares=predicted()[mechanism].pooled)
+        inputs = _inputs(subject, shares=known[mechanism].pooled)
         here = forecast(inputs(1.0), mechanism)
-        rough = predicted()[mechanism].slow
+        rough = known[mechanism].slow
         at = [inputs(multiple) for multiple in MULTIPLES]
         rows = tuple((each.n_records, forecast(each, mechanism, rough=rough)) for each in at)
     except HushcovError:
@@ -107,11 +108,17 @@ def _inputs(subject: Subject, *, shares: bool = True) -> Callable[[float], Relea
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         spent=tuple(event for part in subject.before for event in part.events),
+        candidates=_candidates(subject),
     )
     if subject.release.location is not None:  # the share for means falls with the records, too
         known = subject.release.making.scales == "given"
         sought = Request(
-            here.row_sparsity, here.epsilon, here.delta, known_scale=known, centre="private"
+            here.row_sparsity,
+            here.epsilon,
+            here.delta,
+            known_scale=known,
+            centre="private",
+            candidates=here.candidates,
         )
         return lambda multiple: sought.inputs(
             _multiple(here, multiple), here.n_features, shares=shares
@@ -126,6 +133,28 @@ def _inputs(subject: Subject, *, shares: bool = True) -> Callable[[float], Relea
         return replace(here, n_records=n, spent=before)
 
     return at
+
+
+def _public(subject: Subject) -> Mapping[str, Any]:
+    """What a release says of its public inputs."""
+    found = subject.release.parameters.get("inputs")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _candidates(subject: Subject) -> Candidates | None:
+    """The pairs that were said to be the only ones that may covary, as far as the release says."""
+    width, selected = _public(subject).get("bandwidth"), subject.release.selected
+    if width is not None:
+        return Candidates.band(subject.n_features, width)
+    if "candidate_pairs" not in _public(subject) or selected is None:
+        return None
+    return Candidates.of_pairs(subject.n_features, selected[0], selected[1])
+
+
+def _pairs_lost(subject: Subject) -> bool:
+    """Whether candidate pairs were listed of which the release has some only."""
+    listed, selected = _public(subject).get("candidate_pairs"), subject.release.selected
+    return listed is not None and (selected is None or selected.shape[1] != listed)
 
 
 def _multiple(here: ReleaseInputs, multiple: float) -> int:

@@ -130,20 +130,31 @@ def select_pairs(
     Neighbours: replace one record. No score moves by more than `score_sensitivity`, so a level is
     `size` bounded-range steps, and all levels together cost the bounded-range events of
     `parameters.events`. What an earlier level selected is released, so skipping it is free.
+    Candidates are public, and so is where the pairs that were picked stand among them.
     """
-    d = parameters.inputs.n_features
+    d, candidates = parameters.inputs.n_features, parameters.inputs.candidates
     if not parameters.levels:
-        rows, columns = np.triu_indices(d, 1) if parameters.n_pairs else ([], [])
-        return np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
+        return _all_pairs(parameters)  # proof: step 13
     # proof: step 1
-    scores = parameters.scoring.scores(records, feature_scale, progress)
+    scores = parameters.scoring.scores(records, feature_scale, progress, candidates)
     selected = np.empty(0, dtype=np.int64)
     for level in parameters.levels:
         # proof: step 2
         best = gumbel_top(entropy.generator, scores, level.rate, level.size)
         selected = np.concatenate([selected, best])
         scores[best] = TAKEN  # proof: step 3
-    return pair_of(np.sort(selected), d)
+    selected.sort()
+    return pair_of(selected, d) if candidates is None else candidates.pairs_at(selected)
+
+
+def _all_pairs(parameters: ScreenedParameters) -> tuple[IntArray, IntArray]:
+    """Every pair that may covary, where none is selected; none at row sparsity 1."""
+    if not parameters.n_pairs:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if parameters.inputs.candidates is not None:
+        return parameters.inputs.candidates.pairs
+    rows, columns = np.triu_indices(parameters.inputs.n_features, 1)
+    return rows.astype(np.int64), columns.astype(np.int64)
 
 
 def release_norm_bound(

@@ -69,7 +69,9 @@ class ScreenedDesign:
 
 
 def candidate_pairs(inputs: ReleaseInputs) -> int:
-    """Pairs of features."""
+    """Pairs of features that may covary: all of them, where nothing else is known."""
+    if inputs.candidates is not None:
+        return inputs.candidates.n_pairs
     return inputs.n_features * (inputs.n_features - 1) // 2
 
 

@@ -38,6 +38,7 @@ _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40
 _FEATURES, _REPETITIONS, _MOST_PARTS = 100, 5, 12
 _FEATURES_PER_PARTNER = 4
+_MOST_PARTNERS = 100  # of a feature of a reference, where candidates are given
 # What is left of `SHRINKING_BIAS` after its mean over models has been corrected for.
 _REMAINING_BIAS = 2.5
 
@@ -417,13 +418,17 @@ def _largest_miss(sizes: FloatArray, missed: FloatArray, copies: float) -> float
 
 
 def _reference(model: str, inputs: ReleaseInputs, features: int) -> Reference:
-    enough = max(features, _FEATURES_PER_PARTNER * inputs.row_sparsity)
-    return reference(model, inputs.n_features, inputs.row_sparsity, min(enough, 400))
+    k = inputs.row_sparsity
+    if inputs.candidates is not None:  # where there are more, not all of them matter alike
+        k = min(k, _MOST_PARTNERS)
+    enough = max(features, _FEATURES_PER_PARTNER * k)
+    return reference(model, inputs.n_features, k, min(enough, 400))
 
 
 def _few(inputs: ReleaseInputs) -> bool:
-    """Whether releasing all pairs may be better than screening."""
-    return inputs.n_features <= 40 * inputs.row_sparsity
+    """Whether releasing all pairs that may covary may be better than screening."""
+    row = 1 + 2 * candidate_pairs(inputs) / inputs.n_features  # of all features, or candidates
+    return row <= 40 * inputs.row_sparsity
 
 
 def _moved(name: str, design: ScreenedDesign, stride: int) -> ScreenedDesign | None:

@@ -113,14 +113,15 @@ class PlannedScreened(PooledPlan[ScreenedParameters]):
         parameters = self.parameters
         if parameters.n_pairs == 0:
             return "none: at row sparsity 1 no pair is looked for, and variances are released alone"
+        pairs = "pairs" if parameters.inputs.candidates is None else "candidate pairs"
         if not parameters.levels:
-            return f"none: the values of all {parameters.n_pairs:,} pairs are released"
+            return f"none: the values of all {parameters.n_pairs:,} {pairs} are released"
         sizes = " + ".join(f"{level.size:,}" for level in parameters.levels)
         rounds = "round" if len(parameters.levels) == 1 else "rounds, the strongest pairs first"
         total = "" if len(parameters.levels) == 1 else f" = {parameters.n_pairs:,}"
         return (
             f"pairs are scored by how often their signs agree; {len(parameters.levels)} {rounds}, "
-            f"select {sizes}{total} of {candidate_pairs(parameters.inputs):,} pairs"
+            f"select {sizes}{total} of {candidate_pairs(parameters.inputs):,} {pairs}"
         )
 
     def _kept(self) -> str:
@@ -143,6 +144,7 @@ class Screened(Mechanism):
     no_limit = "at row sparsity 1 it releases variances alone"
     sparse = True
     pooled = True
+    takes_candidates = True
     estimator = ("ScreenedCovariance", {})
 
     def plan(

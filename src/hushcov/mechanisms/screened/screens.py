@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,11 +14,14 @@ import numpy.typing as npt
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov.accounting import Neighbours
+from hushcov.candidates import Candidates
 from hushcov.records import (
     FeatureGrid,
     Progress,
     Records,
+    candidate_sign_sums,
     clipped_gram,
+    clipped_sums,
     pair_sums,
     sign_scores,
 )
@@ -48,11 +52,28 @@ class Screen(ABC):
     ) -> npt.NDArray[Any]:
         """Scores with their signs, pair by pair."""
 
-    def scores(
-        self, records: Records, feature_scale: FloatArray, progress: Progress | None
+    @abstractmethod
+    def listed_sums(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        pairs: tuple[IntArray, IntArray],
+        progress: Progress | None,
     ) -> npt.NDArray[Any]:
-        """Sizes of the scores, pair by pair."""
-        sums = self.sums(records, feature_scale, progress)
+        """The same integers, of these pairs alone; nothing is as large as n_features^2."""
+
+    def scores(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        progress: Progress | None,
+        candidates: Candidates | None = None,
+    ) -> npt.NDArray[Any]:
+        """Sizes of the scores, pair by pair: of all pairs, or of the candidates."""
+        if candidates is None:
+            sums = self.sums(records, feature_scale, progress)
+        else:
+            sums = self.listed_sums(records, feature_scale, candidates.pairs, progress)
         return np.asarray(np.abs(sums, out=sums))
 
     @abstractmethod
@@ -90,6 +111,22 @@ class SignScreen(Screen):
         return sign_scores(
             records, lambda products, *_: products, records.n_rows, progress=progress
         )
+
+    def sums_of(
+        self, records: Records, rows: IntArray, columns: IntArray, progress: Progress | None = None
+    ) -> IntArray:
+        """As `sums`, of listed pairs alone; in one reading, and nothing of size n_features^2."""
+        return candidate_sign_sums(records, rows, columns, progress=progress)[0]
+
+    def listed_sums(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        pairs: tuple[IntArray, IntArray],
+        progress: Progress | None,
+    ) -> npt.NDArray[Any]:
+        """See `Screen.listed_sums`."""
+        return self.sums_of(records, *pairs, progress)  # proof: step 13
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
         """See `Screen.expected`."""
@@ -139,6 +176,20 @@ class CentredSigns(SignScreen):
 
         return sign_scores(records, score, n * self.resolution, progress=progress)
 
+    def sums_of(
+        self, records: Records, rows: IntArray, columns: IntArray, progress: Progress | None = None
+    ) -> IntArray:
+        """See `SignScreen.sums_of`; the same integers as in `sums`."""
+        products, sums = candidate_sign_sums(records, rows, columns, progress=progress)
+        tilt = np.array(self.tilt, dtype=np.int64)
+        cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64).tolist()
+        fixed = sums, tilt, TILT_UNIT + np.abs(tilt), records.n_rows, self.resolution
+        run_parts(
+            _centre_listed,
+            [(products[a:b], rows[a:b], columns[a:b], *fixed) for a, b in itertools.pairwise(cuts)],
+        )
+        return products
+
 
 @compiled
 def _centre_products(
@@ -162,6 +213,26 @@ def _centre_products(
             row[j] = size if centred >= 0 else -size
 
 
+@compiled
+def _centre_listed(
+    products: IntArray,
+    rows: IntArray,
+    columns: IntArray,
+    sums: IntArray,
+    tilt: IntArray,
+    most: IntArray,
+    n_records: int,
+    resolution: int,
+) -> None:
+    """The same for listed pairs."""
+    for e in range(len(rows)):
+        i, j = rows[e], columns[e]
+        shift = n_records * tilt[i] * tilt[j] - TILT_UNIT * (sums[i] * tilt[j] + tilt[i] * sums[j])
+        centred = TILT_UNIT * TILT_UNIT * products[e] + shift
+        size = resolution * abs(centred) // (most[i] * most[j])
+        products[e] = size if centred >= 0 else -size
+
+
 class ClippedScreen(Screen):
     """Products of values on a coarse grid, clipped at `radius` scales to `half_width` steps."""
 
@@ -179,6 +250,17 @@ class ClippedScreen(Screen):
             records.n_features,
             records.n_rows * self.half_width**2,
         )
+
+    def listed_sums(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        pairs: tuple[IntArray, IntArray],
+        progress: Progress | None,
+    ) -> npt.NDArray[Any]:
+        """See `Screen.listed_sums`."""
+        coarse = FeatureGrid(feature_scale, self.radius, self.half_width)
+        return clipped_sums(records, coarse, *pairs, progress=progress)  # proof: step 13
 
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
         """See `Screen.expected`."""
