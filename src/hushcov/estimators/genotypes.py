@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Neighbours
+from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee, Neighbours
 from hushcov.candidates import Candidates, read_candidates
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import (
@@ -168,19 +169,22 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             self.feature_names_in_ = np.array(records.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        given = self.positions, self.chromosomes
-        known = [own if own is not None else its for own, its in zip(given, _its(records))]
-        self.positions_, self.chromosomes_ = _positions(known[0], d), _chromosomes(known[1], d)
+        positions = records.positions if self.positions is None else self.positions
+        chromosomes = records.chromosomes if self.chromosomes is None else self.chromosomes
+        self.positions_ = _positions(positions, d)
+        self.chromosomes_ = _chromosomes(chromosomes, d)
         return records
 
     def _count(self, records: GenotypeRecords, entropy: Entropy) -> None:
         """Charge and release the number of records; it is what all else is planned for."""
-        counting = self._counting()
+        counting = self.counting
         with self._charged(counting.certify(private=entropy.private), counting.epsilon):
             found = counting.number(records.n_records, counting.neighbours, entropy)
         self._before, self._n_rows = found, found.released
 
-    def _counting(self) -> Counting:
+    @property
+    def counting(self) -> Counting:
+        """What releasing the number of records spends, where it is not public."""
         epsilon = check_real("epsilon", self.epsilon, above=0, cure=BUDGET_WORDS)
         return Counting(epsilon, Neighbours(self.neighbours))
 
@@ -203,7 +207,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         windows = self._windows(n_features)
         before = getattr(self, "_before", None)
         removed = self.neighbours == ADD_REMOVE
-        left = self._counting().left if removed else self.epsilon
+        left = self.counting.left if removed else self.epsilon
         inputs = ReleaseInputs(
             n_records,
             n_features,
@@ -249,6 +253,15 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
                 ".bim, or use bandwidth."
             )
         return Candidates.windows(window_ends(positions, chromosomes, reach))
+
+    def certified(self, plan: GenotypePlan) -> Guarantee:
+        """What a fit by this plan costs, with the count before it."""
+        guarantee, before = plan.certify(private=self.random_state is None), self.counted_
+        if before is not None:
+            return guarantee.after(before.guarantee)
+        if self.neighbours == REPLACE:
+            return guarantee
+        return guarantee.after(self.counting.certify(private=self.random_state is None))
 
     def cautions(self, plan: GenotypePlan) -> tuple[Caution, ...]:
         """What people should know of a fit by this plan."""
@@ -310,7 +323,7 @@ def window_ends(positions: IntArray, chromosomes: tuple[str, ...] | None, reach:
     borders = np.concatenate([[0], np.flatnonzero(names[1:] != names[:-1]) + 1, [d]])
     if len(np.unique(names)) != len(borders) - 1:
         raise DataError("chromosomes must follow each other: sort the variants by chromosome.")
-    for start, stop in zip(borders[:-1], borders[1:], strict=True):
+    for start, stop in pairwise(borders):
         part = positions[start:stop]
         if np.any(part[1:] < part[:-1]):
             raise DataError(
@@ -319,10 +332,6 @@ def window_ends(positions: IntArray, chromosomes: tuple[str, ...] | None, reach:
             )
         ends[start:stop] = start + np.searchsorted(part, part + reach, side="right")
     return ends
-
-
-def _its(records: GenotypeRecords) -> tuple[IntArray | None, tuple[str, ...] | None]:
-    return records.positions, records.chromosomes
 
 
 def _positions(given: Any, n_features: int) -> IntArray | None:

@@ -262,4 +262,5 @@ def _noise_levels(sums: Sums) -> FloatArray:
 
 def _by_variant(of_blocks: FloatArray, parameters: GenotypeParameters) -> FloatArray:
     """A number for each variant, which is that of its block."""
-    return np.repeat(of_blocks, parameters.block)[: parameters.inputs.n_features]
+    every = np.repeat(of_blocks, parameters.block)
+    return np.asarray(every[: parameters.inputs.n_features])

@@ -214,7 +214,8 @@ def _count_share(inputs: ReleaseInputs, mu: float) -> float:
     moved = inputs.neighbours.moved(replaced=Fraction(4), removed=Fraction(2))
     noise = float(moved) * d / (inputs.n_records * mu) ** 2
     width = (inputs.candidates.n_pairs + d) / d
-    return min(_MOST_COUNTS, max(_LEAST_COUNTS, (_STRAIN * noise / width) ** (1 / 3)))
+    best = math.cbrt(_STRAIN * noise / width)
+    return min(_MOST_COUNTS, max(_LEAST_COUNTS, best))
 
 
 def _check_room(parameters: GenotypeParameters) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +43,8 @@ class GenotypePlan:
     @property
     def detection_limit(self) -> float:
         """About the smallest correlation that is told from noise nine times out of ten."""
-        sampling = 1 / self.parameters.inputs.n_records
-        return min(1.0, _SEEN * (self.noise**2 + sampling) ** 0.5)
+        sampling = 1 / math.sqrt(self.parameters.inputs.n_records)
+        return min(1.0, _SEEN * math.hypot(self.noise, sampling))
 
     def certify(self, *, private: bool) -> Guarantee:
         """See `certify_genotypes`."""

@@ -40,8 +40,9 @@ class Variants:
     @classmethod
     def unknown(cls, n_features: int, mean_noise: float) -> Variants:
         """Variants of which nothing is known yet."""
-        real, whole = np.zeros((2, n_features)), np.zeros((2, n_features), dtype=np.int64)
-        return cls(*real, *whole, mean_noise)
+        shares, means = np.zeros((2, n_features))
+        slopes, offsets = np.zeros((2, n_features), dtype=np.int64)
+        return cls(shares, means, slopes, offsets, mean_noise)
 
     def fill(self, shares: FloatArray, means: FloatArray) -> None:
         """Keep what is known of the next variants."""
