@@ -3,6 +3,8 @@
 - `protocol`: what all records are. Their one operation is a sum of integers over blocks of rows.
 - Where rows come from: `sources` (`open_records`, memory, devices), `files` and their `formats`,
   `cluster`, and `codebook`, by which categories are one-hot columns.
+- `genotypes`: two bits each, by variants, from tables and PLINK files (`bed`), with their own sums
+  (`genotype_kernels`).
 - `knowledge`: public bounds of columns.
 - `views`: the same rows paired, centred, clipped, scaled, multiplied, without gaps, on a device, or
   watched.
@@ -61,12 +63,14 @@ from hushcov.records.views import (
 )
 
 if TYPE_CHECKING:
+    from hushcov.records.bed import write_bed
     from hushcov.records.cluster import DaskRecords
     from hushcov.records.codebook import Codebook, CodebookColumn, CodedRecords, read_codebook
     from hushcov.records.combined import unit_means
     from hushcov.records.combined_gram import unit_bounded_gram, unit_norm_histogram
     from hushcov.records.compact import CompactRecords
     from hushcov.records.files import FileRecords
+    from hushcov.records.genotypes import GenotypeBlock, GenotypeRecords, open_genotypes
     from hushcov.records.gram import (
         PANEL_BYTES,
         clipped_gram,
@@ -116,6 +120,8 @@ __all__ = [
     "DeviceRecords",
     "FeatureGrid",
     "FileRecords",
+    "GenotypeBlock",
+    "GenotypeRecords",
     "IntegerGrid",
     "NpyRecords",
     "PackedSigns",
@@ -149,6 +155,7 @@ __all__ = [
     "log2_histogram",
     "norm_counts_of",
     "norm_histogram",
+    "open_genotypes",
     "open_records",
     "pair_sums",
     "read_codebook",
@@ -170,16 +177,19 @@ __all__ = [
     "unit_means",
     "unit_norm_histogram",
     "weighted",
+    "write_bed",
 ]
 
 __getattr__ = lazy(
     __name__,
+    bed="write_bed",
     cluster="DaskRecords",
     codebook="Codebook CodebookColumn CodedRecords read_codebook",
     combined="unit_means",
     combined_gram="unit_bounded_gram unit_norm_histogram",
     compact="CompactRecords",
     files="FileRecords",
+    genotypes="GenotypeBlock GenotypeRecords open_genotypes",
     gram="PANEL_BYTES clipped_gram clipped_sums pair_sums record_statistics row_bounded_gram "
     "second_moments",
     identifiers="split_columns",

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hushcov._arrays import (
     LARGEST_EXACT_FLOAT32,
+    LARGEST_SUM,
     BoolArray,
     Float32Array,
     FloatArray,
@@ -42,6 +43,7 @@ _NORM_WORDS = 512
 _FLOAT_STEPS = 256
 # Each step rounds three times, and rounding loses at most 2^-24: together less than this.
 _MORE = 1 + 2.0**-14
+_BEYOND = np.iinfo(np.int64).max
 _PLANE_WORDS = 512
 _PLANE_VARIANTS = 64
 
@@ -84,10 +86,12 @@ def pack_calls(calls: Any, codes: CodeArray) -> bool:
     False if there is anything else.
     """
     kind = np.int8 if calls.dtype in (np.int8, np.bool_) else np.float64
-    calls = calls.view(kind) if kind is np.int8 else np.asarray(calls, dtype=kind)
-    kernel = _pack_variants if calls.strides[0] < calls.strides[1] else _pack_records
+    by_variants = calls.strides[0] < calls.strides[1]
+    # A copy, in one layout: loops are compiled for each.
+    table = np.array(calls.T if by_variants else calls, dtype=kind, order="C")
     parts = even_parts(codes.shape[1], 64)
-    return all(run_parts(kernel, [(*part, calls, codes) for part in parts]))
+    kernel = _pack_variants if by_variants else _pack_records
+    return all(run_parts(kernel, [(*part, table, codes) for part in parts]))
 
 
 @compiled
@@ -112,13 +116,13 @@ def _pack_records(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
 @compiled
 def _pack_variants(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
     """Where the records of a variant are side by side."""
-    n, d = calls.shape
+    d, n = calls.shape
     right = True
     for v in range(d):
         for place in range(start, stop):
             word = np.uint32(0)
             for r in range(min(CODES, n - place * CODES)):
-                code = _code(calls[place * CODES + r, v])
+                code = _code(calls[v, place * CODES + r])
                 right &= code < WRONG_CODE
                 word |= np.uint32(code << np.uint32(2 * r))
             codes[v, place] = word
@@ -157,7 +161,7 @@ def norm_bounds(
     tables = np.zeros((len(codes) + 1, 8), dtype=np.float32)
     tables[:-1, :4] = -(-squares // unit)
     scale = pair * unit**2
-    own = diagonal * (squares - centre) ** 2 / scale
+    own = diagonal / scale * (squares - float(centre)) ** 2
     own[:, MISSING_CODE] = 0
     tables[:-1, 4:] = np.where(own > 0, np.nextafter(own.astype(np.float32), np.float32(np.inf)), 0)
     sums = np.zeros((codes.shape[1], CODES))
@@ -166,7 +170,9 @@ def norm_bounds(
         (a * ROW_WORDS, b * ROW_WORDS, codes, window_steps(ends), tables, sums) for a, b in parts
     ]
     run_parts(_add_norms, jobs)
-    return np.ceil(sums * (scale * _MORE)).astype(np.int64)
+    sums *= scale * _MORE
+    fits = sums < LARGEST_SUM
+    return np.where(fits, np.ceil(np.where(fits, sums, 0)).astype(np.int64), _BEYOND)
 
 
 def window_steps(ends: IntArray) -> IntArray:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import LARGEST_SUM, BoolArray, IntArray
+from hushcov._arrays import BoolArray, IntArray
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.records.bed import BedFile
@@ -180,22 +180,16 @@ class GenotypeBlock:
         The norm is pair_weight^2 times the sum of (v_i v_j)^2 over start <= i < stop and i < j <
         ends[i], and diagonal_weight^2 times the sum of (v_i^2 - centre)^2 over these i where
         called. The bound is never below it. It is above by less than 1 in 5,000, and by what
-        rounding squares up does in windows whose squares sum to more than 2^24. It depends on
-        the person's own genotypes alone.
+        rounding squares up does in windows whose squares sum to more than 2^24. Where it is beyond
+        2^62 it is the largest int64. It depends on the person's own genotypes alone.
         """
         slopes, offsets, own_ends = self._checked(slopes, offsets, ends)
+        weights = int(pair_weight) ** 2, int(diagonal_weight) ** 2
+        if not weights[0]:
+            raise ParameterError("pair_weight must not be 0: norms are counted in its square.")
         squares = squares_of(slopes, offsets)
-        pair, diagonal, centre = int(pair_weight) ** 2, int(diagonal_weight) ** 2, int(centre)
-        most = int(squares.max(initial=0))
-        widest = int((own_ends - np.arange(len(own_ends))).max(initial=1))
-        largest = max(pair * most**2 * widest, diagonal * (most + abs(centre)) ** 2) * 2
-        if largest * max(1, len(own_ends)) > LARGEST_SUM:
-            raise ParameterError(
-                f"weights must be small enough for sums below 2^62, got pair_weight {pair_weight}, "
-                f"diagonal_weight {diagonal_weight} and centre {centre}: scale them down."
-            )
-        sums = norm_bounds(self.codes, squares, own_ends, pair, diagonal, centre)
-        return sums.reshape(-1)[: self.n_records]
+        bounds = norm_bounds(self.codes, squares, own_ends, *weights, int(centre))
+        return bounds.reshape(-1)[: self.n_records]
 
     def products(
         self, kept: BoolArray, slopes: IntArray, offsets: IntArray, ends: IntArray

@@ -257,7 +257,7 @@ def _document(
 
 def _noise_levels(sums: Sums) -> FloatArray:
     """The deviation of each block's noise, in units of the scales."""
-    return np.array(sums.sigma) / (SCALE**2 * np.array(sums.kept))
+    return np.asarray(np.array(sums.sigma) / (SCALE**2 * np.array(sums.kept)))
 
 
 def _by_variant(of_blocks: FloatArray, parameters: GenotypeParameters) -> FloatArray:
