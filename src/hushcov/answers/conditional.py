@@ -16,12 +16,13 @@ from hushcov.answers.partners import (
     doubts,
     nothing_known,
     of_factors,
+    paired_with,
     partners,
     refuse_unknown,
     through_factors,
     with_missing,
 )
-from hushcov.answers.tables import Answer, Table, feature_names, positions
+from hushcov.answers.tables import MOST_ASKED, Answer, Table, feature_names, positions
 from hushcov.answers.uncertain import Uncertain
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
@@ -98,7 +99,8 @@ def conditional(
     release : Release
     given : mapping of names or positions to numbers
     features : names or positions, optional
-        What to predict; None is every other feature that was found.
+        What to predict; None is every other feature that was found, and in a release of more than
+        20,000 those of which a pair with one that is given was released.
     means : mapping of names or positions to numbers, optional
         Public means, where they are known or none were released.
     level : float, default=0.95
@@ -185,7 +187,11 @@ def _beyond(release: Release, X: IntArray, values: FloatArray) -> list[str]:
 
 def _wanted(release: Release, X: IntArray, features: Any) -> IntArray:
     if features is None:
-        Y = np.flatnonzero(~nothing_known(release))
+        there = ~nothing_known(release)
+        if release.n_features > MOST_ASKED:
+            Y = paired_with(release, X)
+            return Y[there[Y]]
+        Y = np.flatnonzero(there)
         return Y[~np.isin(Y, X)]
     Y = positions(release, features)
     refuse_unknown(release, "features", Y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.answers.tables import Table, feature_names
+from hushcov.answers.tables import Column, Table, feature_names
 from hushcov.postprocess import (
     Matrix,
     is_noise,
@@ -20,12 +20,15 @@ from hushcov.release.coverage import noise_of
 from hushcov.release.findings import (
     MOST_PAIRS,
     Findings,
+    Glance,
     find,
+    glance,
     interval_holds,
+    ratio,
     scales_of,
     variance_interval,
 )
-from hushcov.release.pairs import ordered, scan
+from hushcov.release.pairs import released_places, scan
 
 
 def correlation(release: Release) -> Matrix:
@@ -33,7 +36,7 @@ def correlation(release: Release) -> Matrix:
 
     Noise may put a correlation beyond 1: it is 1 then, and `pairs_table` calls it noise.
     """
-    found = find(release)
+    found = glance(release)
     unit = np.where(found.lost | (found.unit == 0), np.nan, found.unit)
     ones = np.where(np.isnan(unit), np.nan, 1.0)
     if is_sparse(release.integers):
@@ -58,18 +61,36 @@ def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table
     findings = find(release)
     places, found = _places(release, findings, most)
     rows, columns = places
-    names, scale = feature_names(release), scales_of(release)
+    table = rows_of(release, findings, places, found, level)
+    released = np.asarray(values_at(release.integers, rows, columns), dtype=np.float64)
     unit = findings.unit[rows] * findings.unit[columns]
-    values = np.asarray(values_at(findings.matrix, rows, columns), dtype=np.float64)
-    lost = findings.lost[rows] | findings.lost[columns] | (unit == 0)
+    related = ratio(np.abs(table["covariance"]), unit)
+    strength = np.where(found & ~np.isnan(table["correlation"]), related, np.abs(released))
+    order = np.lexsort((columns, rows, -strength, ~found))
+    return {name: column[order] for name, column in table.items()}
+
+
+def rows_of(
+    release: Release,
+    seen: Findings | Glance,
+    places: tuple[IntArray, IntArray],
+    found: BoolArray,
+    level: float,
+) -> dict[str, Column]:
+    """The columns of `pairs_table` for some pairs, in the order in which they are given."""
+    rows, columns = places
+    names, scale = feature_names(release), scales_of(release)
+    unit = seen.unit[rows] * seen.unit[columns]
+    values = np.asarray(values_at(seen.matrix, rows, columns), dtype=np.float64)
+    lost = seen.lost[rows] | seen.lost[columns] | (unit == 0)
     related = np.divide(values, unit, out=np.full(len(unit), np.nan), where=~lost)
-    ends, related_ends = _intervals(release, findings, places, found, level)
+    ends, related_ends = _intervals(release, seen.threshold, places, found, level)
     holds = _holds(release)
     size = scale[rows] * scale[columns]
     noise = np.full(len(rows), np.nan)
     if release.noise_sd is not None:
         noise = noise_of(release, places) * size
-    table = {
+    return {
         "feature_1": names[rows],
         "feature_2": names[columns],
         "covariance": values,
@@ -83,10 +104,6 @@ def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table
         "noise": is_noise(related),
         "holds": holds[rows] & holds[columns],
     }
-    released = np.asarray(values_at(release.integers, rows, columns), dtype=np.float64)
-    strength = np.where(found & np.isfinite(related), np.abs(related), np.abs(released))
-    order = np.lexsort((columns, rows, -strength, ~found))
-    return {name: column[order] for name, column in table.items()}
 
 
 def variances_table(release: Release, level: float) -> Table:
@@ -95,18 +112,18 @@ def variances_table(release: Release, level: float) -> Table:
     Columns: feature; mean, where means were released; variance, lower, upper;
     standard_deviation, sd_lower, sd_upper; noise_sd of the variance; holds, as in `pairs_table`.
     """
-    findings, own = find(release), np.arange(release.n_features)
+    seen, own = glance(release), np.arange(release.n_features)
     scale = scales_of(release)
     ends = np.full((2, release.n_features), np.nan)
     noise = np.full(release.n_features, np.nan)
     if release.noise_sd is not None:
         noise = noise_of(release, (own, own)) * scale**2
-    if findings.variance_intervals is not None:
+    if release.noise_sd is not None and release.n_sampled is not None:
         released = release.integers.diagonal() * release.unit
         ends = np.array(variance_interval(release, released, level)) * scale**2
         lost = list(release.making.unresolved)
         ends[:, lost] = np.array([[-np.inf], [np.inf]])
-    variance = np.asarray(findings.matrix.diagonal(), dtype=np.float64)
+    variance = np.asarray(seen.matrix.diagonal(), dtype=np.float64)
     mean = {} if release.location is None else {"mean": release.location}
     lower = np.maximum(ends[0], 0.0)
     return {
@@ -157,8 +174,12 @@ def _places(
 ) -> tuple[tuple[IntArray, IntArray], BoolArray]:
     """Released pairs, row before column, and which of them were found."""
     d, found = release.n_features, findings.found
+    if len(found) >= most:
+        found = found.at(slice(0, most))
+        order = np.lexsort((found.columns, found.rows))
+        return (found.rows[order], found.columns[order]), np.ones(most, dtype=bool)
     if release.selected is not None:
-        rows, columns = ordered(release.selected)
+        rows, columns = released_places(release.integers, release.selected)
     elif d * (d - 1) // 2 <= most:
         rows, columns = np.triu_indices(d, 1)
     else:
@@ -178,7 +199,7 @@ def _places(
 
 def _intervals(
     release: Release,
-    findings: Findings,
+    threshold: float,
     places: tuple[IntArray, IntArray],
     found: BoolArray,
     level: float,
@@ -192,7 +213,7 @@ def _intervals(
     none = np.full((2, len(rows)), np.nan)
     if release.noise_sd is None or release.n_sampled is None:
         return none, none
-    pairs = released_pairs(release, places, found, findings.threshold)
+    pairs = released_pairs(release, places, found, threshold)
     ends, related = pairs.covariances(level), pairs.correlations(level)
     lost = np.isin(rows, release.making.unresolved) | np.isin(columns, release.making.unresolved)
     ends[:, lost] = np.array([[-np.inf], [np.inf]])

@@ -17,6 +17,7 @@ from hushcov.release.findings import LEVEL
 COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
 FORMATS = ("csv", "parquet", "none")
 _MOST_ROWS = 100_000  # of pairs
+_MOST_PACKED = 5_000_000  # entries of a sparse matrix for which it is worth the time
 _WIDEST = 500  # features of a matrix with names
 _WORDS = {
     "pairs": "pairs with covariance, correlation, intervals and noise, the strongest first",
@@ -29,7 +30,7 @@ def write_estimate(folder: Path, covariance: Matrix) -> tuple[str, str]:
     """Write the estimate, and return its file's name with what it holds."""
     name = SPARSE_COVARIANCE if is_sparse(covariance) else COVARIANCE
     if is_sparse(covariance):
-        sparse.save_npz(folder / name, covariance)
+        sparse.save_npz(folder / name, covariance, compressed=covariance.nnz <= _MOST_PACKED)
     else:
         np.save(folder / name, covariance)
     return name, "the estimate, in the unit of the data"
@@ -50,4 +51,10 @@ def write_tables(
         found["covariance"] = covariance_table(release, covariance)
     for name, table in found.items():
         write_table(table, folder / f"{name}.{tables}")
-    return [(f"{name}.{tables}", _WORDS[name]) for name in found]
+    words = dict(_WORDS)
+    if release.selected is not None and release.selected.shape[1] > _MOST_ROWS:
+        words["pairs"] = (
+            f"the strongest {_MOST_ROWS:,} of {release.selected.shape[1]:,} pairs, with intervals; "
+            "covariance.npz has all"
+        )
+    return [(f"{name}.{tables}", words[name]) for name in found]

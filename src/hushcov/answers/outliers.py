@@ -13,7 +13,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._words import counted
 from hushcov.answers.means import MEANS_UNSURE, means_of
 from hushcov.answers.partners import doubts, nothing_known, of_factors, refuse_unknown
-from hushcov.answers.tables import Answer, Table, feature_names, positions
+from hushcov.answers.tables import MOST_ASKED, Answer, Table, feature_names, positions
 from hushcov.answers.uncertain import Uncertain, uncertain
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.postprocess import is_sparse
@@ -101,6 +101,11 @@ def outlier_scores(
     X, at = X[:, ~lost], at[~lost]
     if len(at) == 0:
         raise ParameterError("features must hold one that was found, got none: name others.")
+    if len(at) > MOST_ASKED:
+        raise ParameterError(
+            f"features must be at most {MOST_ASKED:,}, got {len(at):,}: name those to look at, "
+            "such as a window of columns."
+        )
     location, noise = means_of(release, means)
     if np.isnan(location[at]).any():
         raise ParameterError(

@@ -13,7 +13,7 @@ from hushcov._words import counted
 from hushcov.answers.tables import feature_names
 from hushcov.answers.uncertain import Uncertain, uncertain
 from hushcov.exceptions import ParameterError
-from hushcov.postprocess import sure_level, values_at
+from hushcov.postprocess import is_sparse, sure_level, values_at
 from hushcov.release import Release
 from hushcov.release.findings import factors_of, interval_holds, rule_of, scales_of
 
@@ -22,6 +22,7 @@ _LEAST_OWN = 0.1
 _ROUNDING = 1e-30  # of shares of variances, squared
 _BY_CHANCE = 0.05  # how often any feature is a partner of a target that has none
 _WEAKEST = 0.1  # the part of the released pairs that counts as weak
+_MOST_ASKED = 1_000_000  # pairs by which that is found
 _OF_NOISE = 6.0  # that a pair may have and not be found
 
 
@@ -54,6 +55,8 @@ def partners(release: Release, target: int) -> IntArray:
     d = release.n_features
     _, threshold = rule_of(release)
     others = np.delete(np.arange(d), target)
+    if release.of_candidates:  # no other pair was looked at
+        others = paired_with(release, np.array([target]))
     others = others[~nothing_known(release)[others]]
     values = values_at(release.integers, np.full(len(others), target), others) * release.unit
     variance = release.integers.diagonal() * release.unit
@@ -64,6 +67,15 @@ def partners(release: Release, target: int) -> IntArray:
     found = (np.abs(values) > threshold) & (np.abs(values) > by_chance * deviation)
     strength = np.abs(values) / np.sqrt(variance[others])
     return np.asarray(others[found][np.argsort(-strength[found], kind="stable")])
+
+
+def paired_with(release: Release, features: IntArray) -> IntArray:
+    """Other features of which the release holds a pair with one of these."""
+    if is_sparse(release.integers):
+        near = np.unique(release.integers[features].indices)
+    else:
+        near = np.flatnonzero(release.released[features].any(axis=0))
+    return np.asarray(np.setdiff1d(near, features), dtype=np.int64)
 
 
 def of_factors(release: Release) -> FloatArray | None:
@@ -126,7 +138,8 @@ def missing_sd(release: Release) -> float:
     if release.selected is None:
         return 0.0
     assert release.noise_sd is not None
-    rows, columns = release.selected
+    every = max(1, release.selected.shape[1] // _MOST_ASKED)  # of very many, some tell it
+    rows, columns = release.selected[:, ::every]
     variance = release.integers.diagonal() * release.unit
     known = (variance[rows] > 0) & (variance[columns] > 0)
     rows, columns = rows[known], columns[known]

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._words import counted
-from hushcov.answers.tables import feature_names, positions
+from hushcov.answers.tables import MOST_ASKED, feature_names, positions
 from hushcov.answers.uncertain import uncertain
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import hard_threshold, is_sparse, lost_features, multiply_outer
@@ -59,6 +59,11 @@ def usable(release: Release) -> BoolArray:
 def chosen(release: Release, features: Any) -> tuple[IntArray, tuple[str, ...]]:
     """Places of the features asked for, all that can be used if None, and who is left out."""
     good, names = usable(release), feature_names(release)
+    if features is None and np.count_nonzero(good) > MOST_ASKED:
+        raise ParameterError(
+            f"features is required for a release of more than {MOST_ASKED:,} features, got None of "
+            f"{release.n_features:,}: name those to look at, such as a window of columns."
+        )
     if features is None:
         return np.flatnonzero(good), tuple(names[~good])
     found = positions(release, features)

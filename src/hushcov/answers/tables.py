@@ -15,10 +15,14 @@ from hushcov._validation import LIBRARIES, check_choice
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Release
 
+#: Features up to which a question may be asked of all of them.
+MOST_ASKED = 20_000
 _MOST_IN_REFUSAL = 20  # features in a refusal
+_CHUNK = 100_000  # rows written at a time
 
 #: A column is an array; all are of one length.
-Table = Mapping[str, npt.NDArray[Any]]
+Column = npt.NDArray[Any]
+Table = Mapping[str, Column]
 
 
 class Answer(ABC):
@@ -90,7 +94,7 @@ def _cure(release: Release, given: object, names: list[str]) -> str:
         columns = [names[place] for place in known[str(given)]]
         but = ", all but one where they are all of its answers" * (len(columns) > 1)
         return f", which became {_some(columns)}: name {'those' if but else 'that'}{but}."
-    near = get_close_matches(str(given), names, n=1)
+    near = get_close_matches(str(given), names[:MOST_ASKED], n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return f"{hint}: they are {_some(names)}."
 
@@ -142,11 +146,13 @@ def write_table(table: Table, path: str | Path) -> Path:
         return path
     import csv
 
+    length = len(next(iter(table.values()), ()))
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(table)
-        texts = [_texts(column) for column in table.values()]
-        writer.writerows(zip(*texts, strict=True))
+        for start in range(0, length, _CHUNK):
+            texts = [_texts(column[start : start + _CHUNK]) for column in table.values()]
+            writer.writerows(zip(*texts, strict=True))
     return path
 
 

@@ -134,6 +134,11 @@ def _known(release: Release, features: IntArray) -> BoolArray:
     """Which entries of these features the release holds."""
     if release.selected is None:
         return np.ones((len(features), len(features)), dtype=bool)
+    if is_sparse(release.integers):
+        there = release.integers[features][:, features].tocoo()
+        stored = np.zeros((len(features), len(features)), dtype=bool)
+        stored[there.row, there.col] = True
+        return stored
     place = np.full(release.n_features, -1)
     place[features] = np.arange(len(features))
     rows, columns = place[release.selected]

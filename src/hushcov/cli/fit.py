@@ -443,8 +443,8 @@ def _write(job: Job) -> list[tuple[str, str]]:
         notes["heatmap.png"] = "the estimated correlations as a picture"
         correlations = released_correlations(job.covariance)
         try:
-            names = job.release.column_names
-            write_release_heatmap(draft / "heatmap.png", correlations, names)
+            names, kept = job.release.column_names, job.release.in_order
+            write_release_heatmap(draft / "heatmap.png", correlations, names, in_order=kept)
         except MissingPackageError as error:
             notes["heatmap.png"] = f"not drawn: {error}"
         notes[REPORT] = attach_report(draft / REPORT, job.source.folder, job.release)

@@ -9,8 +9,9 @@ import click
 
 from hushcov._words import counted, number
 from hushcov.accounting.promise import promise_words
-from hushcov.cli.options import JSON, Command
+from hushcov.cli.options import INTEGER, JSON, Command
 from hushcov.cli.output import clean, console, echo_json, facts, heading, paragraph, warning
+from hushcov.cli.show_columns import check_asked, show_columns
 from hushcov.cli.words import (
     Found,
     complete_facts,
@@ -44,8 +45,35 @@ _ADVICE = "row_sparsity"  # which the default needs not be given
     metavar="KEY.pub",
     help="Public Ed25519 key (PEM): the release must be signed by its private half.",
 )
+@click.option(
+    "--column",
+    metavar="NAME",
+    help="Look at one column and its pairs; a part of a name, or a pattern like 'rs12*', lists "
+    "columns.",
+)
+@click.option(
+    "--window",
+    "reach",
+    type=INTEGER,
+    metavar="N",
+    help="With --column: others that are at most N columns away.  [default: all that were "
+    "released]",
+)
+@click.option(
+    "--columns",
+    "between",
+    metavar="A..B",
+    help="Look at the columns from A to B: their correlations with each other.",
+)
 @JSON
-def command(folder: Path, verify: Path | None, as_json: bool) -> None:
+def command(
+    folder: Path,
+    verify: Path | None,
+    column: str | None,
+    reach: int | None,
+    between: str | None,
+    as_json: bool,
+) -> None:
     """Check the release in a folder for damage, and print what it is and what it promises.
 
     Every file must match its checksum, or the exit code is 1. A checksum is no proof of origin:
@@ -57,8 +85,14 @@ def command(folder: Path, verify: Path | None, as_json: bool) -> None:
     Examples:
       hushcov show patients-release
       hushcov show patients-release --verify key.pub
+      hushcov show genotypes-release --column rs123 --window 10
+      hushcov show genotypes-release --columns rs100..rs110
     """
+    check_asked(column, reach, between)
     stored = read_release(folder, verify=verify)
+    if column is not None or between is not None:
+        show_columns(stored.release, column, reach, between, as_json=as_json)
+        return
     found = found_pairs(stored.release, _SHOWN_PAIRS)
     if as_json:
         echo_json(_as_json(folder, stored, found))
@@ -113,6 +147,7 @@ def _content(release: Release, found: Found) -> list[tuple[str, str]]:
         ("records", release.making.words or "the release does not say how many"),
         ("public inputs", _public(release)),
         ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} covariance, rounded to integers"),
+        *_released(release),
         *structure_facts(release),
         *found.lines(),
         *complete_facts(release),
@@ -124,6 +159,20 @@ def _content(release: Release, found: Found) -> list[tuple[str, str]]:
             ("noise", f"standard deviation {pair} on a pair and {variance} on a variance{units}")
         )
     return rows
+
+
+def _released(release: Release) -> list[tuple[str, str]]:
+    """Which pairs, and where columns lie, of a release along an order."""
+    lines = []
+    if release.in_order and release.bandwidth is not None:
+        apart = counted(release.bandwidth, "column")
+        words = f"{counted(_released_pairs(release), 'pair')} at most {apart} apart"
+        lines.append(("band", f"{words}; look at some with --column NAME or --columns A..B"))
+    if release.positions is not None:
+        ends = f"{int(release.positions.min()):,} to {int(release.positions.max()):,}"
+        along = len(set(release.chromosomes or ()))
+        lines.append(("positions", ends + f", on {counted(along, 'chromosome')}" * bool(along)))
+    return lines
 
 
 def _public(release: Release) -> str:

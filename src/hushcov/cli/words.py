@@ -197,6 +197,7 @@ class Found:
     n_features: int
     negative: int = 0
     unsure: int = 0
+    candidates: int | None = None  # where pairs of a public set were released, and no others
 
     def lines(self, note: str = "") -> list[tuple[str, str]]:
         """How many pairs were found and what that means, and how many variances are noise."""
@@ -212,7 +213,10 @@ class Found:
             them = "it" if self.unsure == 1 else "them"
             note += f"; of {self.unsure:,} the interval includes zero: noise may explain {them}"
         shown = f"{self.number:,}" if self.rule != STRONGEST else "none"
-        found = ("pairs", f"{shown} of {counted(math.comb(d, 2), 'pair')} {meaning}{note}")
+        of = counted(math.comb(d, 2), "pair")
+        if self.candidates is not None:
+            of = counted(self.candidates, "candidate pair")
+        found = ("pairs", f"{shown} of {of} {meaning}{note}")
         if not self.negative:
             return [found]
         words = f"{self.negative:,} of {counted(d, 'variance')} came out negative: noise"
@@ -239,7 +243,10 @@ def found_pairs(release: Release, at_most: int) -> Found:
         negative = int(np.count_nonzero(findings.matrix.diagonal() < 0))
         n_found = 0 if findings.rule == STRONGEST else findings.n_found
         unsure = _unsure(findings) if n_found else 0
-    return Found(n_found, findings.rule, pairs, release.n_features, negative, unsure)
+    candidates = None
+    if release.of_candidates and release.selected is not None:
+        candidates = release.selected.shape[1]
+    return Found(n_found, findings.rule, pairs, release.n_features, negative, unsure, candidates)
 
 
 def _interval(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hushcov.answers.outliers import OutlierScores
     from hushcov.answers.partial import PartialCorrelations
     from hushcov.answers.regression import Regression
+    from hushcov.answers.windows import Window
     from hushcov.release import PublicKey, SigningKey
 
 
@@ -99,6 +100,26 @@ class Answers:
         from hushcov.answers.entries import intervals_table
 
         return self._frame(intervals_table(self._released(), check_level(level)), library)
+
+    def window(self, first: str | int, last: str | int, *, level: float = 0.95) -> Window:
+        """Columns from one to another: a small matrix of correlations with intervals.
+
+        Parameters
+        ----------
+        first, last : str or int
+            Names or positions, both included, in either order; at most 2,000 columns.
+        level : float, default=0.95
+            Of each interval.
+
+        Returns
+        -------
+        Window
+            `matrix()` is a square frame, `frame()` has a line for each released pair;
+            `correlation`, `lower` and `upper` are arrays. See `docs/known-order.md`.
+        """
+        from hushcov.answers.windows import window
+
+        return window(self._released(), first, last, level=check_level(level)).of(self._frames)
 
     def regression(self, target: str | int, on: Any = None, *, level: float = 0.95) -> Regression:
         """Regress one feature on others, with intervals; see `docs/regression.md`.

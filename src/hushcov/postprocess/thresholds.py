@@ -72,8 +72,12 @@ def _sparse_threshold(matrix: Matrix, level: float) -> Matrix:
     return sparse.csr_array(parts, shape=matrix.shape)
 
 
-def universal_threshold(noise_sd: float, n_records: int, n_features: int) -> float:
+def universal_threshold(
+    noise_sd: float, n_records: int, n_features: int, n_pairs: int | None = None
+) -> float:
     """Return a threshold that almost no entry passes by chance, in units of scale^2.
+
+    `n_pairs` is the number of pairs where it is not that of all.
 
     An entry whose true value is zero has deviation s = sqrt(noise_sd^2 + 1/n) for features of
     scale 1, noise and sampling together. The largest of M = d (d - 1)/2 such entries is about
@@ -90,7 +94,7 @@ def universal_threshold(noise_sd: float, n_records: int, n_features: int) -> flo
     noise_sd = check_real("noise_sd", noise_sd, above=0, or_zero=True, cure=cure)
     n = check_integer("n_records", n_records, at_least=1, cure="give the number of records.")
     d = check_integer("n_features", n_features, at_least=1, cure="give the number of columns.")
-    entries = max(1, d * (d - 1) // 2)
+    entries = max(1, d * (d - 1) // 2 if n_pairs is None else n_pairs)
     return math.sqrt(noise_sd**2 + 1 / n) * math.sqrt(2 * math.log(entries))
 
 

@@ -21,13 +21,14 @@ from hushcov.postprocess import (
     multiply_outer,
     normal_interval,
     project_psd,
+    stored_above,
     sure_level,
     symmetric_sparse,
     universal_threshold,
     upper_pairs,
 )
 from hushcov.release.document import Release
-from hushcov.release.pairs import Pairs, Scan, ordered, pairs_at, scan
+from hushcov.release.pairs import Pairs, Scan, ordered, pairs_at, scan, strongest
 
 if TYPE_CHECKING:
     from hushcov.postprocess import Split
@@ -58,9 +59,10 @@ class Findings:
 
     `unit` holds the standard deviation of each feature, as it was released; that of a feature in
     `lost`, whose released variance is not positive, is its scale. Values of `shown` and of `found`,
-    the strongest first, are entries over those of their features; noise may put them beyond 1.
-    The intervals are those of the first pairs in `found`, and of the variances, in units of
-    the scales; NaN where there is none. `threshold`, in the same units, is what a found pair had to
+    the strongest first and at most 600,000 of the `n_found`, are entries over those of their
+    features; noise may put them beyond 1. The intervals are those of the first pairs in `found`,
+    and of the variances, in units of the scales; NaN where there is none. `threshold`, in the same
+    units, is what a found pair had to
     exceed.
     """
 
@@ -361,15 +363,32 @@ def scales_of(release: Release) -> FloatArray:
     return np.ones(release.n_features) if given is None else given
 
 
-def find(release: Release) -> Findings:
-    """Look through a release."""
-    scale = scales_of(release)
+@dataclass(frozen=True, eq=False)
+class Glance:
+    """What `Findings` begin with: enough to look at some pairs of many."""
+
+    matrix: Matrix
+    unit: FloatArray
+    lost: BoolArray
+    rule: str
+    threshold: float
+
+
+def glance(release: Release) -> Glance:
+    """The estimate and the standard deviations, without a search among the pairs."""
     rule, threshold = rule_of(release)
     matrix = estimate(release)
     if not is_sparse(matrix) and np.count_nonzero(matrix) <= matrix.size // 2:
         matrix = sparse.csr_array(matrix)
     variances = matrix.diagonal()
     unit = _unit(variances, release)
+    return Glance(matrix, unit, (unit > 0) & ~(variances > 0), rule, threshold)
+
+
+def find(release: Release) -> Findings:
+    """Look through a release."""
+    seen = glance(release)
+    matrix, unit, rule, threshold = seen.matrix, seen.unit, seen.rule, seen.threshold
     factors = ratio(np.ones_like(unit), unit)
     found, n_found = _found(release, matrix, factors, rule, threshold)
     ends = related = variance_ends = None
@@ -384,9 +403,9 @@ def find(release: Release) -> Findings:
         variance_ends = np.array(variance_interval(release, released, LEVEL))
     return Findings(
         matrix=matrix,
-        scale=scale,
+        scale=scales_of(release),
         unit=unit,
-        lost=(unit > 0) & ~(variances > 0),
+        lost=seen.lost,
         shown=scan(matrix, factors, most=MOST_PAIRS),
         found=found,
         n_found=n_found,
@@ -405,12 +424,16 @@ def rule_of(release: Release) -> tuple[str, float]:
     factors = making.structure is not None and making.structure.rank > 0
     if making.threshold > 0 and not factors:
         return KEPT, making.threshold
-    if release.selected is not None:
+    selected = release.selected
+    if selected is not None and not release.of_candidates:
         return SELECTED, 0.0
     if release.noise_sd is not None and release.n_sampled is not None:
         noise = release.noise_sd[0]
         if 0 < noise < _LARGEST_NOISE:
-            return BEYOND, universal_threshold(noise, release.n_sampled, release.n_features)
+            pairs = None if selected is None else selected.shape[1]
+            return BEYOND, universal_threshold(noise, release.n_sampled, release.n_features, pairs)
+    if selected is not None:
+        return SELECTED, 0.0
     d = release.n_features
     pairs = (np.count_nonzero(release.integers) - np.count_nonzero(release.integers.diagonal())) / 2
     return (SELECTED if pairs < d * (d - 1) / 2 else STRONGEST), 0.0
@@ -437,7 +460,7 @@ def _found(
         return found, len(found)
     ones = np.ones(release.n_features)
     if release.selected is not None:
-        candidates = pairs_at(release.integers, ordered(release.selected), ones)
+        candidates = _selected(release)
         candidates = candidates.at(np.abs(candidates.values) * release.unit > threshold)
         total = len(candidates)
     else:
@@ -446,7 +469,16 @@ def _found(
     found = pairs_at(matrix, (candidates.rows, candidates.columns), factors)
     # Constants have no covariance, and a projection may move a pair to zero.
     there = np.isfinite(found.values) & (found.values != 0)
-    return found.at(there).strongest_first(), total - int(np.count_nonzero(~there))
+    total -= int(np.count_nonzero(~there))
+    return strongest(found.at(there), MOST_PAIRS).strongest_first(), total
+
+
+def _selected(release: Release) -> Pairs:
+    """The selected pairs with their integers, row by row."""
+    if is_sparse(release.integers):
+        return Pairs(*stored_above(release.integers))
+    assert release.selected is not None
+    return pairs_at(release.integers, ordered(release.selected), np.ones(release.n_features))
 
 
 def preparation_words(release: Release) -> list[tuple[str, str]]:

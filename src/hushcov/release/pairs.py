@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
-from hushcov.postprocess import Matrix, is_sparse, row_blocks, upper_pairs, values_at
+from hushcov.postprocess import Matrix, is_sparse, row_blocks, stored_above, upper_pairs, values_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,9 @@ def scan(matrix: Matrix, factors: FloatArray, *, most: int, above: float = 0.0) 
         rows, columns, values = upper_pairs(matrix)
         values = values * (factors[rows] * factors[columns])
         found = Pairs(rows, columns, values)
-        found = found.at(np.isfinite(values) & (np.abs(values) > above))
-        kept = _largest(found, most)
+        there = np.isfinite(values) & (np.abs(values) > above)
+        found = found if there.all() else found.at(there)
+        kept = strongest(found, most)
         return Scan(kept, len(found), _cutoff(found, kept))
     return _scan_dense(matrix, factors, most, above)
 
@@ -79,12 +80,12 @@ def _scan_dense(matrix: FloatArray, factors: FloatArray, most: int, above: float
             np.concatenate([held.columns, fresh.columns]),
             np.concatenate([held.values, fresh.values]),
         )
-        held = _largest(together, most)
+        held = strongest(together, most)
         left_out = max(left_out, _cutoff(together, held) or 0.0)
     return Scan(held, total, left_out or None)
 
 
-def _largest(pairs: Pairs, most: int) -> Pairs:
+def strongest(pairs: Pairs, most: int) -> Pairs:
     """At most so many pairs, in their order."""
     if len(pairs) <= most:
         return pairs
@@ -102,6 +103,14 @@ def ordered(selected: IntArray) -> tuple[IntArray, IntArray]:
     rows, columns = selected.min(axis=0), selected.max(axis=0)
     order = np.lexsort((columns, rows))
     return rows[order], columns[order]
+
+
+def released_places(integers: Matrix, selected: IntArray) -> tuple[IntArray, IntArray]:
+    """The same of the pairs of a release; its sparse matrix has them in order."""
+    if is_sparse(integers):
+        rows, columns, _ = stored_above(integers)
+        return rows, columns
+    return ordered(selected)
 
 
 def pairs_at(matrix: Matrix, places: tuple[IntArray, IntArray], factors: FloatArray) -> Pairs:

@@ -399,7 +399,7 @@ def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], 
         return None
     wanted = "null, or low and high of every feature, each a number or null"
     if isinstance(listed, np.ndarray):  # NaN for null
-        listed = np.where(np.isnan(listed), None, listed).tolist()
+        listed = [[None if end != end else end for end in pair] for pair in listed.tolist()]  # noqa: PLR0124
     if not isinstance(listed, list) or len(listed) != d:
         _wrong("bounds", wanted)
     for pair in listed:
@@ -488,7 +488,7 @@ def _numbers(name: str, values: object, length: int, *, signed: bool = False) ->
             _wrong(name, f"a list of {length}")
         if not (np.isfinite(values).all() and (signed or values.min() >= 0)):
             _wrong(name, "finite" if signed else "finite and not negative")
-        return values.tolist()
+        return list(values.tolist())
     if not isinstance(values, list) or len(values) != length:
         _wrong(name, f"a list of {length}")
     if not all(isinstance(value, int | float) and type(value) is not bool for value in values):

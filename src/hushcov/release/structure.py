@@ -227,7 +227,11 @@ def _error_of_noise(release: Release) -> float | None:
     if norm <= noise:
         return 1.0
     norm = (norm + np.sqrt(norm**2 - noise**2)) / 2  # without what noise adds to it
-    sampling = 2 * np.sqrt(norm * max(float(matrix.diagonal().sum()), 0.0) / n)
+    variances = np.maximum(matrix.diagonal(), 0.0)
+    trace = float(variances.sum())
+    if release.of_candidates:  # others count as zero, so that errors stay among those released
+        trace = min(trace, float(np.asarray((matrix != 0).astype(np.float64) @ variances).max()))
+    sampling = 2 * np.sqrt(norm * trace / n)
     error = float(np.hypot(noise, sampling) / norm)
     return min(1.0, error) if np.isfinite(error) else None
 

@@ -154,3 +154,56 @@ def _tick(value: float, _: float) -> str:
     exact = float(f"{value:.12g}")  # sums of steps have rounding errors
     whole = abs(exact) >= 1000 and exact == round(exact)
     return count(round(exact)) if whole else number(exact)
+
+
+_LONG = 30  # borders that can be named
+
+
+def decay_chart(lags: Sequence[int], means: Sequence[float], noise: float | None) -> Markup:
+    """Mean sizes of correlations by distance; dashed, what noise alone gives."""
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, _SIZE, _SIDES, "mean size of a correlation")
+        axes.set_xlabel("columns apart", color=ink("muted"))
+        top = max(*means, noise or 0.0)
+        axes.set(xlim=(min(lags) - 0.5, max(lags) + 0.5), ylim=(0, 1.15 * top or 1.0))
+        axes.locator_params(axis="x", nbins=6, integer=True)
+        _framed(axes)
+        if noise is not None:
+            _dashed(axes, noise)
+        size = 6 if len(lags) <= _FEW else 3
+        axes.plot(lags, means, color=ink("link"), marker="o", markersize=size, linewidth=2)
+
+    return chart(_SIZE, "Mean size of correlations by distance", draw)
+
+
+def order_chart(
+    places: FloatArray,
+    means: FloatArray,
+    borders: Sequence[tuple[int, str]],
+    noise: float | None,
+) -> Markup:
+    """Mean sizes of correlations along the columns, with the ends of chromosomes."""
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, _SIZE, _SIDES, "mean size of a correlation")
+        axes.set_xlabel(
+            "column" if not borders else "column; lines: chromosomes", color=ink("muted")
+        )
+        top = max(float(np.nanmax(means)) if np.isfinite(means).any() else 0.0, noise or 0.0)
+        end = float(places[-1] + places[0])
+        axes.set(xlim=(0, end), ylim=(0, 1.2 * top or 1.0))
+        axes.locator_params(axis="x", nbins=4, integer=True, prune="upper")
+        _framed(axes)
+        for start, _ in borders[1:] if len(borders) <= _LONG else ():
+            axes.axvline(start, color=ink("line"), linewidth=1)
+        if noise is not None:
+            _dashed(axes, noise)
+        axes.plot(places, means, color=ink("link"), linewidth=1.6)
+
+    return chart(_SIZE, "Mean size of correlations along the columns", draw)
+
+
+def _dashed(axes: Axes, noise: float) -> None:
+    axes.axhline(noise, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
+    _beside(axes, "noise alone", (0.0, noise), (5, 5), xycoords=("axes fraction", "data"))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _COLOURS = "RdBu_r"  # white is zero; red and blue also differ for colour-blind readers
 _NOISE_COLOUR = "0.55"  # a grey
+_MOST_ORDERED = 100_000  # features of which all pairs are drawn
 _MOST_CELLS = 400  # cells a panel can show side by side
 _FEW_NAMES, _MOST_NAMES = 25, 60  # at an axis
 _LONGEST_NAME = 25  # letters
@@ -37,18 +38,28 @@ _MOST_FEATURES = 40  # of which every single entry can be seen beside the truth
 _FOUND, _MISSED, _FALSE = (BLUE, "o"), (ORANGE, "X"), (VERMILION, "s")
 
 
-def release_heatmap(correlation: Matrix, names: Sequence[str] | None = None) -> Figure:
+def release_heatmap(
+    correlation: Matrix, names: Sequence[str] | None = None, *, in_order: bool = False
+) -> Figure:
     """Return a figure of released correlations, with a caption that says what to see.
 
-    Related features stand side by side. `names` are those of the features, which are counted from
-    0 without them; where there are many, some of them are at the axes. Noise, which is a
-    correlation beyond 1 or none at all (NaN), is grey.
+    Related features stand side by side, unless they are `in_order`; of very many, those of the
+    strongest pairs are drawn. `names` are those of the features, which are counted from 0 without
+    them; where there are many, some of them are at the axes. Noise, which is a correlation beyond 1
+    or none at all (NaN), is grey.
     """
     check_square(correlation)
     d = correlation.shape[0]
     pairs = scan(correlation, np.ones(d), most=MOST_PAIRS).pairs
-    order = related_order(d, pairs.rows, pairs.columns, pairs.values)
-    order = order[: opened_features(d, pairs.rows, pairs.columns)]
+    if is_sparse(correlation) and d > _MOST_ORDERED:
+        few = pairs.strongest_first().at(slice(0, _MOST_CELLS // 2))
+        some = np.union1d(few.rows, few.columns)
+        listed = [str(i) if names is None else names[i] for i in some.tolist()]
+        return release_heatmap(correlation[some][:, some], listed)
+    order = np.arange(d)
+    if not in_order:
+        order = related_order(d, pairs.rows, pairs.columns, pairs.values)
+        order = order[: opened_features(d, pairs.rows, pairs.columns)]
     large = len(order) > _FEW_NAMES
     figure = new_figure(9, 9.4) if large else new_figure(7, 7.4)
     axes = figure.subplots()
@@ -60,6 +71,7 @@ def release_heatmap(correlation: Matrix, names: Sequence[str] | None = None) -> 
     _name_axes(axes, order, names)
     colour_bar(image, [axes], shrink=0.8)
     shown = describe_release(correlation, len(order))
+    shown = shown.replace("; related ones stand side by side.", ".") if in_order else shown
     caption(figure, shown, width=115 if large else 90)
     return figure
 
@@ -78,12 +90,23 @@ def _name_axes(axes: Axes, order: IndexArray, names: Sequence[str] | None) -> No
 
 
 def write_release_heatmap(
-    path: str | Path, correlation: Matrix, names: Sequence[str] | None = None
+    path: str | Path,
+    correlation: Matrix,
+    names: Sequence[str] | None = None,
+    *,
+    in_order: bool = False,
 ) -> Path:
-    """Write `release_heatmap` as a PNG file, and return its path."""
+    """Write `release_heatmap` as a PNG file, and return its path.
+
+    Of columns whose order means something, as a band: `hushcov.report.band.band_figure`.
+    """
+    if in_order and is_sparse(correlation) and correlation.shape[0] > _MOST_NAMES:
+        from hushcov.report.band import band_figure
+
+        return write_png(path, band_figure(correlation))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # no font has the letters of every name
-        return write_png(path, release_heatmap(correlation, names))
+        return write_png(path, release_heatmap(correlation, names, in_order=in_order))
 
 
 def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:

@@ -15,6 +15,8 @@ from hushcov.report.order import opened_features, related_order
 from hushcov.report.subject import Subject
 
 _LISTED, _MOST_LISTED = 20, 200
+_OPENED = 120  # columns of a known order that a map shows at first
+_SEARCHED = 4_000  # pairs in which names are looked for, where there are very many features
 _LARGEST_FLOAT = 1e30  # far from where floats of 32 bits end
 _NARROWEST = 0.1  # correlation that the bars of the table reach at least
 _FARTHEST = 1.5  # and at most: noise puts some beyond 1
@@ -138,7 +140,10 @@ def heat_data(subject: Subject, findings: Findings) -> dict[str, Any]:
     noise = subject.release.noise_sd
     strongest = np.abs(pairs.values[~findings.noise(pairs)]).max(initial=0.0)
     found = findings.found
-    order = related_order(d, found.rows, found.columns, findings.correlation)
+    order, opened = np.arange(d), min(d, _OPENED)
+    if not subject.release.in_order:  # a known order is kept
+        order = related_order(d, found.rows, found.columns, findings.correlation)
+        opened = opened_features(d, found.rows, found.columns)
     return {
         "features": d,
         "names": list(subject.names) if subject.named else None,
@@ -155,10 +160,26 @@ def heat_data(subject: Subject, findings: Findings) -> dict[str, Any]:
         "noise": None if noise is None else list(noise),
         "found": _found(findings),
         "order": None if np.array_equal(order, np.arange(d)) else _text(order, "<u4"),
-        "opened": opened_features(d, found.rows, found.columns),
+        "opened": opened,
         "unresolved": list(subject.release.making.unresolved),
         "uncovered": np.flatnonzero(~subject.holds).tolist(),
     }
+
+
+def search_data(subject: Subject, findings: Findings) -> dict[str, Any]:
+    """The strongest pairs of very many features, in which the page looks for names."""
+    found, ends = findings.found.at(slice(0, _SEARCHED)), findings.correlation_intervals
+    values = findings.correlations(found)
+    places = subject.release.positions
+    entries = []
+    for at, ((i, j), value) in enumerate(zip(found.places, values.tolist(), strict=True)):
+        inside = None
+        if ends is not None and at < ends.shape[1] and np.isfinite(ends[:, at]).all():
+            inside = [round(float(end), 4) for end in ends[:, at]]
+        where = None if places is None else [int(places[i]), int(places[j])]
+        shown = round(value, 4) if np.isfinite(value) else None
+        entries.append([subject.names[i], subject.names[j], shown, inside, where])
+    return {"entries": entries}
 
 
 def _found(findings: Findings) -> dict[str, Any]:

@@ -46,14 +46,15 @@ from hushcov.release.structure import (
     short_kind,
     verdict,
 )
+from hushcov.report.along import Along, is_large
 from hushcov.report.charts import budget_chart, estimate_chart
 from hushcov.report.graph import graph
 from hushcov.report.outlook import outlook
 from hushcov.report.pages import count, number, page, percent, short
-from hushcov.report.pairs import heat_data, largest_pairs
+from hushcov.report.pairs import heat_data, largest_pairs, search_data
 from hushcov.report.spectrum import spectrum_section
 from hushcov.report.subject import Subject, printable, subject_of
-from hushcov.report.variances import spreads
+from hushcov.report.variances import spread_rows, spreads
 from hushcov.stages.complete import complete_words
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 _STYLES = ("colours.css", "base.css", "report.css", "screens.css")
 _PROGRAMS = ("heat_data.js", "heat_drawing.js", "heat_moving.js", "graph.js", "variances.js")
+_LARGE_PROGRAMS = ("columns.js",)
 _MOST_PARAMETERS = 20_000  # characters
 _LONGEST_PART = 120  # characters of the name of a part
 _LONGEST_DATASET = 80
@@ -90,12 +92,18 @@ def report_page(release: Release) -> str:
     made = release.making.made
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         findings = find(release)
-        data = heat_data(subject, findings)
+        large = is_large(subject)
+        data = search_data(subject, findings) if large else heat_data(subject, findings)
+        along = release.in_order and release.selected is not None and len(findings.shown.pairs) > 0
         return page(
             "report.html.j2",
             styles=_STYLES,
-            programs=_PROGRAMS,
+            programs=_LARGE_PROGRAMS if large else _PROGRAMS,
             data=data,
+            large=large,
+            along=Along(subject, findings) if along else None,
+            searched=len(data.get("entries", ())),
+            spread_rows=spread_rows(findings) if large else [],
             title=f"Private covariance of {_named(subject)}",
             verdict=verdict(release),
             subject=subject,
@@ -107,15 +115,15 @@ def report_page(release: Release) -> str:
             assumed=assumed(subject),
             budget=budget(subject),
             structure=structure(subject),
-            ordered=data["order"] is not None,
-            opened=data["opened"],
+            ordered=data.get("order") is not None,
+            opened=data.get("opened"),
             negative_variances=int(np.count_nonzero(findings.matrix.diagonal() < 0)),
             shown_noise=int(np.count_nonzero(findings.noise(findings.shown.pairs))),
-            graph=graph(subject, findings),
+            graph=None if large else graph(subject, findings),
             largest=largest_pairs(subject, findings),
-            variances=spreads(subject, findings),
-            spectrum=spectrum_section(subject, findings),
-            outlook=outlook(subject),
+            variances=[] if large else spreads(subject, findings),
+            spectrum=None if large else spectrum_section(subject, findings),
+            outlook=None if release.of_candidates or large else outlook(subject),
             parameters=parameters(release),
             made=None if made is None else printable(made[:19].replace("T", " ")),
             version=__version__,
@@ -196,7 +204,7 @@ def structure(subject: Subject) -> dict[str, Any] | None:
     if found is None:
         return None
     factors = [
-        [f"{place}", percent(each.share), each.named(subject.names)]
+        [f"{place}", percent(each.share), each.named(tuple(subject.names))]
         for place, each in enumerate(released_factors(subject.release), start=1)
     ]
     return {

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from hushcov.report.pages import short
 
 _LARGEST = 10**18  # as many records as any mechanism takes
 _SHORTEST_NAME, _LONGEST_NAME = 12, 60
+_MOST_NAMES = 100_000  # that a page may have all of
 _MOST_NAME_BYTES = 4_000_000  # of all names together
 
 
@@ -31,7 +33,7 @@ class Subject:
     """
 
     release: Release
-    names: tuple[str, ...]
+    names: Sequence[str]
 
     @property
     def named(self) -> bool:
@@ -77,8 +79,16 @@ class Subject:
 
     @property
     def candidates(self) -> int:
-        """Pairs of features."""
+        """Pairs of features that could be found."""
+        release = self.release
+        if release.of_candidates and release.selected is not None:
+            return int(release.selected.shape[1])
         return self.n_features * (self.n_features - 1) // 2
+
+    @property
+    def pairs_word(self) -> str:
+        """What these are called."""
+        return "candidate pairs" if self.release.of_candidates else "pairs of features"
 
     @property
     def certified(self) -> bool:
@@ -132,7 +142,21 @@ def subject_of(release: Release) -> Subject:
             f"column_names must be as many as features, {release.n_features}, got {len(listed)}: "
             "name every feature, or none."
         )
-    return Subject(release, page_names(listed))
+    many = release.n_features > _MOST_NAMES
+    return Subject(release, _Names(listed) if many else page_names(listed))
+
+
+class _Names(Sequence[str]):
+    """Names as a page shows them, of which few are asked for."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, place: Any) -> Any:
+        return short(printable(self._names[place][: _LONGEST_NAME + 1]), _LONGEST_NAME)
 
 
 def printable(text: str) -> str:

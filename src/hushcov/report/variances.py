@@ -12,6 +12,11 @@ from hushcov.report.subject import Subject
 
 MOST_LISTED = 300  # features in the table; a search finds the others
 
+_QUANTILES = (
+    *((0.0, "the smallest"), (0.01, "1 % are below"), (0.25, "25 % are below")),
+    *((0.5, "half are below"), (0.75, "75 % are below"), (0.99, "99 % are below")),
+    (1.0, "the largest"),
+)
 _NONE, _UNCOVERED = "\N{EN DASH}", " \N{DAGGER}"
 
 
@@ -58,6 +63,19 @@ def spreads(subject: Subject, findings: Findings) -> list[Spread]:
             )
         )
     return found
+
+
+def spread_rows(findings: Findings) -> list[list[str]]:
+    """Standard deviations of very many features: quantiles, in words."""
+    variances = findings.matrix.diagonal()
+    found = np.sqrt(variances[variances > 0])
+    if not len(found):
+        return []
+    levels = np.quantile(found, [share for share, _ in _QUANTILES])
+    return [
+        [words, number(float(level)), number(float(level) ** 2)]
+        for (_, words), level in zip(_QUANTILES, levels, strict=True)
+    ]
 
 
 def between(low: float, high: float) -> str:
