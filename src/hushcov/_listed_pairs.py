@@ -156,7 +156,7 @@ def _places(wanted: set[Any], n_features: int, names: Sequence[str] | None) -> d
     if names is None and any(isinstance(each, str) for each in unknown):
         why = " (the columns have no names: give positions)"
     raise ParameterError(
-        f"candidate_pairs must name features, there is no {listed(words)}{why}: {hint}"
+        f"candidate_pairs must name features, got unknown {listed(words)}{why}: {hint}"
     )
 
 
@@ -172,7 +172,8 @@ def _of_file(path: Path, n_features: int, names: Sequence[str] | None) -> Pairs:
             return _of_matrix(sparse.load_npz(path), n_features)
         if kind == ".npy":
             return _of_array(np.load(path, allow_pickle=False), n_features, names)
-        rows = _parquet_rows(path) if kind == ".parquet" else _text_rows(path)
+        counted = not any(map(str.isdecimal, names or ()))  # no number is a name
+        rows = _parquet_rows(path) if kind == ".parquet" else _text_rows(path, counted=counted)
     except (ParameterError, MissingPackageError, OSError, MemoryError):
         raise
     except Exception as error:  # readers let errors of many types through
@@ -182,7 +183,7 @@ def _of_file(path: Path, n_features: int, names: Sequence[str] | None) -> Pairs:
             "scipy.sparse.save_npz, or text in UTF-8 or Parquet with a pair or group in each row."
         ) from None
     if isinstance(rows, np.ndarray):
-        return rows[:, 0], rows[:, 1]
+        return _of_array(rows, n_features, names)
     if not rows:
         raise ParameterError(
             f"candidate_pairs must be a file of pairs, {path} has none: write a pair or a group of "
@@ -203,16 +204,16 @@ def _parquet_rows(path: Path) -> Any:
     return [[each for each in row if each is not None] for row in found]
 
 
-def _text_rows(path: Path) -> Any:
-    """The words of each line; an array of integers where there is nothing but pairs of them."""
+def _text_rows(path: Path, *, counted: bool) -> Any:
+    """The words of each line; an array where there are only pairs of numbers, `counted` ones."""
     with path.open(encoding="utf-8-sig", newline="") as lines:
         first = next(_lines(lines), "")
         sign = next((sign for sign in _SIGNS if sign in first), None)
         words = _words([first], sign)[:1]
-        if words and len(words[0]) == 2 and all(map(str.isdecimal, words[0])):
+        if counted and words and len(words[0]) == 2 and all(map(str.isdecimal, words[0])):
             lines.seek(0)
             try:
-                return np.loadtxt(lines, np.int64, delimiter=sign, usecols=None, ndmin=2)
+                return np.loadtxt(lines, np.int64, delimiter=sign, ndmin=2)
             except ValueError:
                 pass  # the slow way says what is wrong, or takes groups
         lines.seek(0)

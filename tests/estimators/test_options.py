@@ -26,10 +26,11 @@ WHOSE = {"neighbours", "max_rows_per_unit", "estimand", "max_sample_weight"}
 SCALED = WHOSE | {"feature_scale", "positive_semidefinite"}
 APPROXIMATE = SCALED | {"delta", "on_large_delta", "scale_share", "drop_nulls"}
 CENTRED = APPROXIMATE | {"centre", "bounds", "on_hopeless"}
+TOLD = CENTRED | {"bandwidth", "candidate_pairs"}
 OPTIONS = {
-    "PrivateSparseCovariance": CENTRED | {"sparse_output", "mechanism"},
-    "ScreenedCovariance": CENTRED | {"sparse_output", "screen", "norm_bound", "threshold"},
-    "GaussianCovariance": CENTRED | {"clipping", "row_norm", "threshold"},
+    "PrivateSparseCovariance": TOLD | {"sparse_output", "mechanism", "adaptive_width"},
+    "ScreenedCovariance": TOLD | {"sparse_output", "screen", "norm_bound", "threshold"},
+    "GaussianCovariance": TOLD | {"clipping", "row_norm", "threshold"},
     "MultiscaleCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),

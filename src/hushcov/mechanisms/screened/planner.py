@@ -28,6 +28,7 @@ from hushcov.mechanisms.screened.parameters import (
     ScreenLevel,
     candidate_pairs,
     norm_spread,
+    possible_pairs,
     screened_parameters,
     shrunk_part,
 )
@@ -38,7 +39,7 @@ _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40
 _FEATURES, _REPETITIONS, _MOST_PARTS = 100, 5, 12
 _FEATURES_PER_PARTNER = 4
-_MOST_PARTNERS = 100  # of a feature of a reference, where candidates are given
+_MOST_PARTNERS = 40  # of a feature of a reference, where candidates are given
 # What is left of `SHRINKING_BIAS` after its mean over models has been corrected for.
 _REMAINING_BIAS = 2.5
 
@@ -63,6 +64,8 @@ _STARTS = (
 _ALL_PAIRS = ScreenedDesign(0.4, 1.2, 0, 0.4, 0.6, 1.5, 3.0)
 # What a short search moves: the two choices that matter most.
 _SHORT = ("norm_factor", "screen_share")
+# What a search moves where all candidates are released.
+_VALUES = ("norm_factor", "keep_above")
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ def best_design(
 
     starts = [_ALL_PAIRS, *_STARTS] if _few(inputs) else _STARTS
     lines = _SHORT if short else tuple(CHOICES)
+    if inputs.candidates is not None and possible_pairs(inputs) == candidate_pairs(inputs):
+        starts, lines = [_ALL_PAIRS], _VALUES  # nothing is selected
     starts = sorted(starts, key=score)[:1] if short else starts
     return min((descend(score, start, lines, _moved) for start in starts), key=_first)[1]
 

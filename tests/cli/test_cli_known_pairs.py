@@ -1,0 +1,138 @@
+"""`hushcov fit` and `plan` where it is public which pairs may covary."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from hushcov.planning import fit_memory
+from hushcov.planning.memory import PICTURES
+from hushcov.release import Release
+from hushcov.simulate import gaussian_records, sparse_covariance
+
+D = 8
+BUDGET = ("--epsilon", 2, "--delta", 1e-6)
+PAIRS = "first,second\nv0,v1\nv2,v3,v4\n"
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A table with names, and files that name pairs of them."""
+    X = gaussian_records(sparse_covariance("banded", D, 3), 4_000, random_state=0) + 1
+    names = ",".join(f"v{i}" for i in range(D))
+    np.savetxt(tmp_path / "x.csv", X, "%.4f", ",", header=names, comments="")
+    (tmp_path / "pairs.csv").write_text(PAIRS)
+    return tmp_path / "x.csv"
+
+
+def test_a_band_is_released_and_nothing_beside_it(run, data):
+    result = run("fit", data, *BUDGET, "--bandwidth", 2, "-o", "out")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "pairs at most 2 columns apart, 13 of them, of 28 pairs" in said
+    assert "candidates: looks at the candidate pairs alone" in said
+    assert "assumed" not in said
+    rows, columns = sparse.load_npz("out/covariance.npz").nonzero()
+    assert abs(rows - columns).max() <= 2
+    release = Release.read("out")
+    assert release.name == "candidates"
+    assert release.parameters["inputs"]["bandwidth"] == 2
+    assert run("show", "out").exit_code == 0
+
+
+def test_pairs_of_a_file_by_name_from_settings(run, data, tmp_path):
+    """Paths start at the folder of the settings; the plan of a fit says what memory it takes."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "s.toml").write_text(
+        'data = "../x.csv"\nepsilon = 2\ndelta = 1e-6\ncandidate-pairs = "../pairs.csv"\n'
+    )
+    found = json.loads(run("fit", "--settings", "inner/s.toml", "--dry-run", "--json").stdout)
+    assert found["mechanism"] == "candidates"
+    assert {each["mechanism"] for each in found["forecasts"]} == {"candidates", "screened"}
+    chosen = ("--mechanism", "screened", "-o", "out", "--json")
+    made = json.loads(run("fit", "--settings", "inner/s.toml", *chosen).stdout)
+    assert made["mechanism"] == "screened"
+    assert made["parameters"]["inputs"]["candidate_pairs"] == 4
+    selected = Release.read("out").selected
+    assert selected.T.tolist() == [[0, 1], [2, 3], [2, 4], [3, 4]]
+
+
+def test_a_width_that_is_found(run, data):
+    said = run("fit", data, *BUDGET, "--bandwidth", 4, "--adaptive-width", "--dry-run").stdout
+    assert "finds how far apart features covary, up to 4 columns" in " ".join(said.split())
+    (data.parent / "s.toml").write_text("adaptive-width = true\nbandwidth = 4\n")
+    plan = ("plan", "--settings", "s.toml", "--features", D, "--records", 4_000, *BUDGET)
+    found = json.loads(run(*plan, "--json").stdout)
+    assert (found["bandwidth"], found["adaptive_width"]) == (4, True)
+    assert found["designs"]["candidates"]["adaptive_width"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--bandwidth", 2, "--candidate-pairs", "pairs.csv"), "must not be given both"),
+        (("--bandwidth", -1), "--bandwidth must be an integer at least 0"),
+        (("--bandwidth", 1.5), "whole number"),
+        (("--candidate-pairs", "none.csv"), "none.csv cannot be read: No such file"),
+        (("--candidate-pairs", "wrong.csv"), "did you mean 'v1', 'v2'"),
+        (("--adaptive-width",), "--adaptive-width must be given with --bandwidth"),
+        (("--bandwidth", 2, "--mechanism", "adaptive"), "'screened' or 'auto'"),
+        (("--bandwidth", 2, "--psd"), "projection fills in zeros"),
+        (
+            ("--bandwidth", 2, "--mechanism", "theorem", "--scale", 1, "--row-sparsity", 3),
+            "--bandwidth must be left out with --mechanism theorem: the theorem is about all pairs",
+        ),
+    ],
+)
+def test_fit_refuses(refused, data, words, message):
+    (data.parent / "wrong.csv").write_text("v0,v1\nv_1,v_2\n")
+    assert message in refused(2, "fit", data, *BUDGET, *words)
+    assert not (data.parent / "x-release").exists()
+
+
+def test_a_plan_compares_what_can_be_told(run):
+    words = ("plan", "--features", 200, *BUDGET, "--bandwidth", 2)
+    result = run(*words, "--records", 30_000)
+    said = " ".join(result.stdout.split())
+    assert "200 features, pairs at most 2 columns apart, epsilon 2" in said
+    assert "397 of them, of 19,900 pairs; all others are taken for zero" in said
+    assert "The design of candidates" in said
+    assert "gaussian" not in said
+    found = json.loads(run(*words, "--records", 30_000, "--json").stdout)
+    assert found["mechanisms"] == ["candidates", "screened"]
+    assert found["row_sparsity"] == 5
+    target = ("--target-error", 0.1, "--mechanism", "candidates", "--records", 30_000, "--json")
+    assert set(json.loads(run(*words, *target).stdout)["smallest_records"]) == {"candidates"}
+    unknown = ("plan", "--features", 200, *BUDGET, "--row-sparsity", 5, "--mechanism", "screened")
+    other = json.loads(run(*unknown, "--records", 30_000, "--json").stdout)
+    (row,), (before,) = found["plans"], other["plans"]
+    assert row["forecasts"][1]["typical_error"] < before["forecasts"][0]["typical_error"]
+
+
+def test_a_plan_of_many_features_takes_memory_for_the_band_alone(run):
+    words = ("plan", "--features", 100_000, *BUDGET, "--bandwidth", 3, "--records", 10_000_000)
+    found = json.loads(run(*words, "--mechanism", "candidates", "--json").stdout)
+    (each,) = found["plans"][0]["forecasts"]
+    assert each["memory_bytes"] < PICTURES + fit_memory("screened", 10**7, 10**5, sparse=True) / 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--bandwidth", 2, "--mechanism", "gaussian"), "must be left out with gaussian"),
+        (("--mechanism", "candidates"), "is required by candidates"),
+        (("--bandwidth", 2, "--html", "p.html"), "--html cannot be used with --bandwidth"),
+        (("--candidate-pairs", "pairs.csv"), "the columns have no names: give positions"),
+        (("--bandwidth", 2, "--row-sparsity", 9), "--row-sparsity must be an integer"),
+    ],
+)
+def test_plan_refuses(refused, data, words, message):
+    assert message in refused(2, "plan", "--features", D, *BUDGET, *words)
+
+
+def test_a_release_says_all_that_is_to_be_known_beside_it(refused, run, data):
+    run("fit", data, *BUDGET, "--bandwidth", 1, "-o", "out")
+    assert "--like goes with" in run("plan", "--like", "out", "--bandwidth", 1).stderr
