@@ -30,15 +30,18 @@ from hushcov.lab.audit.neighbours import Pair, Turn, replaced, replacement
 from hushcov.mechanisms.genotypes import (
     NAME,
     GenotypeParameters,
+    certify_genotypes,
+    document,
     genotype_parameters,
     release_genotypes,
+    run_blocks,
 )
 from hushcov.noise import Entropy
 from hushcov.records.genotypes import GenotypeBlock, GenotypeRecords, open_genotypes
 from hushcov.release import Release
 
 _VARIANTS, _OTHERS = 8, 2000  # so many others that the bound on norms is sure
-_SLOWNESS = 4
+_SLOWNESS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,26 +57,30 @@ class GenotypeTarget(Target):
     def quick(self, rows: FloatArray) -> Draw:
         """Count and sum once for what comes again; draw all noise each time."""
         records: Any = _Remembered(open_genotypes(rows))
-        return lambda generator: self._seen(records, Entropy(generator, private=False))
+        guarantee = certify_genotypes(self.parameters, private=False)
+
+        def draw(generator: np.random.Generator) -> FloatArray:
+            entropy = Entropy(generator, private=False)
+            found = run_blocks(records, self.parameters, entropy, self.frequencies)
+            return _seen(document(*found, self.parameters, guarantee))
+
+        return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """What a whole release has."""
-        return self._seen(open_genotypes(rows), entropy)
+        return _seen(self.release(rows, entropy))
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
         """A whole release."""
-        return self._release(open_genotypes(rows), entropy)
+        records, known = open_genotypes(rows), self.frequencies
+        return release_genotypes(records, self.parameters, entropy, frequencies=known)
 
-    def _release(self, records: GenotypeRecords, entropy: Entropy) -> Release:
-        return release_genotypes(records, self.parameters, entropy, frequencies=self.frequencies)
 
-    def _seen(self, records: GenotypeRecords, entropy: Entropy) -> FloatArray:
-        release = self._release(records, entropy)
-        assert release.selected is not None
-        rows, columns = release.selected
-        pairs, own = release.integers[rows, columns], release.integers.diagonal()
-        parts = (pairs, own, release.location, release.feature_scale, release.parameters["kept"])
-        return flat(*parts)
+def _seen(release: Release) -> FloatArray:
+    assert release.selected is not None
+    rows, columns = release.selected
+    pairs, own = release.integers[rows, columns], release.integers.diagonal()
+    return flat(pairs, own, release.location, release.feature_scale, release.parameters["kept"])
 
 
 class _Remembered:

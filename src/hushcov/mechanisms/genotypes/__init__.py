@@ -4,10 +4,12 @@ from hushcov.mechanisms.genotypes.mechanism import (
     NAME,
     Sums,
     certify_genotypes,
+    document,
     release_block,
     release_bound,
     release_counts,
     release_genotypes,
+    run_blocks,
 )
 from hushcov.mechanisms.genotypes.parameters import (
     DIAGONAL_WEIGHT,
@@ -36,6 +38,7 @@ __all__ = [
     "Variants",
     "certify_genotypes",
     "count_weight",
+    "document",
     "genotype_parameters",
     "plan_genotypes",
     "relative_movement",
@@ -43,6 +46,7 @@ __all__ = [
     "release_bound",
     "release_counts",
     "release_genotypes",
+    "run_blocks",
     "squared_movement",
     "usual_block",
     "usual_square",

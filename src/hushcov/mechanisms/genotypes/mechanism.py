@@ -93,6 +93,18 @@ def release_genotypes(
             "frequencies must be given where the parameters say that they are known, and only "
             "then: make the parameters for them."
         )
+    variants, sums = run_blocks(records, parameters, entropy, frequencies, progress)
+    return document(variants, sums, parameters, guarantee)  # proof: step 7
+
+
+def run_blocks(
+    records: GenotypeRecords,
+    parameters: GenotypeParameters,
+    entropy: Entropy,
+    frequencies: FloatArray | None = None,
+    progress: Progress | None = None,
+) -> tuple[Variants, Sums]:
+    """All noisy numbers, block by block; see `release_genotypes`, which certifies them first."""
     n, sums = parameters.inputs.n_records, Sums.none(parameters)
     noise = 0.0 if parameters.known else parameters.count_sigma / n
     variants = Variants.unknown(parameters.inputs.n_features, noise)
@@ -105,7 +117,7 @@ def release_genotypes(
             progress(block.stop - block.start)
     if len(sums.kept) != parameters.n_blocks:
         raise DataError("the genotypes ended before the last variant: check the file.")
-    return _document(variants, sums, parameters, guarantee)  # proof: step 7
+    return variants, sums
 
 
 def release_counts(
@@ -215,7 +227,7 @@ def _check_block(block: GenotypeBlock, number: int, parameters: GenotypeParamete
         )
 
 
-def _document(
+def document(
     variants: Variants, sums: Sums, parameters: GenotypeParameters, guarantee: Guarantee
 ) -> Release:
     """The document of noisy sums: covariances, in units in which all of them have one noise."""
