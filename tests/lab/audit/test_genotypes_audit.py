@@ -20,16 +20,16 @@ def attacked(name, pair, runs, kind="replace"):
     return run_attack(attack, runs, FALSE_ALARM, seed=5)
 
 
-@short_and_long(("part", "runs"), (3, 400), (2, 3000))
-def test_a_part_of_the_noise_is_found_out(monkeypatch, part, runs):
-    case = "genotypes-frequencies", "flips among others"
-    assert attacked(*case, 100).survives
+@short_and_long("case", (3, 400), (2, 1500))
+def test_a_part_of_the_noise_is_found_out(monkeypatch, case):
+    (part, runs), attack = case, ("genotypes-frequencies", "flips among others")
+    assert attacked(*attack, 100).survives
 
     def less(generator, sigma, size):
         return rounded_normal(generator, sigma // part, size)
 
     monkeypatch.setattr(mechanism, "rounded_normal", less)
-    assert not attacked(*case, runs).survives
+    assert not attacked(*attack, runs).survives
 
 
 @pytest.mark.slow
@@ -40,4 +40,4 @@ def test_half_of_what_one_person_moves_is_found_out(monkeypatch, kind):
 
     monkeypatch.setattr(parameters, "squared_movement", forgetful)
     case = "genotypes-frequencies", "flips among others"
-    assert not attacked(*case, 3000, kind).survives
+    assert not attacked(*case, 1500, kind).survives
