@@ -22,6 +22,7 @@ import pytest
 from hushcov.mechanisms.adaptive import ladder, matrix, pairs, probe
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.gaussian import units as gaussian_units
+from hushcov.mechanisms.genotypes import mechanism as genotypes
 from hushcov.mechanisms.multiscale import mechanism as multiscale
 from hushcov.mechanisms.peers import coinpress, eigen_sampling
 from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
@@ -52,6 +53,7 @@ ADDED = (
     (unit_centre, "rounded_normal"),
     (screened_units, "rounded_normal"),
     (gaussian_units, "rounded_normal"),
+    (genotypes, "rounded_normal"),
 )
 DRAWN = (
     (screened, "gumbel_top"),

@@ -57,6 +57,17 @@ class Candidates:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(n_features, None, starts, (flat % n_features).astype(np.int64))._checked()
 
+    @classmethod
+    def windows(cls, ends: IntArray) -> Candidates:
+        """Each feature with all later ones before its end, which never comes earlier again."""
+        d = len(ends)
+        counts = np.maximum(ends - np.arange(d) - 1, 0)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        check_most(int(starts[-1]))
+        rows = np.repeat(np.arange(d), counts)
+        columns = rows + 1 + np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
+        return cls(d, None, starts, columns)
+
     def _checked(self) -> Candidates:
         from hushcov._listed_pairs import check_most
 

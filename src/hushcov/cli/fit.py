@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,8 +11,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from hushcov._profile import PLANNING, WRITING, Profile, profiled, timed
-from hushcov._words import counted, memory, number
+from hushcov._profile import PLANNING, WRITING, timed
+from hushcov._words import memory, number
 from hushcov.accounting import ADD_REMOVE, Guarantee
 from hushcov.answers.files import FORMATS, write_estimate, write_tables
 from hushcov.answers.tables import check_parquet
@@ -26,7 +25,9 @@ from hushcov.cli.files import (
     reserved,
     stem_of,
 )
+from hushcov.cli.fit_genotypes import OWN, GenotypeJob, genotype_options, takes_genotypes
 from hushcov.cli.fit_options import PRIVATE, THEOREM, check_budget, check_options, usual_centre
+from hushcov.cli.fit_profile import measured_time, show_profile
 from hushcov.cli.fit_source import Source, quoted
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
 from hushcov.cli.fitting import Job, prepare, stated_charge
@@ -40,14 +41,13 @@ from hushcov.cli.output import (
     paragraph,
     peak_memory,
     show,
-    text_table,
     warning,
-    watched,
 )
 from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import show_pairs
 from hushcov.exceptions import DataError, MissingPackageError
+from hushcov.mechanisms.genotypes import NAME
 from hushcov.planning import mechanisms
 from hushcov.postprocess import released_correlations
 from hushcov.records import Bounds, Codebook, Records, check_bounds, read_codebook
@@ -63,6 +63,7 @@ from hushcov.report import write_release_heatmap
     metavar="A,B,C",
     help="Features by name, for files that have names.  [default: all columns]",
 )
+@genotype_options
 @unit_options
 @CODEBOOK
 @click.option(
@@ -107,7 +108,7 @@ from hushcov.report import write_release_heatmap
 )
 @click.option(
     "--mechanism",
-    type=click.Choice(("auto", *mechanisms(), THEOREM)),
+    type=click.Choice(("auto", *mechanisms(), NAME, THEOREM)),
     default="auto",
     show_default=True,
     help="What to run; auto finds out whether few pairs, few factors or neither matter. 'theorem' "
@@ -227,10 +228,10 @@ def command(
     """Release the covariance of the records in DATA under differential privacy.
 
     DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file (.csv,
-    .tsv, .csv.gz), a folder with any number of them (folders in it included), or a pattern in
-    quotes; a file of settings may name it, too. Says first what will be released, under which
-    guarantee, from which public inputs and with which error to expect. 'hushcov start DATA' asks
-    for all that is needed.
+    .tsv, .csv.gz), a folder with any number of them (folders in it included), a pattern in
+    quotes, or genotypes in a PLINK file (.bed); a file of settings may name it, too. Says first
+    what will be released, under which guarantee, from which public inputs and with which error to
+    expect. 'hushcov start DATA' asks for all that is needed.
 
     \b
     Examples:
@@ -239,16 +240,16 @@ def command(
         --epsilon 1 --delta 1e-6 -o release/
       hushcov fit survey.csv --codebook codebook.csv --epsilon 1 --delta 1e-6
       hushcov fit visits.parquet --unit patient_id --epsilon 1 --delta 1e-6
+      hushcov fit cohort.bed --bandwidth 20 --epsilon 3 --delta 1e-6
       hushcov fit --settings survey-settings.toml
     """
     check_budget(options["epsilon"], options["delta"], options["file"])
     if profile_file is not None:
         check_parent(profile_file)
-    measured = _measured(profile or profile_file is not None)
-    source, mechanism, public = settle(opened, dry_run=dry_run, **options)
+    measured = measured_time(profile or profile_file is not None)
     out = console(stderr=as_json)
     with timed(PLANNING):
-        job = prepare(source, mechanism, out=out, **public)
+        job = _job(out, dry_run, options)
         guarantee = _announce(out, job)
     if dry_run:
         result = _dry_run(out, job, guarantee)
@@ -256,9 +257,19 @@ def command(
         _run(out, job)
         result = job.to_dict() | {"peak_memory_bytes": peak_memory()}
     if measured is not None:
-        result |= {"profile": _show_profile(out, measured, profile_file)}
+        result |= {"profile": show_profile(out, measured, profile_file)}
     if as_json:
         echo_json(job.source.to_dict() | result)
+
+
+def _job(out: Console, dry_run: bool, options: dict[str, Any]) -> Job:
+    """What is to be run, by the options: a table, or genotypes."""
+    if takes_genotypes(options):
+        return GenotypeJob.prepare(dry_run=dry_run, out=out, **options)
+    for name in OWN:
+        options.pop(name)
+    source, mechanism, public = settle(opened, dry_run=dry_run, **options)
+    return prepare(source, mechanism, out=out, **public)
 
 
 def settle(
@@ -320,32 +331,6 @@ def settle(
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
     return source, mechanism, public | {"columns": others}
-
-
-def _measured(asked: bool) -> Profile | None:
-    """What measures where the time goes until the command ends, if that is asked for."""
-    return click.get_current_context().with_resource(profiled()) if asked else None
-
-
-def _show_profile(out: Console, profile: Profile, file: Path | None) -> dict[str, object]:
-    """Say where the time went, and write it where that is asked for; never into the release."""
-    profile.stop()
-    found = profile.to_dict()
-    heading(out, "Where the time went")
-    cells = [
-        (what, str(times), f"{spent:.2f}", f"{100 * spent / max(profile.total, 1e-9):.0f} %")
-        for what, times, spent in profile.rows()
-    ]
-    show(out, text_table(("part", "times", "seconds", "share"), cells))
-    paragraph(
-        out,
-        f"The records were read {counted(profile.readings, 'time')}, in {profile.total:.2f} s in "
-        "all. Times depend on the records: they are not private, and no part of the release.",
-    )
-    if file is not None:
-        file.write_text(json.dumps(found, indent=1) + "\n")
-        paragraph(out, f"written: {file}")
-    return found
 
 
 def _private(centre: str | None) -> str | None:
@@ -429,7 +414,7 @@ def _run(out: Console, job: Job) -> None:
     """Release, write and summarise."""
     started, folder = time.perf_counter(), job.source.folder
     with reserved(folder), stated_charge(job.estimator, folder):
-        with watched(job.source.records) as rows:
+        with job.watched() as rows:
             job.fit(rows)
         with timed(WRITING):
             written = _write(job)

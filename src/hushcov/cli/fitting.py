@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from hushcov.cli.fit_units import (
 )
 from hushcov.cli.forecasts import command_memory, forecast_dict
 from hushcov.cli.known_pairs import candidate_words, run_words
-from hushcov.cli.output import busy, console
+from hushcov.cli.output import busy, console, watched
 from hushcov.cli.words import (
     Found,
     accuracy_verdict,
@@ -109,7 +109,11 @@ class Job(ABC):
         """The epsilon of a count that was released before; nothing where there was none."""
         return ""
 
-    def fit(self, records: Records) -> None:
+    def watched(self) -> AbstractContextManager[Any]:
+        """The records under a progress bar, to be fitted."""
+        return watched(self.source.records)
+
+    def fit(self, records: Any) -> None:
         """Run the mechanism; the announcement has said what to heed."""
         with warnings.catch_warnings():
             for category in (AccuracyWarning, PrivacyWarning):
@@ -121,7 +125,7 @@ class Job(ABC):
             self.estimator.release_ = replace(release, making=named)
 
     @abstractmethod
-    def _run(self, records: Records) -> None: ...
+    def _run(self, records: Any) -> None: ...
 
     @property
     def release(self) -> Release:

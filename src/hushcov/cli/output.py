@@ -161,6 +161,21 @@ def watched(records: Records) -> Iterator[Records]:
 
 
 @contextmanager
+def watched_variants(total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with how many more variants are done, under a progress bar."""
+    bar, plain, words = _bar(), _Plain(total), "reading variants"
+    task = bar.add_task(words, total=total)
+    plain.start(words)
+
+    def advance(variants: int) -> None:
+        bar.advance(task, variants)
+        plain.advance(variants)
+
+    with bar:
+        yield advance
+
+
+@contextmanager
 def steps(total: int) -> Iterator[Callable[[str], None]]:
     """Yield a function to call at the start of each of `total` steps with what it is about."""
     bar = _bar()

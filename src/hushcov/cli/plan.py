@@ -51,6 +51,7 @@ from hushcov.cli.plan_families import (
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import PROMISED, promised
 from hushcov.exceptions import ParameterError
+from hushcov.mechanisms.genotypes import NAME as GENOTYPES
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import (
     COMPARED_MODELS,
@@ -103,7 +104,7 @@ from hushcov.stages.counting import Counting
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(tuple(dict.fromkeys((*predicted(), *told())))),
+    type=click.Choice(tuple(dict.fromkeys((*predicted(), *told(), GENOTYPES)))),
     multiple=True,
     help="What would be run; may be repeated. With these options, a figure or a page, row sparsity "
     "5 is assumed where none is given.  [default: all]",
@@ -161,6 +162,7 @@ def command(
     Examples:
       hushcov plan --features 1000 --epsilon 1 --delta 1e-6
       hushcov plan --records 50000 --features 200 --epsilon 1 --delta 1e-6
+      hushcov plan --mechanism genotypes --features 1000000 --bandwidth 20 --epsilon 3 --delta 1e-6
       hushcov plan --like release/ --records 100000 --epsilon 0.5
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
@@ -174,6 +176,18 @@ def command(
         return
     check_budget(public["epsilon"], public["delta"])
     n_features, bounds, names = _known(n_features, codebook)
+    if GENOTYPES in mechanisms:
+        from hushcov.cli.plan_genotypes import plan_genotypes
+
+        others: dict[str, Any] = {
+            "known_mean": known_mean,
+            "known_scale": known_scale,
+            "centre": centre,
+        }
+        others |= {"mechanism": mechanisms[1:], "row_sparsity": row_sparsity, "refine": refine}
+        others |= {"target_error": target_error, "figure": figure, "html": html}
+        plan_genotypes(n_features, n_records, as_json, public | others | {"codebook": codebook})
+        return
     candidates, adaptive = known_pairs(public, n_features, names)
     compared = bool(mechanisms or refine or figure or html or row_sparsity or candidates)
     public |= {"known_mean": known_mean, "known_scale": known_scale}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hushcov.estimators.gaussian import GaussianCovariance
+    from hushcov.estimators.genotypes import GenotypeCovariance
     from hushcov.estimators.multiscale import MultiscaleCovariance
     from hushcov.estimators.peers import (
         CoinPressCovariance,
@@ -23,6 +24,7 @@ _MODULES = {
     "CoinPressCovariance": "peers",
     "EigenSamplingCovariance": "peers",
     "GaussianCovariance": "gaussian",
+    "GenotypeCovariance": "genotypes",
     "MultiscaleCovariance": "multiscale",
     "PrivateSparseCovariance": "sparse",
     "RowTopKCovariance": "peers",
@@ -35,6 +37,7 @@ __all__ = [
     "CoinPressCovariance",
     "EigenSamplingCovariance",
     "GaussianCovariance",
+    "GenotypeCovariance",
     "MultiscaleCovariance",
     "PrivateSparseCovariance",
     "RowTopKCovariance",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -44,13 +44,19 @@ def _completed(cls: type) -> str:
         entries = documented(doc, section)
         for base in filter(is_dataclass, cls.__bases__):
             for name, entry in documented(base.__doc__ or "", section).items():
-                entries.setdefault(name, entry)
+                if section != "Parameters" or name in _options(cls):
+                    entries.setdefault(name, entry)
         if entries:
             first = [entries[name] for name in _FIRST if name in entries]
             before, _, after = _parts(doc, section)
             ordered = dict.fromkeys((*first, *entries.values()))
             doc = "\n".join((before + _heading(section), *ordered)) + after
     return doc
+
+
+def _options(cls: type) -> set[str]:
+    """Names that its constructor takes: a class may fix an option of its bases."""
+    return {field.name for field in fields(cls)}
 
 
 def _parts(doc: str, section: str) -> tuple[str, str, str]:

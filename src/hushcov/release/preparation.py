@@ -41,13 +41,9 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
         )
     if making.shrunk is not None:
         share = f"{100 * making.shrunk:.2g} %"
-        found.append(
-            (
-                "shrunk",
-                f"about {share} of the records lay far out and were moved towards the middle, so "
-                "that none counts too much",
-            )
-        )
+        done = "left out" if "kept" in release.parameters else "moved towards the middle"
+        sentence = f"about {share} of the records lay far out and were {done}, so that none counts "
+        found.append(("shrunk", f"{sentence}too much"))
     fails = np.flatnonzero(~interval_holds(release)).tolist()
     if fails:
         found.append((UNCOVERED, _uncovered(release, fails)))

@@ -82,12 +82,22 @@ class Counting:
                 most = release_most_rows(units.sizes(), neighbours, self.sizes_epsilon, entropy)
                 neighbours = replace(neighbours, most_rows=most)
             records = units.bounded(records, neighbours.most_rows)  # proof: step 3
+        found = self.number(records.n_rows, neighbours, entropy)
+        return CountedHere(**vars(found), records=CountedRecords(records, found.released))
+
+    def number(self, n_rows: int, neighbours: Neighbours, entropy: Entropy) -> Counted:
+        """Release how many records there are, of which each unit has at most so many.
+
+        Privacy
+        -------
+        Neighbours: those given; no precondition. See `docs/proofs/neighbours.md`, step 4.
+        """
+        check_entropy(entropy)
         scale = math.ceil(neighbours.most_rows / self.count_epsilon)
         noise = discrete_laplace(entropy.generator, scale, 1)[0]
-        count = min(max(1, records.n_rows + noise), LARGEST_CALIBRATED_N)  # proof: step 4
+        count = min(max(1, n_rows + noise), LARGEST_CALIBRATED_N)  # proof: step 4
         guarantee = replace(self.certify(private=entropy.private), **guaranteed(neighbours))
-        here = CountedRecords(records, count)
-        return CountedHere(count, scale, neighbours, guarantee, self.left, here)
+        return Counted(count, scale, neighbours, guarantee, self.left)
 
 
 @dataclass(frozen=True, eq=False)

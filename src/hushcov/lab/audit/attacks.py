@@ -23,6 +23,7 @@ from hushcov.lab.audit import (
     counts,
     eigenvectors,
     gaussian,
+    genotypes,
     neighbours,
     preparation,
     selection,
@@ -55,6 +56,7 @@ _HANDMADE = {
     **adaptive.HANDMADE,
     **candidates.HANDMADE,
     **gaussian.HANDMADE,
+    **genotypes.HANDMADE,
     **preparation.HANDMADE,
     **eigenvectors.HANDMADE,
 }
@@ -134,6 +136,7 @@ _TURNED: dict[str, Turned] = {
     **adaptive.TURNED,
     **candidates.TURNED,
     **gaussian.TURNED,
+    **genotypes.TURNED,
     counts.NAME: counts.attacks,
 }
 _OTHERS: dict[str, Turned] = {

@@ -1,0 +1,232 @@
+"""Every number of a release of genotypes, certified from public inputs before data is touched."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from hushcov._arrays import IntArray
+from hushcov._validation import check_integer
+from hushcov.accounting import Event, Gaussian, Neighbours, smallest_sigma
+from hushcov.candidates import Candidates
+from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian import WITHIN
+from hushcov.noise import LARGEST_SIGMA
+
+#: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.
+PAIR_WEIGHT, DIAGONAL_WEIGHT = 2, 1
+#: One Hardy-Weinberg deviation of a genotype, in integers.
+SCALE = 2**5
+# Squared norms of records in a block are counted on a grid about their usual size.
+_PER_OCTAVE, _OCTAVES_BELOW, _OCTAVES_ABOVE = 8, 6, 10
+# Packed bytes of a block, and how many variants it has at least and at most.
+_BLOCK_BYTES, _FEWEST, _MOST = 2**28, 1024, 16384
+_REACHES = 4  # of a window, that a block has at least
+# Shares of the squared mu: norms; counts where frequencies are public, and the range elsewhere.
+_NORMS, _CALLS, _LEAST_COUNTS, _MOST_COUNTS = 0.01, 0.01, 0.02, 0.25
+_STRAIN = 32.0  # what errors of means do to pairs: 2 over the fourth power of a usual deviation
+# A bound on the norms of records over their usual size; measured on simulated genotypes.
+_USUAL_BOUND = 1.5
+# Of the bound on norms that the number of records kept weighs, where a record is removed.
+_LIGHT = 4
+_LARGE = 2**20  # a bound at which rounding is nothing
+
+
+@dataclass(frozen=True)
+class GenotypeParameters:
+    """Every public quantity of a release of genotypes.
+
+    Parameters
+    ----------
+    inputs : ReleaseInputs
+        Public inputs, with windows of variants as candidates.
+    block : int
+        Variants of a block.
+    known : bool
+        Whether allele frequencies are public, so that only calls are counted.
+    count_mu, norm_mu, value_mu : float
+        What counts of alleles and calls, norms of records, and sums of products spend, all blocks
+        together.
+    """
+
+    inputs: ReleaseInputs
+    block: int
+    known: bool
+    count_mu: float
+    norm_mu: float
+    value_mu: float
+
+    @property
+    def candidates(self) -> Candidates:
+        """The windows."""
+        assert self.inputs.candidates is not None
+        return self.inputs.candidates
+
+    @cached_property
+    def ends(self) -> IntArray:
+        """The variant after the last one that each variant is paired with."""
+        return self.candidates.ends
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+        return -(-self.inputs.n_features // self.block)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """The first variant of a block, and the one after its last."""
+        start = number * self.block
+        return start, min(start + self.block, self.inputs.n_features)
+
+    def size(self, number: int) -> int:
+        """How many pairs and variances a block has."""
+        start, stop = self.span(number)
+        starts = self.candidates.starts
+        return int(starts[stop] - starts[start]) + stop - start
+
+    def share(self, number: int) -> float:
+        """The root of a block's share of what norms, or sums, spend; their squares add up to 1."""
+        total = self.candidates.n_pairs + self.inputs.n_features
+        return math.sqrt(self.size(number) / total) * WITHIN  # proof: step 6
+
+    @property
+    def count_sigma(self) -> int:
+        """The noise of each number of alleles and of calls."""
+        each = self.inputs.neighbours.moved(replaced=4, removed=2)  # proof: step 1
+        if self.known:
+            each = self.inputs.neighbours.moved(replaced=1, removed=1)
+        return smallest_sigma(each * self.inputs.n_features, self.count_mu)
+
+    def norm_sigma(self, number: int) -> int:
+        """The noise of counts of records by their norm in a block."""
+        square = self.inputs.neighbours.moved(replaced=2, removed=1)  # proof: step 3
+        return smallest_sigma(square, self.norm_mu * self.share(number))
+
+    def sum_sigma(self, number: int, bound: int) -> int:
+        """The noise of a block's sums, for records of at most this norm."""
+        square = squared_movement(bound, self.inputs.neighbours)
+        return smallest_sigma(square, self.value_mu * self.share(number))  # proof: step 5
+
+    def edges(self, number: int) -> IntArray:
+        """Upper ends of the bins of squared norms in a block; what is beyond the last is cut."""
+        steps = np.arange((_OCTAVES_BELOW + _OCTAVES_ABOVE) * _PER_OCTAVE + 1) / _PER_OCTAVE
+        usual = float(usual_square(self.size(number)))
+        return np.asarray(np.ceil(usual * 2.0 ** (steps - _OCTAVES_BELOW)), dtype=np.int64)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is charged: what was spent before, and one Gaussian for each kind of number."""
+        own = (self.count_mu, self.norm_mu, self.value_mu)
+        return (*self.inputs.spent, *map(Gaussian, own))  # proof: step 6
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """What each event of its own released, in words."""
+        counts = "calls of the variants" if self.known else "allele frequencies and calls"
+        return counts, "norms of records, block by block", "products of variants in windows"
+
+    @property
+    def noise(self) -> float:
+        """About the deviation of the noise of a correlation, before any record is read."""
+        inputs = self.inputs
+        size = self.candidates.n_pairs + inputs.n_features
+        moved = _USUAL_BOUND * relative_movement(inputs.neighbours) * math.sqrt(size)
+        return moved / (inputs.n_records * self.value_mu)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return inputs and parameters as plain, JSON-ready data."""
+        names = ("block", "n_blocks", "known", "count_mu", "norm_mu", "value_mu", "count_sigma")
+        weights = {"pair_weight": PAIR_WEIGHT, "diagonal_weight": DIAGONAL_WEIGHT, "scale": SCALE}
+        return {"inputs": self.inputs.to_dict()} | {n: getattr(self, n) for n in names} | weights
+
+
+def usual_square(size: int) -> int:
+    """The usual squared norm of what a record adds, for so many pairs and variances."""
+    return PAIR_WEIGHT**2 * SCALE**4 * size
+
+
+def count_weight(bound: int, neighbours: Neighbours) -> int:
+    """What a record that is kept adds to their number, beside sums of at most this norm.
+
+    Where a record is replaced, by one that is kept as well or by one that is not, it is free.
+    """
+    return neighbours.moved(replaced=bound, removed=max(1, bound // _LIGHT))
+
+
+def squared_movement(bound: int, neighbours: Neighbours) -> int:
+    """How far one record moves sums and number of the records kept, squared, at most."""
+    square, weight = bound**2, count_weight(bound, neighbours)
+    one = square + weight**2  # a record that is kept, beside one that is not
+    return neighbours.moved(replaced=max(4 * square, one), removed=one)  # proof: step 5
+
+
+def relative_movement(neighbours: Neighbours) -> float:
+    """How far one record moves them over the bound on norms, about."""
+    return math.sqrt(squared_movement(_LARGE, neighbours)) / _LARGE
+
+
+def genotype_parameters(
+    inputs: ReleaseInputs, *, known: bool = False, block: int | None = None
+) -> GenotypeParameters:
+    """Divide the budget and the variants, from public inputs alone.
+
+    `known`: allele frequencies are public. `block`: variants of a block, if not as many as
+    memory allows.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The events
+    of the answer compose to at most (epsilon, delta); `docs/proofs/genotypes.md`, step 6.
+    """
+    windows = inputs.candidates
+    if windows is None or not windows.contiguous or np.any(np.diff(windows.ends) < 0):
+        raise ParameterError(
+            "candidate_pairs must be windows: each variant with all those after it up to some "
+            "other, which never comes earlier again. Pass bandwidth, or window_bp with known "
+            "positions."
+        )
+    if block is None:
+        block = usual_block(inputs.n_records, inputs.n_features, windows.reach)
+    block = check_integer("block", block, at_least=1, cure="it is how many variants a block has.")
+    mu = inputs.largest_mu() * WITHIN
+    counts = _CALLS if known else _count_share(inputs, mu)
+    shares = (counts, _NORMS, 1 - counts - _NORMS)
+    mus = (mu * math.sqrt(share) * WITHIN for share in shares)  # proof: step 6
+    parameters = GenotypeParameters(inputs, min(block, inputs.n_features), known, *mus)
+    _check_room(parameters)
+    return parameters
+
+
+def usual_block(n_records: int, n_features: int, reach: int) -> int:
+    """How many variants fit into a block, so that blocks are about alike."""
+    most = max(_FEWEST, _REACHES * reach, min(_MOST, 4 * _BLOCK_BYTES // n_records))
+    return -(-n_features // -(-n_features // most))
+
+
+def _count_share(inputs: ReleaseInputs, mu: float) -> float:
+    """The share at which errors of means and the noise of pairs do the same harm, about."""
+    assert inputs.candidates is not None
+    d = inputs.n_features
+    moved = inputs.neighbours.moved(replaced=Fraction(4), removed=Fraction(2))
+    noise = float(moved) * d / (inputs.n_records * mu) ** 2
+    width = (inputs.candidates.n_pairs + d) / d
+    best = math.cbrt(_STRAIN * noise / width)
+    return min(_MOST_COUNTS, max(_LEAST_COUNTS, best))
+
+
+def _check_room(parameters: GenotypeParameters) -> None:
+    """Refuse noise that is larger than what can be drawn, whatever bound is chosen."""
+    sizes = {parameters.size(number): number for number in range(parameters.n_blocks)}
+    for number in sizes.values():
+        widest = math.isqrt(int(parameters.edges(number)[-1]))
+        needed = parameters.sum_sigma(number, widest), parameters.norm_sigma(number)
+        if max(*needed, parameters.count_sigma) > LARGEST_SIGMA:
+            raise CapacityError(
+                f"{parameters.inputs.n_features:,} variants at epsilon "
+                f"{parameters.inputs.epsilon:g} and delta {parameters.inputs.delta:g} need more "
+                "noise than can be drawn: use fewer variants, or a larger budget."
+            )
