@@ -58,7 +58,8 @@ def main():
     rows, columns = rows[near], columns[near]
     truth = np.corrcoef(numbers.T)[rows, columns]
     print(
-        f"{n:,} x {d:,}, window {w}; root mean square r in the window {np.sqrt(np.mean(truth**2)):.3f}"
+        f"{n:,} x {d:,}, window {w}; root mean square r in the window "
+        f"{np.sqrt(np.mean(truth**2)):.3f}"
     )
     for epsilon in given.epsilon:
         mu = calibrate_gaussian(epsilon, DELTA)

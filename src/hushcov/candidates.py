@@ -60,6 +60,8 @@ class Candidates:
     @classmethod
     def windows(cls, ends: IntArray) -> Candidates:
         """Each feature with all later ones before its end, which never comes earlier again."""
+        from hushcov._listed_pairs import check_most
+
         d = len(ends)
         counts = np.maximum(ends - np.arange(d) - 1, 0)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
