@@ -59,12 +59,18 @@ class Candidates:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(n_features, None, starts, (flat % n_features).astype(np.int64))._checked()
 
+    @classmethod
+    def windows(cls, ends: IntArray) -> Candidates:
+        """Each feature with all later ones before `ends[i]`, which is at least i + 1."""
+        counts = ends - np.arange(len(ends)) - 1
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        check_number(int(starts[-1]))
+        within = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
+        columns = np.repeat(np.arange(1, len(ends) + 1), counts) + within
+        return cls(len(ends), None, starts, columns)
+
     def _checked(self) -> Candidates:
-        if self.n_pairs > MOST_CANDIDATES:
-            raise CapacityError(
-                f"candidate pairs must be at most 2**31, got {self.n_pairs:,}: use a smaller "
-                "bandwidth or fewer pairs."
-            )
+        check_number(self.n_pairs)
         return self
 
     @property
@@ -177,6 +183,15 @@ class Candidates:
 
     def __hash__(self) -> int:
         return hash((self.n_features, self.n_pairs))
+
+
+def check_number(n_pairs: int) -> None:
+    """Refuse more pairs than fit."""
+    if n_pairs > MOST_CANDIDATES:
+        raise CapacityError(
+            f"candidate pairs must be at most 2**31, got {n_pairs:,}: use a smaller bandwidth or "
+            "distance, or fewer pairs."
+        )
 
 
 def read_candidates(
