@@ -3,10 +3,11 @@
     python examples/glucose.py [--records N] [--epsilon E] [--figure PATH]
 
 Simulated: sensors on 50,000 people, which read glucose every quarter of an hour. A record is one
-day of a person, 96 logarithms less the person's own average at that time over the week before. What
-happened at breakfast says nothing about supper then: readings more than six hours apart do not
-covary, which is public knowledge, and no budget is spent on them. The covariance is released once.
-Gaps, alarms and correlations use the release alone: post-processing is free.
+day of a person: 96 logarithms less what is usual for the person at that time, over the person's
+usual deviation, both from the week before. What happens at breakfast says nothing about supper
+then: readings more than six hours apart hardly covary, which is public knowledge, and no budget is
+spent on them. The covariance is released once. Gaps, alarms and correlations use the release alone:
+post-processing is free.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NIGHT = (HOUR < 6) | (HOUR >= 23)
 MEALS = ((7.5, 0.25), (12.5, 0.30), (18.5, 0.35))  # hour, and rise in logarithms
 GAPS = {"at night": 8, "in the morning": 32, "at noon": 52}  # first quarter of eight
 GAP = AROUND = 8  # quarters that are missing, and that are used on either side
-DIP, DIP_LENGTH, ALARM = 0.2, 3, 4.0  # logarithms, quarters; alarms beyond so many deviations
+DIP, DIP_LENGTH, ALARM = 1.6, 3, 4.0  # usual deviations, quarters; alarms beyond so many noises
 WITHIN = 1.645  # deviations on either side of a 90 % interval
 CAPTION = (
     "What to see. Left: correlations of 50,000 days, released (above the diagonal; epsilon = 1, "
@@ -39,7 +40,7 @@ CAPTION = (
 
 
 def simulate(n_people: int, seed: int) -> tuple[Any, Any]:
-    """Logarithms of glucose on one day of each person, and on average over the week before."""
+    """Logarithms of glucose on one day of each person, and how unusual they are for the person."""
     generator = np.random.default_rng(seed)
     column = (n_people, 1)
     level = np.log(95) + 0.12 * generator.standard_normal(column)
@@ -49,8 +50,14 @@ def simulate(n_people: int, seed: int) -> tuple[Any, Any]:
         for time, size in MEALS
     ]
     volatility = 0.10 * np.exp(0.3 * generator.standard_normal(n_people))
-    days = (level + _day(generator, habits, volatility) for _ in range(1 + DAYS))
-    return next(days), sum(days) / DAYS
+    total = squares = 0.0
+    for _ in range(DAYS):
+        day = _day(generator, habits, volatility)
+        total, squares = total + day, squares + day**2
+    usual = total / DAYS
+    unrest = np.sqrt(np.mean(squares / DAYS - usual**2, axis=1, keepdims=True))
+    today = _day(generator, habits, volatility)
+    return level + today, (today - usual) / unrest
 
 
 def _day(generator: Any, habits: Any, volatility: Any) -> Any:
@@ -103,7 +110,7 @@ def gap_weights(covariance: Any, noise: float, start: int) -> tuple[Any, Any, An
 
 
 def gap_errors(covariance: Any, noise: float, days: Any) -> dict[str, float]:
-    """Root mean square errors of filled gaps, in logarithms: about per cent."""
+    """Root mean square errors of filled gaps, in usual deviations."""
     found = {}
     for when, start in GAPS.items():
         gap, known, weights, _ = gap_weights(covariance, noise, start)
@@ -169,12 +176,12 @@ def draw(path: Path, covariance: Any, noise: float, rows: Any, day: Any) -> None
     start = GAPS["at noon"]
     gap, known, weights, unknown = gap_weights(covariance, noise, start)
     filled = day[known] @ weights
-    right.plot(HOUR, 100 * day, "-", color="0.75", label="what it was")
-    right.plot(HOUR[known], 100 * day[known], "o", color=BLUE, markersize=4, label="used")
-    bars = 100 * WITHIN * unknown
-    right.errorbar(HOUR[gap], 100 * filled, bars, fmt="s", color=VERMILION, label="filled in")
+    right.plot(HOUR, day, "-", color="0.75", label="what it was")
+    right.plot(HOUR[known], day[known], "o", color=BLUE, markersize=4, label="used")
+    bars = WITHIN * unknown
+    right.errorbar(HOUR[gap], filled, bars, fmt="s", color=VERMILION, label="filled in")
     right.axhline(0, color=GREEN, linewidth=1, label="usual for this person")
-    right.set(xlabel="time (hours)", ylabel="glucose, beyond what is usual (log, %)")
+    right.set(xlabel="time (hours)", ylabel="glucose less the usual (usual deviations)")
     right.set(xlim=(8, 20), title="A gap of two hours")
     right.legend(frameon=False, fontsize=9)
     tidy(right)
@@ -189,9 +196,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--epsilon", type=float, default=1.0, help="privacy budget")
     parser.add_argument("--figure", type=Path, help="file to draw into")
     options = parser.parse_args(arguments)
-    today, usual = simulate(options.records, seed=3)
-    rows = today - usual  # row by row, from the person's own readings: nothing to protect anew
-    later = np.subtract(*simulate(4_000, seed=4))
+    # Each row is made of one person's readings alone, so that nothing need be charged for it.
+    today, rows = simulate(options.records, seed=3)
+    _, later = simulate(4_000, seed=4)
 
     # The one look at the records. Everything after it is free.
     budget = {"epsilon": options.epsilon, "delta": 1e-6}
@@ -210,13 +217,11 @@ def main(arguments: list[str] | None = None) -> None:
     for name, (matrix, _) in ways.items():
         night, noon = (correlations(matrix)[at, at + 8] for at in (12, 60))
         print(f"     {name:24} {night:6.2f} {noon:6.2f}")
-    print("2. Error of gaps of two hours, filled in (log, %):", ", ".join(GAPS))
+    print("2. Error of gaps of two hours, filled in (usual deviations):", ", ".join(GAPS))
     for name, way in ways.items():
-        print(
-            f"     {name:24}", *(f"{100 * each:6.1f}" for each in gap_errors(*way, days).values())
-        )
+        print(f"     {name:24}", *(f"{each:6.3f}" for each in gap_errors(*way, days).values()))
     straight = straight_errors(days).values()
-    print(f"     {'a straight line':24}", *(f"{100 * each:6.1f}" for each in straight))
+    print(f"     {'a straight line':24}", *(f"{each:6.3f}" for each in straight))
     print("3. Nights with an alarm (%), if somebody lay on the sensor, and if nobody did:")
     for name, way in ways.items():
         found = alarms(*way, lain_on(days, seed=5)), alarms(*way, days)
@@ -228,7 +233,7 @@ def main(arguments: list[str] | None = None) -> None:
         error = np.linalg.norm(wrong - raw, 2) / np.linalg.norm(raw, 2)
         print(f"     {name:24} is off by {100 * error:.0f} % of the size of the matrix")
     if options.figure:
-        draw(options.figure, covariance, noise, rows, days[1])
+        draw(options.figure, covariance, noise, rows, days[0])
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ class Judge:
     """New days, and what the true covariance makes of them."""
 
     def __init__(self) -> None:
-        self.days = np.subtract(*glucose.simulate(4_000, seed=98))
-        self.truth = np.cov(np.subtract(*glucose.simulate(300_000, seed=99)).T)
+        _, self.days = glucose.simulate(4_000, seed=98)
+        self.truth = np.cov(glucose.simulate(300_000, seed=99)[1].T)
         self.best = self._gap(self.truth, 0.0, self.days)
 
     @staticmethod
@@ -95,7 +95,7 @@ def collect(path: Path, ways: list[str]) -> None:
     cells += [(MIDDLE, epsilon) for epsilon in EPSILONS if epsilon != 1]
     found = json.loads(path.read_text()) if path.exists() else {}
     for seed in range(RUNS):
-        rows = np.subtract(*glucose.simulate(max(RECORDS), seed=seed))
+        _, rows = glucose.simulate(max(RECORDS), seed=seed)
         for n, epsilon in cells:
             for way in ways:
                 key = f"{way}/{n}/{epsilon:g}/{seed}"

@@ -24,7 +24,7 @@ def glucose():
 
 @pytest.fixture(scope="module")
 def rows(glucose):
-    return np.subtract(*glucose.simulate(4_000, seed=1))
+    return glucose.simulate(4_000, seed=1)[1]
 
 
 def test_readings_far_apart_do_not_covary_but_for_the_level_of_a_person(glucose, rows):
@@ -49,7 +49,7 @@ def test_gaps_are_filled_as_by_regression(glucose, rows):
 
 def test_gaps_and_alarms_are_better_than_without_a_covariance(glucose, rows):
     covariance = np.cov(rows.T)
-    days = np.subtract(*glucose.simulate(1_000, seed=2))
+    _, days = glucose.simulate(1_000, seed=2)
     straight = glucose.straight_errors(days)
     for when, error in glucose.gap_errors(covariance, 0.0, days).items():
         assert error < straight[when]
