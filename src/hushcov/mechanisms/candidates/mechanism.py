@@ -203,7 +203,10 @@ def _document(run: _Run, values: PairValues, guarantee: Guarantee, *, sparse: bo
     pairs = np.rint(values.pairs / unit).astype(np.int64)
     diagonal = np.rint(values.diagonal / unit).astype(np.int64)
     matrix = symmetric_sparse((values.rows, values.columns), pairs, diagonal)
-    made: dict[str, object] = {"unexplained": values.unexplained}
+    made: dict[str, object] = {
+        "unexplained": values.unexplained,
+        "known_pairs": run.ladder is None,  # no single one of them need stand out
+    }
     structure, threshold = None, 0.0
     if not run.parameters.single:
         choice = _choice(run, values)
@@ -249,7 +252,7 @@ def _structure(run: _Run, values: PairValues, choice: Choice) -> Structure:
     places = values.rows[there], values.columns[there]
     matrix = symmetric_sparse(places, (weights * values.pairs)[there], values.diagonal)
     norm = float(np.linalg.norm(matrix @ leading_direction(matrix)))
-    noise = band_norm(choice.row, run.d) * values.noise_sd[0]
+    noise = float(band_norm(choice.row, run.d) * values.noise_sd[0])
     typical = max(0.0, float(values.diagonal.mean()))
     sampling = 2 * math.sqrt(norm * typical * choice.row / run.sampled)
     kept = kept_of(noise, norm)
