@@ -236,7 +236,7 @@ def draw(found: dict, path: Path) -> None:
     for axes in (left, middle, right):
         tidy(axes)
     headline = "A known band: noise of size w sqrt(d) / (n epsilon), and which width is best"
-    write_png(path, finish(figure, TEXT, width=165, headline=headline))
+    write_png(path, finish(figure, TEXT, width=160, headline=headline))
 
 
 def draw_norms(axes, cells: list[dict]) -> None:
@@ -301,6 +301,7 @@ def draw_widths(axes, cells: list[dict]) -> None:
     axes.set(xscale="log", yscale="log", xlabel="width that was told (columns)")
     axes.set_ylabel("operator-norm error / norm of the covariance")
     log_ticks(axes.xaxis, WIDTHS[::2])
+    axes.set_ylim(0.04, 4)  # room for the legend
     log_ticks(axes.yaxis, (0.05, 0.1, 0.2, 0.5, 1))
     axes.legend(frameon=False, fontsize=9)
 
