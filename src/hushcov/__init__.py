@@ -7,6 +7,7 @@ from hushcov._version import __version__
 
 if TYPE_CHECKING:
     from hushcov.accounting.ledger import Ledger
+    from hushcov.distances import pairs_within
     from hushcov.estimators import (
         CoinPressCovariance,
         EigenSamplingCovariance,
@@ -38,6 +39,7 @@ __all__ = [
     "ThresholdedCovariance",
     "__version__",
     "load",
+    "pairs_within",
     "read_codebook",
 ]
 
@@ -46,6 +48,7 @@ _ELSEWHERE = {
     "Ledger": "hushcov.accounting.ledger",
     "Statistics": "hushcov.records",
     "load": "hushcov.estimators.answering",
+    "pairs_within": "hushcov.distances",
     "read_codebook": "hushcov.records",
 }
 
