@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 
 import dask.array
 import numpy as np
@@ -24,6 +25,7 @@ from hushcov.records import (
     PairDifferences,
     WatchedRecords,
     bounded_sums_of,
+    candidate_sign_sums,
     open_records,
     popcount,
     rows,
@@ -339,3 +341,37 @@ def test_signs_are_not_kept_beside_a_copy_or_where_they_are_many(monkeypatch):
 
 def bounded_of(records):
     return bounded_sums_of(records, FeatureGrid(np.ones(records.n_features), 4.0, 100), 50)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("zeros", [0.0, 0.0005, 0.5])
+def test_listed_pairs_have_the_numbers_of_all_pairs(zeros, kept):
+    """Plain and tilted, of pairs across cells, in any order and twice; kept signs or a reading."""
+    X = table(1300, 300, zeros)
+    X[:512] = np.where(X[:512] == 0, 1.0, X[:512])
+    i, j = np.triu_indices(300, 1)
+    places = np.random.default_rng(3).integers(0, len(i), 5000)
+    tilt = tuple(np.random.default_rng(4).integers(-900, 900, 300).tolist())
+    for screen in (SignScreen(), CentredSigns(tilt)):
+        records = ArrayRecords(X, block_rows=700)
+        if kept:
+            records.kept_signs = signs.KeptSigns(PackedSigns(records), weakref.ref(records))
+        listed = screen.sums_of(records, i[places], j[places])
+        expected = screen.sums(ArrayRecords(X), np.ones(300), None)
+        np.testing.assert_array_equal(listed, expected[places])
+    none = np.empty(0, dtype=np.int64)
+    assert len(candidate_sign_sums(ArrayRecords(X), none, none)[0]) == 0
+
+
+def test_listed_pairs_on_a_device_a_cluster_and_of_compact_rows():
+    X = table(90, 7)
+    pairs = np.array([0, 0, 2, 5]), np.array([1, 6, 4, 6])
+    expected = np.sign(X).T @ np.sign(X)
+    for records in (
+        DeviceRecords(ArrayRecords(X), "cpu"),
+        open_records(dask.array.from_array(X, chunks=(30, 7))),
+        CompleteRecords(ArrayRecords(X, block_rows=13)),
+    ):
+        products, sums = candidate_sign_sums(records, *pairs)
+        np.testing.assert_array_equal(products, expected[pairs])
+        np.testing.assert_array_equal(sums, np.sign(X).sum(axis=0))

@@ -18,12 +18,12 @@ from hushcov.mechanisms.gaussian import (
     GAUSSIAN,
     GAUSSIAN_THRESHOLD,
     GaussianNoise,
-    PlannedGaussian,
     certify_gaussian,
     gaussian_parameters,
     parameters_for_sums,
     release_gaussian_sums,
 )
+from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan
 from hushcov.records import FeatureGrid, RecordMap, Statistics
@@ -92,10 +92,24 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         """Every pair is released, unless it is known which ones may covary."""
         return self.bandwidth is not None or self.candidate_pairs is not None
 
-    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> PlannedGaussian:
+    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
         room, level = self._threshold()
-        planned = room.plan(inputs, clipping=self.clipping, row_norm=self.row_norm, level=level)
-        return planned
+        if inputs.candidates is None:
+            return room.plan(inputs, clipping=self.clipping, row_norm=self.row_norm, level=level)
+        from hushcov.mechanisms.candidates import CANDIDATES
+
+        self._refuse_candidates(self.clipping != "row" or self.row_norm is not None)
+        universal = room is GAUSSIAN_THRESHOLD and level is None
+        return CANDIDATES.plan(inputs, single=True, level=level or 0.0, universal=universal)
+
+    def _refuse_candidates(self, refused: bool) -> None:
+        """Refuse what is for sums of all pairs where candidates are given."""
+        if refused and (self.bandwidth is not None or self.candidate_pairs is not None):
+            raise ParameterError(
+                "bandwidth and candidate_pairs must be left out with clipping, row_norm, "
+                "partial_fit and fit_statistics, which are for sums of all pairs: use fit, and "
+                "leave the others as they are."
+            )
 
     def _threshold(self) -> tuple[GaussianNoise, float | None]:
         """Which room it is, and the threshold where it is a number of one's own."""
@@ -160,6 +174,7 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         return RecordMap(n_features, grid, parameters.norm_bound, **known)
 
     def _declared_scale(self, n_features: int) -> FloatArray:
+        self._refuse_candidates(True)
         if self.feature_scale is None:
             raise ParameterError(
                 "feature_scale is required for partial_fit and fit_statistics: estimating scales "

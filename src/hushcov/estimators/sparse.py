@@ -67,8 +67,13 @@ class PrivateSparseCovariance(
         It is advice: more pairs are found if there are more, fewer if there are fewer.
     mechanism : str, default="auto"
         The name of any mechanism (`hushcov.planning.mechanisms()`), at its usual options. "auto"
-        runs the adaptive one. One without a delta (eigen-sampling) takes records in pairs, whatever
+        runs the adaptive one, and with `bandwidth` or `candidate_pairs` the one for known
+        candidates. One without a delta (eigen-sampling) takes records in pairs, whatever
         `centre` says.
+    adaptive_width : bool, default=False
+        Whether `bandwidth` is only a maximum: a first look at the whole band finds how far
+        covariances reach, and the rest of the budget goes to that. Costs little where the band is
+        as wide as was said.
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
         no `precision_`. "auto": above 10,000 features. Nothing but pairs is looked for then.
@@ -110,7 +115,8 @@ class PrivateSparseCovariance(
     -----
     Privacy. Neighbours: replace one record; no precondition. Guarantee:
     (epsilon, delta)-differential privacy of `release_`, `feature_scale_` and everything computed
-    from them, for every dataset; proof: `docs/proofs/adaptive.md`.
+    from them, for every dataset; proof: `docs/proofs/adaptive.md`, with known candidates
+    `docs/proofs/candidates.md`.
 
     Examples
     --------
@@ -125,6 +131,7 @@ class PrivateSparseCovariance(
     """
 
     mechanism: str = "auto"
+    adaptive_width: bool = False
 
     def plan(self, n_records: int, n_features: int) -> Comparison:
         """Predicted errors of all mechanisms for this size, from public inputs alone.
@@ -140,8 +147,16 @@ class PrivateSparseCovariance(
     def chosen_mechanism(self, n_features: int) -> str:
         """Which mechanism is run for so many features."""
         check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
+        known = self.bandwidth is not None or self.candidate_pairs is not None
         if self.mechanism == "auto":
-            return default_mechanism().name
+            return default_mechanism(known=known).name
+        told = [name for name, each in mechanisms().items() if each.takes_candidates]
+        if known and self.mechanism not in told:
+            raise ParameterError(
+                f"mechanism must be {' or '.join(map(repr, [*told, 'auto']))} with bandwidth or "
+                f"candidate_pairs, got {self.mechanism!r}, which looks at all pairs: leave one of "
+                "them out."
+            )
         able = [name for name, each in mechanisms().items() if each.sparse]
         if self._sparse(n_features) and self.mechanism not in able:
             raise ParameterError(
@@ -152,9 +167,25 @@ class PrivateSparseCovariance(
         return self.mechanism
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
-        chosen = mechanisms()[self.chosen_mechanism(inputs.n_features)]
-        sparse = self._sparse(inputs.n_features)
+        name, sparse = self.chosen_mechanism(inputs.n_features), self._sparse(inputs.n_features)
+        found = self._width_is_found()
+        if self.mechanism == "auto" and inputs.candidates is not None:
+            from hushcov.mechanisms.candidates import CANDIDATES
+
+            return CANDIDATES.plan(inputs, sparse=sparse, adaptive_width=found)
+        chosen = mechanisms()[name]
         return chosen.plan(inputs if chosen.pooled else apart, sparse=sparse)
+
+    def _width_is_found(self) -> bool:
+        """Whether the bandwidth is a maximum."""
+        self._check_flags("adaptive_width")
+        if self.adaptive_width and (self.bandwidth is None or self.mechanism != "auto"):
+            raise ParameterError(
+                "adaptive_width must be False without a bandwidth and with a mechanism of one's "
+                "own, got True: it chooses a width up to bandwidth. Pass that, and leave mechanism "
+                "out."
+            )
+        return bool(self.adaptive_width)
 
     @property
     def _way_to_centre(self) -> str:

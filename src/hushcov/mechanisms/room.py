@@ -108,6 +108,8 @@ class Mechanism(ABC):
         Whether its own search takes seconds, so that it is first predicted roughly.
     pooled : bool
         Whether its plans are `PooledPlan`, so that a search for means shares their budget.
+    takes_candidates : bool
+        Whether it can be told which pairs may covary.
     pure : bool
         Whether it is private without a delta, which needs public scales.
     estimator : tuple of str and dict, or None
@@ -123,6 +125,7 @@ class Mechanism(ABC):
     sparse: ClassVar[bool] = False
     slow: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
+    takes_candidates: ClassVar[bool] = False
     pure: ClassVar[bool] = False
     estimator: ClassVar[tuple[str, dict[str, Any]] | None] = None
     most_features: ClassVar[int | None] = None

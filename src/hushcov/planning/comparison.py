@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning.registry import forecast, predicted
+from hushcov.planning.registry import default_mechanism, forecast, predicted
 from hushcov.predicting import COMPARED_MODELS, Forecast
 
 _ROUGH_MARGIN = 4.0  # the search improves on a rough prediction by less than this factor
@@ -53,9 +53,10 @@ def compare(
     certified for these inputs is left out. `apart` are the inputs of mechanisms that cannot share
     their Gaussian part with a search for means, if there is one.
     """
-    listed = [
-        (each, inputs if each.pooled or apart is None else apart) for each in predicted().values()
-    ]
+    every = list(predicted().values())
+    if inputs.candidates is not None:  # those that would look elsewhere are no rivals
+        every = [default_mechanism(known=True), *(m for m in every if m.takes_candidates)]
+    listed = [(each, inputs if each.pooled or apart is None else apart) for each in every]
     forecasts = [forecast(given, each.name) for each, given in listed if not each.slow]
     best = min(each.typical_error for each in forecasts)
     for name, given in ((each.name, given) for each, given in listed if each.slow):

@@ -222,7 +222,9 @@ class Request:
         if chosen.forecast is not None:
             chosen = replace(chosen, forecast=with_missing(chosen.forecast, inputs))
         name = chosen.mechanism.name
-        check_memory(name, n, d, sparse=sparse, prepared=self.private_centre)
+        known = 0 if inputs.candidates is None else inputs.candidates.n_pairs
+        prepared = self.private_centre
+        check_memory(name, n, d, sparse=sparse, prepared=prepared, n_pairs=known)
         # A mechanism without a delta spends none, whatever was allowed.
         spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
         cautions = self.cautions(spends, stages, chosen.forecast)

@@ -30,6 +30,9 @@ _PREDICTED = (
     "gaussian:GAUSSIAN",
     "multiscale:MULTISCALE",
 )
+# Run where it is known which pairs may covary; it makes nothing of the whole table otherwise.
+_KNOWN = ("candidates:CANDIDATES",)
+_PAIR_BYTES = 96  # of working arrays and of the release, for each candidate
 _OTHERS = (
     "peers.row_top_k:ROW_TOP_K",
     "peers.separate:SEPARATE",
@@ -44,9 +47,9 @@ def mechanisms() -> dict[str, Mechanism]:
     return predicted() | _load(_OTHERS)
 
 
-def default_mechanism() -> Mechanism:
-    """The one to run where nobody asks for another."""
-    return next(iter(predicted().values()))
+def default_mechanism(*, known: bool = False) -> Mechanism:
+    """The one to run where nobody asks for another; `known` says that candidates are given."""
+    return next(iter((_load(_KNOWN) if known else predicted()).values()))
 
 
 @cache
@@ -62,13 +65,13 @@ def _load(listed: tuple[str, ...]) -> dict[str, Mechanism]:
 
 
 def _named(mechanism: str) -> Mechanism:
-    return predicted().get(mechanism) or mechanisms()[mechanism]
+    return (predicted() | _load(_KNOWN)).get(mechanism) or mechanisms()[mechanism]
 
 
 @lru_cache(maxsize=4096)
 def forecast(inputs: ReleaseInputs, mechanism: str, *, rough: bool = False) -> Forecast:
     """Predict one mechanism's error; features that are not found count."""
-    return with_missing(predicted()[mechanism].forecast(inputs, rough=rough), inputs)
+    return with_missing(_named(mechanism).forecast(inputs, rough=rough), inputs)
 
 
 def with_missing(forecast: Forecast, inputs: ReleaseInputs) -> Forecast:
@@ -115,17 +118,19 @@ def fit_memory(
     sparse: bool = False,
     reader: int = 0,
     prepared: bool = True,
+    n_pairs: int = 0,
 ) -> int:
     """Bytes that a process needs to fit so many features, without records held in memory.
 
-    `reader` is what pyarrow takes of files, `FileRecords.reader_bytes`. `prepared` says
-    that means are found privately, so that a compact copy of few records is kept.
+    `n_pairs` are candidates, where they are known. `reader` is what pyarrow takes of files,
+    `FileRecords.reader_bytes`. `prepared` says that means are found privately, so that a compact
+    copy of few records is kept.
     """
     from hushcov.records.compact import copy_bytes
     from hushcov.records.together import early_signs
 
     rows = default_block_rows(n_features)
-    work = _named(mechanism).work(n_records, n_features, rows, sparse)
+    work = _named(mechanism).work(n_records, n_features, rows, sparse) + _PAIR_BYTES * n_pairs
     kept = 0
     if prepared:  # where no copy is kept, signs are: most have one bit, since zeros are few
         kept = copy_bytes(n_records, n_features) or early_signs(n_records, n_features) // 2
@@ -139,15 +144,17 @@ def check_memory(
     *,
     sparse: bool = False,
     prepared: bool = True,
+    n_pairs: int = 0,
 ) -> None:
     """Refuse a fit that this computer cannot hold, before anything is spent on it."""
     there = total_memory()
-    needed = fit_memory(mechanism, n_records, n_features, sparse=sparse, prepared=prepared)
+    size = n_records, n_features
+    needed = fit_memory(mechanism, *size, sparse=sparse, prepared=prepared, n_pairs=n_pairs)
     if there is None or needed <= there:
         return
     able = " or ".join(name for name, each in mechanisms().items() if each.sparse)
     cure = (
-        "use fewer features or a larger computer."
+        f"use fewer features{' or candidates' * (n_pairs > 0)}, or a larger computer."
         if sparse
         else f"use a {able} release with sparse output, fewer features, or a larger computer."
     )

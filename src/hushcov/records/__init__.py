@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         TILE_BYTES,
         TILE_ROWS,
         PackedSigns,
+        candidate_sign_sums,
         sign_gram,
         sign_gram_and_sums,
         sign_scores,
@@ -132,6 +133,7 @@ __all__ = [
     "WrappedRecords",
     "bounded_sums",
     "bounded_sums_of",
+    "candidate_sign_sums",
     "cell_counts",
     "check_bounds",
     "check_feature_scale",
@@ -178,7 +180,7 @@ __getattr__ = lazy(
     files="FileRecords",
     gram="PANEL_BYTES clipped_gram pair_sums record_statistics row_bounded_gram second_moments",
     identifiers="split_columns",
-    signs="PACKED_PANEL_BYTES TILE_BYTES TILE_ROWS PackedSigns "
+    signs="PACKED_PANEL_BYTES TILE_BYTES TILE_ROWS PackedSigns candidate_sign_sums "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",
     statistics="RecordMap Statistics",
     together="sum_and_keep_signs sum_together",

@@ -96,6 +96,13 @@ class SignTile:
         planes = self.positive, self.nonzero, self.full[: self._used], self.n_features
         run_parts(_add_products, [(*planes, start, sums, first, step) for first in range(step)])
 
+    def add_pairs(self, rows: IntArray, columns: IntArray, sums: IntArray) -> None:
+        """Add the sums of products of listed pairs of features, in any order."""
+        cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64)
+        planes = self.positive, self.nonzero, self.full[: self._used]
+        parts = [*itertools.pairwise(cuts.tolist())]
+        run_parts(_add_pairs, [(*planes, rows[a:b], columns[a:b], sums[a:b]) for a, b in parts])
+
     @property
     def _used(self) -> int:
         return -(-self.n_rows // CELL_ROWS)
@@ -346,3 +353,26 @@ def _add_masked(words: WordArray, nonzero: WordArray, at: int, to: int, out: Int
             both0, both1 = m0 & v[j], m1 & v[j + _WIDTH]
             apart = _popcount((a0 ^ w[j]) & both0) + _popcount((a1 ^ w[j + _WIDTH]) & both1)
             out[j] += np.int64(_popcount(both0) + _popcount(both1)) - 2 * np.int64(apart)
+
+
+@compiled
+def _add_pairs(
+    positive: WordArray,
+    nonzero: WordArray,
+    full: BoolArray,
+    rows: IntArray,
+    columns: IntArray,
+    sums: IntArray,
+) -> None:
+    """Add products of listed pairs; the bits of one row of cells stay near for all of them."""
+    cells = full.shape[1]
+    for row in range(len(full)):
+        for e in range(len(rows)):
+            own, other = rows[e] // _WIDTH, columns[e] // _WIDTH
+            a = (row * cells + own) * _CELL + rows[e] % _WIDTH
+            b = (row * cells + other) * _CELL + columns[e] % _WIDTH
+            if full[row, own] and full[row, other]:
+                apart = _differences(_eight(positive[a:], 0), _eight(positive[b:], 0))
+                sums[e] += CELL_ROWS - 2 * apart
+            else:
+                _add_masked(positive, nonzero, a, b, sums[e : e + 1])

@@ -71,6 +71,13 @@ class PackedSigns:
             tile.add_products(start, sums)
         return sums
 
+    def pairs(self, rows: IntArray, columns: IntArray) -> IntArray:
+        """Sums of products of these pairs, without reading a record again."""
+        sums = np.zeros(len(rows), dtype=np.int64)
+        for tile in self._tiles:
+            tile.add_pairs(rows, columns, sums)
+        return sums
+
 
 def sign_gram(
     records: Records, start: int = 0, stop: int | None = None, *, progress: Progress | None = None
@@ -98,8 +105,8 @@ def sign_gram_and_sums(
     Nothing here is private by itself. Replacing one record moves every entry and every sum by at
     most 2.
     """
-    rows = min(TILE_ROWS, TILE_BYTES * 8 // (2 * records.n_features), records.n_rows)
-    panel = _SignPanel(_whole_cells(rows), start, records.n_features if stop is None else stop)
+    stop = records.n_features if stop is None else stop
+    panel = _SignPanel(_waiting(records), start, stop)
     found = records.map_sum(panel, progress=progress)
     return found[1:], found[0]
 
@@ -132,6 +139,25 @@ def sign_scores(
     )
 
 
+def candidate_sign_sums(
+    records: Records, rows: IntArray, columns: IntArray, *, progress: Progress | None = None
+) -> tuple[IntArray, IntArray]:
+    """Return the sums of sgn(x_i) sgn(x_j) of listed pairs, and of sgn(x_i) of all features.
+
+    The same integers as in `sign_gram`, in one reading or none, and nothing of size n_features^2.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every sum by at most 2.
+    """
+    signs = _taken(records)
+    if signs is not None:
+        return signs.pairs(rows, columns), signs.sums
+    pairs = _SignPairs(_waiting(records), rows, columns)
+    found = records.map_sum(pairs, progress=progress)
+    return found[: len(rows)], found[len(rows) :]
+
+
 @dataclass(frozen=True)
 class KeptSigns:
     """Packed signs, and the very records whose signs they are: a copy may be another view."""
@@ -153,6 +179,12 @@ def signs_kept(n_records: int, n_features: int) -> int:
     """
     signs, sums = 2 * n_records * n_features // 8 + 1, 8 * n_features**2
     return signs if signs <= (PACKED_BYTES if sums > PANEL_BYTES else sums) else 0
+
+
+def _waiting(records: Records) -> int:
+    """How many records wait in a tile."""
+    most = TILE_BYTES * 8 // (2 * records.n_features)
+    return _whole_cells(min(TILE_ROWS, most, records.n_rows))
 
 
 def _whole_cells(n_rows: int) -> int:
@@ -255,6 +287,31 @@ class _SignPanel(_Tiles):
         block = block[:, self.start :]
         gram = kernels.sign_gram(block, self.stop - self.start)
         return kernels.joined(kernels.sign_sums(block)[None], gram)
+
+
+@dataclass(frozen=True, eq=False)
+class _SignPairs(_Tiles):
+    """Sums of products of listed pairs, and after them those of signs. Picklable."""
+
+    rows: IntArray
+    columns: IntArray
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (len(self.rows) + n_features,)
+
+    def finished(self, sums: _Packed) -> None:
+        sums.tile.add_pairs(self.rows, self.columns, sums.products[: len(self.rows)])
+        sums.tile.clear()
+
+    def found(self, sums: _Packed) -> IntArray:
+        sums.products[len(self.rows) :] = sums.sums
+        return sums.products
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.records import tensor_kernels as kernels
+
+        products = kernels.sign_products(block, self.rows, self.columns)
+        return kernels.joined(products, kernels.sign_sums(block))
 
 
 @dataclass(frozen=True, eq=False)

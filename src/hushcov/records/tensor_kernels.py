@@ -137,6 +137,16 @@ def sign_sums(block: Tensor) -> Tensor:
     return (block > 0).sum(0) - (block < 0).sum(0)
 
 
+def sign_products(block: Tensor, rows: Any, columns: Any) -> Tensor:
+    """Sums of products of signs of listed pairs of columns."""
+    left, right = _on_device_of(block, rows, columns)
+    total = torch.zeros(len(rows), dtype=torch.int64, device=block.device)
+    for part in block.split(_rows_held(len(rows))):
+        signs = torch.sign(part).to(torch.int8)
+        total += (signs[:, left] * signs[:, right]).sum(dim=0, dtype=torch.int64)
+    return total
+
+
 def joined(*parts: Tensor) -> Tensor:
     """Parts of sums, one after the other."""
     return torch.cat(parts)

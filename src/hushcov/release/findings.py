@@ -169,7 +169,8 @@ def _kept(release: Release, factors: Split | None = None) -> Matrix:
 def _structured(release: Release) -> Matrix:
     """The matrix in units of the scales by the structure found, kept from being worse than zero.
 
-    Features whose variances cannot be told from zero, and that have no strong pair, are left out.
+    Features whose variances cannot be told from zero, and that have no strong pair, are left out;
+    where pairs were known beforehand, only those whose variance is far below that of others.
     A whole matrix that may be no better than zeros is left to the guard.
     """
     structure, noise_sd = release.making.structure, release.noise_sd
@@ -182,10 +183,39 @@ def _structured(release: Release) -> Matrix:
     else:
         lost = lost_features(matrix.diagonal(), noise_sd[1])
         lost &= ~_standing_out(matrix, factors, noise_sd)
+        if release.parameters.get("known_pairs") is True:
+            lost &= ~_as_usual(matrix.diagonal(), noise_sd[1])
         if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
+    matrix = _tapered(matrix, release)
     matrix *= structure.kept
     return matrix
+
+
+def taper_of(release: Release) -> tuple[int, int] | None:
+    """Up to how many columns apart pairs count fully, and from where on not at all.
+
+    Between the two their weights fall in a line. None where a release has no taper. It makes the
+    estimate; released values and intervals are of the covariances themselves.
+    """
+    match release.parameters.get("taper"):
+        case [int(full), int(last)] if 0 <= full < last:
+            return full, last
+    return None
+
+
+def _tapered(matrix: Matrix, release: Release) -> Matrix:
+    """The matrix with the weights of its taper, if it has one."""
+    taper = taper_of(release)
+    if taper is None:
+        return matrix
+    full, last = taper
+    rows, columns, pairs = upper_pairs(matrix)
+    weights = np.clip((last - (columns - rows)) / (last - full), 0.0, 1.0)
+    there = weights > 0
+    places = rows[there], columns[there]
+    found = symmetric_sparse(places, (weights * pairs)[there], matrix.diagonal())
+    return found if is_sparse(matrix) else found.toarray()
 
 
 def _standing_out(
@@ -204,10 +234,15 @@ def _standing_out(
     if factors is not None:
         parts = np.linalg.norm(factors.loadings * factors.values, axis=1)
         found |= parts > _STANDS_OUT * noise_sd[0] * math.sqrt(len(factors.values))
-        there = variance[variance > 0]
-        usual = float(np.median(there)) if len(there) else math.inf
-        found |= variance + 2 * noise_sd[1] >= _FAR_BELOW * usual
+        found |= _as_usual(variance, noise_sd[1])
     return found
+
+
+def _as_usual(variance: FloatArray, noise_sd: float) -> BoolArray:
+    """Features whose variance may be no smaller than that of others."""
+    there = variance[variance > 0]
+    usual = float(np.median(there)) if len(there) else math.inf
+    return np.asarray(variance + 2 * noise_sd >= _FAR_BELOW * usual)
 
 
 def factors_of(release: Release) -> Split | None:

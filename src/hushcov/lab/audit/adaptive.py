@@ -256,7 +256,7 @@ def _favoured(pair: Pair) -> Statistic:
     return Statistic("favoured pairs", np.sign(first - second)[upper])
 
 
-def _values(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
+def weak_pair(turn: Turn) -> Pair:
     """One pair that is real but weak, and a record at the bound on norms.
 
     So it is not dropped, and does not show how far records were shrunk, which is noisy, too.
@@ -265,7 +265,12 @@ def _values(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     others = np.ones((_MORE_RECORDS - 1, 2))
     others[round((1 + _WEAK) / 2 * _MORE_RECORDS) :, 1] = -1.0
     pair = neighbours.replacement("pair among real ones", flips.first[0], flips.second[0], others)
-    pair = turn(pair)
+    return turn(pair)
+
+
+def _values(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
+    """Values of that pair."""
+    pair = weak_pair(turn)
     target = ValuesTarget(_parameters(pair))
     return (Attack(name, target, pair, (summed("pair value", [0], 3), FITTED)),)
 

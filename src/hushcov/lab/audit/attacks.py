@@ -19,6 +19,7 @@ from hushcov.accounting import REPLACE
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import (
     adaptive,
+    candidates,
     counts,
     eigenvectors,
     gaussian,
@@ -52,6 +53,7 @@ _SLOWNESS = 2  # whole releases take a millisecond or more
 _HANDMADE = {
     **selection.HANDMADE,
     **adaptive.HANDMADE,
+    **candidates.HANDMADE,
     **gaussian.HANDMADE,
     **preparation.HANDMADE,
     **eigenvectors.HANDMADE,
@@ -130,6 +132,7 @@ AUDITED = tuple(_BUILDERS)
 _TURNED: dict[str, Turned] = {
     **selection.TURNED,
     **adaptive.TURNED,
+    **candidates.TURNED,
     **gaussian.TURNED,
     counts.NAME: counts.attacks,
 }

@@ -15,6 +15,7 @@ from hushcov._arrays import FloatArray, IntArray, Matrix
 from hushcov._triangle import pairs_beyond
 from hushcov._words import number
 from hushcov.accounting import Clock, Guarantee
+from hushcov.mechanisms.adaptive.errors import FINE, kept_of, with_errors
 from hushcov.mechanisms.adaptive.ladder import Ladder
 from hushcov.mechanisms.adaptive.matrix import LEAST_SHARE, WholeMatrix, uneven_noise
 from hushcov.mechanisms.adaptive.pairs import PairValues, release_pairs, value_noise
@@ -67,12 +68,8 @@ _LEAN = 0.75  # a whole matrix is cleaned afterwards, and better than its noise 
 _KEEP = 3.0  # deviations that a selected pair must exceed
 _FARTHER = 1.05  # a bound on norms moved by more is worth another pass over the records
 _CLEANEST = 0.1  # what cleaning leaves of noise, at least
-_SAMPLING, _SURELY, _LEAST, _MISSED = 0.7, 1.6, 0.4, 2.3  # of error estimates; measured
 _PUT_BACK = 0.5  # of what a bound takes off: how far what is put back may be off
-_BARELY = 1.15  # how far the norm of noise may be from what is expected
-_HARMLESS = 0.05  # by which an estimate may be worse than zeros
 _SMALL = 500  # features up to which all eigenvectors are quick
-_FINE = 1024  # steps of the released integers in a deviation of their noise
 
 
 def certify_adaptive(parameters: AdaptiveParameters, *, private: bool) -> Guarantee:
@@ -339,7 +336,7 @@ def _of_whole(run: _Run, probe: Probe | None, guarantee: Guarantee) -> Release:
     return _document(
         run,
         guarantee,
-        integers=_rounded(whole.mean, noise_sd[0] / _FINE),
+        integers=_rounded(whole.mean, noise_sd[0] / FINE),
         noise_sd=noise_sd,
         selected=None,
         threshold=found.threshold,
@@ -395,28 +392,11 @@ def _structure(
 
     Sampling errors of related features add up: their norm is about 2 sqrt(norm trace / n).
     """
-    noise, hidden, cut = errors
     sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.sampled)
-    both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
-    most = (_SURELY * both + _MISSED * (hidden + cut)) / whole
-    if np.count_nonzero(run.scale) < run.d:
-        most = math.inf  # nothing is known of features that were not found
-    return Structure(
-        kind,
-        rank,
-        why,
-        min(1.0, math.hypot(both, hidden) / whole),
-        min(1.0, _LEAST * noise / whole),
-        min(1 + _HARMLESS, most),
-        kept,
+    every = np.count_nonzero(run.scale) == run.d
+    return with_errors(
+        Structure(kind, rank, why, 1.0, 0.0, 1.0, kept), errors, sampling, norm, every
     )
-
-
-def _kept_of(noise: float, norm: float) -> float:
-    """What an estimate is multiplied by so that noise does not make it worse than zeros."""
-    sure = _BARELY * noise  # what is hidden is missing from zeros, too
-    truth = max(norm - sure, 0.0)
-    return 1.0 if sure <= truth else min(1.0, _HARMLESS * truth / (sure - truth))
 
 
 def _of_pairs(
@@ -431,7 +411,7 @@ def _of_pairs(
     """The document of selected pairs."""
     deviation = detection_deviation(values.noise_sd[0], run.sampled)
     threshold = _KEEP * deviation
-    unit = values.noise_sd[0] / _FINE
+    unit = values.noise_sd[0] / FINE
     pairs = np.rint(values.pairs / unit).astype(np.int64)
     diagonal = np.rint(values.diagonal / unit).astype(np.int64)
     matrix = symmetric_sparse((values.rows, values.columns), pairs, diagonal)
@@ -445,7 +425,7 @@ def _of_pairs(
         f"{n_kept:,} pairs stand out, of those with a correlation of {number(missed, 2)} or more, "
         f"and {beside}"
     )
-    kept = _kept_of(noise, norm)
+    kept = kept_of(noise, norm)
     structure = _structure(
         run, "sparse", 0, why, (noise, max(hidden, missed / 2), run.norm.cut * norm), norm, kept
     )
@@ -482,7 +462,7 @@ def _document(
     return Release(
         mechanism=NAME,
         integers=integers,
-        unit=noise_sd[0] / _FINE,
+        unit=noise_sd[0] / FINE,
         guarantee=guarantee,
         parameters=run.parameters.to_dict() | {"unexplained": unexplained},
         feature_scale=run.scale,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.accounting import Clock, Neighbours
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import FIRST_OF_UNITS, FIRST_VALUES, PRODUCT_NORMS
@@ -47,6 +48,11 @@ class PairValues:
     noise_sd: tuple[float, float]
     unexplained: float
 
+    def only(self, kept: BoolArray) -> PairValues:
+        """The same of some of the pairs."""
+        places = self.rows[kept], self.columns[kept]
+        return replace(self, rows=places[0], columns=places[1], pairs=self.pairs[kept])
+
 
 def value_noise(
     n_pairs: int, inputs: ReleaseInputs, mu: float, alike: float | None = None
@@ -60,6 +66,18 @@ def value_noise(
     longer = usual_of_units(inputs.neighbours) if alike is None else math.sqrt(alike * together)
     moved *= longer / together
     return moved / (PAIR_WEIGHT * inputs.n_records * mu)
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """A look at pairs for a share of the time left, and which of them are looked at again.
+
+    `keep` is told what was released so far; `norms` says that the bound on norms is chosen anew.
+    """
+
+    share: float
+    keep: Callable[[PairValues], BoolArray]
+    norms: bool = False
 
 
 def release_pairs(
@@ -78,56 +96,91 @@ def release_pairs(
 
     Privacy
     -------
+    See `release_narrowed`.
+    """
+
+    def keep(first: PairValues) -> BoolArray:
+        deviation = detection_deviation(first.noise_sd[0], inputs.n_sampled)
+        return np.asarray(np.abs(first.pairs) > _DROPPED * deviation)
+
+    share = FIRST_VALUES if inputs.neighbours.together == 1 else FIRST_OF_UNITS
+    steps, size = [Narrowing(share, keep)], (n_real, norm)
+    return release_narrowed(records, feature_scale, inputs, places, steps, size, clock, entropy)
+
+
+def release_narrowed(
+    records: Records,
+    feature_scale: FloatArray,
+    inputs: ReleaseInputs,
+    places: tuple[IntArray, IntArray],
+    steps: Sequence[Narrowing],
+    size: tuple[float, float],
+    clock: Clock,
+    entropy: Entropy,
+) -> PairValues:
+    """Release the values of pairs in looks, each at those that the one before left; averaged.
+
+    The last look takes all the time that is left. `size` is about how many pairs are real, and the
+    norm of the matrix.
+
+    Privacy
+    -------
     Neighbours: those of the inputs; no precondition. The histogram of norms moves by at most
     sqrt(2), the sums by what `release_values` says. Which pairs are dropped, and where records are
     bounded, follows from what was released before.
     """
     rows, columns = places
-    together = inputs.neighbours.together
-    mu = math.sqrt((FIRST_VALUES if together == 1 else FIRST_OF_UNITS) * clock.left)
+    together, d = inputs.neighbours.together, inputs.n_features
+    share = steps[0].share if steps else 1 - PRODUCT_NORMS
+    mu = math.sqrt(share * clock.left)
     half_width = product_half_width(inputs, len(rows), mu)
     grid = FeatureGrid(feature_scale, RADIUS, half_width)
-    size = n_real, norm
     widest = int(together * widest_norm(len(rows), grid.n_features) * half_width**2)
     products = product_map(grid, rows, columns, widest, together)
     bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
-    clock.gaussian(mu)  # proof: step 6
-    products = product_map(grid, rows, columns, bound, together)
-    first = release_values(records, products, mu, inputs.neighbours, entropy)
-    kept = np.abs(first.pairs * first.unit) > _DROPPED * detection_deviation(
-        first.noise_sd[0], inputs.n_sampled
-    )
-    rows, columns = rows[kept], columns[kept]
-    d = inputs.n_features
+    found: PairValues | None = None
     means = None
-    if together > 1:
-        means = mean_products(first, products, kept)
-        products = product_map(grid, rows, columns, widest, together, means)
-        bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
-    else:
-        bound = max(1, int(bound * root_square(len(rows), d) / root_square(len(kept), d)))
+    for step in steps:
+        # Its share was of what there was before the first bound was chosen.
+        mu = mu if found is None else math.sqrt(step.share * clock.left)
+        clock.gaussian(mu)  # proof: step 6
+        products = product_map(grid, rows, columns, bound, together, means)
+        looked = release_values(records, products, mu, inputs.neighbours, entropy)
+        found = _averaged(found, looked)
+        kept = step.keep(found)
+        found, before = found.only(kept), len(rows)
+        rows, columns = rows[kept], columns[kept]
+        if together > 1:
+            means = mean_products(found.pairs, found.diagonal, products)
+        if together > 1 or step.norms:
+            products = product_map(grid, rows, columns, widest, together, means)
+            bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
+        else:
+            bound = max(1, int(bound * root_square(len(rows), d) / root_square(before, d)))
     mu = clock.mu_left
     clock.gaussian(mu)  # proof: step 6
     products = product_map(grid, rows, columns, bound, together, means)
-    second = release_values(records, products, mu, inputs.neighbours, entropy)
-    return _averaged(first, second, kept)
+    return _averaged(found, release_values(records, products, mu, inputs.neighbours, entropy))
 
 
-def _averaged(first: Values, second: Values, kept: IntArray) -> PairValues:
-    """Both looks at the pairs that are left, weighted by their precision."""
-    noise = np.array([first.noise_sd, second.noise_sd])
+def _averaged(found: PairValues | None, looked: Values) -> PairValues:
+    """All looks at the pairs that are left, weighted by their precision."""
+    fresh, after = looked.in_scales
+    unexplained = abs(looked.correction - 1)
+    if found is None:
+        places = looked.rows, looked.columns
+        return PairValues(*places, fresh, after, looked.noise_sd, unexplained)
+    noise = np.array([found.noise_sd, looked.noise_sd])
     precision = noise**-2.0
     share = precision[1] / precision.sum(axis=0)
-    old, fresh = first.pairs[kept] * first.unit, second.pairs * second.unit
-    before, after = first.diagonal * first.unit, second.diagonal * second.unit
     off, on = 1 / np.sqrt(precision.sum(axis=0))
     return PairValues(
-        second.rows,
-        second.columns,
-        old + share[0] * (fresh - old),
-        before + share[1] * (after - before),
+        looked.rows,
+        looked.columns,
+        found.pairs + share[0] * (fresh - found.pairs),
+        found.diagonal + share[1] * (after - found.diagonal),
         (float(off), float(on)),
-        abs(second.correction - 1),
+        unexplained,
     )
 
 

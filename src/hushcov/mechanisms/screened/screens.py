@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from hushcov.records import (
     FeatureGrid,
     Progress,
     Records,
+    candidate_sign_sums,
     clipped_gram,
     pair_sums,
     sign_scores,
@@ -91,6 +93,12 @@ class SignScreen(Screen):
             records, lambda products, *_: products, records.n_rows, progress=progress
         )
 
+    def sums_of(
+        self, records: Records, rows: IntArray, columns: IntArray, progress: Progress | None = None
+    ) -> IntArray:
+        """As `sums`, of listed pairs alone; in one reading, and nothing of size n_features^2."""
+        return candidate_sign_sums(records, rows, columns, progress=progress)[0]
+
     def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
         """See `Screen.expected`."""
         return np.asarray(n_records * 2 / math.pi * np.arcsin(correlation))
@@ -139,6 +147,20 @@ class CentredSigns(SignScreen):
 
         return sign_scores(records, score, n * self.resolution, progress=progress)
 
+    def sums_of(
+        self, records: Records, rows: IntArray, columns: IntArray, progress: Progress | None = None
+    ) -> IntArray:
+        """See `SignScreen.sums_of`; the same integers as in `sums`."""
+        products, sums = candidate_sign_sums(records, rows, columns, progress=progress)
+        tilt = np.array(self.tilt, dtype=np.int64)
+        cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64).tolist()
+        fixed = sums, tilt, TILT_UNIT + np.abs(tilt), records.n_rows, self.resolution
+        run_parts(
+            _centre_listed,
+            [(products[a:b], rows[a:b], columns[a:b], *fixed) for a, b in itertools.pairwise(cuts)],
+        )
+        return products
+
 
 @compiled
 def _centre_products(
@@ -160,6 +182,26 @@ def _centre_products(
             centred = TILT_UNIT * TILT_UNIT * row[j] + shift
             size = resolution * abs(centred) // (most[i] * most[j])
             row[j] = size if centred >= 0 else -size
+
+
+@compiled
+def _centre_listed(
+    products: IntArray,
+    rows: IntArray,
+    columns: IntArray,
+    sums: IntArray,
+    tilt: IntArray,
+    most: IntArray,
+    n_records: int,
+    resolution: int,
+) -> None:
+    """The same for listed pairs."""
+    for e in range(len(rows)):
+        i, j = rows[e], columns[e]
+        shift = n_records * tilt[i] * tilt[j] - TILT_UNIT * (sums[i] * tilt[j] + tilt[i] * sums[j])
+        centred = TILT_UNIT * TILT_UNIT * products[e] + shift
+        size = resolution * abs(centred) // (most[i] * most[j])
+        products[e] = size if centred >= 0 else -size
 
 
 class ClippedScreen(Screen):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hushcov._arrays import BoolArray, IntArray
+from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.mechanisms.gaussian import WITHIN, Mass, count_sigma
 from hushcov.mechanisms.screened.parameters import (
@@ -36,11 +36,11 @@ def root_square(n_pairs: int, n_features: int) -> float:
     return math.sqrt(PAIR_WEIGHT**2 * n_pairs + DIAGONAL_WEIGHT**2 * 2 * n_features)
 
 
-def mean_products(first: Values, products: ProductMap, kept: BoolArray) -> IntArray:
+def mean_products(pairs: FloatArray, diagonal: FloatArray, products: ProductMap) -> IntArray:
     """About the mean products of a record, from released values: units are shorter without."""
     unit = (products.grid.half_width / RADIUS) ** 2
-    pairs = np.clip(first.pairs[kept] * first.unit, -_LARGEST_MEAN, _LARGEST_MEAN)
-    diagonal = np.clip(first.diagonal * first.unit, 0.0, _LARGEST_MEAN)
+    pairs = np.clip(pairs, -_LARGEST_MEAN, _LARGEST_MEAN)
+    diagonal = np.clip(diagonal, 0.0, _LARGEST_MEAN)
     weighted = [
         products.pair_weight * unit * pairs,
         products.diagonal_weight * (unit * diagonal - products.centre),
@@ -110,6 +110,5 @@ def release_unit_values(
         return release_values(*args, progress=progress)  # proof: step 12
 
     first = look(None, parts[0], parts[1])
-    every = np.ones(len(places[0]), dtype=bool)
-    means = mean_products(first, product_map(grid, *places, 1, together), every)
+    means = mean_products(*first.in_scales, product_map(grid, *places, 1, together))
     return look(means, parts[2], parts[3])

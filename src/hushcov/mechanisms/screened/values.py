@@ -42,6 +42,11 @@ class Values:
     correction: float
     feature_scale: FloatArray
 
+    @property
+    def in_scales(self) -> tuple[FloatArray, FloatArray]:
+        """Pairs and variances as numbers."""
+        return np.asarray(self.pairs * self.unit), np.asarray(self.diagonal * self.unit)
+
 
 def product_map(
     grid: FeatureGrid,
