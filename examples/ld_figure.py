@@ -12,7 +12,12 @@ from hushcov.report.style import BLUE, caption, new_figure, tidy, write_png
 
 EXACT, SAME, OTHER = "exact LD, not private", "panel, same population", "panel, other population"
 SHOWN = ((EXACT, 0.0), ("private", 1.0), ("private", 3.0), (SAME, 0.0), (OTHER, 0.0))
-LINES = {EXACT: ("0.2", "-"), SAME: ("#009E73", "--"), OTHER: ("#D55E00", ":"), "no LD": ("0.6", "-.")}
+LINES = {
+    EXACT: ("0.2", "-"),
+    SAME: ("#009E73", "--"),
+    OTHER: ("#D55E00", ":"),
+    "no LD": ("0.6", "-."),
+}
 QUESTIONS = (
     ("found", "acting variants found\n(share of all)", (0, 1.02)),
     ("false", "false credible sets\n(share of all sets)", (0, 0.8)),

@@ -27,7 +27,7 @@ GENERATIONS = 30  # since the founders
 ANCESTORS, FOUNDING, FAR = 10_000, 100_000, 10_000  # sizes of populations
 GREW, SPLIT = 400, 1_000  # generations before the founders
 MOST_BREAKS = 16  # of one copy of a chromosome
-CHUNK = 500  # people drawn at a time
+CHUNK = 2_000  # people drawn at a time
 Calls = npt.NDArray[np.int8]
 
 
