@@ -32,7 +32,7 @@ WINDOW_CAPTION = (
 USES_CAPTION = (
     "What to see. Blue: private LD (1,000 variants, pairs at most 49 apart, delta = 1e-6) comes up "
     "to exact LD with more people or epsilon. It passes the panel of another population early, and "
-    "at best equals 500 people of the same population. False sets stay few at any epsilon, because "
+    "500 people of the same population hardly. False sets stay few at any epsilon, because "
     "the noise is known and counted; where noise is large, little is found instead. In each column "
     "effects are so that single z-scores are 6 to 12, whatever the number of people."
 )
@@ -82,5 +82,5 @@ def draw_uses(path: Path, rows: list[dict[str, Any]]) -> None:
         grid[-1, column].set_xlabel("epsilon (no unit)")
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize=9)
-    caption(figure, USES_CAPTION, width=36 * len(people) + 24)
+    caption(figure, USES_CAPTION, width=44 * len(people) + 30)
     write_png(path, figure)

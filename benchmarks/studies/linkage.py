@@ -62,9 +62,9 @@ def contenders(n_features: int) -> Iterator[tuple[str, Contender | str]]:
         default = "PrivateSparseCovariance", {"mechanism": name}
         kind, options = mechanism.estimator or default
         known = inspect.signature(getattr(hushcov, kind)).parameters
-        if "bandwidth" in known and kind != default[0]:
-            yield f"{name}, band", (kind, options | {"bandwidth": WINDOW - 1})
         told = {"row_sparsity": 2 * WINDOW - 1} if "row_sparsity" in known else {}
+        if "bandwidth" in known and kind != default[0]:
+            yield f"{name}, band", (kind, options | told | {"bandwidth": WINDOW - 1})
         if mechanism.most_features is not None and n_features > mechanism.most_features:
             yield name, f"at most {mechanism.most_features} features: {mechanism.limit}"
         elif n_features > DENSE_AT_MOST:
