@@ -204,15 +204,6 @@ class Candidates:
         return hash((self.n_features, self.n_pairs))
 
 
-def check_number(n_pairs: int) -> None:
-    """Refuse more pairs than fit."""
-    if n_pairs > MOST_CANDIDATES:
-        raise CapacityError(
-            f"candidate pairs must be at most 2**31, got {n_pairs:,}: use a smaller bandwidth or "
-            "distance, or fewer pairs."
-        )
-
-
 def read_candidates(
     n_features: int,
     *,
