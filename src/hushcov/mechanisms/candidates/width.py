@@ -60,6 +60,7 @@ class Lags:
 
     energy: FloatArray  # mean squares less those of noise and sampling
     mean: FloatArray  # squares of means, less the same of these
+    peak: FloatArray  # the largest value that noise cannot have made
 
     @classmethod
     def of(cls, values: PairValues, deviation: float, width: int) -> Lags:
@@ -68,13 +69,18 @@ class Lags:
         counts = np.maximum(1, np.bincount(lags, minlength=width + 1)[1:])
         squares = np.bincount(lags, values.pairs**2, minlength=width + 1)[1:] / counts
         means = np.bincount(lags, values.pairs, minlength=width + 1)[1:] / counts
-        return cls(squares - deviation**2, np.maximum(0.0, means**2 - deviation**2 / counts))
+        sizes, peak = np.abs(values.pairs), np.zeros(width + 1)
+        level = deviation * (1 + math.sqrt(2 * math.log(max(2, len(sizes)))))
+        np.maximum.at(peak, lags, np.where(sizes > level, sizes, 0.0))
+        one_sign = np.maximum(0.0, means**2 - deviation**2 / counts)
+        return cls(squares - deviation**2, one_sign, peak[1:])
 
     def lost(self, weights: FloatArray) -> float:
-        """About the norm of what weights take off: of values of any sign, or of one sign."""
+        """About the norm of what weights take off: of any sign, of one sign, or in one place."""
         rest = 1 - weights
         energy = max(0.0, float(rest**2 @ self.energy))
-        return max(2 * math.sqrt(2 * energy), 2 * float(rest @ np.sqrt(self.mean)))
+        alone = float((rest * self.peak).max(initial=0.0))
+        return max(2 * math.sqrt(2 * energy), 2 * float(rest @ np.sqrt(self.mean)), alone)
 
 
 def band_norm(row: float, n_features: int) -> float:
