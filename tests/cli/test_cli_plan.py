@@ -86,7 +86,7 @@ def planned(run, monkeypatch):
     monkeypatch.setattr(forecasts, "forecast", remembered)
     monkeypatch.setattr(forecasts, "compare", _compare)
     stand_ins = {name: StandIn(name) for name in predicted()}
-    monkeypatch.setattr(plan, "predicted", lambda: stand_ins)
+    monkeypatch.setattr(plan, "comparable", lambda _: stand_ins)
     # The real search, on the stand-in.
     monkeypatch.setitem(smallest_n.__globals__, "forecast", _forecast)
 
@@ -497,7 +497,7 @@ def test_the_design_of_multiscale_in_words(chosen_multiscale):
 
 
 def test_levels_of_multiscale_are_shown_if_asked(planned, monkeypatch, chosen_multiscale):
-    monkeypatch.setattr(plan, "predicted", predicted)
+    monkeypatch.setattr(plan, "comparable", lambda _: predicted())
     text = " ".join(planned("--records", 20_000, "--mechanism", "multiscale").split())
     assert "design of multiscale" in text
     assert "tests kept selection" in text

@@ -147,8 +147,7 @@ class Planner:
         row, forecasts, refusals = self._empty(n_records), [], {}
         for name in self.mechanisms:
             try:
-                options: Any = {"adaptive_width": self.adaptive_width, "rough": self._rough(name)}
-                forecasts.append(forecast(row.given(name), name, **options))
+                forecasts.append(forecast(row.given(name), name, **self._options(name)))
             except HushcovError as error:
                 refusals[name] = error
         return self._heeded(replace(row, forecasts=tuple(forecasts), refusals=refusals))
@@ -190,9 +189,8 @@ class Planner:
             mechanism,
             model,
             target_error,
-            rough=self._rough(mechanism),
-            adaptive_width=self.adaptive_width,
             tried=tried,
+            **self._options(mechanism),
         )
         return None if found is None else self.request.rows_averaged * found
 
@@ -209,6 +207,11 @@ class Planner:
         first = math.floor(2 * math.log10(2 * math.sqrt(k) * noise))
         first = min(max(1, first), _LAST_RUNG - _DEFAULT_RUNGS + 1)
         return tuple(_rungs(first, _DEFAULT_RUNGS))
+
+    def _options(self, mechanism: str) -> dict[str, Any]:
+        """How a mechanism is predicted."""
+        found = {"adaptive_width": True} if self.adaptive_width else {}
+        return found | {"rough": self._rough(mechanism)}
 
     def _rough(self, mechanism: str) -> bool:
         return comparable(self.request.candidates)[mechanism].slow and not self.refine

@@ -406,6 +406,9 @@ def _search(
 def _public(planner: Planner) -> dict[str, object]:
     request = planner.request
     to_whom = RELATIONS[request.neighbours.relation], request.neighbours.unit
+    known: dict[str, object] = {}
+    if request.candidates is not None:
+        known = request.candidates.to_dict() | {"adaptive_width": planner.adaptive_width}
     return {
         "n_features": planner.n_features,
         "row_sparsity": request.row_sparsity,
@@ -419,8 +422,7 @@ def _public(planner: Planner) -> dict[str, object]:
         "max_rows_per_unit": request.neighbours.most_rows,
         "odds": odds_of(request.epsilon, request.delta, *to_whom).to_dict(),
         "mechanisms": list(planner.mechanisms),
-        "adaptive_width": planner.adaptive_width,
-    } | ({} if request.candidates is None else request.candidates.to_dict())
+    } | known
 
 
 def _size(row: Row) -> str:

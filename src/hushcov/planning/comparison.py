@@ -88,8 +88,8 @@ def smallest_n(
 
     def error(n_records: int) -> float:
         at = inputs(n_records) if callable(inputs) else replace(inputs, n_records=n_records)
-        found = forecast(at, mechanism, rough=rough, adaptive_width=adaptive_width)
-        return found.predicted_error[model]
+        more = {"adaptive_width": True} if adaptive_width else {}
+        return forecast(at, mechanism, rough=rough, **more).predicted_error[model]
 
     return smallest_error(error, target, tried)
 
