@@ -18,10 +18,10 @@ from hushcov.accounting import (
     calibrate_zcdp,
     compose,
 )
-from hushcov.candidates import Candidates
 from hushcov.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
+    from hushcov.candidates import Candidates
     from hushcov.records import Records, Statistics
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles

@@ -14,7 +14,6 @@ from hushcov._arrays import FloatArray
 from hushcov._profile import PLANNING, timed
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
-from hushcov.candidates import Candidates, read_candidates
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
 from hushcov.estimators.whose import ESTIMANDS, Whose, completed
@@ -32,6 +31,7 @@ from hushcov.release.findings import (
 )
 
 if TYPE_CHECKING:
+    from hushcov.candidates import Candidates
     from hushcov.stages.counting import Counted
 
 # Not proved for units of several rows, nor where the number of records is not public.
@@ -277,6 +277,10 @@ class ScaledCovariance(PrivateCovariance):
 
     def _candidates(self, n_features: int) -> Candidates | None:
         """The pairs that may covary, where that was said."""
+        if self.bandwidth is None and self.candidate_pairs is None:
+            return None
+        from hushcov.candidates import read_candidates
+
         names = getattr(self, "feature_names_in_", None)
         return read_candidates(
             n_features,

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real, check_rows
 from hushcov.accounting import ONE_REPLACED, Gaussian, Guarantee, Neighbours
-from hushcov.candidates import Candidates
 from hushcov.exceptions import HopelessError
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
 from hushcov.mechanisms.room import SCALES, MechanismPlan, PooledPlan
@@ -38,6 +37,9 @@ from hushcov.stages import (
 )
 from hushcov.stages.preparation import Preparation
 from hushcov.stages.shares import preparation_for
+
+if TYPE_CHECKING:
+    from hushcov.candidates import Candidates
 
 #: What can become of means that are not known.
 CENTRES = ("private", "pairs")

@@ -187,35 +187,12 @@ def _structured(release: Release) -> Matrix:
             lost &= ~_as_usual(matrix.diagonal(), noise_sd[1])
         if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
-    matrix = _tapered(matrix, release)
+    if "taper" in release.parameters:
+        from hushcov.release.tapers import tapered
+
+        matrix = tapered(matrix, release)
     matrix *= structure.kept
     return matrix
-
-
-def taper_of(release: Release) -> tuple[int, int] | None:
-    """Up to how many columns apart pairs count fully, and from where on not at all.
-
-    Between the two their weights fall in a line. None where a release has no taper. It makes the
-    estimate; released values and intervals are of the covariances themselves.
-    """
-    match release.parameters.get("taper"):
-        case [int(full), int(last)] if 0 <= full < last:
-            return full, last
-    return None
-
-
-def _tapered(matrix: Matrix, release: Release) -> Matrix:
-    """The matrix with the weights of its taper, if it has one."""
-    taper = taper_of(release)
-    if taper is None:
-        return matrix
-    full, last = taper
-    rows, columns, pairs = upper_pairs(matrix)
-    weights = np.clip((last - (columns - rows)) / (last - full), 0.0, 1.0)
-    there = weights > 0
-    places = rows[there], columns[there]
-    found = symmetric_sparse(places, (weights * pairs)[there], matrix.diagonal())
-    return found if is_sparse(matrix) else found.toarray()
 
 
 def _standing_out(

@@ -21,9 +21,11 @@ from hushcov.mechanisms.adaptive.matrix import LEAST_SHARE, WholeMatrix, uneven_
 from hushcov.mechanisms.adaptive.pairs import PairValues, release_pairs, value_noise
 from hushcov.mechanisms.adaptive.parameters import (
     FIRST_LOOK,
+    KEEP,
     NAME,
     NORMS,
     PROBE,
+    WEAKEST,
     AdaptiveParameters,
 )
 from hushcov.mechanisms.adaptive.probe import (
@@ -63,9 +65,7 @@ _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pai
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder
 _NARROWED, _FULL_LADDER, _DEAR = 2, 0.1, 0.01  # when the whole matrix may be taken early
 _CLEARLY = 1.2  # pairs not selected yet may be hidden, too
-_WEAKEST = 0.6  # a row may miss several pairs: those that alone are so far below noise matter
 _LEAN = 0.75  # a whole matrix is cleaned afterwards, and better than its noise by about this
-_KEEP = 3.0  # deviations that a selected pair must exceed
 _FARTHER = 1.05  # a bound on norms moved by more is worth another pass over the records
 _CLEANEST = 0.1  # what cleaning leaves of noise, at least
 _PUT_BACK = 0.5  # of what a bound takes off: how far what is put back may be off
@@ -225,7 +225,7 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
 def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
     """Climb until the end, or until the whole matrix is clearly better; True where it is."""
     strong: IntArray | None = None
-    while ladder.climb(run.clock, run.entropy, _WEAKEST * _pair_noise(run, ladder)):
+    while ladder.climb(run.clock, run.entropy, WEAKEST * _pair_noise(run, ladder)):
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
         if probe is not None and enough and ladder.next_share > _DEAR:
             if strong is None:
@@ -410,7 +410,7 @@ def _of_pairs(
 ) -> Release:
     """The document of selected pairs."""
     deviation = detection_deviation(values.noise_sd[0], run.sampled)
-    threshold = _KEEP * deviation
+    threshold = KEEP * deviation
     unit = values.noise_sd[0] / FINE
     pairs = np.rint(values.pairs / unit).astype(np.int64)
     diagonal = np.rint(values.diagonal / unit).astype(np.int64)

@@ -11,7 +11,12 @@ import numpy as np
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.accounting import Clock, Neighbours
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive.parameters import FIRST_OF_UNITS, FIRST_VALUES, PRODUCT_NORMS
+from hushcov.mechanisms.adaptive.parameters import (
+    DROPPED,
+    FIRST_OF_UNITS,
+    FIRST_VALUES,
+    PRODUCT_NORMS,
+)
 from hushcov.mechanisms.gaussian import count_sigma
 from hushcov.mechanisms.screened import (
     PAIR_WEIGHT,
@@ -30,8 +35,6 @@ from hushcov.mechanisms.screened import (
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.postprocess import detection_deviation
 from hushcov.records import FeatureGrid, ProductMap, Records
-
-_DROPPED = 1.5  # deviations below which a selected pair is taken for noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +104,7 @@ def release_pairs(
 
     def keep(first: PairValues) -> BoolArray:
         deviation = detection_deviation(first.noise_sd[0], inputs.n_sampled)
-        return np.asarray(np.abs(first.pairs) > _DROPPED * deviation)
+        return np.asarray(np.abs(first.pairs) > DROPPED * deviation)
 
     share = FIRST_VALUES if inputs.neighbours.together == 1 else FIRST_OF_UNITS
     steps, size = [Narrowing(share, keep)], (n_real, norm)

@@ -20,6 +20,10 @@ PRODUCT_NORMS = 0.01  # the same for the products of selected pairs
 TEST = 0.001  # the mean score of what a rung selected
 FIRST_VALUES = 0.25  # of what is left: values that decide which pairs are released again
 FIRST_OF_UNITS = 0.15  # the same where values are taken off units before these are bounded
+# What matters beside noise, in its deviations, or over its norm.
+DROPPED = 1.5  # deviations below which a selected pair is taken for noise
+WEAKEST = 0.6  # a row may miss several pairs: those that alone are so far below noise matter
+KEEP = 3.0  # deviations that a selected pair must exceed
 _LADDER_SHARE, _STEPS_PER_FEATURE, _FEWEST_STEPS = 0.3, 1.25, 64  # for the rate of the clock
 
 

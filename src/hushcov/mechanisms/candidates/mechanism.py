@@ -26,7 +26,13 @@ from hushcov.mechanisms.adaptive import (
     value_noise,
     with_errors,
 )
-from hushcov.mechanisms.adaptive.parameters import FIRST_OF_UNITS, FIRST_VALUES
+from hushcov.mechanisms.adaptive.parameters import (
+    DROPPED,
+    FIRST_OF_UNITS,
+    FIRST_VALUES,
+    KEEP,
+    WEAKEST,
+)
 from hushcov.mechanisms.candidates.parameters import (
     NAME,
     WIDE_LOOK,
@@ -47,9 +53,6 @@ from hushcov.postprocess import detection_deviation, leading_direction, symmetri
 from hushcov.records import Records, check_feature_scale
 from hushcov.release import Making, Release, Structure, named_parts
 
-_DROPPED = 1.5  # deviations below which a selected pair is taken for noise
-_WEAKEST = 0.6  # a row may miss several pairs: those that alone are so far below noise matter
-_KEEP = 3.0  # deviations that a selected pair must exceed
 _FIRST_RUNG = 16  # of as many pairs as are expected, in the first selection
 
 
@@ -173,7 +176,7 @@ def _climbed(run: _Run, places: tuple[IntArray, IntArray]) -> Ladder:
     sums = screen.sums_of(run.records, *places)  # proof: step 4
     first = run.d * max(1, inputs.row_sparsity - 1) // _FIRST_RUNG
     ladder = Ladder(np.abs(sums, out=sums), screen, inputs, first)
-    while ladder.climb(run.clock, run.entropy, _WEAKEST * _noise_norm(run, ladder.real)):
+    while ladder.climb(run.clock, run.entropy, WEAKEST * _noise_norm(run, ladder.real)):
         pass
     run.ladder = ladder
     return ladder
@@ -192,7 +195,7 @@ def _that_stand_out(run: _Run) -> Callable[[PairValues], BoolArray]:
     def keep(found: PairValues) -> BoolArray:
         if run.ladder is None:
             return np.ones(len(found.pairs), dtype=bool)
-        return np.asarray(np.abs(found.pairs) > _DROPPED * run.deviation(found))
+        return np.asarray(np.abs(found.pairs) > DROPPED * run.deviation(found))
 
     return keep
 
@@ -235,9 +238,9 @@ def _choice(run: _Run, values: PairValues) -> Choice:
     """What becomes of the values: all are kept, or tapered, or those above a threshold."""
     deviation = run.deviation(values)
     if run.ladder is not None:
-        kept = np.count_nonzero(np.abs(values.pairs) > _KEEP * deviation)
+        kept = np.count_nonzero(np.abs(values.pairs) > KEEP * deviation)
         missed = min(1.0, run.ladder.finds()) if run.ladder.rungs else 0.0
-        return Choice(None, _KEEP * deviation, 1 + 2 * kept / run.d, missed / 2)
+        return Choice(None, KEEP * deviation, 1 + 2 * kept / run.d, missed / 2)
     band = run.parameters.candidates.bandwidth is not None
     width = int((values.columns - values.rows).max(initial=0)) if band else None
     return choose(values, deviation, run.d, width)
