@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -58,6 +59,13 @@ def test_a_fit_has_what_others_have(tmp_path, table):
     assert read.release_.chromosomes == chromosomes
     parts = [part.name for part in est.release_.making.parts]
     assert parts[0] == "allele frequencies and calls"
+
+
+def test_a_fit_refers_to_no_record_and_scores_none(table):
+    est = fitted(table.astype(np.float32))
+    assert not hasattr(est, "score")
+    assert len(pickle.dumps(est)) < table.size
+    assert pickle.loads(pickle.dumps(est)).release_ == est.release_
 
 
 def test_options_are_those_of_genotypes():
