@@ -99,7 +99,7 @@ def test_windows_by_position_end_with_the_chromosome():
 def test_a_person_who_is_not_there(tmp_path, table):
     """The number of records is released first, and charged with the rest."""
     ledger = Ledger(tmp_path / "budget.db")
-    ledger.open_dataset("cohort", epsilon=11, delta=1e-5)
+    ledger.open_dataset("cohort", epsilon=12, delta=1e-5)
     options = {"neighbours": "add-remove", "ledger": ledger.path, "dataset": "cohort"}
     est = GenotypeCovariance(**USUAL, bandwidth=5, **options).fit(table)
     assert est.release_.guarantee.adjacency == "add-remove-one"
