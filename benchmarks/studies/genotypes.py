@@ -57,10 +57,8 @@ def main():
     near = columns - rows <= w
     rows, columns = rows[near], columns[near]
     truth = np.corrcoef(numbers.T)[rows, columns]
-    print(
-        f"{n:,} x {d:,}, window {w}; root mean square r in the window "
-        f"{np.sqrt(np.mean(truth**2)):.3f}"
-    )
+    size = np.sqrt(np.mean(truth**2))
+    print(f"{n:,} x {d:,}, window {w}; root mean square r in the window {size:.3f}")
     for epsilon in given.epsilon:
         mu = calibrate_gaussian(epsilon, DELTA)
         print(

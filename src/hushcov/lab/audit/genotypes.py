@@ -41,7 +41,7 @@ from hushcov.records.genotypes import GenotypeBlock, GenotypeRecords, open_genot
 from hushcov.release import Release
 
 _VARIANTS, _OTHERS = 8, 2000  # so many others that the bound on norms is sure
-_SLOWNESS = 2
+_SLOWNESS = 3
 
 
 @dataclass(frozen=True, eq=False)

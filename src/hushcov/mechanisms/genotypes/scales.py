@@ -15,7 +15,7 @@ LEAST_FREQUENCY = 0.005
 _LEAST_SHARE = 0.05  # of records that have a call
 _NOISY = 2.0  # deviations of its noise, which a frequency counts as at least
 _LARGEST_SPOILT = 0.5  # of a variance, that noise of its mean is taken to have added
-_CHANCE = 2.0  # deviations by which calls must spread more than noise does
+_SPREAD_EVIDENCE = 2.0  # deviations by which calls must spread more than noise does
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _LEAST_KEPT = 0.5  # of the records seen
 _HARM = 2.0  # what shorter records on average do, over noise: they shift all pairs alike
@@ -72,7 +72,7 @@ def call_shares(noisy_calls: IntArray, sigma: int, n_records: int) -> FloatArray
     raw, noise = noisy_calls / n_records, (sigma / n_records) ** 2
     mean, d = float(raw.mean()), len(raw)
     spread = float(np.mean((raw - mean) ** 2)) - noise
-    if spread <= _CHANCE * noise * math.sqrt(2 / d):
+    if spread <= _SPREAD_EVIDENCE * noise * math.sqrt(2 / d):
         spread = 0.0
     weight = spread / (spread + noise)
     return np.clip(mean + weight * (raw - mean), _LEAST_SHARE, 1.0)
