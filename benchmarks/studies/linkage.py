@@ -249,8 +249,8 @@ def draw(path: Path, document: dict[str, Any]) -> None:
     text = (
         f"What to see. Operator norm of (released LD - sample LD) in windows of {WINDOW} "
         "variants, over the norm of the sample's: median (marker) and worst window (end of the "
-        "line), delta = 1e-6. A matrix of zeros has 1 (dashed), one without any LD 0.88. Mechanisms "
-        "without a band look at all pairs."
+        "line), delta = 1e-6. A matrix of zeros has 1 (dashed), one without any LD 0.88. "
+        "Mechanisms without a band look at all pairs."
     )
     caption(figure, text, width=95 * len(sizes))
     write_png(path, figure)
