@@ -44,6 +44,7 @@ ESTIMATORS = (
     hushcov.CoinPressCovariance,
     hushcov.EigenSamplingCovariance,
     hushcov.ThresholdedCovariance,
+    hushcov.GenotypeCovariance,
 )
 USUAL: dict[str, tuple[object, ...]] = {
     "epsilon": (1.0, 0.1, 10),
@@ -84,6 +85,13 @@ USUAL: dict[str, tuple[object, ...]] = {
     "estimand": ("rows", "unit-means"),
     "max_rows_per_unit": (None, 3),
     "max_sample_weight": (None, 2.0),
+    "bandwidth": (None, 1),
+    "candidate_pairs": (None, [[0, 1]]),
+    "adaptive_width": (False, True),
+    "window_bp": (None, 5),
+    "frequencies": (None, [0.5, 0.1, 0.2]),
+    "positions": (None, [1, 2, 9]),
+    "chromosomes": (None, ["1", "1", "2"]),
 }
 FLAGS = ("positive_semidefinite", "store_precision", "assume_centered", "drop_nulls")
 # What is tried with wild arrays; comparing all mechanisms would take longer.
@@ -107,6 +115,7 @@ OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
         "allocation": USUAL["allocation"],
         "feature_scale": (1.0, 1000.0),
     },
+    hushcov.GenotypeCovariance: {"bandwidth": (0, 1, 5)},
     hushcov.ThresholdedCovariance: {
         "rule": USUAL["rule"],
         "threshold": ("universal", "adaptive"),
