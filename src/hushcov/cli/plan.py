@@ -209,6 +209,22 @@ def command(
     if not compared:
         _families(plan_families(planner, records, target_error), as_json, protected)
         return
+    asked = n_records, target_error, as_json, figure, html
+    _compared(planner, records, mechanisms, protected, *asked)
+
+
+def _compared(
+    planner: Planner,
+    records: list[int],
+    mechanisms: tuple[str, ...],
+    protected: dict[str, Any],
+    asked: tuple[int, ...],
+    target_error: float | None,
+    as_json: bool,
+    figure: Path | None,
+    html: Path | None,
+) -> None:
+    """Print or write the plans of all mechanisms."""
     rows = _plan(planner, records)
     designs = _designs(planner, rows, mechanisms)
     possible = [name for name in planner.mechanisms if any(row.find(name) for row in rows)]
@@ -219,7 +235,7 @@ def command(
     if html is not None:
         from hushcov.cli.plan_page import write_page
 
-        write_page(html, planner, n_records, target_error)
+        write_page(html, planner, asked, target_error)
     if as_json:
         result = (
             _public(planner)

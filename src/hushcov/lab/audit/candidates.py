@@ -33,7 +33,6 @@ from hushcov.mechanisms.candidates import (
 from hushcov.mechanisms.candidates.parameters import NAME
 from hushcov.noise import Entropy
 
-_SLOWNESS = 3  # whole releases
 _WIDTH = 2
 
 
@@ -68,8 +67,8 @@ def _attacks(name: str, turn: Turn, *, adaptive_width: bool) -> tuple[Attack, ..
     band = _target(flips, _WIDTH, adaptive_width=adaptive_width)
     value = summed("pair value", [1, 2], weak.n_features**2)
     return (
-        Attack(name, one, weak, (value, FITTED), _SLOWNESS),
-        Attack(name, band, flips, matrix_statistics(flips), _SLOWNESS),
+        Attack(name, one, weak, (value, FITTED), slowness=3),
+        Attack(name, band, flips, matrix_statistics(flips), slowness=3),
     )
 
 

@@ -41,7 +41,6 @@ from hushcov.records.genotypes import GenotypeBlock, GenotypeRecords, open_genot
 from hushcov.release import Release
 
 _VARIANTS, _OTHERS = 8, 2000  # so many others that the bound on norms is sure
-_SLOWNESS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +159,7 @@ def _attacks(name: str, turn: Turn = replaced, *, known: bool = False) -> tuple[
             candidates=Candidates.band(_VARIANTS, 1),
         )
         target = GenotypeTarget(genotype_parameters(inputs, known=known), frequencies)
-        found.append(Attack(name, target, pair, _statistics(pair), slowness=_SLOWNESS))
+        found.append(Attack(name, target, pair, _statistics(pair), slowness=3))
     return tuple(found)
 
 
