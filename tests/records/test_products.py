@@ -98,6 +98,27 @@ def test_sums_equal_python_integers(m, X):
     assert m.sum(ArrayRecords(X)).tolist() == [sum(numbers) for numbers in zip(*each, strict=True)]
 
 
+def neighbours(d, seed):
+    """Pairs of which long rows are windows, some with a gap, and some alone."""
+    near = np.subtract.outer(np.arange(d), np.arange(d))
+    there = (near < 0) & (near >= -np.random.default_rng(seed).integers(0, 9, (d, 1)))
+    there[:: 1 + seed, d // 2] = False
+    return np.argwhere(there)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_of_neighbours_are_summed_exactly(seed):
+    d = 20
+    m = product_map(d, neighbours(d, seed), half_width=32, norm_bound=20_000)
+    X = 3 * np.random.default_rng(seed).standard_normal((70, d))
+    expected = np.sum([literal(x, m) for x in X.tolist()], axis=0)
+    assert np.array_equal(m.sum(ArrayRecords(X)), expected)
+    bins = [literal_bin(sum(z**2 for z in weighted(integers(x, m), m))) for x in X.tolist()]
+    counts = np.bincount(bins, minlength=N_NORM_BINS)
+    assert np.array_equal(m.norm_histogram(ArrayRecords(X)), counts)
+
+
+
 @pytest.mark.parametrize("norm_bound", [10**6, 10**9])
 def test_many_records_at_the_clip_are_summed_exactly(norm_bound):
     """More of them than are added up in doubles at a time, each as large as can be."""

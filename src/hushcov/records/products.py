@@ -30,6 +30,7 @@ N_NORM_BINS = 2 * 54
 ROOT_HALF = math.sqrt(0.5)
 #: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
 MOST_PRODUCTS = 2**23
+_WINDOW = 4  # neighbours in a row, from which on sums of their squares are slid along
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,14 +353,58 @@ def _count_norms(
 
 @compiled
 def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: FloatArray) -> None:
-    """Fill in the sum over pairs of (y_i y_j)^2 for each record."""
+    """Fill in the sum over pairs of (y_i y_j)^2 for each record; all of it is exact.
+
+    Where a feature is paired with neighbours, as in a band, the sum of their squares slides along:
+    that takes as long for a wide band as for a narrow one.
+    """
     squares[:] = 0.0
-    flat, even = lanes.ravel(), len(rows) // 2 * 2
-    for e in range(0, even, 2):  # squares are read and written half as often
-        _add_squares(flat, rows[e], columns[e], rows[e + 1], columns[e + 1], squares)
-    if even < len(rows):
-        for k in range(len(squares)):
-            squares[k] += np.float64(_product(lanes[rows[even], k], lanes[columns[even], k])) ** 2
+    flat, inside = lanes.ravel(), np.zeros(len(squares))
+    low = high = e = 0  # features whose squares are inside
+    while e < len(rows):
+        stop = e + 1
+        while stop < len(rows) and rows[stop] == rows[e] and columns[stop] == columns[e] + stop - e:
+            stop += 1
+        if stop - e >= _WINDOW:
+            if columns[e] < low or columns[e] > high:
+                inside[:] = 0.0
+                low = high = columns[e]
+            while low < columns[e]:
+                _slide(flat, low, -1.0, inside)
+                low += 1
+            while high <= columns[stop - 1]:
+                _slide(flat, high, 1.0, inside)
+                high += 1
+            while high > columns[stop - 1] + 1:
+                high -= 1
+                _slide(flat, high, -1.0, inside)
+            _add_window(flat, rows[e], inside, squares)
+            e = stop
+        elif e + 1 < len(rows):  # squares are read and written half as often
+            _add_squares(flat, rows[e], columns[e], rows[e + 1], columns[e + 1], squares)
+            e += 2
+        else:
+            for k in range(len(squares)):
+                squares[k] += np.float64(_product(lanes[rows[e], k], lanes[columns[e], k])) ** 2
+            e += 1
+
+
+@compiled
+def _slide(flat: Lanes, j: int, sign: float, inside: FloatArray) -> None:
+    """Add the squares of a feature, or take them off."""
+    n = np.uint64(len(inside))
+    y = np.uint64(j) * n
+    for k in range(n):
+        inside[k] += sign * np.float64(_product(flat[y + k], flat[y + k]))
+
+
+@compiled
+def _add_window(flat: Lanes, i: int, inside: FloatArray, squares: FloatArray) -> None:
+    """Add the squares of a feature's products with all that are inside."""
+    n = np.uint64(len(squares))
+    x = np.uint64(i) * n
+    for k in range(n):
+        squares[k] += np.float64(_product(flat[x + k], flat[x + k])) * inside[k]
 
 
 @compiled
