@@ -50,8 +50,8 @@ def check_most(n_pairs: int) -> None:
     """Refuse more pairs than fit into memory and integers."""
     if n_pairs > MOST_CANDIDATES:
         raise CapacityError(
-            f"candidate pairs must be at most 2**31, got {n_pairs:,}: use a smaller bandwidth, "
-            "fewer pairs or smaller groups."
+            f"candidate pairs must be at most 2**31, got {n_pairs:,}: use a smaller bandwidth "
+            "or distance, fewer pairs or smaller groups."
         )
 
 

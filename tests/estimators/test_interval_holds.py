@@ -139,7 +139,7 @@ def test_a_release_of_the_format_before_is_read(tmp_path):
     assert estimator.interval_holds_.all()
     folder = estimator.release_.write(tmp_path / "release")
     described = json.loads((folder / "release.json").read_text())
-    assert described["format"] == 6
+    assert described["format"] == 7
     assert described["making"].pop("tails") is None
     described["making"].pop("counted")
     described["format"] = 3

@@ -118,7 +118,6 @@ def test_windows_of_neighbours_are_summed_exactly(seed):
     assert np.array_equal(m.norm_histogram(ArrayRecords(X)), counts)
 
 
-
 @pytest.mark.parametrize("norm_bound", [10**6, 10**9])
 def test_many_records_at_the_clip_are_summed_exactly(norm_bound):
     """More of them than are added up in doubles at a time, each as large as can be."""
