@@ -358,6 +358,8 @@ def test_wrong_maps_are_refused(table):
         ((one * 1.5, one, ends), "integers"),
         ((one * (LARGEST_VALUE + 1), one, ends), "within 1024"),
         ((one, one * -(LARGEST_VALUE + 1), ends), "within 1024"),
+        ((one * -(2**63), 0 * one, ends), "within 1024"),  # twice that is 0 in 64 bits
+        ((one, one * -(2**63), ends), "within 1024"),
         ((one, one, ends[::-1]), "not decrease"),
         ((one, one, ends + 5), "at most 9"),
     ):

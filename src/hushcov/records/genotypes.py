@@ -50,6 +50,7 @@ _CURE = (
     "give 0, 1 or 2 copies of an allele, and NaN, None or a negative number where the call is "
     "missing."
 )
+_FAR = 2**20  # a slope or offset so large gives some genotype a larger value than allowed
 # Bytes of numbers that are packed at a time.
 _PIECE_BYTES = 2**26
 
@@ -224,7 +225,8 @@ class GenotypeBlock:
                 f"slopes and offsets must have {n} entries and ends at least {owned}, got "
                 f"{a.shape}, {b.shape} and {last.shape}: give one for each variant of the block."
             )
-        largest = max(int(np.abs(copies * a - b).max(initial=0)) for copies in range(3))
+        slope, offset = (np.clip(each, -_FAR, _FAR) for each in (a, b))  # no product wraps around
+        largest = max(int(np.abs(copies * slope - offset).max(initial=0)) for copies in range(3))
         if largest > LARGEST_VALUE:
             raise ParameterError(
                 f"slopes and offsets must keep values within {LARGEST_VALUE}, got {largest}: "
