@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.candidates import candidate_parameters, release_candidates
 from hushcov.mechanisms.screened import CentredSigns, SignScreen, values
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords, CountedRecords
+from hushcov.records import ArrayRecords, CountedRecords, Units
 from movements import Played
 
 D = 3
@@ -22,6 +23,13 @@ D = 3
 EVERY = np.array(list(itertools.product((-1e30, -1.0, -1e-3, 0.0, 0.7, 40.0), repeat=D)))
 OTHERS = np.random.default_rng(0).standard_normal((8, D))
 RELATIONS = {"replace": ONE_REPLACED, "add-remove": Neighbours(ADD_REMOVE)}
+UNITS = {  # of two records each, bounded as one
+    f"{name}, units": Neighbours(each.relation, 2, "person", combined=True)
+    for name, each in RELATIONS.items()
+}
+# Two records of a unit that are alike, opposite, or have nothing to do with each other.
+IN_PAIRS = np.stack([EVERY, np.roll(EVERY, 1, axis=0), EVERY, -EVERY], axis=1)
+IN_PAIRS = np.concatenate([IN_PAIRS[::3, :2], IN_PAIRS[::3, 2:], IN_PAIRS[::3, [0, 0]]])
 CASES = {
     "one look": (Candidates.band(D, 1), {}),
     "single": (Candidates.of_pairs(D, np.array([0]), np.array([2])), {"single": True}),
@@ -31,11 +39,12 @@ CASES = {
 
 def played(monkeypatch, case, relation):
     """Each squared movement over what was taken from the clock for it, and their sum over all."""
-    removed = relation == "add-remove"
+    neighbours = (RELATIONS | UNITS)[relation]
     known, options = CASES[case]
-    n = len(OTHERS) + 1
+    most, fresh = neighbours.most_rows, IN_PAIRS if relation in UNITS else EVERY[:, None]
+    n = len(OTHERS) + most
     inputs = ReleaseInputs(
-        n, D, 2, epsilon=2.0, delta=1e-6, neighbours=RELATIONS[relation], candidates=known
+        n, D, 2, epsilon=2.0, delta=1e-6, neighbours=neighbours, candidates=known
     )
     parameters = candidate_parameters(inputs, **options)
     found, taken = Played(), []
@@ -47,22 +56,28 @@ def played(monkeypatch, case, relation):
 
     def release(rows):
         taken.clear()
-        records = CountedRecords(ArrayRecords(rows), n)
-        return release_candidates(records, np.full(D, 0.5), parameters, entropy)
+        records = ArrayRecords(rows)
+        if most > 1:
+            records = Units.of(np.arange(len(rows)) // most, len(rows)).bounded(records, most)
+        return release_candidates(CountedRecords(records, n), np.full(D, 0.5), parameters, entropy)
 
-    tables = [np.vstack([OTHERS, record]) for record in EVERY]
+    removed = neighbours.relation == ADD_REMOVE
+    tables = [np.vstack([OTHERS, *records[None]]) for records in fresh]
     found.play(release, [OTHERS, *tables] if removed else tables)
     assert len(taken) == len(found.kinds)
+    assert sum(mu**2 for mu in taken) <= parameters.event.mu**2
     squares = [found.squares(place, removed=removed) for place in range(len(taken))]
-    each = [float(square.max()) / mu**2 for square, mu in zip(squares, taken, strict=True)]
-    return each, float(sum(squares).max()) / parameters.event.mu**2
+    # What is charged for a unit is the clock of so many records, one after the other.
+    each = [float(x.max()) / (most * mu) ** 2 for x, mu in zip(squares, taken, strict=True)]
+    return each, float(sum(squares).max()) / (most * math.sqrt(sum(mu**2 for mu in taken))) ** 2
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("relation", [*RELATIONS, *UNITS])
 @pytest.mark.parametrize("case", CASES)
 def test_looks_move_by_no_more_than_is_taken(monkeypatch, case, relation):
     each, together = played(monkeypatch, case, relation)
-    assert len(each) == (4 if case == "width" else 2)  # norms and values of each look
+    looks = 2 if case == "width" or relation in UNITS else 1
+    assert len(each) == 2 * looks  # norms and values of each
     assert max(each) <= 1
     assert min(each) > 0.25  # the bound is not idle
     assert together <= 1
