@@ -47,14 +47,20 @@ def test_a_table_of_genotypes_with_all_that_may_be_said(run, cohort, tmp_path):
     assert result["mechanism"] == "genotypes"
     assert result["guarantee"]["adjacency"] == "add-remove-one"
     assert result["plan"]["known"]
+    # Not the exact number, which is not public.
+    released = result["plan"]["inputs"]["n_records"]
+    assert (result["n_records"], result["n_averaged"]) == (released, released)
 
 
 def test_a_dry_run_reads_nothing(run, cohort, tmp_path):
     arguments = ["fit", cohort / "cohort.bed", "--bandwidth", 5, *BUDGET, "-o", tmp_path / "r"]
     assert "No record was read" in run(*arguments, "--dry-run").output
     removed = [*arguments, "--dry-run", "--neighbours", "add-remove"]
-    assert "--records is required for a dry run" in run(*removed).output
-    assert "No record was read" in run(*removed, "--records", 2500).output
+    assert "--records is required with --dry-run" in " ".join(run(*removed).output.split())
+    guessed = run(*removed, "--records", 2500).output
+    assert "No record was read" in guessed
+    assert "about 2,500 records" in guessed
+    assert "3,000" not in guessed  # the exact number, which is not public
     assert not (tmp_path / "r").exists()
 
 
@@ -65,6 +71,7 @@ def test_a_dry_run_reads_nothing(run, cohort, tmp_path):
         (["--row-sparsity", 5], "--row-sparsity must be left out with genotypes"),
         (["--mechanism", "gaussian"], "--mechanism must be auto or genotypes"),
         (["--records", 5], "--records must be what"),
+        (["--neighbours", "add-remove", "--records", 5], "--records must be left out where"),
         (["--window-bp", 5], "one of bandwidth, window_bp, candidate_pairs"),
     ],
 )

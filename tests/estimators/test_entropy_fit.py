@@ -18,6 +18,7 @@ from hushcov import (
     CoinPressCovariance,
     EigenSamplingCovariance,
     GaussianCovariance,
+    GenotypeCovariance,
     MultiscaleCovariance,
     PrivateSparseCovariance,
     RowTopKCovariance,
@@ -54,7 +55,12 @@ MAKE = {
     "multiscale": lambda: MultiscaleCovariance(
         **BUDGET, scale=1.0, constants="calibrated", reconstruction="value"
     ),
+    "candidates": lambda: PrivateSparseCovariance(**BUDGET, bandwidth=2, sparse_output=False),
+    "genotypes": lambda: GenotypeCovariance(
+        epsilon=1.0, delta=1e-6, bandwidth=1, neighbours="add-remove", on_hopeless="warn"
+    ),
 }
+ROWS = {"genotypes": (RECORDS > 0).astype(np.int8) + (RECORDS > 1)}
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +101,8 @@ def _what_is_there_stays():
 @pytest.mark.parametrize("name", MAKE)
 def test_a_private_fit_asks_one_secret_source_and_keeps_it_not(name, monkeypatch):
     """Plans draw from seeds; they are public, and the first fit leaves them in their caches."""
-    estimator = MAKE[name]()
-    first = estimator.fit(RECORDS).release_
+    estimator, rows = MAKE[name](), ROWS.get(name, RECORDS)
+    first = estimator.fit(rows).release_
     global_states = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     gc.collect()
     living, keys, draw_key = len(entropy._living), [], entropy.secrets.randbits
@@ -105,7 +111,7 @@ def test_a_private_fit_asks_one_secret_source_and_keeps_it_not(name, monkeypatch
         forbid_generators(patched)
         with pytest.raises(AssertionError):
             np.random.default_rng()
-        second = estimator.fit(RECORDS).release_
+        second = estimator.fit(rows).release_
     assert keys == [256]
     gc.collect()
     assert len(entropy._living) == living
@@ -114,7 +120,11 @@ def test_a_private_fit_asks_one_secret_source_and_keeps_it_not(name, monkeypatch
     assert first.guarantee.private
     assert second.guarantee.private
     if "multiscale" not in name:  # whose entries are zero where little was found
-        assert not np.array_equal(first.integers, second.integers)
+        integers = (
+            each.integers.toarray() if name == "genotypes" else each.integers
+            for each in (first, second)
+        )
+        assert not np.array_equal(*integers)
 
 
 def test_a_release_by_gates_asks_no_other_generator(monkeypatch):
@@ -133,11 +143,12 @@ def test_a_seeded_fit_says_on_disk_that_it_is_not_private(name, tmp_path):
     states = ((None, True), (0, False), (np.random.default_rng(0), False))
     for number, (random_state, private) in enumerate(states):
         estimator = MAKE[name]().set_params(random_state=random_state)
+        rows = ROWS.get(name, RECORDS)
         if private:
-            estimator.fit(RECORDS)
+            estimator.fit(rows)
         else:
             with pytest.warns(SeededNoiseWarning, match="NOT private"):
-                estimator.fit(RECORDS)
+                estimator.fit(rows)
         assert estimator.release_.guarantee.private is private
         assert ("NOT PRIVATE" in str(estimator.release_.guarantee)) is not private
         written = estimator.release_.write(tmp_path / str(number)) / "release.json"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from coupling import coupled
 from hushcov import GenotypeCovariance, Ledger, load
 from hushcov.estimators.genotypes import window_ends
 from hushcov.exceptions import (
@@ -20,6 +22,7 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
 )
 from hushcov.records.bed import write_bed
+from hushcov.stages import counting
 from mechanisms.genotypes.literal import linked_genotypes
 
 N, D = 3000, 40
@@ -109,6 +112,35 @@ def test_a_person_who_is_not_there(tmp_path, table):
     assert est.release_.noise_sd[0] < 0.7 * fitted(table).release_.noise_sd[0]
     with pytest.raises(BudgetError):
         est.fit(table)
+
+
+def test_nothing_follows_from_the_exact_number_of_persons(monkeypatch, table):
+    """Two tables of different length, and noise that makes all noisy numbers the same."""
+    fewer = table[: N - 500]
+
+    def release(rows):
+        monkeypatch.setattr(counting, "discrete_laplace", lambda *_: [2_800 - len(rows)])
+        found = fitted(rows, neighbours="add-remove").release_
+        return replace(found, making=replace(found.making, made=None))
+
+    one, other = coupled(release, table, fewer)
+    assert one == other
+    assert one.making.n_rows == one.parameters["inputs"]["n_records"] == 2_800
+
+
+def test_other_values_are_refused_after_the_charge(tmp_path, table):
+    """Whether all values are genotypes is not looked at before, and no value is said."""
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("cohort", epsilon=12, delta=1e-5)
+    wrong = table.copy()
+    wrong[-1, -1] = 77
+    est = GenotypeCovariance(**USUAL, bandwidth=5, ledger=ledger.path, dataset="cohort")
+    with pytest.raises(DataError, match="must hold genotypes") as refusal:
+        est.fit(wrong)
+    assert "77" not in str(refusal.value)
+    assert "was charged epsilon 5" in "".join(refusal.value.__notes__)
+    assert len(ledger.history("cohort")) == 1
+    assert not hasattr(est, "release_")
 
 
 def test_public_frequencies_are_taken_as_they_are(table):

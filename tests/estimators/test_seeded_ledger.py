@@ -11,7 +11,13 @@ from estimators.peers import SETTINGS, peer
 from estimators.settings import ESTIMATORS, RECORDS, make, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
-from hushcov import GaussianCovariance, Ledger, MultiscaleCovariance
+from hushcov import (
+    GaussianCovariance,
+    GenotypeCovariance,
+    Ledger,
+    MultiscaleCovariance,
+    PrivateSparseCovariance,
+)
 from hushcov.accounting.charges import as_charge
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.simulate import SimulatedMoments
@@ -42,7 +48,16 @@ def calibrated(**options):
     return MultiscaleCovariance(scale=1.0, **CALIBRATED, **options)
 
 
+def genotypes(**options):
+    return GenotypeCovariance(
+        epsilon=1.0, delta=1e-6, bandwidth=1, on_hopeless="warn", on_large_delta="warn", **options
+    )
+
+
+GENOTYPES = (RECORDS > 0).astype(np.int8) + (RECORDS > 1)
 WAYS = {
+    "genotypes.fit": fitting(genotypes, GENOTYPES),
+    "candidates.fit": fitting(lambda **o: make(PrivateSparseCovariance, bandwidth=1, **o)),
     **{f"{cls.__name__}.fit": fitting(lambda cls=cls, **o: make(cls, **o)) for cls in ESTIMATORS},
     **{f"{name}.fit": fitting(lambda name=name, **o: peer(name, **o)) for name in SETTINGS},
     "multiscale.fit, calibrated": fitting(calibrated),

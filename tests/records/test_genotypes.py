@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.records import genotype_kernels
 from hushcov.records.bed import write_bed
 from hushcov.records.genotypes import LARGEST_VALUE, GenotypeRecords, open_genotypes
@@ -156,6 +156,24 @@ def test_what_rounding_loses_must_be_added(many, monkeypatch):
     monkeypatch.setattr(genotype_kernels, "_MORE", 1.0)
     monkeypatch.setattr(genotype_kernels, "LARGEST_EXACT_FLOAT32", 2**40)
     assert any(below(block.squared_norms(*maps, 1, 1, 0), exact))
+
+
+def test_norms_are_the_same_wherever_a_person_stands():
+    """Also beside other persons, and at the seams of words, lanes and threads: to the last bit.
+
+    Where a person is removed, others move up. Were their norms to change, so would many counts.
+    """
+    generator = np.random.default_rng(4)
+    n, d, width = 1037, 600, 40
+    one, other = some_genotypes(2, d, 0.05, generator)[:, None]
+    maps = generator.integers(200, 300, d), generator.integers(0, 400, d)
+    ends = np.minimum(np.arange(d) + 1 + width, d)
+    alone, same, mixed = (
+        next(open_genotypes(X).blocks(d, 0)).squared_norms(*maps, ends, 2, 1, 0)
+        for X in (one, np.repeat(one, n, axis=0), np.vstack([one, other] * (n // 2)))
+    )
+    assert set(same.tolist()) == {alone[0]}
+    assert set(mixed[::2].tolist()) == {alone[0]}
 
 
 def test_norms_beyond_integers_are_the_largest(many):
@@ -317,6 +335,20 @@ def test_wrong_numbers_of_persons_and_names_are_refused(table):
         next(records.blocks(1, -1))
 
 
+def test_a_table_that_changes_is_refused(table):
+    """Compiled loops would read beyond it, or count what fills words as genotypes."""
+    frame = pandas.DataFrame(table.astype(float))
+    records = open_genotypes(frame)
+    frame.loc[len(frame)] = 1.0
+    with pytest.raises(DataError, match="must stay as it is"):
+        results(records)
+
+
+def test_more_persons_than_sums_are_exact_for_are_refused():
+    with pytest.raises(CapacityError, match="at most 2,147,483,648 persons"):
+        GenotypeRecords((2**31 + 1, 3), lambda *_: None)
+
+
 def test_wrong_maps_are_refused(table):
     block = next(open_genotypes(table).blocks(5, 4))
     one, ends, kept = np.ones(9, dtype=np.int64), np.arange(1, 6), np.ones(77, dtype=bool)
@@ -326,6 +358,8 @@ def test_wrong_maps_are_refused(table):
         ((one * 1.5, one, ends), "integers"),
         ((one * (LARGEST_VALUE + 1), one, ends), "within 1024"),
         ((one, one * -(LARGEST_VALUE + 1), ends), "within 1024"),
+        ((one * -(2**63), 0 * one, ends), "within 1024"),  # twice that is 0 in 64 bits
+        ((one, one * -(2**63), ends), "within 1024"),
         ((one, one, ends[::-1]), "not decrease"),
         ((one, one, ends + 5), "at most 9"),
     ):

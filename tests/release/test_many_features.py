@@ -118,8 +118,8 @@ def test_long_lists_of_parameters_leave_json(release, tmp_path, short_lists):
         ({"selected": {"windows": [10**12] * D}}, "selected"),
         ({"positions": {"file": "../release.json"}}, "not among the files"),
         ({"positions": {"file": "integers.npy"}}, "positions"),
-        ({"feature_scale": {"file": "positions.npy"}}, "feature_scale"),
-        ({"column_names": {"file": "positions.npy"}}, "column_names"),
+        ({"positions": None, "feature_scale": {"file": "positions.npy"}}, "feature_scale"),
+        ({"positions": None, "column_names": {"file": "positions.npy"}}, "column_names"),
         ({"chromosomes": ["1"]}, "chromosomes"),
         ({"positions": [1.5] * D}, "positions"),
     ],
@@ -129,6 +129,45 @@ def test_columns_that_are_not_are_refused(release, tmp_path, short_lists, change
     seal(folder, described(folder) | change)
     with pytest.raises(DamagedReleaseError, match=words):
         Release.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        # Each is a file that is there; ten thousand times it would fill the memory.
+        ("parameters", {str(i): {"file": "location.npy"} for i in range(3)}, "named twice"),
+        ("making", {"bounds": {"file": "location.npy"}}, "bounds of release.json"),
+    ],
+    ids=["twice", "a list of numbers"],
+)
+def test_hostile_references_to_files_are_refused(
+    release, tmp_path, short_lists, field, value, words
+):
+    folder = replace(release, location=np.zeros(D)).write(tmp_path / "out")
+    about = described(folder)
+    about["location"] = None
+    about[field] |= value
+    seal(folder, about)
+    with pytest.raises(DamagedReleaseError, match=words):
+        Release.read(folder)
+
+
+def test_fields_within_fields_are_read_or_refused(release, tmp_path):
+    """However deep they are: between what JSON and what functions of Python can follow, too."""
+    folder = release.write(tmp_path / "out")
+    about = described(folder)
+    refused = 0
+    for depth in (10, 200, 400, 500, 600, 800, 900, 3000):
+        text = json.dumps(about | {"parameters": {"deep": "HERE"}})
+        content = text.replace('"HERE"', '{"a":' * depth + "1" + "}" * depth).encode()
+        (folder / "release.json").write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        (folder / "release.sha256").write_text(f"{digest}  release.json\n")
+        try:
+            Release.read(folder)
+        except DamagedReleaseError:
+            refused += 1
+    assert 0 < refused < 8
 
 
 def test_columns_are_held_against_their_checksums_and_nothing_is_unpickled(

@@ -20,7 +20,7 @@ from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
 from hushcov.accounting.promise import promise_words
 from hushcov.cli.files import read_signing_key, refuse_taken, stem_of
 from hushcov.cli.fit_source import Source
-from hushcov.cli.fit_units import paid_count
+from hushcov.cli.fit_units import check_columns, paid_count
 from hushcov.cli.fitting import Job
 from hushcov.cli.options import INTEGER
 from hushcov.cli.output import console, facts, heading, watched_variants
@@ -30,6 +30,7 @@ from hushcov.mechanisms.genotypes import NAME, GenotypePlan
 from hushcov.noise import Entropy
 from hushcov.planning import Caution
 from hushcov.records.genotypes import GenotypeRecords
+from hushcov.records.headers import DeclaredRecords
 from hushcov.release import Making
 
 # Options that mean something for genotypes; of `hushcov fit`, beside those of its output.
@@ -108,27 +109,22 @@ class GenotypeJob(Job):
         output = options["output"]
         folder = output if output is not None else Path(f"{stem_of(file)}-release")
         refuse_taken(folder)
+        counts, told = estimator.neighbours == ADD_REMOVE, options["n_records"]
+        others = dict.fromkeys(("unit", "weight", "scheduler"))
+        check_columns(**others, counts=counts, n_records=told, dry_run=dry_run)
         records = estimator.open(file)
-        counts = estimator.neighbours == ADD_REMOVE
         _check_size(file, records, options, counts=counts)
-        about: dict[str, Any] = {"key": key, "tables": options["tables"], "about": counts}
-        sized: Any = records  # nothing but its size is asked of a source
-        source = Source(file, folder, sized, known_mean=True, **about)
         if dry_run and counts:
-            if options["n_records"] is None:
-                raise ParameterError(
-                    "--records is required for a dry run with --neighbours add-remove: the number "
-                    "of records is not public, and nothing is read. Say about how many."
-                )
-            plan = estimator.fit_plan(options["n_records"], records.n_features)
-            return cls(source, estimator, plan)
-        if counts:
-            _say_count(out or console(), estimator)
-        with paid_count(estimator), warnings.catch_warnings():
-            for category in (AccuracyWarning, PrivacyWarning):
-                warnings.simplefilter("ignore", category)
-            prepared = estimator.count(records)
-        return cls(source, estimator, prepared[1], prepared)
+            plan, prepared = estimator.fit_plan(told, records.n_features), None
+        else:
+            prepared = _counted(estimator, records, (out or console()) if counts else None)
+            plan = prepared[1]
+        # The exact number of records goes no further, unless it is public.
+        size = plan.parameters.inputs
+        sized = DeclaredRecords(size.n_records, size.n_features, records.feature_names)
+        about: dict[str, Any] = {"key": key, "tables": options["tables"], "about": counts}
+        source = Source(file, folder, sized, known_mean=True, **about)
+        return cls(source, estimator, plan, prepared)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -214,6 +210,18 @@ def _read_frequencies(path: Path) -> FloatArray:
                 f"{path} must be a .npy file of numbers, one for each variant: write it by "
                 "numpy.save."
             ) from None
+
+
+def _counted(
+    estimator: GenotypeCovariance, records: GenotypeRecords, out: Console | None
+) -> tuple[GenotypeRecords, GenotypePlan, Entropy]:
+    """What `GenotypeCovariance.count` returns; `out` is told what is released for it."""
+    if out is not None:
+        _say_count(out, estimator)
+    with paid_count(estimator), warnings.catch_warnings():
+        for category in (AccuracyWarning, PrivacyWarning):
+            warnings.simplefilter("ignore", category)
+        return estimator.count(records)
 
 
 def _say_count(out: Console, estimator: GenotypeCovariance) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, IntArray
 from hushcov._validation import check_integer
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.records.bed import BedFile
 from hushcov.records.chosen import chosen_columns
 from hushcov.records.formats import TextOptions, count_rows, no_records, readable, schema_of
@@ -44,10 +44,13 @@ from hushcov.records.sources import (
 #: Values of slope * copies - offset may be as large as this, so that sums of their fourth powers
 #: are exact.
 LARGEST_VALUE = 2**10
+#: Persons, so that their number times the largest bound on norms is below 2^62.
+MOST_PERSONS = 2**31
 _CURE = (
     "give 0, 1 or 2 copies of an allele, and NaN, None or a negative number where the call is "
     "missing."
 )
+_FAR = 2**20  # a slope or offset so large gives some genotype a larger value than allowed
 # Bytes of numbers that are packed at a time.
 _PIECE_BYTES = 2**26
 
@@ -112,6 +115,11 @@ class GenotypeRecords:
         positions: IntArray | None = None,
         chromosomes: tuple[str, ...] | None = None,
     ) -> None:
+        if shape[0] > MOST_PERSONS:
+            raise CapacityError(
+                f"genotypes must be of at most {MOST_PERSONS:,} persons, so that sums are exact, "
+                "got more: use fewer."
+            )
         self.n_records, self.n_features = shape
         self.feature_names = feature_names
         self.positions, self.chromosomes = positions, chromosomes
@@ -217,7 +225,8 @@ class GenotypeBlock:
                 f"slopes and offsets must have {n} entries and ends at least {owned}, got "
                 f"{a.shape}, {b.shape} and {last.shape}: give one for each variant of the block."
             )
-        largest = max(int(np.abs(copies * a - b).max(initial=0)) for copies in range(3))
+        slope, offset = (np.clip(each, -_FAR, _FAR) for each in (a, b))  # no product wraps around
+        largest = max(int(np.abs(copies * slope - offset).max(initial=0)) for copies in range(3))
         if largest > LARGEST_VALUE:
             raise ParameterError(
                 f"slopes and offsets must keep values within {LARGEST_VALUE}, got {largest}: "
@@ -304,10 +313,13 @@ def _of_columns(
 
     def read(start: int, stop: int, codes: CodeArray) -> None:
         for a in range(start, stop, step):
-            table = columns(a, min(a + step, stop))
+            b = min(a + step, stop)
+            table = columns(a, b)
+            if table.shape != (shape[0], b - a):  # compiled loops trust it
+                raise DataError("X must stay as it is while it is in use, and changed: fit again.")
             if table.dtype.kind == "O":
                 table = numbers_of(table, True, None)
-            if not pack_calls(table, codes[a - start : a - start + table.shape[1]]):
+            if not pack_calls(table, codes[a - start : b - start]):
                 raise DataError(f"X must hold genotypes, got another number: {_CURE}")
 
     return GenotypeRecords((shape[0], shape[1]), read, names)

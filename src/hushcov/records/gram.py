@@ -340,7 +340,7 @@ class _ClippedList:
             return kernels.listed_products(on_grid, self.rows, self.columns)
         together = min(_LISTED_ROWS, LARGEST_EXACT_FLOAT32 // self.half_width**2)
         sums = np.zeros(len(self.rows), dtype=np.int64)
-        for part in np.array_split(block, -(-len(block) // together)):
+        for part in np.array_split(block, max(1, -(-len(block) // together))):
             turned = np.empty(part.shape[::-1], dtype=np.float32)
             _turn_integers(part, self.multipliers, width, turned)
             run_in_chunks(_add_listed, len(sums), self.rows, self.columns, turned, sums)

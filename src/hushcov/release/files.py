@@ -340,13 +340,21 @@ def _read(path: Path, key: PublicKey | None) -> StoredRelease:
     for name in files:
         _check(path, name, files[name])
 
+    taken: set[str] = set()
+
     def column(name: str) -> Any:
         if name not in files:
             raise DamagedReleaseError(f"{name} is not among the files of {DESCRIPTION}")
+        if name in taken:  # what is named again and again would fill any memory
+            raise DamagedReleaseError(f"{name} is named twice in {DESCRIPTION}")
+        taken.add(name)
         return read_column(name, _content(path, name, files[name]["bytes"]))
 
     integers = _integers(_content(path, INTEGERS, files[INTEGERS]["bytes"]))
-    release = rebuild(put_back(description, column), integers)
+    try:
+        release = rebuild(put_back(description, column), integers)
+    except RecursionError:
+        raise DamagedReleaseError(f"{DESCRIPTION} has too many fields within fields") from None
     own = {*files, DESCRIPTION, SEAL, SIGNATURE}
     return StoredRelease(
         release=release,

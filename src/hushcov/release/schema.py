@@ -343,7 +343,7 @@ def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], 
     if listed is None:
         return None
     wanted = "null, or low and high of every feature, each a number or null"
-    if isinstance(listed, np.ndarray):  # NaN for null
+    if isinstance(listed, np.ndarray) and listed.ndim == 2:  # NaN for null
         listed = [[None if end != end else end for end in pair] for pair in listed.tolist()]  # noqa: PLR0124
     if not isinstance(listed, list) or len(listed) != d:
         wrong("bounds", wanted)

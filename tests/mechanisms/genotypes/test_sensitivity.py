@@ -128,6 +128,15 @@ def test_a_release_is_a_function_of_noisy_numbers(options):
     assert one == other
 
 
+def test_bounds_on_norms_stay_where_norms_are_exact():
+    """For as many pairs as may be named, all in one block: no edge goes beyond integers."""
+    d = 2**16
+    edges = planned(10**6, d, d - 1, block=d).edges(0)
+    assert np.all(np.diff(edges) >= 0)
+    assert edges[0] > 0
+    assert edges[-1] == 2**62
+
+
 def test_other_blocks_than_planned_are_refused():
     parameters = planned(50, 12, 3, block=4)
 

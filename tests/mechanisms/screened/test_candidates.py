@@ -23,7 +23,7 @@ from hushcov.mechanisms.screened import (
     select_pairs,
 )
 from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns
-from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, clipped_sums
+from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, clipped_sums, gram
 from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of, seeded
 from mechanisms.screened.test_selection import draw, literal_law, p_value, records_with, with_levels
 from mechanisms.screened.test_sensitivity import neighbours
@@ -79,6 +79,8 @@ def test_clipped_sums_of_many_rows_are_exact(half_width):
     rows, columns = np.array([2, 0]), np.array([0, 1])
     found = clipped_sums(ArrayRecords(X), grid, rows, columns)
     np.testing.assert_array_equal(found, clipped_gram(ArrayRecords(X), grid)[[0, 0], [2, 1]])
+    none = gram._ClippedList(rows, columns, grid.multipliers, half_width)(X[:0])
+    assert none.tolist() == [0, 0]  # a block of no records
     with pytest.raises(ParameterError, match="must be features, 0 to 2"):
         clipped_sums(ArrayRecords(X), grid, rows + 1, columns)
 

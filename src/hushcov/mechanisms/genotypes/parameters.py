@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hushcov._arrays import IntArray
+from hushcov._arrays import LARGEST_SUM, IntArray
 from hushcov._validation import check_integer
 from hushcov.accounting import Event, Gaussian, Neighbours, smallest_sigma
 from hushcov.candidates import Candidates
@@ -115,7 +115,8 @@ class GenotypeParameters:
         """Upper ends of the bins of squared norms in a block; what is beyond the last is cut."""
         steps = np.arange((_OCTAVES_BELOW + _OCTAVES_ABOVE) * _PER_OCTAVE + 1) / _PER_OCTAVE
         usual = float(usual_square(self.size(number)))
-        return np.asarray(np.ceil(usual * 2.0 ** (steps - _OCTAVES_BELOW)), dtype=np.int64)
+        ends = np.minimum(np.ceil(usual * 2.0 ** (steps - _OCTAVES_BELOW)), LARGEST_SUM)
+        return np.asarray(ends, dtype=np.int64)  # proof: step 4
 
     @property
     def events(self) -> tuple[Event, ...]:
