@@ -60,9 +60,9 @@ class BedFile:
         expected = _HEADER + self.n_features * self._row_bytes
         if size != expected:
             raise DataError(
-                f"{path} must have {expected:,} bytes for {self.n_records:,} lines of the .fam and "
-                f"{self.n_features:,} of the .bim file, got {size:,}: take three files that were "
-                f"written together, or {_REMAKE}"
+                f"{path} must have as many bytes as its .fam and .bim files have persons and "
+                f"variants, got {'fewer' if size < expected else 'more'}: take three files that "
+                f"were written together, or {_REMAKE}"
             )
 
     def read(self, start: int, stop: int, codes: CodeArray) -> None:
