@@ -47,6 +47,10 @@ def test_a_table_of_genotypes_with_all_that_may_be_said(run, cohort, tmp_path):
     assert result["mechanism"] == "genotypes"
     assert result["guarantee"]["adjacency"] == "add-remove-one"
     assert result["plan"]["known"]
+    # Only the noisy number of records is said; the exact one is not public.
+    counted = result["plan"]["inputs"]["n_records"]
+    assert (result["n_records"], result["n_averaged"]) == (counted, counted)
+    assert f"about {counted:,} records" in found.stderr
 
 
 def test_a_dry_run_reads_nothing(run, cohort, tmp_path):
@@ -54,7 +58,9 @@ def test_a_dry_run_reads_nothing(run, cohort, tmp_path):
     assert "No record was read" in run(*arguments, "--dry-run").output
     removed = [*arguments, "--dry-run", "--neighbours", "add-remove"]
     assert "--records is required for a dry run" in run(*removed).output
-    assert "No record was read" in run(*removed, "--records", 2500).output
+    guessed = run(*removed, "--records", 2345).output
+    assert "No record was read" in guessed
+    assert "about 2,345 records" in guessed
     assert not (tmp_path / "r").exists()
 
 

@@ -84,6 +84,14 @@ def _option(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class _Size:
+    """All that is said of the records: their number as it may be known, and that of variants."""
+
+    n_records: int
+    n_features: int
+
+
+@dataclass(frozen=True)
 class GenotypeJob(Job):
     """Covariances of genotypes within windows."""
 
@@ -111,9 +119,12 @@ class GenotypeJob(Job):
         records = estimator.open(file)
         counts = estimator.neighbours == ADD_REMOVE
         _check_size(file, records, options, counts=counts)
-        about: dict[str, Any] = {"key": key, "tables": options["tables"], "about": counts}
-        sized: Any = records  # nothing but its size is asked of a source
-        source = Source(file, folder, sized, known_mean=True, **about)
+
+        def source(n_records: int) -> Source:
+            sized: Any = _Size(n_records, records.n_features)
+            about = {"key": key, "tables": options["tables"], "about": counts}
+            return Source(file, folder, sized, known_mean=True, **about)
+
         if dry_run and counts:
             if options["n_records"] is None:
                 raise ParameterError(
@@ -121,14 +132,15 @@ class GenotypeJob(Job):
                     "of records is not public, and nothing is read. Say about how many."
                 )
             plan = estimator.fit_plan(options["n_records"], records.n_features)
-            return cls(source, estimator, plan)
+            return cls(source(options["n_records"]), estimator, plan)
         if counts:
             _say_count(out or console(), estimator)
         with paid_count(estimator), warnings.catch_warnings():
             for category in (AccuracyWarning, PrivacyWarning):
                 warnings.simplefilter("ignore", category)
             prepared = estimator.count(records)
-        return cls(source, estimator, prepared[1], prepared)
+        n_records = prepared[1].parameters.inputs.n_records  # as released, where it is not public
+        return cls(source(n_records), estimator, prepared[1], prepared)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
