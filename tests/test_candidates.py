@@ -152,6 +152,8 @@ def test_other_files(tmp_path):
     ragged = pd.DataFrame([["age", "height", "weight"], ["pulse", "income", None]])
     ragged.columns = ["a", "b", "c"]
     ragged.to_parquet(tmp_path / "groups.parquet")
+    counted = pd.DataFrame([[0, 1, 2], [3, 4, None]], columns=["a", "b", "c"], dtype="Int64")
+    counted.to_parquet(tmp_path / "counted.parquet")
     for path in sorted(tmp_path.iterdir()):
         assert listed(read(path)) == PAIRS, path
 
@@ -172,7 +174,8 @@ def test_names_that_look_like_numbers_are_names(tmp_path):
     ("text", "words"),
     [
         ("age,height,1\n", "unknown column '1'"),  # a weight is no position
-        ("age,height,0.8\n", "unknown column '0.8'"),
+        ("age,height,0.8\n", "got numbers with a fraction: give"),  # perhaps values of a record
+        ("age,height\n31.5,1.77\n", "got numbers with a fraction: give"),
         ("ages,heights\nage,weight\n", "did you mean 'age', 'height'"),  # no titles
         ("age,height\nage,hieght\n", "did you mean 'height'"),
         ("", "has none"),
@@ -217,7 +220,7 @@ def test_files_that_are_no_files_of_pairs(tmp_path):
         ([(0, 5), (-1, 1)], "unknown columns '-1', '5'"),
         ([(True, 0)], "unknown column 'True'"),
         ([("age", "wieght")], "did you mean 'weight'"),
-        ([(0.0, 1.5)], "unknown columns"),
+        ([(0.0, 1.5)], "numbers with a fraction"),
         (np.ones((D, D)), "square array of booleans"),
         (np.ones((3, 2), dtype=bool), "must have 5 rows and columns"),
         (np.array([[0, 5]]), "positions from 0 to 4, got 5"),

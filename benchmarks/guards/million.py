@@ -22,8 +22,8 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from genotypes import forget, read, seconds, write
 
+from genotypes import forget, read, seconds, write
 from hushcov import GenotypeCovariance
 
 BUDGET = {"epsilon": 3.0, "delta": 1e-6}

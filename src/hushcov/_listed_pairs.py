@@ -149,6 +149,11 @@ def _places(wanted: set[Any], n_features: int, names: Sequence[str] | None) -> d
     if not unknown:
         return found
     words = sorted(str(each) for each in unknown)
+    if any(map(_is_fraction, words)):
+        raise ParameterError(
+            "candidate_pairs must name features, got numbers with a fraction: give pairs, no table "
+            "of records, and leave weights out."
+        )
     close = [c for word in words[:3] for c in difflib.get_close_matches(word, known, 1)]
     hint = f"did you mean {', '.join(map(shown, close))}?" if close else _CURE
     counted = any(isinstance(each, int) for each in unknown)
@@ -158,6 +163,15 @@ def _places(wanted: set[Any], n_features: int, names: Sequence[str] | None) -> d
     raise ParameterError(
         f"candidate_pairs must name features, got unknown {listed(words)}{why}: {hint}"
     )
+
+
+def _is_fraction(word: str) -> bool:
+    """Whether it may be a value of a record, which no message quotes."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return not word.lstrip("-").isdecimal()
 
 
 def _of_file(path: Path, n_features: int, names: Sequence[str] | None) -> Pairs:
@@ -197,10 +211,11 @@ def _parquet_rows(path: Path) -> Any:
         from pyarrow import parquet
     except ImportError:
         raise MissingPackageError("Parquet files", "pyarrow", "files") from None
-    columns = [column.to_numpy() for column in parquet.read_table(path).columns]
+    table = parquet.read_table(path).columns
+    columns = [column.to_numpy() for column in table]
     if len(columns) == 2 and all(each.dtype.kind in "iu" for each in columns):
         return np.stack(columns, axis=1)
-    found = zip(*(each.tolist() for each in columns), strict=True)
+    found = zip(*(each.to_pylist() for each in table), strict=True)  # nulls make no integer a float
     return [[each for each in row if each is not None] for row in found]
 
 

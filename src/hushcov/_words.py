@@ -33,7 +33,7 @@ def counted(value: int, what: str) -> str:
 
 def memory(n_bytes: int) -> str:
     """A number of bytes in the unit that suits it, to two or three digits."""
-    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"
+    return f"{max(1.0, n_bytes / 1e6):.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"
 
 
 def noise_level(noise_sd: float, n_records: int) -> str:

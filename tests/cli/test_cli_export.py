@@ -99,3 +99,10 @@ def test_a_damaged_release_is_not_exported(run, release):
     result = run("export", "out", "--to", "npz")
     assert result.exit_code == 1
     assert not Path("out-npz").exists()
+
+
+def test_a_wrong_format_is_not_told_to_be_left_out(run, tmp_path):
+    found = run("export", tmp_path, "--to", "xlsx")
+    assert found.exit_code == 2
+    assert "is not one of 'npz', 'zarr', 'parquet', 'csv'." in found.output
+    assert "leave it out" not in found.output

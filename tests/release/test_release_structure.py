@@ -70,6 +70,17 @@ def test_kind_reason_and_error_are_said():
     assert "do as well" not in lines["error estimate"]
 
 
+def test_an_error_is_of_the_pairs_that_were_named():
+    """What lies outside a band that was told is not seen, and the error says so."""
+    told = release(parameters={"inputs": {"bandwidth": 3}, "taper": [1, 2]})
+    assert (told.n_candidates, release().n_candidates) == (54, None)
+    lines = dict(structure_words(told))
+    assert lines["structure"].startswith("sparse: 19 of 190 pairs are kept")  # others are tapered
+    assert "missed among the candidate pairs" in lines["error estimate"]
+    assert "if all pairs but the candidates are zero" in verdict(told).sentence
+    assert "candidate" not in verdict(release()).sentence
+
+
 def test_nothing_is_said_where_nothing_was_looked_for():
     assert structure_words(release(None)) == []
     assert structure_dict(release(None)) is None

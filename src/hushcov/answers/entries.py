@@ -87,6 +87,8 @@ def rows_of(
     ends, related_ends = _intervals(release, seen.threshold, places, found, level)
     holds = _holds(release)
     size = scale[rows] * scale[columns]
+    with np.errstate(invalid="ignore"):  # no end is infinite times a scale of 0
+        lower, upper = ends[0] * size, ends[1] * size
     noise = np.full(len(rows), np.nan)
     if release.noise_sd is not None:
         noise = noise_of(release, places) * size
@@ -94,8 +96,8 @@ def rows_of(
         "feature_1": names[rows],
         "feature_2": names[columns],
         "covariance": values,
-        "lower": ends[0] * size,
-        "upper": ends[1] * size,
+        "lower": lower,
+        "upper": upper,
         "correlation": np.clip(related, -1.0, 1.0),
         "correlation_lower": related_ends[0],
         "correlation_upper": related_ends[1],

@@ -114,7 +114,9 @@ def _usage(error: click.UsageError) -> str:
 def _default(error: click.UsageError) -> str:
     """What is taken where a choice is left out, if anything is."""
     param = error.param if isinstance(error, click.BadParameter) else None
-    if param is None or not isinstance(param.type, click.Choice) or not param.default:
+    if param is None or not isinstance(param.type, click.Choice) or param.required:
+        return ""
+    if not param.default:
         return ""
     return f" Or leave it out: {param.default!r} is the default."
 

@@ -40,6 +40,14 @@ _OTHERS = (
     *("file", "mechanism", "header", "n_records", "n_features", "output", "sign", "tables"),
     *("force", "allow_large_delta"),
 )
+_REASON = (
+    "every record is one person, and means, scales and bounds are known from allele frequencies."
+)
+_REASONS = {
+    "columns": "all variants of a file are read. Write one with these alone.",
+    "device": "they are summed on the processor, two bits each.",
+    "psd": "the projection fills in zeros. 'hushcov export' makes a matrix positive semidefinite.",
+}
 #: Options that only genotypes have.
 OWN = ("window_bp", "frequencies")
 
@@ -82,6 +90,14 @@ def takes_genotypes(options: dict[str, Any]) -> bool:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+@dataclass(frozen=True)
+class _Size:
+    """All that is said of the records: their number as it may be known, and that of variants."""
+
+    n_records: int
+    n_features: int
 
 
 @dataclass(frozen=True)
@@ -182,8 +198,7 @@ def _refuse_others(options: dict[str, Any]) -> None:
     for name, value in options.items():
         if name not in (*_MEANT, *_OTHERS) and value not in (None, False, ()):
             raise ParameterError(
-                f"{_option(name)} must be left out with genotypes: every record is one person, and "
-                "means, scales and bounds are known from allele frequencies."
+                f"{_option(name)} must be left out with genotypes: {_REASONS.get(name, _REASON)}"
             )
 
 

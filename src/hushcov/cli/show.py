@@ -177,7 +177,8 @@ def _released(release: Release) -> list[tuple[str, str]]:
 
 def _public(release: Release) -> str:
     inputs = release.parameters.get("inputs")
-    left_out = (*_SAID, _ADVICE) if release.making.structure is not None else _SAID
+    follows = release.making.structure is not None or release.of_candidates
+    left_out = (*_SAID, _ADVICE) if follows else _SAID
     listed = inputs.items() if isinstance(inputs, dict) else ()
     words = [
         f"{clean(name).replace('_', ' ')} {_value(value)}"

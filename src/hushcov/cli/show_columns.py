@@ -194,8 +194,10 @@ def _square(out: Console, names: list[str], found: Window) -> None:
         rows.append([f"{i + 1} {name}", *where, *cells])
     titles = ["column", *([] if found.positions is None else ["position"]), *numbers]
     show(out, text_table(titles, rows, folded="column"))
-    widest = np.nanmax(found.upper - found.lower) / 2 if len(names) > 1 else math.nan
-    sure = "" if math.isnan(widest) else f" Intervals reach {widest:.2g} to each side at most."
+    shown = found.correlation
+    ends = np.fmax(found.upper - shown, shown - found.lower)  # no middle of what a taper took off
+    widest = np.fmax.reduce(ends, axis=None) if len(names) > 1 else math.nan
+    sure = "" if math.isnan(widest) else f" Intervals reach {widest:.2g} to a side at most."
     paragraph(out, f"Empty: not released.{sure} --json has all ends.")
 
 

@@ -197,7 +197,7 @@ class Found:
     n_features: int
     negative: int = 0
     unsure: int = 0
-    candidates: int | None = None  # where pairs of a public set were released, and no others
+    candidates: int | None = None  # in a public set, beyond which no pair was looked at
 
     def lines(self, note: str = "") -> list[tuple[str, str]]:
         """How many pairs were found and what that means, and how many variances are noise."""
@@ -243,10 +243,9 @@ def found_pairs(release: Release, at_most: int) -> Found:
         negative = int(np.count_nonzero(findings.matrix.diagonal() < 0))
         n_found = 0 if findings.rule == STRONGEST else findings.n_found
         unsure = _unsure(findings) if n_found else 0
-    candidates = None
-    if release.of_candidates and release.selected is not None:
-        candidates = release.selected.shape[1]
-    return Found(n_found, findings.rule, pairs, release.n_features, negative, unsure, candidates)
+    return Found(
+        n_found, findings.rule, pairs, release.n_features, negative, unsure, release.n_candidates
+    )
 
 
 def _interval(

@@ -270,7 +270,8 @@ class ScaledCovariance(PrivateCovariance):
         if sparse and self.positive_semidefinite:
             raise ParameterError(
                 "positive_semidefinite must be False where the output is sparse, got True: the "
-                "projection fills in zeros. Pass sparse_output=False, or project what you need."
+                "projection fills in zeros. Pass sparse_output=False, or leave it out and use "
+                "'hushcov export', which keeps the zeros."
             )
         return sparse
 

@@ -252,6 +252,27 @@ class Release:
         return self.selected is not None and self.mechanism in OF_CANDIDATES
 
     @property
+    def n_candidates(self) -> int | None:
+        """How many pairs alone may covary, as was said beforehand; None where nobody said.
+
+        Of those that were all released, where a width was found, the ones within it.
+        """
+        if self.selected is not None and self.of_candidates:
+            return int(self.selected.shape[1])
+        match self.parameters.get("inputs"):
+            case {"candidate_pairs": int(number)} if number >= 0:
+                return number
+            case {"bandwidth": int(width)} if width >= 0:
+                width = min(width, self.n_features - 1)
+                return self.n_features * width - width * (width + 1) // 2
+        return None
+
+    @property
+    def told_pairs(self) -> bool:
+        """Whether it was said beforehand which pairs may covary: all others count as zero."""
+        return self.n_candidates is not None
+
+    @property
     def in_order(self) -> bool:
         """Whether the order of the features means something: they have positions or a bandwidth."""
         inputs = self.parameters.get("inputs")

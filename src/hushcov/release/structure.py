@@ -110,10 +110,15 @@ def short_kind(release: Release, found: Structure) -> str:
 
 
 def _kept_pairs(release: Release) -> int:
-    """How many pairs pass the threshold."""
+    """How many pairs pass the threshold, and are not tapered to zero."""
     limit = release.making.threshold / release.unit
     ones = np.ones(release.n_features)
-    return scan(release.integers, ones, most=1, above=limit).total
+    matrix = release.integers
+    if "taper" in release.parameters:
+        from hushcov.release.tapers import tapered
+
+        matrix = tapered(matrix, release)
+    return scan(matrix, ones, most=1, above=limit).total
 
 
 def short_error(found: Structure) -> str:
@@ -129,7 +134,9 @@ def error_words(release: Release) -> str:
     found = release.making.structure
     if found is None:
         return ""
-    counts = "noise, sampling and what may have been missed; zeros for all entries would have 1"
+    among = " among the candidate pairs" * release.told_pairs
+    counts = f"noise, sampling and what may have been missed{among}"
+    counts += "; zeros for all entries would have 1"
     sentences = [f"{short_error(found)}: {counts}"]
     if release.making.unresolved:
         sentences.append("Features that were not found do not count")
@@ -190,6 +197,7 @@ def verdict(release: Release) -> Verdict:
         about += ", by noise and sampling alone"
     else:
         about += f", between {number(found.least, 2)} and {number(found.most, 2)}"
+    about += ", if all pairs but the candidates are zero" * release.told_pairs
     if lost:
         about += f"; {lost:,} of {counted(release.n_features, 'feature')} could not be found"
     if error > MOST_ROUGH or lost == release.n_features:
@@ -229,7 +237,7 @@ def _error_of_noise(release: Release) -> float | None:
     norm = (norm + np.sqrt(norm**2 - noise**2)) / 2  # without what noise adds to it
     variances = np.maximum(matrix.diagonal(), 0.0)
     trace = float(variances.sum())
-    if release.of_candidates:  # others count as zero, so that errors stay among those released
+    if release.told_pairs:  # others count as zero, so that errors stay among those released
         trace = min(trace, float(np.asarray((matrix != 0).astype(np.float64) @ variances).max()))
     sampling = 2 * np.sqrt(norm * trace / n)
     error = float(np.hypot(noise, sampling) / norm)

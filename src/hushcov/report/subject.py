@@ -80,15 +80,13 @@ class Subject:
     @property
     def candidates(self) -> int:
         """Pairs of features that could be found."""
-        release = self.release
-        if release.of_candidates and release.selected is not None:
-            return int(release.selected.shape[1])
-        return self.n_features * (self.n_features - 1) // 2
+        known = self.release.n_candidates
+        return self.n_features * (self.n_features - 1) // 2 if known is None else known
 
     @property
     def pairs_word(self) -> str:
         """What these are called."""
-        return "candidate pairs" if self.release.of_candidates else "pairs of features"
+        return "candidate pairs" if self.release.told_pairs else "pairs of features"
 
     @property
     def certified(self) -> bool:

@@ -267,7 +267,7 @@ def _structure(run: _Run, values: PairValues, choice: Choice) -> Structure:
 
 def _why(run: _Run, values: PairValues, choice: Choice) -> str:
     """What was looked at and what is kept of it, in a sentence."""
-    known = f"only {run.parameters.candidates.words} were looked at"
+    known, rest = f"only {run.parameters.candidates.words} were looked at", "all of them are kept"
     if run.ladder is not None:
         return (
             f"{known}, and of these the ones that stand out, with a correlation of "
@@ -276,6 +276,7 @@ def _why(run: _Run, values: PairValues, choice: Choice) -> str:
     if run.parameters.adaptive_width:
         width = int((values.columns - values.rows).max(initial=0))
         known += f", and beyond {width:,} nothing but noise was seen"
+        rest = "all others are kept"
     if choice.taper is not None:
         full, last = choice.taper.full, choice.taper.last
         if last == full + 1:
@@ -283,4 +284,4 @@ def _why(run: _Run, values: PairValues, choice: Choice) -> str:
         return f"{known}; their weights fall from 1 at {full:,} columns apart to 0 at {last:,}"
     if choice.threshold:
         return f"{known}; those below {number(choice.threshold, 2)} are as likely noise"
-    return f"{known}; all of them are kept"
+    return f"{known}; {rest}"
