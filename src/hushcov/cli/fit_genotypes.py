@@ -93,14 +93,6 @@ def _option(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Size:
-    """All that is said of the records: their number as it may be known, and that of variants."""
-
-    n_records: int
-    n_features: int
-
-
-@dataclass(frozen=True)
 class GenotypeJob(Job):
     """Covariances of genotypes within windows."""
 
