@@ -1,7 +1,7 @@
 """Private LD of simulated genotypes by every mechanism: what is wrong, window by window.
 
     python benchmarks/studies/linkage.py                     # 20,000 x 1,000, minutes
-    python benchmarks/studies/linkage.py --large             # 200,000 x 10,000 too; 2 GB of disk
+    python benchmarks/studies/linkage.py --large             # 200,000 x 10,000 too; 4 GB of disk
     python benchmarks/studies/linkage.py --draw docs/figures/ld-errors.png    # from the results
     python benchmarks/studies/linkage.py --sizes             # noise to expect, by size
 
@@ -80,11 +80,12 @@ def fit(path: str, contender: Contender, epsilon: float, scale: Any, output: str
     known = inspect.signature(getattr(hushcov, kind)).parameters
     told = {"epsilon": epsilon, "delta": DELTA, "feature_scale": scale, "on_hopeless": "warn"}
     told |= {"store_precision": False, **options}
+    X: Any = path
+    if kind != "GenotypeCovariance":
+        large = len(scale) > DENSE_AT_MOST
+        X = by_rows(path) if large else np.load(path).astype(np.float64)
     start = time.perf_counter()
     try:
-        X = path if kind == "GenotypeCovariance" or len(scale) > DENSE_AT_MOST else np.load(path)
-        if isinstance(X, np.ndarray):
-            X = X.astype(np.float64)
         est = getattr(hushcov, kind)(**{key: told[key] for key in told if key in known}).fit(X)
         found = {"seconds": time.perf_counter() - start}
         blocks = _windows(est.covariance_)
@@ -94,6 +95,18 @@ def fit(path: str, contender: Contender, epsilon: float, scale: Any, output: str
     found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     np.save(output, blocks)
     Path(output).with_suffix(".json").write_text(json.dumps(found))
+
+
+def by_rows(path: str) -> Path:
+    """A copy where the variants of a person lie side by side, which tables are read by."""
+    copied = Path(path).with_suffix(".rows.npy")
+    if not copied.exists():
+        table = np.load(path, mmap_mode="r")
+        rows = np.lib.format.open_memmap(copied, "w+", table.dtype, table.shape)
+        for start in range(0, table.shape[1], 500):
+            rows[:, start : start + 500] = table[:, start : start + 500]
+        rows.flush()
+    return copied
 
 
 def _windows(covariance: Any) -> Matrix:
