@@ -114,7 +114,7 @@ def test_noise_is_not_shown_as_a_correlation_of_one(run):
     assert "1 of 3 variances" in text
     assert "correlation beyond 1" in text
     assert "1.000" not in text
-    first, second = json.loads(run("show", "out", "--json").stdout)["largest_pairs"]
+    second, first = json.loads(run("show", "out", "--json").stdout)["largest_pairs"]
     assert (first["correlation"], first["noise"]) == (pytest.approx(-2.25), True)
     assert (second["correlation"], second["noise"]) == (None, True)
 

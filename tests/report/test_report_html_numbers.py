@@ -82,9 +82,9 @@ def test_noise_is_said_to_be_noise(monkeypatch):
     monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
     release = made(NOISY)
     findings = find(release)
-    assert findings.found.places == [(2, 3), (0, 1), (4, 5)]
-    np.testing.assert_array_equal(findings.correlation, [-1.3, 0.5, np.nan])
-    assert list(findings.noise(findings.found)) == [True, False, True]
+    assert findings.found.places == [(0, 1), (4, 5), (2, 3)]
+    np.testing.assert_array_equal(findings.correlation, [0.5, np.nan, -1.3])
+    assert list(findings.noise(findings.found)) == [False, True, True]
     assert list(findings.lost) == [False] * 4 + [True, False]
     page = re.sub(r"<svg.*?</svg>", "", report_page(release), flags=re.DOTALL)
     for part in (

@@ -449,7 +449,7 @@ def _found(
     # Constants have no covariance, and a projection may move a pair to zero.
     there = np.isfinite(found.values) & (found.values != 0)
     total -= int(np.count_nonzero(~there))
-    return strongest(found.at(there), MOST_PAIRS).strongest_first(), total
+    return strongest(found.at(there), MOST_PAIRS).likely_first(), total
 
 
 def _selected(release: Release) -> Pairs:

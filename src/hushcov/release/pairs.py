@@ -29,6 +29,11 @@ class Pairs:
         """All pairs by the size of their values; equal ones stay in order."""
         return self.at(np.argsort(-np.abs(self.values), kind="stable"))
 
+    def likely_first(self) -> Pairs:
+        """The same of correlations; those that only noise puts beyond 1 come last."""
+        sizes = np.abs(self.values)
+        return self.at(np.lexsort((-sizes, sizes > 1)))
+
     @property
     def places(self) -> list[tuple[int, int]]:
         """Row and column of each pair."""
