@@ -46,6 +46,7 @@ from hushcov.mechanisms.candidates.width import (
     best_taper,
     choose,
     dense,
+    hidden_norm,
 )
 from hushcov.mechanisms.screened import CentredSigns, SignScreen
 from hushcov.noise import Entropy, check_entropy
@@ -77,6 +78,7 @@ class _Run:
     entropy: Entropy
     clock: Clock
     ladder: Ladder | None = None
+    hidden: float = 0.0  # about the norm of what a ladder did not select
 
     @property
     def d(self) -> int:
@@ -157,13 +159,25 @@ def _up_to_a_width(run: _Run) -> Callable[[PairValues], BoolArray]:
 
 
 def _that_matter(run: _Run) -> Callable[[PairValues], BoolArray]:
-    """Keep all where many matter, and else what a ladder over the candidates selects."""
+    """Keep all where many matter, and else what a ladder over the candidates selects.
+
+    Of a band it may be all up to a width that many matter of.
+    """
 
     def keep(first: PairValues) -> BoolArray:
-        if dense(first, run.deviation(first)):
-            return np.ones(len(first.pairs), dtype=bool)
-        selected = np.zeros(len(first.pairs), dtype=bool)
-        selected[_climbed(run, (first.rows, first.columns)).selected] = True
+        every, deviation = np.ones(len(first.pairs), dtype=bool), run.deviation(first)
+        if run.parameters.candidates.bandwidth is not None:
+            near = _up_to_a_width(run)(first)
+            if near.any() and dense(first.only(near), deviation):
+                return near
+        if dense(first, deviation):
+            return every
+        ladder, selected = _climbed(run, (first.rows, first.columns)), ~every
+        selected[ladder.selected] = True
+        run.hidden = hidden_norm(first.only(~selected), deviation, run.d)
+        if run.hidden > _noise_norm(run, len(every)):  # many weak ones matter after all
+            return every
+        run.ladder = ladder
         return selected
 
     return keep
@@ -178,7 +192,6 @@ def _climbed(run: _Run, places: tuple[IntArray, IntArray]) -> Ladder:
     ladder = Ladder(np.abs(sums, out=sums), screen, inputs, first)
     while ladder.climb(run.clock, run.entropy, WEAKEST * _noise_norm(run, ladder.real)):
         pass
-    run.ladder = ladder
     return ladder
 
 
@@ -240,7 +253,7 @@ def _choice(run: _Run, values: PairValues) -> Choice:
     if run.ladder is not None:
         kept = np.count_nonzero(np.abs(values.pairs) > KEEP * deviation)
         missed = min(1.0, run.ladder.finds()) if run.ladder.rungs else 0.0
-        return Choice(None, KEEP * deviation, 1 + 2 * kept / run.d, missed / 2)
+        return Choice(None, KEEP * deviation, 1 + 2 * kept / run.d, max(missed / 2, run.hidden))
     band = run.parameters.candidates.bandwidth is not None
     width = int((values.columns - values.rows).max(initial=0)) if band else None
     return choose(values, deviation, run.d, width)
@@ -271,10 +284,11 @@ def _why(run: _Run, values: PairValues, choice: Choice) -> str:
     if run.ladder is not None:
         return (
             f"{known}, and of these the ones that stand out, with a correlation of "
-            f"{number(2 * choice.lost, 2)} or more"
+            f"{number(min(1.0, run.ladder.finds()), 2)} or more"
         )
-    if run.parameters.adaptive_width:
-        width = int((values.columns - values.rows).max(initial=0))
+    width = int((values.columns - values.rows).max(initial=0))
+    most = run.parameters.candidates.bandwidth
+    if most is not None and width < most:
         known += f", and beyond {width:,} nothing but noise was seen"
         rest = "all others are kept"
     if choice.taper is not None:

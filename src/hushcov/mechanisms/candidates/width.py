@@ -171,3 +171,14 @@ def dense(values: PairValues, deviation: float) -> bool:
         return False
     fourth = float((squares**2).mean()) - 3 - 6 * energy
     return energy**2 > max(0.0, fourth) / 8  # f above an eighth
+
+
+def hidden_norm(values: PairValues, deviation: float, n_features: int) -> float:
+    """About the norm of what there is in values beside noise: of any sign, or of one sign."""
+    number = max(1, len(values.pairs))
+    partners = 2 * number / n_features
+    energy = float((values.pairs**2).sum()) / number - deviation**2
+    if energy < _FARTHEST * math.sqrt(2 / number) * deviation**2:
+        energy = 0.0
+    mean = abs(float(values.pairs.sum())) / number - _FARTHEST * deviation / math.sqrt(number)
+    return max(2 * math.sqrt(partners * energy), partners * max(0.0, mean))
