@@ -124,7 +124,7 @@ def estimate(release: Release) -> Matrix:
     if release.making.structure is not None:
         covariance = _structured(release)
     else:
-        covariance = _guarded(release) if guards(release) else _kept(release)
+        covariance = _guarded(release) if guards(release) else _without_lost(release)
     if release.making.projected:
         covariance = project_psd(covariance)
     if release.feature_scale is not None:
@@ -160,6 +160,21 @@ def _kept(release: Release, factors: Split | None = None) -> Matrix:
         return factors.matrix
     matrix, threshold = in_scales(release), release.making.threshold
     return hard_threshold(matrix, threshold) if threshold > 0 or is_sparse(matrix) else matrix
+
+
+def _without_lost(release: Release) -> Matrix:
+    """The released matrix in units of the scales, without features whose scale is far too large.
+
+    Of thousands of scales that were searched for, one may be. Then noise stands for its variance.
+    """
+    matrix = _kept(release)
+    if release.selected is None or release.noise_sd is None or release.making.tails is None:
+        return matrix
+    variance, noise = matrix.diagonal(), release.noise_sd[1]
+    lost = lost_features(variance, noise) & ~_as_usual(variance, noise)
+    if lost.any():
+        multiply_outer(matrix, np.where(lost, 0.0, 1.0))
+    return matrix
 
 
 def _structured(release: Release) -> Matrix:
