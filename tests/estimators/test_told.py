@@ -68,12 +68,23 @@ def test_dense_output_where_it_is_asked_for(table):
 
 
 @pytest.mark.parametrize(
-    "name", ["adaptive", "gaussian", "multiscale", "row-top-k", "separate", "eigen-sampling"]
+    "name",
+    ["adaptive", "gaussian-threshold", "multiscale", "row-top-k", "separate", "eigen-sampling"],
 )
 def test_mechanisms_that_look_at_all_pairs_refuse(name):
     est = PrivateSparseCovariance(**BUDGET, bandwidth=2, mechanism=name, feature_scale=1.0)
-    with pytest.raises(ParameterError, match="mechanism must be 'screened' or 'auto'"):
+    with pytest.raises(
+        ParameterError, match="mechanism must be 'screened' or 'gaussian' or 'auto'"
+    ):
         est.fit_plan(1_000, D)
+
+
+def test_the_gaussian_mechanism_is_one_look_by_name_and_by_class(table):
+    by_name = fitted(PrivateSparseCovariance, table, bandwidth=2, mechanism="gaussian")
+    by_class = fitted(GaussianCovariance, table, bandwidth=2)
+    assert by_name.release_.parameters["single"]
+    assert by_name.release_ == by_class.release_
+    assert forecast(by_class.public_inputs(4_000, D), "gaussian").mechanism == "gaussian"
 
 
 def test_rooms_refuse_for_themselves():
@@ -83,8 +94,8 @@ def test_rooms_refuse_for_themselves():
     with pytest.raises(ParameterError, match="must be left out with adaptive"):
         forecast(inputs, "adaptive")
     request = est.request(D)
-    plan = registry.named("gaussian").plan(inputs)
-    with pytest.raises(ParameterError, match="must be left out with gaussian"):
+    plan = registry.named("row-top-k").plan(inputs)
+    with pytest.raises(ParameterError, match="must be left out with row-top-k"):
         request.plan(*request.divide(10_000, D), plan, np.ones(D))
     with pytest.raises(ParameterError, match="is required by candidates"):
         registry.check_told("candidates", None)

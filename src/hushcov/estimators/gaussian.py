@@ -94,13 +94,14 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
         room, level = self._threshold()
-        if inputs.candidates is None:
-            return room.plan(inputs, clipping=self.clipping, row_norm=self.row_norm, level=level)
-        from hushcov.mechanisms.candidates import CANDIDATES
-
         self._refuse_candidates(self.clipping != "row" or self.row_norm is not None)
-        universal = room is GAUSSIAN_THRESHOLD and level is None
-        return CANDIDATES.plan(inputs, single=True, level=level or 0.0, universal=universal)
+        return room.plan(
+            inputs,
+            sparse=self._sparse(inputs.n_features),
+            clipping=self.clipping,
+            row_norm=self.row_norm,
+            level=level,
+        )
 
     def _refuse_candidates(self, refused: bool) -> None:
         """Refuse what is for sums of all pairs where candidates are given."""

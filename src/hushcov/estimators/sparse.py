@@ -157,6 +157,8 @@ class PrivateSparseCovariance(
                 f"candidate_pairs, got {self.mechanism!r}, which looks at all pairs: leave one of "
                 "them out."
             )
+        if self._told:
+            return self.mechanism
         able = [name for name, each in mechanisms().items() if each.sparse]
         if self._sparse(n_features) and self.mechanism not in able:
             raise ParameterError(

@@ -42,7 +42,7 @@ _OTHERS = (
 )
 # Those that can be told which pairs may covary; first the default where that is known, which makes
 # nothing of the whole table otherwise.
-_TOLD = ("candidates:CANDIDATES", "screened:SCREENED")
+_TOLD = ("candidates:CANDIDATES", "screened:SCREENED", "gaussian:GAUSSIAN")
 
 
 @cache

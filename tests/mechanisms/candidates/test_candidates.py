@@ -301,7 +301,7 @@ def test_the_error_is_predicted(rows):
         ({"adaptive_width": True}, "adaptive_width must be False without a bandwidth"),
         ({"adaptive_width": True, "candidate_pairs": [(0, 1)]}, "Pass that"),
         ({"adaptive_width": "yes", "bandwidth": 2}, "adaptive_width must be True or False"),
-        ({"mechanism": "gaussian", "bandwidth": 2}, "which looks at all pairs"),
+        ({"mechanism": "adaptive", "bandwidth": 2}, "which looks at all pairs"),
         ({"positive_semidefinite": True, "bandwidth": 2}, "sparse_output=False"),
     ],
 )

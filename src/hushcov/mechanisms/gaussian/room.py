@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from hushcov._arrays import FloatArray
 from hushcov._words import noise_level, number
@@ -20,6 +21,7 @@ from hushcov.mechanisms.room import (
     SCALES,
     Facts,
     Mechanism,
+    MechanismPlan,
     PooledPlan,
     budget_words,
     certified_words,
@@ -109,11 +111,14 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
 class GaussianNoise(Mechanism):
     """Every pair with the same noise."""
 
+    universal: ClassVar[bool] = False  # whether a threshold follows from the noise
+
     name = NAME
     title = "Gaussian"
     predicted = True
     no_limit = "every pair gets a value, and none is set to zero"
     pooled = True
+    takes_candidates = True
     estimator = ("GaussianCovariance", {"threshold": None})
 
     def plan(
@@ -124,14 +129,26 @@ class GaussianNoise(Mechanism):
         clipping: str = "row",
         row_norm: float | None = None,
         level: float | None = None,
-    ) -> PlannedGaussian:
+    ) -> MechanismPlan[Any]:
         """See `Mechanism.plan`; `level` is a threshold of one's own.
 
-        There is a forecast where rows are clipped at the bound taken from public inputs.
+        There is a forecast where rows are clipped at the bound taken from public inputs. Of
+        candidates that are known it is a single look at all of them, in their own room.
         """
+        if inputs.candidates is not None:
+            from hushcov.mechanisms.candidates import CANDIDATES
+
+            universal = self.universal and level is None
+            return CANDIDATES.plan(
+                inputs, sparse=sparse, single=True, level=level or 0.0, universal=universal
+            )
         parameters = gaussian_parameters(inputs, clipping=clipping, row_norm=row_norm)
         planned = self.thresholded(parameters, level, usual=clipping == "row" and row_norm is None)
         return replace(planned, row_norm=row_norm)
+
+    def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
+        """See `Mechanism.forecast`; by its own name also where candidates are known."""
+        return replace(super().forecast(inputs, rough=rough), mechanism=self.name)
 
     def thresholded(
         self, parameters: GaussianParameters, level: float | None, *, usual: bool
@@ -153,6 +170,8 @@ class GaussianNoise(Mechanism):
 class GaussianThreshold(GaussianNoise):
     """The same, with entries that noise alone may have made set to zero."""
 
+    universal = True
+    takes_candidates = False  # by this name alone: an estimator tells it of its threshold
     name = f"{NAME}-threshold"
     title = "Gaussian + threshold"
     no_limit = "one feature has no pairs"
