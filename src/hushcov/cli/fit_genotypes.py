@@ -24,10 +24,9 @@ from hushcov.cli.fit_units import check_columns, paid_count
 from hushcov.cli.fitting import Job
 from hushcov.cli.options import INTEGER
 from hushcov.cli.output import console, facts, heading, watched_variants
-from hushcov.estimators import GenotypeCovariance
+from hushcov.estimators.genotypes import CountedGenotypes, GenotypeCovariance
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
 from hushcov.mechanisms.genotypes import NAME, GenotypePlan
-from hushcov.noise import Entropy
 from hushcov.planning import Caution
 from hushcov.records.genotypes import GenotypeRecords
 from hushcov.records.headers import DeclaredRecords
@@ -98,7 +97,7 @@ class GenotypeJob(Job):
 
     estimator: GenotypeCovariance
     plan: GenotypePlan
-    prepared: tuple[GenotypeRecords, GenotypePlan, Entropy] | None = None
+    counted: CountedGenotypes | None = None
 
     @classmethod
     def prepare(cls, *, dry_run: bool, out: Console | None = None, **options: Any) -> GenotypeJob:
@@ -123,16 +122,16 @@ class GenotypeJob(Job):
         records = estimator.open(file)
         _check_size(file, records, options, counts=counts)
         if dry_run and counts:
-            plan, prepared = estimator.fit_plan(told, records.n_features), None
+            plan, found = estimator.fit_plan(told, records.n_features), None
         else:
-            prepared = _counted(estimator, records, (out or console()) if counts else None)
-            plan = prepared[1]
+            found = _counted(estimator, records, (out or console()) if counts else None)
+            plan = found.plan
         # The exact number of records goes no further, unless it is public.
         size = plan.parameters.inputs
         sized = DeclaredRecords(size.n_records, size.n_features, records.feature_names)
         about: dict[str, Any] = {"key": key, "tables": options["tables"], "about": counts}
         source = Source(file, folder, sized, known_mean=True, **about)
-        return cls(source, estimator, plan, prepared)
+        return cls(source, estimator, plan, found)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -181,8 +180,8 @@ class GenotypeJob(Job):
             yield advance
 
     def _run(self, records: Any) -> None:
-        assert self.prepared is not None
-        self.estimator.fit_counted(self.prepared, records)
+        assert self.counted is not None
+        self.estimator.fit_counted(self.counted, records)
 
 
 def _refuse_others(options: dict[str, Any]) -> None:
@@ -221,7 +220,7 @@ def _read_frequencies(path: Path) -> FloatArray:
 
 def _counted(
     estimator: GenotypeCovariance, records: GenotypeRecords, out: Console | None
-) -> tuple[GenotypeRecords, GenotypePlan, Entropy]:
+) -> CountedGenotypes:
     """What `GenotypeCovariance.count` returns; `out` is told what is released for it."""
     if out is not None:
         _say_count(out, estimator)

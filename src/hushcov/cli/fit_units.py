@@ -16,7 +16,7 @@ from hushcov.accounting import RECORD
 from hushcov.cli.options import NUMBER, Function
 from hushcov.cli.output import facts, heading
 from hushcov.estimators import PrivateSparseCovariance
-from hushcov.estimators.whose import ESTIMANDS, Whose
+from hushcov.estimators.whose import ESTIMANDS, OpenedRecords, Whose
 from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyWarning
 from hushcov.records import CountedRecords, Records, split_columns
 from hushcov.records.headers import DeclaredRecords
@@ -125,7 +125,7 @@ def check_columns(
 
 def counted_records(
     out: Console, records: Records, estimator: PrivateSparseCovariance, whose: Whose
-) -> Records:
+) -> OpenedRecords:
     """Say that the number of records is released first, charge and release it, and say it."""
     counting = whose.counting(estimator.epsilon or 0.0)
     if counting is not None:
@@ -137,11 +137,10 @@ def counted_records(
     with warnings.catch_warnings():
         for category in (AccuracyWarning, PrivacyWarning):
             warnings.simplefilter("ignore", category)
-        made = estimator.count(records, whose)
-    before = estimator.counted_
-    if before is not None:
-        facts(out, [("found", Making(counted=before.to_dict()).counted_words or "")])
-    return made
+        opened = estimator.count(records, whose)
+    if opened.counted is not None:
+        facts(out, [("found", Making(counted=opened.counted.to_dict()).counted_words or "")])
+    return opened
 
 
 def guessed_records(records: Records, columns: Columns) -> Records:

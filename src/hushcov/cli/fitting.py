@@ -43,7 +43,7 @@ from hushcov.cli.words import (
 )
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.estimators.base import PrivateCovariance, charge_words
-from hushcov.estimators.whose import Whose
+from hushcov.estimators.whose import OpenedRecords, Whose
 from hushcov.exceptions import (
     AccuracyWarning,
     PrivacyConditionError,
@@ -178,6 +178,7 @@ class PlannedJob(Job):
     estimator: PrivateSparseCovariance
     plan: Plan
     whose: Whose = field(default_factory=Whose)
+    opened: OpenedRecords | None = None  # after a count
 
     @classmethod
     def prepare(
@@ -207,18 +208,21 @@ class PlannedJob(Job):
             **public,
         )
         whose = Whose.checked(estimator, columns.word, columns.identifiers, columns.weights)
-        guess = None
+        opened = None
         if whose.counts:
-            estimator.request(records.n_features)  # refused before anything is read or charged
             if columns.guess is not None:
-                records, guess = guessed_records(records, columns), whose
+                records = guessed_records(records, columns)
             else:
-                records = counted_records(out or console(), records, estimator, whose)
+                opened = counted_records(out or console(), records, estimator, whose)
+                records = opened.records
             source = replace(source, records=records, about=whose.counts)
         with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
-            size = records.n_records, records.n_features
-            plan = estimator.fit_plan(*size, gaps=records.gaps, whose=guess)
-        return cls(source, estimator, plan, whose)
+            if opened is not None:
+                plan = estimator.plan_opened(opened)
+            else:
+                size = records.n_records, records.n_features
+                plan = estimator.fit_plan(*size, gaps=records.gaps, whose=whose)
+        return cls(source, estimator, plan, whose, opened)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -382,8 +386,8 @@ class PlannedJob(Job):
         return guarantee if counting is None else guarantee.after(counting.certify(private=True))
 
     def _run(self, records: Records) -> None:
-        if self.whose.counts:
-            self.estimator.fit_counted(records, self.plan)
+        if self.opened is not None:
+            self.estimator.fit_counted(replace(self.opened, records=records), self.plan)
         else:
             self.estimator.fit_planned(records, self.plan)
 

@@ -37,10 +37,7 @@ from hushcov.release import Release
 
 REACTIONS = ("raise", "warn")
 # What a fit leaves beside public attributes.
-_PRIVATE = (
-    *("_n_rows", "_stores_precision", "_precision"),
-    *("_before", "_whose_privacy", "_entropy", "_frames", "_frames_in"),
-)
+_PRIVATE = (*("_n_rows", "_stores_precision", "_precision", "_compared", "_frames", "_frames_in"),)
 _NO_SCORE = (
     "{name} has no score: searches and cross-validation would score held-out rows with it, which "
     "are records that no guarantee covers then. Use log_likelihood(rows) for rows that are public, "
@@ -162,9 +159,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     def _fresh(self, X: Any = None) -> Iterator[None]:
         """Fit `X` without what an earlier fit left, and bring that back if this one is refused."""
         earlier, frames = dict(vars(self)), self._frames_in
-        for name in earlier:
-            if name.endswith("_") or name in _PRIVATE:
-                delattr(self, name)
+        for name in self._fitted():
+            delattr(self, name)
         self.warnings_: tuple[str, ...] = ()
         self._frames_of(frames if X is None else library_of(X))
         try:
@@ -172,6 +168,11 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         except BaseException:
             self.__dict__ = earlier
             raise
+
+    def _fitted(self) -> dict[str, Any]:
+        """What fits have left: attributes that end in an underscore, and a few private ones."""
+        found = vars(self).items()
+        return {name: each for name, each in found if name.endswith("_") or name in _PRIVATE}
 
     def _open(self, X: Any) -> Records:
         """Rows as Records. Shape and names are read; values are not, beyond conversion."""
@@ -248,7 +249,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         found = [caution for caution in cautions if caution is not None]
         for caution in found:
             if caution.refused_by(self):
-                before = getattr(self, "_before", None)
+                before = getattr(self, "counted_", None)
                 spent = "" if before is None else number(before.guarantee.epsilon)
                 raise caution.refusal(spent)
         for caution in found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -113,6 +113,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     chromosomes: Any = None
     neighbours: str = REPLACE
 
+    counted_: Counted | None = None  # the released number of records, where it is not public
     # What other estimators may choose.
     row_sparsity: ClassVar[None] = None  # type: ignore[misc]
     store_precision: ClassVar[bool] = False  # type: ignore[misc]
@@ -140,25 +141,37 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         return self.fit_watched(X)
 
     def fit_watched(self, X: Any, progress: Callable[[int], object] | None = None) -> Self:
-        """The same; `progress` is told how many variants are done, again and again."""
+        """Fit, telling `progress` again and again how many variants are done."""
         with self._fresh(X):
-            records, plan, entropy = self._prepared(X)
-            return self._run(records, plan, entropy, progress)
+            return self._run(self._counted(X), progress)
 
-    def count(self, X: Any) -> tuple[GenotypeRecords, GenotypePlan, Entropy]:
-        """The first half of `fit`: charge and release how many records there are, if need be."""
+    def count(self, X: Any) -> CountedGenotypes:
+        """Do the first half of `fit`: charge and release the number of records, if need be."""
         with self._fresh(X):
-            return self._prepared(X)
+            return self._counted(X)
 
-    def _prepared(self, X: Any) -> tuple[GenotypeRecords, GenotypePlan, Entropy]:
+    def fit_counted(
+        self, counted: CountedGenotypes, progress: Callable[[int], object] | None = None
+    ) -> Self:
+        """Do the second half of `fit`, for what `count` returned."""
+        with self._fresh():
+            self.__dict__ |= counted.fitted
+            return self._run(counted, progress)
+
+    def _counted(self, X: Any) -> CountedGenotypes:
         self._check_ledger()
         records = self.open(X)
-        self._request()
+        d, found = records.n_features, None
+        plan = self.fit_plan(d if self.neighbours == ADD_REMOVE else self._n_rows, d)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER + 1)
         if self.neighbours == ADD_REMOVE:
-            self.fit_plan(records.n_features, records.n_features)  # refused before the charge
-            self._count(records, entropy)
-        return records, self.fit_plan(self._n_rows, records.n_features), entropy
+            # The plan above refused what cannot be done before anything is charged.
+            counting = self.counting
+            with self._charged(counting.certify(private=entropy.private), counting.epsilon):
+                found = counting.number(records.n_records, counting.neighbours, entropy)
+            self._n_rows, self.counted_ = found.released, found
+            plan = self.fit_plan(found.released, d)
+        return CountedGenotypes(records, plan, found, entropy, self._fitted())
 
     def open(self, X: Any) -> GenotypeRecords:
         """Genotypes as they are read; shape, names and positions are kept."""
@@ -175,23 +188,11 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         self.chromosomes_ = _chromosomes(chromosomes, d)
         return records
 
-    def _count(self, records: GenotypeRecords, entropy: Entropy) -> None:
-        """Charge and release the number of records; it is what all else is planned for."""
-        counting = self.counting
-        with self._charged(counting.certify(private=entropy.private), counting.epsilon):
-            found = counting.number(records.n_records, counting.neighbours, entropy)
-        self._before, self._n_rows = found, found.released
-
     @property
     def counting(self) -> Counting:
         """What releasing the number of records spends, where it is not public."""
         epsilon = check_real("epsilon", self.epsilon, above=0, cure=BUDGET_WORDS)
         return Counting(epsilon, Neighbours(self.neighbours))
-
-    @property
-    def counted_(self) -> Counted | None:
-        """What was released of the number of records; None where that is public."""
-        return getattr(self, "_before", None)
 
     def _request(self) -> None:
         self._check_given("epsilon", "delta")
@@ -199,20 +200,19 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         check_choice("neighbours", self.neighbours, tuple(RELATIONS))
 
     def fit_plan(self, n_records: int, n_features: int) -> GenotypePlan:
-        """Everything that a fit of this size settles before it reads a record.
+        """Settle everything that a fit of this size settles before it reads a record.
 
-        With `window_bp` the positions are those that were given, or of the last `open`.
+        Where the number of records is not public, the plan is for a count of so many. With
+        `window_bp` the positions are those that were given, or of the last `open`.
         """
         self._request()
         windows = self._windows(n_features)
-        before = getattr(self, "_before", None)
         removed = self.neighbours == ADD_REMOVE
-        left = self.counting.left if removed else self.epsilon
         inputs = ReleaseInputs(
             n_records,
             n_features,
             min(windows.row_sparsity, n_features),
-            left if before is None else before.left,  # type: ignore[arg-type]
+            self.counting.left if removed else self.epsilon,  # type: ignore[arg-type]
             self.delta,  # type: ignore[arg-type]
             neighbours=Neighbours(self.neighbours),
             candidates=windows,
@@ -256,12 +256,11 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
 
     def certified(self, plan: GenotypePlan) -> Guarantee:
         """What a fit by this plan costs, with the count before it."""
-        guarantee, before = plan.certify(private=self.random_state is None), self.counted_
-        if before is not None:
-            return guarantee.after(before.guarantee)
-        if self.neighbours == REPLACE:
+        private = self.random_state is None
+        guarantee = plan.certify(private=private)
+        if plan.parameters.inputs.neighbours.relation == REPLACE:
             return guarantee
-        return guarantee.after(self.counting.certify(private=self.random_state is None))
+        return guarantee.after(self.counting.certify(private=private))
 
     def cautions(self, plan: GenotypePlan) -> tuple[Caution, ...]:
         """What people should know of a fit by this plan."""
@@ -278,28 +277,14 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             )
         return tuple(each for each in found if each is not None)
 
-    def fit_counted(
-        self,
-        prepared: tuple[GenotypeRecords, GenotypePlan, Entropy],
-        progress: Callable[[int], object] | None = None,
-    ) -> Self:
-        """The second half of `fit`, of what `count` returned."""
-        return self._run(*prepared, progress)
-
-    def _run(
-        self,
-        records: GenotypeRecords,
-        plan: GenotypePlan,
-        entropy: Entropy,
-        progress: Callable[[int], object] | None,
-    ) -> Self:
+    def _run(self, counted: CountedGenotypes, progress: Callable[[int], object] | None) -> Self:
+        plan, entropy, before = counted.plan, counted.entropy, counted.counted
         self.plan_ = plan
         self._heed(*self.cautions(plan), stacklevel=_CALLER + 1)
         guarantee = plan.certify(private=entropy.private)
         # Nothing but a count has been read from the records. Charge first, then release.
         with self._charged(guarantee):
-            release = plan.release(records, entropy, progress)
-            before = self.counted_
+            release = plan.release(counted.records, entropy, progress)
             release = release if before is None else completed(release, before)
             known = {"positions": self.positions_, "chromosomes": self.chromosomes_}
             release = replace(release, **known)  # type: ignore[arg-type]
@@ -313,6 +298,21 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         """Frequencies of the counted allele, as they were released or given."""
         check_is_fitted(self, "release_")
         return self.location_ / 2
+
+
+@dataclass(frozen=True, eq=False)
+class CountedGenotypes:
+    """Genotypes of one fit with the plan for them, and the count that was released before.
+
+    An estimator keeps nothing of this between fits: `fitted` holds the attributes of the estimator
+    that are known so far, such as names and positions.
+    """
+
+    records: GenotypeRecords
+    plan: GenotypePlan
+    counted: Counted | None
+    entropy: Entropy
+    fitted: dict[str, Any]
 
 
 def window_ends(positions: IntArray, chromosomes: tuple[str, ...] | None, reach: int) -> IntArray:

@@ -16,14 +16,14 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
-from hushcov.estimators.whose import ESTIMANDS, Whose, completed
+from hushcov.estimators.whose import ESTIMANDS, OpenedRecords, Whose, completed
 from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan, Request
 from hushcov.planning.memory import LARGEST_DENSE
-from hushcov.records import Records, check_feature_scale
+from hushcov.records import check_feature_scale
 from hushcov.release import Release
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Not proved for units of several rows, nor where the number of records is not public.
 _SPENT = "This is known after the release: its budget is spent"
 _ONE_ROW_ONLY = ("multiscale",)
+_TRIAL_RECORDS = 10**6  # a plan for so many shows what is refused at any number of records
 _CALLER = 4  # whoever called `fit`, seen from what warns
 _WARNED = 3  # the same, seen from `_run`
 
@@ -70,6 +71,8 @@ class ScaledCovariance(PrivateCovariance):
     ----------
     feature_scale_ : ndarray
         The scales used; 0 for a feature given or found as constant.
+    counted_ : Counted or None
+        The released number of records and what it cost; None where the number is public.
     n_records_ : int
         Rows, also where differences of two are averaged; the released number where how many there
         are is not public.
@@ -82,6 +85,7 @@ class ScaledCovariance(PrivateCovariance):
     estimand: str = ESTIMANDS[0]
     max_sample_weight: float | None = None
 
+    counted_: Counted | None = None
     sparse_output = False  # options of some estimators
     bandwidth: ClassVar[int | None] = None
     candidate_pairs: ClassVar[Any] = None
@@ -107,9 +111,8 @@ class ScaledCovariance(PrivateCovariance):
         with self._fresh(X):
             self._check_ledger()
             X, whose = self._whose(X, unit, sample_weight)
-            records = self.counted(self._open(X), whose)
-            size = self._rows(records.n_records), records.n_features
-            return self._run(records, self.fit_plan(*size, gaps=records.gaps))
+            opened = self._opened(X, whose)
+            return self._run(opened, self.plan_opened(opened))
 
     def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
         """The table without the column of identifiers, and whose privacy it is."""
@@ -124,55 +127,70 @@ class ScaledCovariance(PrivateCovariance):
             X, weights, _ = split_columns(X, weights, what="sample_weight", drop_nulls=gaps)
         return X, Whose.checked(self, word, identifiers, weights)
 
-    def count(self, X: Any, whose: Whose) -> Records:
-        """The first half of `fit`: charge and release how many records there are, if need be.
+    def count(self, X: Any, whose: Whose) -> OpenedRecords:
+        """Do the first half of `fit`: charge and release the number of records, if need be.
 
-        `fit_plan` plans for these records then, and `fit_counted` is the other half.
+        `plan_opened` plans for what is returned, and `fit_counted` is the other half.
         """
         with self._fresh(X):
             self._check_ledger()
-            return self.counted(self._open(X), whose)
+            return self._opened(X, whose)
 
-    def fit_counted(self, records: Records, plan: Plan) -> Self:
-        """The second half of `fit`, of what `count` returned, by a plan that was made after it."""
-        plan.inputs.check_size(records)
-        return self._run(records, plan)
+    def fit_counted(self, opened: OpenedRecords, plan: Plan) -> Self:
+        """Do the second half of `fit`, for what `count` returned and a plan of `plan_opened`."""
+        with self._fresh():
+            self.__dict__ |= opened.fitted
+            return self._run(opened, plan)
 
-    @property
-    def counted_(self) -> Counted | None:
-        """What was released of the number of records; None where that is public."""
-        return getattr(self, "_before", None)
+    def fit_planned(self, X: Any, plan: Plan) -> Self:
+        """Release the covariance of the records in `X` by a plan that `fit_plan` made for them.
 
-    def counted(self, records: Records, whose: Whose) -> Records:
-        """Records of which as many as the released number are said to be, where it is not public.
-
-        Nothing is charged, read or released where it is.
+        For the relation "replace" on single records: others release the number of records first,
+        and no plan can know it.
         """
-        self._whose_privacy, self._entropy = whose.neighbours, None
-        counting = whose.counting(self._budget())
-        if self._paired and counting is not None:
-            raise ParameterError(
-                "centre must be 'private', or assume_centered True, with a unit, with weights and "
-                "with neighbours='add-remove', got centre='pairs': a record more would shift all "
-                "pairs after it, and pairs would mix units."
-            )
-        whose.check_length(records.n_records)
-        if counting is None:
-            return records
+        with self._fresh(X):
+            self._check_ledger()
+            whose = Whose.checked(self)
+            if whose.counts:
+                raise ParameterError(
+                    "neighbours must be 'replace' for fit_planned, got 'add-remove': the number of "
+                    "records is released first, and the plan is made for it. Use fit."
+                )
+            return self._run(self._opened(X, whose), plan)
+
+    def _opened(self, X: Any, whose: Whose) -> OpenedRecords:
+        """Open records through the views that their relation needs, after a count if need be.
+
+        Nothing is charged, read or released where the number of records is public.
+        """
+        records = self._open(X)
         self._check_able(whose)
-        self._entropy = entropy_source(self.random_state, stacklevel=_CALLER)
-        with self._charged(counting.certify(private=self._entropy.private), counting.epsilon):
-            found = counting.run(*whose.prepared(records), self._entropy)
-        self._before, self._whose_privacy = found.alone(), found.neighbours
-        self._n_rows = found.released
-        return found.records
+        whose.check_length(records.n_records)
+        request = self._request_for(records.n_features, whose)
+        counting = whose.counting(self._budget())
+        if counting is None:
+            return OpenedRecords(records, request, fitted=self._fitted())
+        # Options that are refused whatever the number of records are refused before the charge.
+        self._plan(request, _TRIAL_RECORDS, records.n_features, gaps=records.gaps)
+        entropy = entropy_source(self.random_state, stacklevel=_CALLER)
+        with self._charged(counting.certify(private=entropy.private), counting.epsilon):
+            found = counting.run(*whose.prepared(records), entropy)
+        self._n_rows, self.counted_ = found.released, found.alone()
+        request = replace(request, neighbours=found.neighbours)
+        return OpenedRecords(found.records, request, self.counted_, entropy, self._fitted())
 
     def _budget(self) -> float:
         self._check_given("epsilon")
         return check_real("epsilon", self.epsilon, above=0, cure=BUDGET_WORDS)
 
     def _check_able(self, whose: Whose) -> None:
-        """Refuse units with several rows where the mechanism's noise is not known for them."""
+        """Refuse relations for which a mechanism is not proved, or that pairs of rows break."""
+        if self._paired and whose.counts:
+            raise ParameterError(
+                "centre must be 'private', or assume_centered True, with a unit, with weights and "
+                "with neighbours='add-remove', got centre='pairs': a record more would shift all "
+                "pairs after it, and pairs would mix units."
+            )
         name = getattr(self, "mechanism", None) or type(self).__name__
         if whose.neighbours != ONE_REPLACED and name in _ONE_ROW_ONLY:
             raise ParameterError(
@@ -181,57 +199,55 @@ class ScaledCovariance(PrivateCovariance):
                 "GaussianCovariance."
             )
 
-    def fit_planned(self, X: Any, plan: Plan) -> Self:
-        """The same by a plan that `fit_plan` made before, for records of this size."""
-        with self._fresh(X):
-            self._check_ledger()
-            records = self._open(X)
-            plan.inputs.check_size(records)
-            return self._run(records, plan)
-
     def fit_plan(
         self, n_records: int, n_features: int, *, gaps: bool = False, whose: Whose | None = None
     ) -> Plan:
-        """Everything that a fit of this size settles before it reads a record.
+        """Settle everything that a fit of this size settles before it reads a record.
 
         All that `fit` checks before its charge is checked, from public inputs alone. The plan says
         what would be charged (`certify`), run, and warned of or refused (`cautions`). `n_records`
-        counts rows. `gaps`: records with nulls are left out. `whose`: plan as if so many records
-        had been counted.
+        counts rows; where their number is not public, the plan is for a count of so many. `gaps`:
+        records with nulls are left out. `whose`: units and weights, where `fit` gets them.
         """
+        whose = Whose.checked(self) if whose is None else whose
+        return self._plan(self._request_for(n_features, whose), n_records, n_features, gaps=gaps)
+
+    def plan_opened(self, opened: OpenedRecords) -> Plan:
+        """Settle the rest of a fit for records that `count` returned."""
+        records = opened.records
+        n_rows, gaps = self._rows(records.n_records), records.gaps
+        return self._plan(opened.request, n_rows, records.n_features, gaps=gaps)
+
+    def _plan(self, request: Request, n_records: int, n_features: int, *, gaps: bool) -> Plan:
         with timed(PLANNING):
-            request = replace(self.request(n_features), bounds=self._public_bounds(n_features))
-            request = self._after_count(request, whose)
             inputs, stages = request.divide(request.averaged(n_records), n_features, gaps=gaps)
             scale = self._public_scale(n_features)
             chosen = self._planned(inputs, request.apart(inputs))
             sparse = self._sparse(n_features)
             return request.plan(inputs, stages, chosen, scale, sparse=sparse)
 
-    def _after_count(self, request: Request, whose: Whose | None) -> Request:
-        """The same with what a count before it left, and whose privacy it is."""
-        if whose is not None:
-            counting = whose.counting(request.epsilon)
-            left = request.epsilon if counting is None else counting.left
-            return replace(request, epsilon=left, neighbours=whose.neighbours)
-        before = getattr(self, "_before", None)
-        epsilon = request.epsilon if before is None else before.left
-        neighbours = getattr(self, "_whose_privacy", None) or ONE_REPLACED
-        return replace(request, epsilon=epsilon, neighbours=neighbours)
+    def _request_for(self, n_features: int, whose: Whose) -> Request:
+        """What is asked for of these units, with the budget that counting them leaves."""
+        request = self.request(n_features)
+        counting = whose.counting(request.epsilon)
+        return replace(
+            request,
+            bounds=self._public_bounds(n_features),
+            epsilon=request.epsilon if counting is None else counting.left,
+            neighbours=whose.neighbours,
+        )
 
-    def _run(self, records: Records, plan: Plan) -> Self:
+    def _run(self, opened: OpenedRecords, plan: Plan) -> Self:
+        opened.check_plan(plan)
         self._keep(plan)
         self._heed(*plan.cautions, stacklevel=_CALLER)
-        guarantee = plan.certify(private=self.random_state is None)
-        entropy = getattr(self, "_entropy", None) or entropy_source(
-            self.random_state, stacklevel=_CALLER
-        )
-        self._entropy = None  # a source of noise is not kept, and cannot be pickled
+        entropy = opened.entropy or entropy_source(self.random_state, stacklevel=_CALLER)
+        guarantee = plan.certify(private=entropy.private)
         # Nothing but a count has been read from the records, and all that follows is certified.
         # Charge first, then release.
         with self._charged(guarantee):
-            release = plan.release(records, entropy)
-            before = getattr(self, "_before", None)
+            release = plan.release(opened.records, entropy)
+            before = opened.counted
             self._estimate(release if before is None else completed(release, before))
         if self.release_.making.unresolved:
             from hushcov.release.preparation import UNRESOLVED, preparation_words

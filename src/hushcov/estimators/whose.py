@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hushcov._validation import check_choice, check_integer, check_real
@@ -12,6 +12,8 @@ from hushcov.records import Records
 from hushcov.release import Part, Release
 
 if TYPE_CHECKING:
+    from hushcov.noise import Entropy
+    from hushcov.planning import Plan, Request
     from hushcov.records import Units
     from hushcov.stages.counting import Counted, Counting
 
@@ -120,6 +122,48 @@ class Whose:
                     f"{name} must have one entry for each of the rows, got more or fewer: pass as "
                     "many."
                 )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRecords:
+    """The records of one fit, with everything that was settled when they were opened.
+
+    An estimator keeps nothing of this between fits. A plan is run on these records only if it was
+    made for the same request, so that the relation in its certificate is the one through whose
+    views they are read.
+
+    Parameters
+    ----------
+    records : Records
+        The records through the views that the request needs: bounds, pairs, units, their count.
+    request : Request
+        What is asked for, with the relation and the budget that the count has left.
+    counted : Counted or None
+        The released number of records; None where it is public.
+    entropy : Entropy or None
+        The source of the count's noise, with which the release goes on.
+    fitted : dict
+        Attributes of the estimator that are known so far, such as the names of features.
+    """
+
+    records: Records
+    request: Request
+    counted: Counted | None = None
+    entropy: Entropy | None = None
+    fitted: dict[str, Any] = field(default_factory=dict)
+
+    def check_plan(self, plan: Plan) -> None:
+        """Refuse a plan that was made for another request, or for records of another size."""
+        asked, planned = vars(self.request), vars(plan.request)
+        differing = [name for name, value in asked.items() if planned[name] != value]
+        if self.records.gaps != plan.gaps:
+            differing.append("drop_nulls")
+        if differing:
+            raise ParameterError(
+                f"plan must be made for the records and options that it is run with, got one that "
+                f"differs in {', '.join(differing)}: make it anew, or use fit."
+            )
+        plan.inputs.check_size(self.records)
 
 
 def _weights(options: Any, weights: Any) -> dict[str, Any]:

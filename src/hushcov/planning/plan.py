@@ -29,6 +29,7 @@ from hushcov.predicting import Forecast
 from hushcov.records import Bounds, Records
 from hushcov.release import Part, Release
 from hushcov.stages import (
+    CompleteParameters,
     Prepared,
     ScaleParameters,
     Stage,
@@ -264,6 +265,11 @@ class Plan:
     chosen: MechanismPlan[Any]
     feature_scale: FloatArray
     cautions: tuple[Caution, ...] = ()
+
+    @property
+    def gaps(self) -> bool:
+        """Whether records with nulls are left out, and the others counted."""
+        return any(isinstance(stage, CompleteParameters) for stage in self.stages)
 
     def certify(self, *, private: bool) -> Guarantee:
         """Let the accountant bound all events, or raise; before any record is read."""
