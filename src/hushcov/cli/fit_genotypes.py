@@ -31,6 +31,7 @@ from hushcov.planning import Caution
 from hushcov.records.genotypes import GenotypeRecords
 from hushcov.records.headers import DeclaredRecords
 from hushcov.release import Making
+from hushcov.stages.counting import Counted
 
 # Options that mean something for genotypes; of `hushcov fit`, beside those of its output.
 _KNOWN = ("epsilon", "delta", "bandwidth", "candidate_pairs", "window_bp", "frequencies")
@@ -134,6 +135,10 @@ class GenotypeJob(Job):
         return cls(source, estimator, plan, found)
 
     @property
+    def _found(self) -> Counted | None:
+        return None if self.counted is None else self.counted.counted
+
+    @property
     def cautions(self) -> tuple[Caution, ...]:
         """What `fit` warns of, or refuses."""
         return self.estimator.cautions(self.plan)
@@ -141,7 +146,7 @@ class GenotypeJob(Job):
     @property
     def spent_before(self) -> str:
         """See `Job.spent_before`."""
-        found = self.estimator.counted_
+        found = self._found
         return "" if found is None else number(found.guarantee.epsilon)
 
     def announcement(self) -> list[tuple[str, str]]:
@@ -151,8 +156,8 @@ class GenotypeJob(Job):
         public = "" if inputs.neighbours.relation == REPLACE else "the number of variants, "
         public = public or "the size of the data, "
         known = "" if self.plan.frequencies is None else ", allele frequencies"
-        found = self.estimator.counted_
-        counted = [] if found is None else [("counted", _counted_words(self.estimator))]
+        found = self._found
+        counted = [] if found is None else [("counted", _counted_words(found))]
         return [
             ("release", f"{d:,} x {d:,} covariance of genotypes within windows, sparse"),
             ("guarantee", promise_words(self.certify().epsilon, inputs.delta, *to_whom)),
@@ -237,7 +242,5 @@ def _say_count(out: Console, estimator: GenotypeCovariance) -> None:
     facts(out, [("first", f"it is released with noise, which spends {found}")])
 
 
-def _counted_words(estimator: GenotypeCovariance) -> str:
-    found = estimator.counted_
-    assert found is not None
+def _counted_words(found: Counted) -> str:
     return Making(counted=found.to_dict()).counted_words or ""

@@ -155,7 +155,7 @@ def paid_count(estimator: PrivateSparseCovariance) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        before = estimator.counted_
+        before = getattr(estimator, "counted_", None)
         if before is not None and not hasattr(estimator, "release_"):
             spent = number(before.guarantee.epsilon)
             error.add_note(

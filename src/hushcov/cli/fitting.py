@@ -74,6 +74,7 @@ from hushcov.records import (
 from hushcov.records.headers import DeclaredRecords
 from hushcov.release import Release
 from hushcov.release.structure import structure_dict, verdict
+from hushcov.stages.counting import Counted
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 
@@ -225,6 +226,10 @@ class PlannedJob(Job):
         return cls(source, estimator, plan, whose, opened)
 
     @property
+    def _found(self) -> Counted | None:
+        return None if self.opened is None else self.opened.counted
+
+    @property
     def cautions(self) -> tuple[Caution, ...]:
         """What `fit` warns of, or refuses."""
         return self.plan.cautions
@@ -232,7 +237,7 @@ class PlannedJob(Job):
     @property
     def spent_before(self) -> str:
         """See `Job.spent_before`."""
-        found = self.estimator.counted_
+        found = self._found
         return "" if found is None else number(found.guarantee.epsilon)
 
     def announcement(self) -> list[tuple[str, str]]:
@@ -260,7 +265,7 @@ class PlannedJob(Job):
         if self.whose.neighbours == ONE_REPLACED:
             return []
         most = self.plan.inputs.neighbours.most_rows
-        guessed = self.whose.most_rows is None and self.estimator.counted_ is None
+        guessed = self.whose.most_rows is None and self._found is None
         as_if = f" (found from the records; predicted as if {most})" * guessed
         return [("protects", whose_words(self.whose, most) + as_if)]
 
@@ -379,7 +384,7 @@ class PlannedJob(Job):
 
     def certify(self) -> Guarantee:
         """What `fit` will charge: it is private at any number of records."""
-        guarantee, found = self.plan.certify(private=True), self.estimator.counted_
+        guarantee, found = self.plan.certify(private=True), self._found
         if found is not None:
             return guarantee.after(found.guarantee)
         counting = self.whose.counting(self.estimator.epsilon or 0.0)
@@ -393,7 +398,7 @@ class PlannedJob(Job):
 
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
-        each, found = self.plan.chosen.forecast, self.estimator.counted_
+        each, found = self.plan.chosen.forecast, self._found
         return {
             "mechanism": self.plan.chosen.mechanism.name,
             "predicted_error": None if each is None else dict(each.predicted_error),

@@ -113,7 +113,6 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     chromosomes: Any = None
     neighbours: str = REPLACE
 
-    counted_: Counted | None = None  # the released number of records, where it is not public
     # What other estimators may choose.
     row_sparsity: ClassVar[None] = None  # type: ignore[misc]
     store_precision: ClassVar[bool] = False  # type: ignore[misc]
@@ -161,6 +160,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     def _counted(self, X: Any) -> CountedGenotypes:
         self._check_ledger()
         records = self.open(X)
+        self.counted_: Counted | None = None
         d, found = records.n_features, None
         plan = self.fit_plan(d if self.neighbours == ADD_REMOVE else self._n_rows, d)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER + 1)

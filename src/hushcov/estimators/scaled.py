@@ -85,7 +85,6 @@ class ScaledCovariance(PrivateCovariance):
     estimand: str = ESTIMANDS[0]
     max_sample_weight: float | None = None
 
-    counted_: Counted | None = None
     sparse_output = False  # options of some estimators
     bandwidth: ClassVar[int | None] = None
     candidate_pairs: ClassVar[Any] = None
@@ -164,6 +163,7 @@ class ScaledCovariance(PrivateCovariance):
         Nothing is charged, read or released where the number of records is public.
         """
         records = self._open(X)
+        self.counted_: Counted | None = None
         self._check_able(whose)
         whose.check_length(records.n_records)
         request = self._request_for(records.n_features, whose)

@@ -1,0 +1,396 @@
+"""No order of two calls leaves a certificate that does not fit what ran.
+
+Every public method of every estimator is called before every call that plans or releases. The
+second call must do exactly what it does on a new estimator: the same release bit by bit, the same
+plan, the same refusal. And whatever is released must have been read through the view that the
+relation of its certificate needs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from hushcov import GaussianCovariance, GenotypeCovariance, PrivateSparseCovariance, estimators
+from hushcov.accounting import ADD_REMOVE, RECORD, Clocked, Gaussian
+from hushcov.estimators.whose import Whose
+from hushcov.exceptions import HushcovError, ParameterError
+from hushcov.planning import Plan
+from hushcov.records import CountedRecords
+from moved import Recorder
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning"),
+    pytest.mark.filterwarnings("ignore::hushcov.exceptions.PrivacyWarning"),
+]
+BUDGET = {"epsilon": 2.0, "delta": 1e-3, "random_state": 3}
+N, D, ROWS = 600, 4, 3
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, D))
+IDS = np.repeat(np.arange(N // ROWS), ROWS)
+CALLS = RNG.integers(0, 3, (N, D))
+INSISTS = {"on_hopeless": "warn", "on_large_delta": "warn"}
+CASES = {
+    "PrivateSparseCovariance": INSISTS,
+    "GaussianCovariance": {**INSISTS, "assume_centered": True, "feature_scale": 1.0},
+    "ScreenedCovariance": {**INSISTS, "row_sparsity": 2},
+    "RowTopKCovariance": {**INSISTS, "row_sparsity": 2},
+    "SeparateCovariance": INSISTS,
+    "CoinPressCovariance": INSISTS,
+    "EigenSamplingCovariance": {"feature_scale": 1.0},
+    "MultiscaleCovariance": {
+        **INSISTS,
+        **{"row_sparsity": 2, "scale": 1.0, "constants": "calibrated"},
+    },
+    "GenotypeCovariance": {**INSISTS, "bandwidth": 2},
+}
+FAST = ("GaussianCovariance", "GenotypeCovariance")
+
+
+def made(name):
+    cls = getattr(estimators, name)
+    known = set(inspect.signature(cls).parameters)
+    return cls(**{key: each for key, each in BUDGET.items() if key in known}, **CASES[name])
+
+
+def rows_of(est):
+    return CALLS if isinstance(est, GenotypeCovariance) else X
+
+
+def units(est, **changes):
+    est.set_params(**changes)
+    return Whose.checked(est, "patient", IDS)
+
+
+def planned(est, n=N, **options):
+    return est.fit_plan(n, D, **options)
+
+
+# What plans or releases, in every way that the options of a fit allow. Each is one call.
+def fit(est):
+    return est.fit(rows_of(est))
+
+
+def fit_removed(est):
+    return est.set_params(neighbours=ADD_REMOVE).fit(rows_of(est))
+
+
+def fit_units(est):
+    return est.set_params(max_rows_per_unit=2).fit(rows_of(est), unit=IDS)
+
+
+def fit_units_found(est):
+    return est.fit(rows_of(est), unit=IDS)
+
+
+def fit_weights(est):
+    return est.set_params(max_sample_weight=2.0).fit(rows_of(est), sample_weight=np.ones(N))
+
+
+def fit_gaps(est):
+    return est.set_params(drop_nulls=True).fit(rows_of(est))
+
+
+def plan(est):
+    return planned(est)
+
+
+def plan_removed(est):
+    return planned(est.set_params(neighbours=ADD_REMOVE))
+
+
+def plan_units(est):
+    return planned(est, whose=units(est, max_rows_per_unit=2))
+
+
+def fit_own_plan(est):
+    return est.fit_planned(rows_of(est), planned(est))
+
+
+def fit_plan_of_removed(est):
+    return est.fit_planned(rows_of(est), plan_removed(est))
+
+
+def fit_plan_of_units(est):
+    return est.fit_planned(rows_of(est), plan_units(est))
+
+
+def fit_plan_with_gaps(est):
+    return est.fit_planned(rows_of(est), planned(est, gaps=True))
+
+
+def count_and_fit(est):
+    if isinstance(est, GenotypeCovariance):
+        return est.fit_counted(est.set_params(neighbours=ADD_REMOVE).count(CALLS))
+    opened = est.count(X, units(est, max_rows_per_unit=2))
+    return est.fit_counted(opened, est.plan_opened(opened))
+
+
+def count_units_and_run_another_plan(est):
+    opened = est.count(X, units(est, max_rows_per_unit=2))
+    return est.fit_counted(
+        opened, planned(est.set_params(max_rows_per_unit=None), opened_n(opened))
+    )
+
+
+def opened_n(opened):
+    return opened.records.n_records
+
+
+def count_twice_and_fit_the_first(est):
+    if isinstance(est, GenotypeCovariance):
+        first = est.set_params(neighbours=ADD_REMOVE).count(CALLS)
+        est.count(CALLS[: N // 2])
+        return est.fit_counted(first)
+    first = est.count(X, units(est, max_rows_per_unit=2))
+    est.count(X[: N // 2], Whose.checked(est.set_params(max_rows_per_unit=None)))
+    return est.fit_counted(first, est.plan_opened(first))
+
+
+def sum_and_fit(est):
+    return est.partial_fit(X, total_records=N).fit_statistics()
+
+
+RUNS = [
+    *(fit, fit_removed, fit_units, fit_units_found, fit_weights, fit_gaps),
+    *(plan, plan_removed, plan_units),
+    *(fit_own_plan, fit_plan_of_removed, fit_plan_of_units, fit_plan_with_gaps),
+    *(count_and_fit, count_units_and_run_another_plan, count_twice_and_fit_the_first),
+    sum_and_fit,
+]
+# Everything else that is public, with arguments. Most need a release, so a fit comes first there.
+ASKS = {
+    "chosen_mechanism": lambda est: est.chosen_mechanism(D),
+    "plan": lambda est: est.plan(N, D),
+    "public_inputs": lambda est: est.public_inputs(N, D),
+    "public_parameters": lambda est: est.public_parameters(N, D),
+    "grid": lambda est: est.grid(N, D),
+    "request": lambda est: est.request(D),
+    "open": lambda est: est.open(CALLS[:50]),
+    "fit_watched": lambda est: est.fit_watched(CALLS),
+    "count": lambda est: est.count(X, Whose.checked(est)),
+    "partial_fit": lambda est: est.partial_fit(X[:10], total_records=10),
+    "fit_statistics": lambda est: est.fit_statistics(),
+    "certified": lambda est: est.certified(planned(est)),
+    "cautions": lambda est: est.cautions(planned(est)),
+    "components": lambda est: fit(est).components(2),
+    "conditional": lambda est: fit(est).conditional([0], given={1: 0.0}),
+    "covariance_interval": lambda est: fit(est).covariance_interval(),
+    "error_norm": lambda est: fit(est).error_norm(np.eye(D)),
+    "get_precision": lambda est: fit(est).get_precision(),
+    "intervals": lambda est: fit(est).intervals(),
+    "labelled_covariance": lambda est: fit(est).labelled_covariance(),
+    "log_likelihood": lambda est: fit(est).log_likelihood(X[:3]),
+    "mahalanobis": lambda est: fit(est).mahalanobis(X[:3]),
+    "outlier_scores": lambda est: fit(est).outlier_scores(X[:3]),
+    "pairs": lambda est: fit(est).pairs(),
+    "partial_correlations": lambda est: fit(est).partial_correlations(),
+    "regression": lambda est: fit(est).regression(0),
+    "variances": lambda est: fit(est).variances(),
+    "window": lambda est: fit(est).window(0, 2),
+    "set_output": lambda est: est.set_output(transform="pandas"),
+}
+# Called by the runs above, or without any effect on a fit: files, pages, and scikit-learn's own.
+CALLED = {"fit", "fit_plan", "fit_planned", "fit_counted", "plan_opened", "set_params"}
+ASIDE = {
+    *("export", "report", "save", "get_params", "get_metadata_routing"),
+    *("set_fit_request", "set_partial_fit_request"),
+}
+
+
+def outcome(call, est):
+    """Everything that a call releases, plans or refuses, without the time at which it did."""
+    with watched_releases() as seen:
+        try:
+            found = call(est)
+        except (HushcovError, TypeError, AttributeError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+    if isinstance(found, Plan) or hasattr(found, "certify"):
+        return found.certify(private=False).to_dict()
+    release = found.release_
+    if seen:
+        check_view(release.guarantee, *seen)
+    return (
+        getattr(release.integers, "toarray", release.integers.copy)().tolist(),
+        release.guarantee.to_dict(),
+        repr(replace(release.making, made=None)),
+        dict(release.parameters),
+    )
+
+
+@contextmanager
+def watched_releases():
+    """The records that plans are run on, and their requests."""
+    seen, release = [], Plan.release
+
+    def watched(self, records, entropy):
+        seen[:] = [self.request.neighbours, records]
+        return release(self, records, entropy)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Plan, "release", watched)
+        yield seen
+
+
+def check_view(guarantee, neighbours, records):
+    """What is certified for units or removed records is read through a count and bounded units."""
+    relation = "add-remove" in guarantee.adjacency
+    assert (neighbours.relation == ADD_REMOVE) == relation
+    assert (neighbours.unit, neighbours.most_rows) == (guarantee.unit, guarantee.rows_per_unit)
+    single = (relation, guarantee.unit, guarantee.rows_per_unit) == (False, RECORD, 1)
+    assert isinstance(records, CountedRecords) != single
+    if guarantee.unit != RECORD:
+        assert records.n_rows == N // ROWS * min(ROWS, guarantee.rows_per_unit)
+
+
+def every_first_call(est):
+    public = {
+        name
+        for name in dir(type(est))
+        if not name.startswith("_") and callable(getattr(type(est), name))
+    }
+    unknown = public - set(ASKS) - CALLED - ASIDE
+    assert not unknown, f"call these before every run, too: {unknown}"
+    asks = [(name, ASKS[name]) for name in sorted(public & set(ASKS))]
+    return asks + [(each.__name__, each) for each in RUNS]
+
+
+def search(name):
+    """Every first call before every run; what differs from a run on a new estimator."""
+    fresh = {run.__name__: outcome(run, made(name)) for run in RUNS}
+    found, n_pairs = [], 0
+    for first, call in every_first_call(made(name)):
+        options = made(name).get_params()
+        for run in RUNS:
+            est = made(name)
+            with suppress(HushcovError, TypeError, AttributeError, ValueError):
+                call(est)
+            est.set_params(**options)
+            summed = hasattr(est, "statistics_") or run is sum_and_fit
+            if summed and first in ("partial_fit", "sum_and_fit", "fit_statistics"):
+                continue  # sums are kept for the next call on purpose
+            n_pairs += 1
+            again = outcome(run, est)
+            if again != fresh[run.__name__] and not released_before(again):
+                found.append(f"{first}, then {run.__name__}: {str(again)[:200]}")
+    return found, n_pairs, fresh
+
+
+def released_before(again):
+    """An estimator that has released takes no more sums; a new one would."""
+    return isinstance(again, str) and "partial_fit must come before the release" in again
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=() if each in FAST else pytest.mark.slow) for each in CASES]
+)
+def test_two_calls_are_as_the_second_alone(name):
+    found, n_pairs, fresh = search(name)
+    assert not found
+    assert n_pairs > 100
+    assert sum(not isinstance(each, str) for each in fresh.values()) >= 1  # some do release
+
+
+def test_all_private_estimators_are_searched():
+    assert {*CASES, "ThresholdedCovariance"} == set(estimators.__all__)
+
+
+def test_the_search_finds_state_that_is_kept(monkeypatch):
+    """The defect that it was written for: plans made with what the last fit had counted."""
+    honest = GaussianCovariance._request_for
+
+    def forgetful(self, n_features, whose):
+        kept, request = self.__dict__.get("counted_"), honest(self, n_features, whose)
+        return request if kept is None else replace(request, neighbours=kept.neighbours)
+
+    monkeypatch.setattr(GaussianCovariance, "_request_for", forgetful)
+    assert any("fit_units, then plan:" in each for each in search("GaussianCovariance")[0])
+
+
+# Every plan against every way to open records.
+OPTIONS = {
+    "records": {},
+    "removed": {"neighbours": ADD_REMOVE},
+    "units": {"max_rows_per_unit": 2},
+    "unit means": {"estimand": "unit-means"},
+    "weights": {"max_sample_weight": 1.0},
+    "gaps": {"drop_nulls": True},
+    "pairs": {"centre": "pairs"},
+    "bounds": {"bounds": [(-1.0, 1.0)] * D},
+    "a smaller budget": {"epsilon": 1.0},
+    "zero means": {"assume_centered": True},
+}
+
+
+def whose_of(name, est):
+    given = {"units": ("patient", IDS), "unit means": ("patient", IDS)}.get(name, (RECORD, None))
+    return Whose.checked(est, *given, weights=np.ones(N) if name == "weights" else None)
+
+
+@pytest.mark.parametrize("theirs", OPTIONS)
+def test_a_plan_runs_on_records_of_its_own_request_alone(theirs):
+    base = PrivateSparseCovariance(**BUDGET, **INSISTS)
+    for ours, options in OPTIONS.items():
+        est = clone(base).set_params(**options)
+        opened = est.count(X, whose_of(ours, est))
+        other = clone(base).set_params(**OPTIONS[theirs])
+        made_plan = other.fit_plan(
+            opened.records.n_records * (2 if theirs == "pairs" else 1),
+            D,
+            gaps=theirs == "gaps",
+            whose=whose_of(theirs, other),
+        )
+        if ours == theirs:
+            assert est.fit_counted(opened, made_plan).release_.making.n_averaged
+        else:
+            with pytest.raises(ParameterError, match="plan must be made for the records"):
+                est.fit_counted(opened, made_plan)
+
+
+def test_options_that_are_wrong_at_any_size_are_refused_before_the_count(tmp_path):
+    from hushcov.accounting.ledger import Ledger
+
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", epsilon=9.0, delta=1e-2, neighbours=ADD_REMOVE)
+    est = GaussianCovariance(
+        **{**BUDGET, "random_state": None}, threshold="loud", neighbours=ADD_REMOVE
+    ).set_params(ledger=ledger, dataset="people")
+    with pytest.raises(ParameterError, match="threshold"):
+        est.fit(X)
+    assert not ledger.history("people")
+
+
+def test_a_certificate_says_what_its_noise_was_drawn_from():
+    est = PrivateSparseCovariance(**BUDGET, **INSISTS, neighbours=ADD_REMOVE)
+    opened = est.count(X, Whose.checked(est))
+    est.set_params(random_state=None).fit_counted(opened, est.plan_opened(opened))
+    assert not est.release_.guarantee.private
+
+
+@pytest.mark.parametrize("run", [fit_units, count_and_fit, fit_units_found])
+@pytest.mark.parametrize("first", [fit, fit_removed, fit_units, plan_units, count_and_fit])
+def test_a_whole_unit_moves_no_more_than_is_certified(first, run, monkeypatch):
+    """Exact sums of neighbours that differ in all rows of one unit, over the noise they got."""
+    other = X.copy()
+    other[IDS == 7] = 100.0
+    known = {"feature_scale": 1.0, "assume_centered": True}
+    used = [GaussianCovariance(**BUDGET, **INSISTS, **known) for _ in range(2)]
+    for est in used:
+        first(est)
+        est.set_params(neighbours="replace", max_rows_per_unit=None)
+    recorder = Recorder()
+    recorder.install(monkeypatch)
+    for est, rows in zip(used, (X, other), strict=True):
+        monkeypatch.setattr(f"{__name__}.X", rows)
+        recorder.start()
+        run(est)
+    square, _ = recorder.costs()
+    events = used[0].release_.guarantee.events
+    certified = sum(event.mu**2 for event in events if isinstance(event, Gaussian | Clocked))
+    assert 0.1 * certified < square <= certified * (1 + 1e-9)
