@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -108,6 +109,7 @@ class ReleaseInputs:
     of one record; what they cost where neighbours differ in more of them, `charged` says.
     `found` is what is expected to be known of means and scales by then: forecasts follow it.
     `candidates` are the pairs that may covary, where that is public: no others are released.
+    `pool` is the mu of all Gaussian steps together that was charged before the first of them.
     """
 
     n_records: int
@@ -119,6 +121,7 @@ class ReleaseInputs:
     neighbours: Neighbours = ONE_REPLACED
     found: Found = Found()
     candidates: Candidates | None = None
+    pool: float = math.inf
 
     def __post_init__(self) -> None:
         _check(
@@ -146,8 +149,11 @@ class ReleaseInputs:
 
     def largest_mu(self, spent: tuple[Event, ...] | None = None) -> float:
         """The mu of a Gaussian of one record that these events leave room for, or `spent`."""
-        before = self.charged(self.spent if spent is None else spent)
-        return calibrate_gaussian(self.epsilon, self.delta, before) / self.neighbours.most_rows
+        before = self.spent if spent is None else spent
+        budget = self.epsilon, self.delta
+        found = calibrate_gaussian(*budget, self.charged(before)) / self.neighbours.most_rows
+        taken = math.fsum(event.mu**2 for event in before if isinstance(event, Gaussian))
+        return min(found, math.sqrt(max(0.0, self.pool**2 - taken)))
 
     def longest_clock(self) -> Clocked:
         """The longest clock of one record that the events spent leave room for."""

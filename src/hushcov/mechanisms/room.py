@@ -178,10 +178,13 @@ def left_of(plan: PooledPlan[Any], prepared: Prepared) -> float:
     return math.sqrt(plan.pool**2 - sum(event.mu**2 for _, event in prepared.taken))
 
 
-def shared(inputs: ReleaseInputs, prepared: Prepared) -> ReleaseInputs:
-    """The same inputs, where what was taken stands in the place of what was set aside."""
-    taken = (event for _, event in prepared.taken)
-    return replace(inputs, spent=(*inputs.spent[:-1], *taken))  # see docs/proofs/preparation.md
+def shared(plan: PooledPlan[Any], prepared: Prepared) -> ReleaseInputs:
+    """Inputs of a plan, where what was taken stands in the place of what was set aside."""
+    inputs: ReleaseInputs = plan.parameters.inputs
+    taken, before = (event for _, event in prepared.taken), inputs.spent[:-1]
+    pool = math.hypot(plan.pool, *(each.mu for each in before if isinstance(each, Gaussian)))
+    # see docs/proofs/preparation.md
+    return replace(inputs, spent=(*before, *taken), pool=pool)
 
 
 def budget_words(

@@ -64,7 +64,7 @@ class PlannedAdaptive(PooledPlan[AdaptiveParameters]):
         tilt = prepared.tilt
         parameters = replace(
             parameters,
-            inputs=shared(parameters.inputs, prepared),
+            inputs=shared(self, prepared),
             event=Clocked(math.sqrt(left) * (1 - 2.0**-40), parameters.event.late),
             norm=prepared.norm,
             tilt=None if tilt is None else tuple(tilt.tolist()),

@@ -67,7 +67,7 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
 
         A bound of one's own is kept, and so is the clipping of coordinates.
         """
-        inputs, clipping = shared(self.parameters.inputs, prepared), self.parameters.clipping
+        inputs, clipping = shared(self, prepared), self.parameters.clipping
         if prepared.norm is None or clipping != "row" or self.row_norm is not None:
             parameters = gaussian_parameters(inputs, clipping=clipping, row_norm=self.row_norm)
         else:

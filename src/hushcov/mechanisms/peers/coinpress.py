@@ -430,7 +430,7 @@ class PlannedCoinPress(PooledPlan[CoinPressParameters]):
         """See `PooledPlan.after`. The bound on norms is that of records made even by a matrix."""
         planned = self.parameters
         parameters = coinpress_parameters(
-            shared(planned.inputs, prepared),
+            shared(self, prepared),
             n_steps=planned.n_steps,
             eigenvalue_bounds=planned.eigenvalue_bounds,
             constants=planned.constants,

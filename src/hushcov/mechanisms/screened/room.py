@@ -75,7 +75,7 @@ class PlannedScreened(PooledPlan[ScreenedParameters]):
         typical = 1.0 if norm is None else min(_MOST_OFF, max(1 / _MOST_OFF, norm.typical))
         parameters = replace(
             parameters,
-            inputs=shared(parameters.inputs, prepared),
+            inputs=shared(self, prepared),
             mu=left_of(self, prepared) * WITHIN,
             norm_bound=max(1, int(parameters.norm_bound * typical)),
         )

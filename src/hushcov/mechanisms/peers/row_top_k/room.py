@@ -58,7 +58,7 @@ class PlannedRowTopK(PooledPlan[RowTopKParameters]):
 
     def after(self, prepared: Prepared) -> PlannedRowTopK:
         """See `PooledPlan.after`; the rows select as planned."""
-        inputs = shared(self.parameters.inputs, prepared)
+        inputs = shared(self, prepared)
         mu = left_of(self, prepared) * WITHIN
         return replace(self, parameters=self.parameters.with_values(inputs, mu))
 

@@ -202,7 +202,7 @@ class PlannedSeparate(PooledPlan[SeparateParameters]):
         if row_norm is None and prepared.norm is not None:
             room = _ROOM_TO_CHOOSE if planned.method == "adaptive" else 1.0
             row_norm = room * prepared.norm.norm
-        inputs = shared(planned.inputs, prepared)
+        inputs = shared(self, prepared)
         parameters = separate_parameters(
             inputs, method=planned.method, constants=planned.constants, row_norm=row_norm
         )
