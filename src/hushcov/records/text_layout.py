@@ -63,7 +63,7 @@ def find_layout(path: str, delimiter: str, n_columns: int, *, header: bool) -> T
 
     size = max(BLOCK_BYTES, _BLOCK_BYTES_OF_COLUMN * n_columns)
     classes, truths = _classes(delimiter), np.zeros(n_columns, dtype=np.bool_)
-    place, counted, waiting = np.zeros(4, dtype=np.int64), 0, 0
+    place, counted, waiting = np.zeros(6, dtype=np.int64), 0, 0
     blocks: list[tuple[int, int]] = []
     with pyarrow.input_stream(path) as file:
         data = file.read(len(_MARK))
@@ -72,24 +72,24 @@ def find_layout(path: str, delimiter: str, n_columns: int, *, header: bool) -> T
             start, data = len(_MARK), file.read(size)
         while data:
             end = _scan(np.frombuffer(data, np.uint8), classes, most, place, truths)
-            if end:
+            if end >= 0:
                 blocks.append((waiting + end, int(place[1]) - counted))
                 counted, waiting = int(place[1]), 0
-            if end and most == 1:  # the names; what is after them was not looked at
+            if end >= 0 and most == 1:  # the names; what is after them was not looked at
                 most, data = _ALL, data[end:]
-                truths[:] = False
+                place[4], place[5], truths[:] = 0, 0, False
             else:
-                waiting, data = waiting + len(data) - end, b""
-            if waiting > MOST_RECORD_BYTES or place[0] == _WRONG:
+                waiting, data = waiting + len(data) - max(end, 0), b""
+            if place[0] == _WRONG or max(place[4:]) > MOST_RECORD_BYTES:
                 break
             data = data or file.read(size)
-    if place[0] in (_QUOTED, _WRONG):
-        raise DataError(f"{path} {_OPEN}")
-    if waiting > MOST_RECORD_BYTES:
+    if max(place[4:]) > MOST_RECORD_BYTES:
         raise DataError(
             f"{path} must have records of at most {MOST_RECORD_BYTES:,} bytes, got a longer one: "
-            "shorten it, or leave its column out of the file."
+            "close quotation marks that are open, or leave a column of long texts out of the file."
         )
+    if place[0] in (_QUOTED, _WRONG):
+        raise DataError(f"{path} {_OPEN}")
     if waiting:
         blocks.append((waiting, 1))
     if header and blocks:
@@ -119,25 +119,29 @@ def _scan(  # noqa: PLR0912
     place: IntArray,
     truths: NDArray[np.bool_],
 ) -> int:
-    """Follow at most so many records; return where the last one ends that has ended, or 0.
+    """Follow at most so many records; return where the last one ends that has ended, or -1.
 
-    `place` is the state, the number of records that ended, the column and the last byte. After a CR
-    a record ends when it is known whether an LF follows.
+    `place` is the state, the number of records that ended, the column, the last byte, and the bytes
+    of the longest record and of the one that has not ended. After a CR a record ends when it is
+    known whether an LF follows.
     """
-    state, records, column, last, end = place[0], place[1], place[2], place[3], 0
+    state, records, column, longest = place[0], place[1], place[2], place[4]
+    begin, end = -place[5], -1
     for i in range(len(text)):
-        sign = text[i]
-        kind = classes[sign]
+        kind = classes[text[i]]
+        if kind == _PLAIN_BYTE and state in (_PLAIN, _QUOTED):
+            continue  # most bytes are such
         if state == _RETURN:
             records, column, state = records + 1, 0, _RECORD
             end = i + 1 if kind == _LF else i
+            longest, begin = max(longest, end - begin), end
             if records == most:
                 break
             if kind == _LF:
                 continue
-        if kind == _TRUTH and not (65 <= last <= 90 or 97 <= last <= 122) and column < len(truths):
-            truths[column] = True  # a word that begins with it: not inf
-        last = sign
+        if kind == _TRUTH and column < len(truths):
+            last = text[i - 1] if i else place[3]
+            truths[column] |= not (65 <= last <= 90 or 97 <= last <= 122)  # begins a word: not inf
         if state == _QUOTED:
             if kind == _QUOTE:
                 state = _CLOSED
@@ -149,6 +153,7 @@ def _scan(  # noqa: PLR0912
             state = _RETURN
         elif kind == _LF:
             records, column, state, end = records + 1, 0, _RECORD, i + 1
+            longest, begin = max(longest, end - begin), end
             if records == most:
                 break
         elif state == _CLOSED:
@@ -156,7 +161,8 @@ def _scan(  # noqa: PLR0912
             break
         else:
             state = _PLAIN
-    place[0], place[1], place[2], place[3] = state, records, column, last
+    place[0], place[1], place[2], place[3] = state, records, column, text[-1]
+    place[4], place[5] = longest, len(text) - begin
     return end
 
 
