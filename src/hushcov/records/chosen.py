@@ -8,7 +8,7 @@ from typing import Any
 
 from hushcov._validation import listed, shown
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records.formats import arrow
+from hushcov.records.formats import arrow, no_numbers
 from hushcov.records.sources import is_arrow_number
 
 _FOLDER = "="  # in the name of a folder that tells a value
@@ -107,14 +107,10 @@ def _no_numbers(path: str, schema: Any, names: Sequence[str], commas: bool) -> l
     ]
     if not bad:
         return []
-    types = ", ".join(dict.fromkeys(_type_words(kinds[name]) for name in bad))
-    other = text and not commas
-    comma = _DECIMAL_COMMA if other and len(bad) == len(names) else ""
-    return [
-        f"{path} must hold numbers, but {listed(bad)} {'has' if len(bad) == 1 else 'have'} type "
-        f"{types}: choose the other columns by columns=[...] (--columns a,b,c), or turn answers "
-        f"into numbers by codebook=... (--codebook FILE.csv), which lists them.{comma}"
-    ]
+    # In a text file all is text, and what it reads as differs from one block to the next.
+    types = ["text"] if text else [_type_words(kinds[name]) for name in bad]
+    comma = _DECIMAL_COMMA if text and not commas and len(bad) == len(names) else ""
+    return [no_numbers(path, bad, types, comma)]
 
 
 def _type_words(kind: Any) -> str:

@@ -19,7 +19,7 @@ from hushcov._compiled import compiled
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.records.chosen import check_there
 from hushcov.records.files import FileRecords, names_left_out
-from hushcov.records.formats import arrow, read_batches
+from hushcov.records.formats import arrow, changed, read_batches
 from hushcov.records.identifiers import (
     fractions_found,
     missing_identifiers,
@@ -57,10 +57,7 @@ class FileColumn:
                 if position + len(batch) >= span.stop:
                     break
             else:
-                raise DataError(
-                    f"{span.path} must have the {span.stop:,} rows that it had when it was opened, "
-                    "got fewer: leave files unchanged while they are in use."
-                )
+                raise changed(span.path)
 
 
 class FileIdentifiers(FileColumn):

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,13 +25,14 @@ from hushcov.records.formats import (
     FileSpan,
     TextOptions,
     arrow,
+    changed,
     check_files_complete,
-    count_rows,
     cut,
     no_records,
     read_batches,
     reader_bytes,
     schema_of,
+    whole_file,
 )
 from hushcov.records.protocol import Records, check_block_rows, default_block_rows
 from hushcov.records.sources import FORMATS, WILDCARDS, format_of, refuse_nulls
@@ -154,22 +156,12 @@ class FileRecords(Records):
                 f"header, names and delimiter must be left out for {paths[0]}, which is no CSV "
                 "file: leave them out."
             )
-        self._set_spans(
-            [
-                FileSpan(
-                    path,
-                    file_format,
-                    0,
-                    count_rows(path, file_format, text),
-                    text=text,
-                    texts=tuple(self._categories),
-                )
-                for path in paths
-            ]
-        )
+        texts = tuple(self._categories)
+        files = [replace(whole_file(path, file_format, text), texts=texts) for path in paths]
+        self._set_spans(files)
         if self.n_records == 0:
             raise no_records(paths[0])
-        schemas = [schema_of(path, file_format, text) for path in paths]
+        schemas = [schema_of(file) for file in files]
         if codebook is not None:
             codebook.check_names(schemas[0].names)
         self.columns_given = columns is not None
@@ -178,7 +170,7 @@ class FileRecords(Records):
             paths,
             schemas,
             columns,
-            texts=tuple(self._categories),
+            texts=texts,
             left_out=self.left_out,
             commas=(delimiter or ",") == "," and not paths[0].endswith(".tsv"),
         )
@@ -210,7 +202,7 @@ class FileRecords(Records):
     def schemas(self) -> list[Any]:
         """Names and types of the columns of every file, as they are there."""
         files = {span.path: span for span in self.spans}
-        return [schema_of(span.path, span.format, span.text) for span in files.values()]
+        return [schema_of(span) for span in files.values()]
 
     def without(self, name: str) -> FileRecords:
         """The same records where one feature is none."""
@@ -290,10 +282,7 @@ class FileRecords(Records):
             if position + batch.num_rows >= span.stop:
                 return
             del batch  # before the next one is made
-        raise DataError(
-            f"{span.path} must have the {span.stop:,} rows that it had when it was opened, got "
-            "fewer: leave files unchanged while they are in use."
-        )
+        raise changed(span.path)
 
     def _converted(self, batch: Any) -> Columns:
         if not self.gaps:

@@ -2,23 +2,26 @@
 
 Columns must be in every file, be numbers and have no nulls.
 
-In a text file the first line may name the columns. Every other line is a record, and a blank one is
-a record of nulls: if it were skipped, the number of records would depend on their values. The names
-in the first line are published with a release. So if one of them could be a value, the line may be
-a record, and it is refused.
+In a text file the first line may name the columns. What follows is records, and a blank line is one
+of nulls: if it were skipped, the number of records would depend on their values. The names in the
+first line are published with a release. So if one of them could be a value, the line may be a
+record, and it is refused. Where records are is found once (`text_layout`); pyarrow gets whole ones,
+so that nothing depends on where its blocks end.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from hushcov._compiled import threads
 from hushcov._validation import listed, shown
 from hushcov.exceptions import (
     DataError,
@@ -28,6 +31,7 @@ from hushcov.exceptions import (
     RecordsFileError,
 )
 from hushcov.records.sources import format_of, refuse_nulls
+from hushcov.records.text_layout import TextLayout, find_layout, first_fields, read_blocks
 
 # Without a buffer size pyarrow holds a whole group of rows, and many writers make groups of a
 # million. With it, pyarrow holds one page of each column, its dictionary if any, and this buffer.
@@ -35,8 +39,6 @@ _STREAM_BYTES = 2**14
 # Pages of Parquet files that others wrote have about so many bytes, those of pyarrow so many rows.
 _PAGE_BYTES, _PAGE_ROWS, _SHORT_PAGES = 2**20, 20_000, "parquet-cpp-arrow"
 _DAMAGED = "it is damaged, of another format than its name says, or two columns share a name."
-# Errors of pyarrow for text without rows, or of a single line without an end.
-_NO_ROWS = ("Empty CSV file", "Could not skip initial")
 _NO_RECORDS = "must hold at least one record, got none: it has no rows. Check how it was written."
 _HEADER_ALONE = (
     "must hold at least one record, got none: there is a line with the names of the columns and "
@@ -44,13 +46,14 @@ _HEADER_ALONE = (
 )
 _EMPTY = "must hold at least one record, got none: the file is empty. Check how it was written."
 _WRONG_TEXT = (
-    "a line has too many or too few fields, a value in a column of numbers is none, "
-    "two columns share a name, or it is not in UTF-8. Open it in an editor, or write it again."
+    "a line has too many or too few fields, or it is not in UTF-8. Open it in an editor, or write "
+    "it again."
 )
+_NO_NUMBER = re.compile(r"In CSV column #(\d+): .*CSV conversion error")
+_MOST_PARSED = 4  # blocks of text that are parsed at the same time
 
 
 _SEPARATORS = (";", "\t", "|", ",")
-_READ_BYTES = 2**20
 _NO_NAMES = frozenset(
     [
         *("", "na", "n/a", "#n/a", "#na", "<na>", "null", "none", "nil", "nan", "nat", "\\n"),
@@ -84,11 +87,14 @@ class TextOptions:
     def checked(cls, delimiter: object, header: object, names: Sequence[str] | None) -> TextOptions:
         """Return the options after checking all that can be checked without a file."""
         if delimiter is not None and (
-            not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'
+            not isinstance(delimiter, str)
+            or len(delimiter) != 1
+            or not delimiter.isascii()
+            or delimiter in '"\r\n'
         ):
             raise ParameterError(
-                f"delimiter must be one character, got {shown(delimiter)}: leave it out for "
-                "commas, or for tabs in .tsv files."
+                f"delimiter must be one character of ASCII, got {shown(delimiter)}: leave it out "
+                "for commas, or for tabs in .tsv files."
             )
         if not isinstance(header, bool):
             raise ParameterError(
@@ -120,7 +126,8 @@ class FileSpan:
     """Rows `start` to `stop` - 1 of a file. Picklable: it is sent to the worker that reads them.
 
     In an Arrow file, reading begins at record batch `batch`, whose first row is `batch_start`.
-    Columns in `texts` are read as they are, others as numbers.
+    Columns in `texts` are read as they are, others as numbers. Of a text file, `layout` says where
+    its records are.
     """
 
     path: str
@@ -131,6 +138,7 @@ class FileSpan:
     batch_start: int = 0
     text: TextOptions = field(default_factory=TextOptions)
     texts: tuple[str, ...] = ()
+    layout: TextLayout | None = None
 
     @property
     def n_rows(self) -> int:
@@ -138,10 +146,21 @@ class FileSpan:
         return self.stop - self.start
 
 
-def schema_of(path: str, file_format: str, text: TextOptions) -> Any:
-    """Names and types of the columns; those of text files are guessed from the first lines."""
-    with readable(path, header=text.header):
-        schema = _opened(path, file_format, text).schema
+def whole_file(path: str, file_format: str, text: TextOptions) -> FileSpan:
+    """All rows of a file; those of a text file are counted."""
+    if file_format != "csv":
+        return FileSpan(path, file_format, 0, count_rows(path, file_format, text))
+    layout = _layout(path, text)
+    return FileSpan(path, file_format, 0, layout.n_records, text=text, layout=layout)
+
+
+def schema_of(span: FileSpan) -> Any:
+    """Names and types of the columns; those of text files are guessed from their first block.
+
+    A guess that a column holds no numbers is right, and only tells it before all is read.
+    """
+    with readable(span.path):
+        schema = _text_schema(span) if span.format == "csv" else _opened(span).schema
         _ = schema.names  # decoding them may fail: do it here, where errors are translated
         return schema
 
@@ -156,17 +175,33 @@ def no_records(path: str) -> DataError:
     return DataError(f"{path} {words}")
 
 
+def changed(path: str) -> DataError:
+    """The refusal of a file that has other rows than when it was opened."""
+    return DataError(
+        f"{path} must have the rows that it had when it was opened, got others: leave files "
+        "unchanged while they are in use."
+    )
+
+
 def count_rows(path: str, file_format: str, text: TextOptions) -> int:
     """Number of rows; files that do not store it are read."""
+    if file_format == "csv":
+        return _layout(path, text).n_records
     with readable(path):
-        return int(_opened(path, file_format, text).count_rows())
+        return int(_opened(FileSpan(path, file_format, 0, 0)).count_rows())
 
 
-def _opened(path: str, file_format: str, text: TextOptions, types: Any = None) -> Any:
-    kind = _csv_format(path, text, types) if file_format == "csv" else file_format
+def _opened(span: FileSpan) -> Any:
     from pyarrow.dataset import dataset
 
-    return dataset(path, format=kind)
+    return dataset(span.path, format=span.format)
+
+
+def _layout(path: str, text: TextOptions) -> TextLayout:
+    delimiter = text.delimiter_of(path)
+    n_columns = len(first_fields(path, delimiter))
+    with readable(path):
+        return find_layout(path, delimiter, n_columns, header=text.header)
 
 
 def read_batches(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[tuple[int, Any]]:
@@ -267,18 +302,95 @@ def _arrow_batches(span: FileSpan, names: list[str], _: int) -> Iterator[tuple[i
         yield from _placed(batches, span.batch_start)
 
 
-def _csv_batches(span: FileSpan, names: list[str], rows: int) -> Iterator[tuple[int, Any]]:
-    """Read columns as floats: pyarrow would guess integers from the first rows, and fail at 0.5."""
-    pa, schema = arrow(), schema_of(span.path, "csv", span.text)
-    found = {name: schema.field(name).type for name in names}
-    kinds = {
-        name: kind if pa.types.is_boolean(kind) else pa.float64() for name, kind in found.items()
-    }
+def _csv_batches(span: FileSpan, names: list[str], _: int) -> Iterator[tuple[int, Any]]:
+    """Parse blocks of a text file, several at a time; those before the span are not parsed.
+
+    Columns are read as floats, or as booleans where there are such words in the file.
+    """
+    pa, layout, found = arrow(), span.layout, names_in(span)
+    assert layout is not None
+    truths = {found[i] for i in layout.truths if i < len(found)}
+    kinds = {name: pa.bool_() if name in truths else pa.float64() for name in names}
     kinds |= {name: pa.string() for name in names if name in span.texts}
-    batches = _opened(span.path, "csv", span.text, kinds).to_batches(
-        columns=names, batch_size=rows, batch_readahead=2, fragment_readahead=1
+    parse = _parser(span, found, column_types=kinds, include_columns=names)
+
+    def blocks() -> Iterator[tuple[int, int, bytes]]:
+        position = 0
+        for (_, n_rows), block in zip(layout.blocks, read_blocks(span.path, layout), strict=True):
+            if span.start < position + n_rows and position < span.stop:
+                yield position, n_rows, block
+            position += n_rows
+
+    def batches(position: int, n_rows: int, block: bytes) -> list[tuple[int, Any]]:
+        table = parse(block)
+        if table.num_rows != n_rows:
+            raise changed(span.path)
+        return list(_placed(table.to_batches(), position))
+
+    for parsed in _in_order(batches, blocks()):
+        yield from parsed
+
+
+def _in_order(function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Yield what a function returns for each of its arguments; it is called in several threads."""
+    count, waiting = min(threads(), _MOST_PARSED), deque[Future[Any]]()
+    with ThreadPoolExecutor(count, thread_name_prefix="hushcov-parser") as pool:
+        try:
+            for each in arguments:
+                waiting.append(pool.submit(function, *each))
+                if len(waiting) > count:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def names_in(span: FileSpan) -> tuple[str, ...]:
+    """Names of all columns of a text file."""
+    return span.text.names or first_fields(span.path, span.text.delimiter_of(span.path))
+
+
+def _text_schema(span: FileSpan) -> Any:
+    """Names and types of the first block; nothing is known of those that are null there."""
+    pa, names = arrow(), names_in(span)
+    assert span.layout is not None
+    for block in read_blocks(span.path, span.layout):
+        return _parser(span, names)(block).schema
+    return pa.schema([(name, pa.null()) for name in names])
+
+
+def _parser(span: FileSpan, names: Sequence[str], **options: Any) -> Callable[[bytes], Any]:
+    """A function that makes a table of a block of whole records."""
+    from pyarrow import BufferReader, csv
+
+    pa, sign = arrow(), span.text.delimiter_of(span.path)
+    how = csv.ParseOptions(delimiter=sign, ignore_empty_lines=False, newlines_in_values=True)
+    conversion = csv.ConvertOptions(**options)
+
+    def parse(block: bytes) -> Any:
+        # One byte more than there are: all is one block for pyarrow, too.
+        read = csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False)
+        try:
+            return csv.read_csv(BufferReader(block), read, how, conversion)
+        except pa.ArrowInvalid as error:
+            column = _NO_NUMBER.match(str(error))
+            if column is None or names[int(column[1])] in span.texts:
+                raise
+            raise DataError(no_numbers(span.path, [names[int(column[1])]], ["text"])) from None
+
+    return parse
+
+
+def no_numbers(path: str, names: Sequence[str], types: Iterable[str], more: str = "") -> str:
+    """What is wrong with columns that do not hold numbers."""
+    return (
+        f"{path} must hold numbers, but {listed(names)} {'has' if len(names) == 1 else 'have'} "
+        f"type {', '.join(dict.fromkeys(types))}: choose the other columns by columns=[...] "
+        "(--columns a,b,c), or turn answers into numbers by codebook=... (--codebook FILE.csv), "
+        f"which lists them.{more}"
     )
-    yield from _placed(batches, 0)
 
 
 def _placed(batches: Iterable[Any], position: int) -> Iterator[tuple[int, Any]]:
@@ -319,8 +431,8 @@ def _columns_with_nulls(path: str, file_format: str, names: Sequence[str]) -> se
 class readable:
     """Replace pyarrow's errors by ours, which quote no value of the file."""
 
-    def __init__(self, path: str, *, header: bool = False) -> None:
-        self._path, self._header = path, header
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def __enter__(self) -> None:
         arrow()
@@ -335,28 +447,8 @@ class readable:
             ) from None
         if isinstance(error, pa.ArrowException | OSError | UnicodeError):
             file_format = format_of(self._path) or ""
-            if any(words in str(error) for words in _NO_ROWS):
-                raise no_records(self._path) from None
             reason = _WRONG_TEXT if file_format == "csv" else _DAMAGED
-            if file_format == "csv" and self._header:
-                reason = _wrong_header(self._path)
             raise DataError(f"{self._path} cannot be read as {file_format}: {reason}") from None
-
-
-def _wrong_header(path: str) -> str:
-    """What is wrong with a text file, by a first line that has names and is no record."""
-    import pyarrow
-
-    with suppress(OSError, pyarrow.ArrowException), pyarrow.input_stream(path) as file:
-        first = file.read(_READ_BYTES).partition(b"\n")[0].decode("latin-1")
-        other = [sign for sign in _SEPARATORS if sign in first and "," not in first]
-        if other:
-            return f"its first line has {other[0]!r} and no comma: use {_delimiter(other[0])}."
-        fields = [field.strip(' "\r') for field in first.split(",")]
-        if len(set(fields)) < len(fields) and not any(map(reads_as_value, fields)):
-            twice = [name for name in dict.fromkeys(fields) if fields.count(name) > 1]
-            return f"its first line has {listed(twice)} more than once: rename columns of it."
-    return _WRONG_TEXT
 
 
 def _delimiter(sign: str) -> str:
@@ -371,27 +463,6 @@ def arrow() -> Any:
     except ImportError:
         raise MissingPackageError("files other than .npy", "pyarrow", "files") from None
     return pyarrow
-
-
-def _csv_format(
-    path: str, options: TextOptions, column_types: Mapping[str, Any] | None = None
-) -> Any:
-    """Return pyarrow's options for a text file; without `column_types` it guesses the types."""
-    from pyarrow import csv, dataset
-
-    named = options.names is not None
-    return dataset.CsvFileFormat(
-        parse_options=csv.ParseOptions(
-            delimiter=options.delimiter_of(path), ignore_empty_lines=False
-        ),
-        # Not skip_rows_after_names: with it pyarrow 26 also counts the line that it skips.
-        read_options=csv.ReadOptions(
-            column_names=options.names,
-            skip_rows=int(options.header and named),
-            autogenerate_column_names=not options.header and not named,
-        ),
-        convert_options=csv.ConvertOptions(column_types=column_types),
-    )
 
 
 def generated_names(count: int) -> tuple[str, ...]:
@@ -418,30 +489,19 @@ def check_header(path: str, names: Sequence[str], options: TextOptions) -> None:
         )
 
 
+def check_different(path: str, names: Sequence[str]) -> None:
+    """Refuse a first line with a name more than once."""
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise DataError(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
+
+
 def check_count(path: str, found: int, names: Sequence[str]) -> None:
     """Refuse another number of columns than of names."""
     if found != len(names):
         raise DataError(
             f"{path} must have a column for each of the {len(names)} names, got {found}: give one "
             "name for each column, or check the delimiter."
-        )
-
-
-def check_last_line(path: str) -> None:
-    """Refuse a file of one column that does not end with a line end.
-
-    Without it, nobody could tell whether a last record is null or missing.
-    """
-    import pyarrow
-
-    last = b""
-    with pyarrow.input_stream(path) as file:
-        while part := file.read(_READ_BYTES):
-            last = part[-1:]
-    if last not in (b"\n", b"\r"):
-        raise DataError(
-            f"{path} must end with a line end, as a last record that is null could not be told "
-            "from none in a file of one column: add an empty line at its end."
         )
 
 

@@ -22,7 +22,7 @@ from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.records.bed import BedFile
 from hushcov.records.chosen import chosen_columns
-from hushcov.records.formats import TextOptions, count_rows, no_records, readable, schema_of
+from hushcov.records.formats import TextOptions, no_records, readable, schema_of, whole_file
 from hushcov.records.genotype_kernels import (
     CodeArray,
     count_codes,
@@ -281,7 +281,8 @@ def _opened_path(path: Path) -> GenotypeRecords:
 
 def _of_parquet(path: str) -> GenotypeRecords:
     """A file of which columns are read as they are needed."""
-    schema, rows = (each(path, "parquet", TextOptions()) for each in (schema_of, count_rows))
+    whole = whole_file(path, "parquet", TextOptions())
+    schema, rows = schema_of(whole), whole.n_rows
     if not rows:
         raise no_records(path)
     names = chosen_columns([path], [schema], None)

@@ -6,21 +6,20 @@ after it: types are not guessed from lines, and lines are not counted.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import listed
 from hushcov.exceptions import DataError, RecordsFileError
 from hushcov.records.codebook import NUMBER
 from hushcov.records.files import TEXT_READER_BYTES, find_files
 from hushcov.records.formats import (
+    FileSpan,
     TextOptions,
     check_count,
+    check_different,
     check_header,
     count_rows,
     generated_names,
@@ -29,12 +28,12 @@ from hushcov.records.formats import (
 )
 from hushcov.records.protocol import Records
 from hushcov.records.sources import format_of, is_arrow_number, is_file_source, map_npy
+from hushcov.records.text_layout import first_fields
 from hushcov.records.text_names import trimmed
 
 #: What a column holds by the type that its file states.
 TRUTH, TEXT, OTHER = "truth", "text", "other"  # or a number
 _NPY = "npy"
-_LONGEST_LINE = 2**24  # bytes; a first line without an end is no header
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def read_header(
     kind = format_of(paths[0]) or ""
     if kind == "csv":
         return _of_text(paths, TextOptions.checked(delimiter, header, names))
-    schema = schema_of(paths[0], kind, TextOptions())
+    schema = schema_of(FileSpan(paths[0], kind, 0, 0))
     names = tuple(schema.names)
     kinds = {name: _kind(schema.field(i).type) for i, name in enumerate(names)}
     return Header(paths, kind, len(names), names, kinds)
@@ -112,7 +111,7 @@ def _kind(arrow_type: Any) -> str:
 def _of_text(paths: tuple[str, ...], text: TextOptions) -> Header:
     path = paths[0]
     fields = _fields(path, text)
-    if not fields:
+    if not "".join(fields):
         raise DataError(
             f"{path} must begin with the names of its columns, got an empty line: check that this "
             "is the right file, and how it was written."
@@ -126,43 +125,13 @@ def _of_text(paths: tuple[str, ...], text: TextOptions) -> Header:
         text = replace(text, names=text.names or generated_names(len(fields)))
         check_count(path, len(fields), text.names or ())
     names = text.names or fields
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise DataError(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
+    check_different(path, names)
     return Header(paths, "csv", len(names), names, text=text)
 
 
 def _fields(path: str, text: TextOptions) -> tuple[str, ...]:
-    """What is in the first line."""
-    try:
-        line = _first_line(path).decode("utf-8-sig")
-    except UnicodeError:
-        raise DataError(
-            f"{path} must be in UTF-8, but its first line is not: save it so."
-        ) from None
-    except OSError as error:
-        why = error.strerror or "it is damaged"
-        raise RecordsFileError(f"{path} cannot be read: {why}. Check the path.") from None
-    return tuple(next(csv.reader([line], delimiter=text.delimiter_of(path)), []))
-
-
-def _first_line(path: str) -> bytes:
-    """The first line; a line end in quotes does not end it. What follows is not read."""
-    found, quoted = bytearray(), False
-    with _raw(path) as file:
-        while (sign := file.read(1)) and len(found) < _LONGEST_LINE:
-            if sign in b"\r\n" and not quoted:
-                break
-            quoted ^= sign == b'"'
-            found += sign
-    return bytes(found)
-
-
-def _raw(path: str) -> IO[bytes]:
-    """Without a buffer, which would read on; one that is compressed is unpacked as far as asked."""
-    if path.endswith(".gz"):
-        return gzip.open(path)  # type: ignore[return-value]
-    return open(path, "rb", buffering=0)
+    """What is in the first line; nothing after it is read."""
+    return first_fields(path, text.delimiter_of(path), ahead=False)
 
 
 class DeclaredRecords(Records):

@@ -8,11 +8,12 @@ from dataclasses import replace
 from hushcov.records.formats import (
     TextOptions,
     check_count,
+    check_different,
     check_header,
-    check_last_line,
     generated_names,
-    schema_of,
+    no_records,
 )
+from hushcov.records.text_layout import first_fields
 
 
 def known_names(paths: Sequence[str], text: TextOptions, asked: Sequence[object]) -> TextOptions:
@@ -20,37 +21,28 @@ def known_names(paths: Sequence[str], text: TextOptions, asked: Sequence[object]
 
     Blanks around names are left out, unless a name that is `asked` for has them.
     """
+    found = {path: first_fields(path, text.delimiter_of(path)) for path in paths}
+    empty = [path for path, fields in found.items() if not fields]
+    if empty:
+        raise no_records(empty[0])
     if text.header and text.names is None:
-        found = {path: _checked_names(path, text) for path in paths}
-        counts = {path: len(names) for path, names in found.items()}
+        for path, names in found.items():
+            check_header(path, names, text)
+            check_different(path, names)
         exact = any(isinstance(name, str) and name != name.strip() for name in asked)
-        text = text if exact else replace(text, names=trimmed(list(found.values())))
-    else:
-        by_position = replace(text, header=False, names=None)
-        counts = {path: len(schema_of(path, "csv", by_position).names) for path in paths}
-        text = replace(text, names=text.names or generated_names(counts[paths[0]]))
-        for path, count in counts.items():
-            check_count(path, count, text.names or ())
-    for path, count in counts.items():
-        if count == 1:
-            check_last_line(path)
+        return text if exact else replace(text, names=trimmed(list(found.values())))
+    text = replace(text, names=text.names or generated_names(len(found[paths[0]])))
+    for path, fields in found.items():
+        check_count(path, len(fields), text.names or ())
     return text
-
-
-def _checked_names(path: str, text: TextOptions) -> tuple[str, ...]:
-    names = tuple(schema_of(path, "csv", text).names)
-    check_header(path, names, text)
-    return names
 
 
 def trimmed(found: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     """The names without blanks around them, if that can be said for all files at once.
 
-    None if there are no blanks, files differ, two names would be one, or the first line has an end
-    inside of quotes: names that replace it are for one line.
+    None if there are no blanks, files differ, or two names would be one.
     """
     first = tuple(found[0])
     plain = tuple(name.strip() for name in first)
     same = all(tuple(names) == first for names in found)
-    lines = any(sign in name for name in first for sign in "\r\n")
-    return plain if plain != first and same and not lines and len({*plain}) == len(plain) else None
+    return plain if plain != first and same and len({*plain}) == len(plain) else None
