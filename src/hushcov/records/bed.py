@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import IntArray
 from hushcov._files import as_path, os_errors
-from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.exceptions import DataError, ParameterError, RecordsFileError, raise_alone
 from hushcov.records.genotype_kernels import CodeArray, pack_calls, row_words
 
 _MAGIC = b"\x6c\x1b"
@@ -109,13 +109,13 @@ def _read_bim(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], IntArray]:
     try:
         fields = [line.split() for line in content.decode().split("\n") if line.strip()]
     except UnicodeDecodeError:
-        raise DataError(f"{path} must be text in UTF-8, got other bytes: {_REMAKE}") from None
+        raise_alone(DataError(f"{path} must be text in UTF-8, got other bytes: {_REMAKE}"))
     if not fields or any(len(each) != _BIM_FIELDS for each in fields):
         raise DataError(f"{path} must have {_BIM_LINE} in each line, got another: {_REMAKE}")
     try:
         positions = np.array([int(each[3]) for each in fields], dtype=np.int64)
     except (ValueError, OverflowError):
-        raise DataError(f"{path} must have whole numbers as positions: {_REMAKE}") from None
+        raise_alone(DataError(f"{path} must have whole numbers as positions: {_REMAKE}"))
     names = tuple(
         f"{each[0]}:{each[3]}:{each[4]}:{each[5]}" if each[1] == "." else each[1] for each in fields
     )

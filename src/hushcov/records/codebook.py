@@ -18,7 +18,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real, listed, shown
-from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.exceptions import DataError, ParameterError, RecordsFileError, raise_alone
 from hushcov.records.knowledge import refuse_name
 from hushcov.records.protocol import Records, check_block_rows, check_finite, default_block_rows
 from hushcov.records.sources import check_frame, check_frame_complete, names_of, numbers_of
@@ -240,11 +240,11 @@ def read_codebook(path: str | Path) -> Codebook:
             reader.fieldnames = header
             rows = list(reader)
     except FileNotFoundError:
-        raise RecordsFileError(f"{path} does not exist: check the path.") from None
+        raise_alone(RecordsFileError(f"{path} does not exist: check the path."))
     except OSError as error:
-        raise RecordsFileError(f"{path} cannot be read: {error.strerror}.") from None
+        raise_alone(RecordsFileError(f"{path} cannot be read: {error.strerror}."))
     except (UnicodeError, csv.Error):
-        raise ParameterError(f"{path} must be a CSV file in UTF-8: save it as one.") from None
+        raise_alone(ParameterError(f"{path} must be a CSV file in UTF-8: save it as one."))
     missing = [name for name in HEADER if name not in header]
     if missing:
         raise ParameterError(
@@ -254,7 +254,7 @@ def read_codebook(path: str | Path) -> Codebook:
     try:
         return Codebook(tuple(_column(row) for row in rows))
     except ParameterError as error:
-        raise ParameterError(f"{path}: {error}") from None
+        raise_alone(ParameterError(f"{path}: {error}"))
 
 
 def _column(row: dict[str, Any]) -> CodebookColumn:

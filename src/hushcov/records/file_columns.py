@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import DataError, ParameterError, raise_alone
 from hushcov.records.chosen import check_there
 from hushcov.records.files import FileRecords, names_left_out
 from hushcov.records.formats import arrow, read_batches
@@ -101,9 +101,11 @@ class FileWeights(FileColumn):
             try:
                 found.append(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
             except pa.ArrowException:
-                raise DataError(
-                    "sample_weight must be a column of numbers, got another type: convert it."
-                ) from None
+                raise_alone(
+                    DataError(
+                        "sample_weight must be a column of numbers, got another type: convert it."
+                    )
+                )
         return np.concatenate(found)
 
 
@@ -187,7 +189,7 @@ def _whole(array: Any) -> Any:
     try:
         return array.cast(pa.int64())
     except pa.ArrowException:
-        raise fractions_found() from None
+        raise_alone(fractions_found())
 
 
 def _has_missing(array: Any, *, text: bool) -> bool:

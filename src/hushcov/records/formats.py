@@ -26,6 +26,7 @@ from hushcov.exceptions import (
     MissingPackageError,
     ParameterError,
     RecordsFileError,
+    raise_alone,
 )
 from hushcov.records.sources import format_of, refuse_nulls
 
@@ -325,22 +326,28 @@ class readable:
     def __enter__(self) -> None:
         arrow()
 
-    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
-        pa = arrow()
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        found = self._instead_of(error)
+        del kind, error, trace  # nothing here may refer to them when it raises
+        if found is not None:
+            raise_alone(found)
+
+    def _instead_of(self, error: Any) -> DataError | None:
         if isinstance(error, HushcovError):
-            return
+            return None
         if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError):
-            raise RecordsFileError(
+            return RecordsFileError(
                 f"{self._path} cannot be opened: check the path and its permissions."
-            ) from None
-        if isinstance(error, pa.ArrowException | OSError | UnicodeError):
+            )
+        if isinstance(error, arrow().ArrowException | OSError | UnicodeError):
             file_format = format_of(self._path) or ""
             if any(words in str(error) for words in _NO_ROWS):
-                raise no_records(self._path) from None
+                return no_records(self._path)
             reason = _WRONG_TEXT if file_format == "csv" else _DAMAGED
             if file_format == "csv" and self._header:
                 reason = _wrong_header(self._path)
-            raise DataError(f"{self._path} cannot be read as {file_format}: {reason}") from None
+            return DataError(f"{self._path} cannot be read as {file_format}: {reason}")
+        return None
 
 
 def _wrong_header(path: str) -> str:

@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import listed
-from hushcov.exceptions import DataError, RecordsFileError
+from hushcov.exceptions import DataError, RecordsFileError, raise_alone
 from hushcov.records.codebook import NUMBER
 from hushcov.records.files import TEXT_READER_BYTES, find_files
 from hushcov.records.formats import (
@@ -137,12 +137,10 @@ def _fields(path: str, text: TextOptions) -> tuple[str, ...]:
     try:
         line = _first_line(path).decode("utf-8-sig")
     except UnicodeError:
-        raise DataError(
-            f"{path} must be in UTF-8, but its first line is not: save it so."
-        ) from None
+        raise_alone(DataError(f"{path} must be in UTF-8, but its first line is not: save it so."))
     except OSError as error:
         why = error.strerror or "it is damaged"
-        raise RecordsFileError(f"{path} cannot be read: {why}. Check the path.") from None
+        raise_alone(RecordsFileError(f"{path} cannot be read: {why}. Check the path."))
     return tuple(next(csv.reader([line], delimiter=text.delimiter_of(path)), []))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import DataError, ParameterError, raise_alone
 from hushcov.records.protocol import PartitionedRecords, Records, is_tensor
 from hushcov.records.sources import TableRecords, is_file_source, open_records
 from hushcov.records.views import source_of
@@ -263,6 +263,8 @@ def numbers(values: object) -> FloatArray:
     try:
         return np.asarray(plain(made), dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(
-            "sample_weight must have numbers, got something else: convert them, or leave it out."
-        ) from None
+        raise_alone(
+            DataError(
+                "sample_weight must have numbers, got something else: convert it, or leave it out."
+            )
+        )

@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import listed, shown
-from hushcov.exceptions import DataError, DataTypeError, ParameterError, RecordsFileError
+from hushcov.exceptions import (
+    DataError,
+    DataTypeError,
+    ParameterError,
+    RecordsFileError,
+    raise_alone,
+)
 from hushcov.records.protocol import (
     MISSING_CURE,
     Records,
@@ -302,10 +308,12 @@ def numeric_table(source: object) -> NDArray[Any]:
     try:
         table = np.asarray(source)
     except Exception:  # what an object's own conversion raises may quote its values
-        raise DataError(
-            f"X must be a 2-D array of real numbers, got a {type(source).__name__} that does "
-            "not convert to one: give every record the same number of features."
-        ) from None
+        raise_alone(
+            DataError(
+                f"X must be a 2-D array of real numbers, got a {type(source).__name__} that does "
+                "not convert to one: give every record the same number of features."
+            )
+        )
     check_table("X", table.shape, table.dtype, kinds=_NUMERIC_KINDS + "O")
     return table
 
@@ -359,23 +367,27 @@ def map_npy(path: Path) -> NDArray[Any]:
         with path.open("rb") as file:
             shape, _, dtype = _NPY_HEADER_READERS[npy.read_magic(file)](file)
     except FileNotFoundError:
-        raise RecordsFileError(f"{path} does not exist: check the path.") from None
+        raise_alone(RecordsFileError(f"{path} does not exist: check the path."))
     except OSError as error:
-        raise RecordsFileError(f"{path} cannot be read: {error.strerror}.") from None
+        raise_alone(RecordsFileError(f"{path} cannot be read: {error.strerror}."))
     except Exception:  # numpy's header parser lets errors of many types through
-        raise DataError(
-            f"{path} is not a .npy file of numbers, or its header is damaged: write it with "
-            "numpy.save(path, X)."
-        ) from None
+        raise_alone(
+            DataError(
+                f"{path} is not a .npy file of numbers, or its header is damaged: write it with "
+                "numpy.save(path, X)."
+            )
+        )
     check_table(str(path), shape, dtype, kinds=_NUMERIC_KINDS)
     try:
         with np.errstate(all="ignore"):  # a size that overflows is a size that does not fit
             return np.asarray(npy.open_memmap(path, mode="r"))
     except (ValueError, OSError, OverflowError):
-        raise DataError(
-            f"{path} is shorter than its header says (shape {shape}): the file is truncated; "
-            "copy or write it again."
-        ) from None
+        raise_alone(
+            DataError(
+                f"{path} is shorter than its header says (shape {shape}): the file is truncated; "
+                "copy or write it again."
+            )
+        )
 
 
 def _let_go(table: NDArray[Any], first: int, last: int) -> None:
