@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+import torch
 
+from fuzz.cases import messages
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records import WEIGHT_LEVELS, ArrayRecords, Units, split_columns, weighted
+from hushcov.records import (
+    WEIGHT_LEVELS,
+    ArrayRecords,
+    Units,
+    open_records,
+    split_columns,
+    weighted,
+)
 
 
 def rows_of(records):
@@ -107,6 +118,103 @@ def test_other_identifiers_are_refused_and_never_quoted(identifiers, words):
     with pytest.raises(DataError, match=words) as caught:
         Units.of(identifiers, 3)
     assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "identifiers",
+    [
+        ["a", "a\0", "a\0\0"],
+        [b"a", b"a\0", b"\0a"],
+        np.array(["a", "a\0", "\0"], dtype=object),
+        pd.Series(["a", "a\0", "a "]),
+        pl.Series(["a", "a\0", "A"]),
+        pl.Series([b"a", b"a\0", b"A"]),
+        pa.chunked_array([["a", "a\0"], ["a\0\0"]]),
+        pa.array([b"a\0", b"a ", b"aa"], pa.binary(2)),
+        ["\u00e9", "e\u0301", "e"],  # one letter in two ways of writing
+        [2**53, 2**53 + 1, -(2**53)],
+        [2**63, -1, 2**63 + 1],
+        [2**70, 2**70 + 1, 5],
+        [2**20_000, 2**20_000 + 1, 5],  # too long to be written in decimals
+        np.array([2**64 - 1, 2**64 - 2, 0], dtype=np.uint64),
+        pd.Series([2**64 - 1, 2**64 - 2, 0], dtype="UInt64"),
+        pa.array([2**64 - 1, 2**64 - 2, 0], pa.uint64()),
+        pl.Series([2**64 - 1, 2**64 - 2, 0], dtype=pl.UInt64),
+        torch.tensor([2**53, 2**53 + 1, -(2**53)]),
+        [2.0**53 - 1, 2.0**53 - 2, -(2.0**53) + 1],
+        np.array([2**24 - 1, 2**24 - 2, 0], dtype=np.float32),
+    ],
+)
+def test_identifiers_that_differ_are_units_of_their_own(identifiers):
+    assert Units.of(identifiers, 3).n_units == 3
+
+
+@pytest.mark.parametrize(
+    "identifiers",
+    [
+        [2.0**53, 1.0, 2.0],
+        [-(2.0**53), 1.0, 2.0],
+        np.array([2**53 + 1, 1, 2], dtype=np.float64),
+        np.array([2**24, 1, 2], dtype=np.float32),
+        np.array([2**11, 1, 2], dtype=np.float16),
+        [np.float32(2**24), np.float32(1), np.float32(2)],
+        [np.float16(2**11), np.float64(1), np.float64(2)],
+        np.array([2**53, 1, 2], dtype=np.longdouble),
+        pd.Series([2.0**53, 1, 2]),
+        pd.Series([2**24, 1, 2], dtype="Float32"),
+        pl.Series([2**24, 1, 2], dtype=pl.Float32),
+        pa.array([2.0**53, 1, 2]),
+        pa.array(np.array([2**11, 1, 2], dtype=np.float16)),
+        torch.tensor([2.0**24, 1, 2]),
+        [np.inf, 1.0, 2.0],
+    ],
+)
+def test_floats_that_may_be_several_integers_are_refused(identifiers):
+    with pytest.raises(DataError, match=r"from 2\*\*53 on"):
+        Units.of(identifiers, 3)
+
+
+@pytest.mark.parametrize("unit", [0, "id"])
+def test_integers_that_become_floats_in_a_table_are_refused(unit):
+    ids = [2**53, 2**53 + 1, 7]
+    frame = pd.DataFrame({"id": ids, "x": [0.5, 1.5, 2.5]})
+    _, found, _ = split_columns(frame, unit)
+    assert Units.of(found, 3).n_units == 3
+    others = [open_records(frame)]
+    if unit == 0:
+        table = frame.to_numpy()
+        others += [table, table.tolist(), torch.tensor(table), torch.tensor(table).float()]
+        others += [[[each, 0.5] for each in ids], [[2**63, -1.0], [2**63 + 1, 1.0], [0, 0.5]]]
+    for X in others:
+        _, found, _ = split_columns(X, unit)
+        with pytest.raises(DataError, match=r"from 2\*\*53 on"):
+            Units.of(found() if callable(found) else found, 3)
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "words"),
+    [
+        (["1", 1, "SECRET"], "one type"),
+        ([b"1", "1", "SECRET"], "one type"),
+        ([1, 1.0, 2], "one type"),
+        (np.ma.masked_array([1, 2, 3], [True, False, False]), "missing"),
+        (["SECRET", "", "\0"], "missing"),
+        (np.zeros(3, dtype=[("a", int), ("b", int)]), "convert it to text"),
+        (torch.tensor([1.0, 2.0, 3.0]).bfloat16(), "whole numbers or of text"),
+        ([1 + 0j, 2, 3], "one type"),
+        ([Decimal(1), Decimal(2), Decimal(3)], "one type"),
+        ([pd.Timestamp(2020, 1, 1)] * 3, "one type"),
+    ],
+)
+def test_identifiers_of_other_types_are_refused_alone(identifiers, words):
+    with pytest.raises(DataError, match=words) as caught:
+        Units.of(identifiers, 3)
+    assert not any("SECRET" in text for text in messages(caught.value))
+
+
+def test_ragged_lists_are_refused_as_such():
+    with pytest.raises(DataError, match="same number of features"):
+        split_columns([[1, 0.5], [2]], 0)
 
 
 def test_the_column_of_identifiers_is_no_feature():

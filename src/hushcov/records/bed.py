@@ -91,9 +91,19 @@ class BedFile:
 
 
 def _count_lines(path: Path) -> int:
-    """Persons of a `.fam` file; what is in its lines is not looked at."""
+    """Persons of a `.fam` file: its lines, of which none is blank and each has its end.
+
+    Otherwise what is in a line would decide how many there are. More is not looked at.
+    """
+    count = 0
     with os_errors(path, "read", RecordsFileError), path.open("rb") as file:
-        count = sum(1 for line in file if line.strip())
+        for line in file:
+            count += 1
+            if not line.strip() or not line.endswith(b"\n") or b"\r" in line[:-2]:
+                raise DataError(
+                    f"{path} must have a line with an end for each person, none of them blank, got "
+                    f"another: {_REMAKE}"
+                )
     if not count:
         raise DataError(f"{path} must have a line for each person, got none: {_REMAKE}")
     return count
@@ -107,10 +117,11 @@ def _read_bim(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], IntArray]:
     with os_errors(path, "read", RecordsFileError):
         content = path.read_bytes()
     try:
-        fields = [line.split() for line in content.decode().split("\n") if line.strip()]
+        lines = content.decode().removesuffix("\n").split("\n")
     except UnicodeDecodeError:
         raise_alone(DataError(f"{path} must be text in UTF-8, got other bytes: {_REMAKE}"))
-    if not fields or any(len(each) != _BIM_FIELDS for each in fields):
+    fields = [line.split() for line in lines]
+    if any(len(each) != _BIM_FIELDS for each in fields):
         raise DataError(f"{path} must have {_BIM_LINE} in each line, got another: {_REMAKE}")
     try:
         positions = np.array([int(each[3]) for each in fields], dtype=np.int64)

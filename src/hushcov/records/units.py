@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError
-from hushcov.records.identifiers import check_identifiers, numbers
+from hushcov.records.identifiers import check_identifiers, number_identifiers, numbers
 from hushcov.records.protocol import Records, default_block_rows, is_tensor, like
 from hushcov.records.views import View, WrappedRecords, hands_out_arrays
 
@@ -42,8 +42,7 @@ class Units:
     @classmethod
     def of(cls, identifiers: object, n_rows: int) -> Units:
         """The units of rows with these identifiers; checked."""
-        found = check_identifiers(identifiers, n_rows)
-        return cls(np.unique(found, return_inverse=True)[1].astype(np.int64).reshape(-1))
+        return cls(number_identifiers(check_identifiers(identifiers, n_rows)))
 
     @cached_property
     def _sizes(self) -> IntArray:
