@@ -27,7 +27,7 @@ class DataTypeError(DataError, TypeError):
     """The records hold something that is not a number."""
 
 
-class RecordsFileError(DataError, OSError):
+class RecordsFileError(OSError, DataError):  # in this order it comes back from clusters
     """A file of records is not there, or cannot be opened."""
 
 

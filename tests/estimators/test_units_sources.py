@@ -209,6 +209,21 @@ def test_means_of_units_are_the_same_everywhere(tmp_path):
     check(dd.from_pandas(shuffled(frame()), npartitions=3, sort=False), expected, **options)
 
 
+@pytest.mark.parametrize("value", [1.7e308, np.finfo(float).max])
+def test_a_fit_goes_on_whatever_one_unit_holds(tmp_path, value):
+    options = {"estimand": "unit-means", "max_rows_per_unit": None}
+    rows = ROWS.copy()
+    rows[OWNERS[0] == OWNERS] = value
+    expected = released(frame(rows=rows), **options).integers
+    means = frame(rows=np.clip(rows, -1e9, 1e9)).groupby("patient").mean().to_numpy()
+    alone = estimator(**options).fit(means, unit=np.arange(len(means)))
+    assert np.array_equal(alone.release_.integers, expected)
+    write(tmp_path / "visits.parquet", shuffled(frame(rows=rows)), "parquet")
+    check(tmp_path / "visits.parquet", expected, **options)
+    collection = dd.from_pandas(shuffled(frame(rows=rows)), npartitions=3, sort=False)
+    check(collection, expected, **options)
+
+
 def test_bounds_found_privately_are_the_same_everywhere(tmp_path):
     expected = released(frame(), max_rows_per_unit=None)
     write(tmp_path / "visits.csv", shuffled(frame(named())), "csv")

@@ -78,6 +78,39 @@ def test_means_are_those_of_a_dictionary_in_any_order(seed):
     assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+LARGEST = np.finfo(float).max
+
+
+def test_means_are_finite_where_rows_are():
+    """However large they are: sums of them are infinite, or no number at all."""
+    units = {
+        "like": [1.7e308] * 3,
+        "largest": [LARGEST] * 3,
+        "smallest": [-LARGEST] * 7,
+        "both": [LARGEST] * 2 + [-LARGEST] * 2,
+        "one": [LARGEST],
+        "usual": [0.1, 0.2, 0.7],
+    }
+    ids = [each for each, values in units.items() for _ in values]
+    X = np.array([[value, -value] for values in units.values() for value in values])
+    order = np.random.default_rng(0).permutation(len(X))
+    found = rows_of(Units.of(ids, len(X)).means(ArrayRecords(X)))
+    again = rows_of(Units.of([ids[i] for i in order], len(X)).means(ArrayRecords(X[order])))
+    assert np.array_equal(found, again)
+    expected = {"like": 1.7e308, "largest": LARGEST, "smallest": -LARGEST, "both": 0.0}
+    expected |= {"one": LARGEST, "usual": float(np.sum([0.1, 0.2, 0.7])) / 3}
+    assert found[:, 0].tolist() == pytest.approx([expected[each] for each in sorted(units)])
+    assert np.array_equal(found[:, 0], -found[:, 1])
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_means_of_rows_that_are_not_finite_are_not(value):
+    X = np.array([[LARGEST], [LARGEST], [value], [1.0]])
+    found = rows_of(Units.of([0, 0, 0, 1], 4).means(ArrayRecords(X)))
+    assert not np.isfinite(found[0])
+    assert found[1] == 1.0
+
+
 @pytest.mark.parametrize(
     "identifiers",
     [
@@ -230,6 +263,12 @@ def test_the_column_of_identifiers_is_no_feature():
 def test_a_column_that_is_not_there_is_refused(unit):
     with pytest.raises(ParameterError, match="unit must"):
         split_columns(pd.DataFrame({"x": [1.0], "y": [2.0]}), unit)
+
+
+def test_weights_far_above_the_largest_count_as_it():
+    """Without a warning, too: it would tell of a record."""
+    records = weighted(ArrayRecords([[1.0], [2.0]]), [1e300, 0.0], 1e-300)
+    assert rows_of(records).tolist() == [[1.0]] * WEIGHT_LEVELS
 
 
 @pytest.mark.parametrize("block_rows", [1, 3, 100])

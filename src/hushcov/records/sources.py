@@ -7,9 +7,11 @@ columns and clusters have modules of their own, which are loaded when such a sou
 from __future__ import annotations
 
 import copy
+import math
 import mmap
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -335,15 +337,28 @@ def numbers_of(table: NDArray[Any], gaps: bool, names: tuple[str, ...] | None) -
             + MISSING_CURE
         )
     if not wrong.any():
-        try:
-            return np.where(missing, np.nan, table).astype(np.float64)
-        except (TypeError, ValueError, OverflowError):
-            pass
+        with suppress(Exception):  # an object's own conversion may raise anything
+            return _doubles(np.where(missing, np.nan, table))
     raise DataTypeError(
-        "X must hold real numbers within float64, got dtype object with something else in "
+        "X must hold real numbers, got dtype object with something else in "
         f"it{_where(wrong, names)} (an argument must be neither string nor other than a number): "
         "convert it with X.astype(float), or leave out columns that are no numbers."
     )
+
+
+def _doubles(table: NDArray[Any]) -> FloatArray:
+    with np.errstate(all="ignore"):
+        with suppress(OverflowError):
+            return table.astype(np.float64)
+        return np.frompyfunc(_double, 1, 1)(table).astype(np.float64)
+
+
+def _double(value: Any) -> float:
+    """The nearest double, which of an integer or a fraction beyond all others is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _is_missing(value: object) -> bool:
