@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hushcov.exceptions import HushcovError, ParameterError
+from hushcov.exceptions import HushcovError, ParameterError, raise_alone
 
 
 def as_path(name: str, value: object, cure: str) -> Path:
@@ -26,9 +26,11 @@ def os_errors(path: Path, verb: str, answer: type[HushcovError]) -> Iterator[Non
         raise
     except (OSError, ValueError) as error:  # ValueError: a path that cannot be one
         reason = getattr(error, "strerror", None) or "not a path"
-        raise answer(
-            f"{path} cannot be {verb}: {reason}. Check the path, its permissions and the disk."
-        ) from None
+        raise_alone(
+            answer(
+                f"{path} cannot be {verb}: {reason}. Check the path, its permissions and the disk."
+            )
+        )
 
 
 def to_disk(path: Path) -> None:

@@ -3,10 +3,12 @@
 All errors derive from `HushcovError`, and from `ValueError` as scikit-learn users expect
 (from `OSError` where a file is at fault).
 A message names the parameter, its constraint, its value and the cure. It never contains a
-value taken from the data.
+value taken from the data, and neither does anything that is reachable from the error.
 """
 
 from __future__ import annotations
+
+from typing import NoReturn
 
 
 class HushcovError(Exception):
@@ -25,7 +27,7 @@ class DataTypeError(DataError, TypeError):
     """The records hold something that is not a number."""
 
 
-class RecordsFileError(DataError, OSError):
+class RecordsFileError(OSError, DataError):  # in this order it comes back from clusters
     """A file of records is not there, or cannot be opened."""
 
 
@@ -113,3 +115,15 @@ class PrivacyWarning(UserWarning):
 
 class UncertifiedWarning(UserWarning):
     """What runs is published, but nothing proves that it is private."""
+
+
+def raise_alone(error: Exception) -> NoReturn:
+    """Raise an error that refers to no other; for `except` blocks where records may be in sight.
+
+    The exception that is being handled may hold a value of a record, in its message or in its
+    arguments. Python keeps it as `__context__`, also with `from None`, and clusters send it on.
+    """
+    try:
+        raise error
+    finally:
+        error.__context__ = None

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from estimators.stand_ins import RepeatedRecords
+from fuzz.cases import messages
 from hushcov import MultiscaleCovariance
 from hushcov.exceptions import DataError, HushcovError
 from hushcov.simulate import SimulatedMoments
@@ -45,10 +46,7 @@ def error_of(X):
 
 @pytest.mark.parametrize("name", BAD_DATA)
 def test_errors_never_show_a_data_value(name):
-    error = error_of(BAD_DATA[name])
-    while error is not None:  # a chained traceback is printed too
-        assert SECRET not in str(error)
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    assert not any(SECRET in text for text in messages(error_of(BAD_DATA[name])))
 
 
 @pytest.mark.parametrize("name", BAD_DATA)

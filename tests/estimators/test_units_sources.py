@@ -16,7 +16,14 @@ from sklearn.base import clone
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records import file_columns, open_records, partitions, read_codebook
+from hushcov.records import (
+    Units,
+    file_columns,
+    open_records,
+    partitions,
+    read_codebook,
+    split_columns,
+)
 
 N, UNITS, SECRET = 600, 120, "s3cret-person"
 ROWS = np.random.default_rng(5).standard_normal((N, 3)) * [1.0, 2.0, 0.5]
@@ -202,6 +209,21 @@ def test_means_of_units_are_the_same_everywhere(tmp_path):
     check(dd.from_pandas(shuffled(frame()), npartitions=3, sort=False), expected, **options)
 
 
+@pytest.mark.parametrize("value", [1.7e308, np.finfo(float).max])
+def test_a_fit_goes_on_whatever_one_unit_holds(tmp_path, value):
+    options = {"estimand": "unit-means", "max_rows_per_unit": None}
+    rows = ROWS.copy()
+    rows[OWNERS[0] == OWNERS] = value
+    expected = released(frame(rows=rows), **options).integers
+    means = frame(rows=np.clip(rows, -1e9, 1e9)).groupby("patient").mean().to_numpy()
+    alone = estimator(**options).fit(means, unit=np.arange(len(means)))
+    assert np.array_equal(alone.release_.integers, expected)
+    write(tmp_path / "visits.parquet", shuffled(frame(rows=rows)), "parquet")
+    check(tmp_path / "visits.parquet", expected, **options)
+    collection = dd.from_pandas(shuffled(frame(rows=rows)), npartitions=3, sort=False)
+    check(collection, expected, **options)
+
+
 def test_bounds_found_privately_are_the_same_everywhere(tmp_path):
     expected = released(frame(), max_rows_per_unit=None)
     write(tmp_path / "visits.csv", shuffled(frame(named())), "csv")
@@ -270,6 +292,64 @@ def test_fractions_dates_and_truth_values_are_refused(tmp_path):
         write(tmp_path / "odd.parquet", frame(owners), "parquet")
         refused(tmp_path / "odd.parquet", "unit must")
         refused(frame(owners), "unit must")
+
+
+NEAR = {
+    "text": [f"a{chr(0) * i}" for i in range(3)],
+    "bytes": [b"a" + bytes(i) for i in range(3)],
+    "unsigned": np.array([2**63, 2**63 + 1, 1], dtype=np.uint64),
+    "signed": np.array([2**53, 2**53 + 1, -(2**53)]),
+}
+
+
+def near(kind):
+    """A table of three units whose identifiers are nearly the same."""
+    return frame(np.resize(np.array(NEAR[kind], dtype=object), N)).astype(
+        {"patient": {"unsigned": np.uint64, "signed": np.int64}.get(kind, object)}
+    )
+
+
+@pytest.mark.parametrize("room", [file_columns.LARGEST_DICTIONARY, 200])
+@pytest.mark.parametrize("kind", NEAR)
+def test_identifiers_that_differ_are_units_of_their_own(tmp_path, kind, room, monkeypatch):
+    """On all ways, also where the column is read in parts."""
+    monkeypatch.setattr(file_columns, "LARGEST_DICTIONARY", room)
+    table = near(kind)
+    write(tmp_path / "all.parquet", table, "parquet")
+    write(tmp_path / "all.arrow", table, "arrow")
+    with dask.config.set({"dataframe.convert-string": False}):
+        collection = dd.from_pandas(shuffled(table), npartitions=3, sort=False)
+    ways = [table, pl.DataFrame(table), pa.Table.from_pandas(table, preserve_index=False)]
+    for X in (*ways, tmp_path / "all.parquet", tmp_path / "all.arrow", collection):
+        _, identifiers, _ = split_columns(X, "patient")
+        units = identifiers() if callable(identifiers) else Units.of(identifiers, N)
+        assert units.n_units == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"), [(np.float64, 2**53), (np.float32, 2**24), (np.float16, 2**11)]
+)
+def test_floats_that_may_be_several_integers_are_refused(tmp_path, kind, first):
+    odd = OWNERS.astype(kind)
+    odd[7] = first
+    for i, owners in enumerate((odd, odd - np.array(odd == first, kind))):  # and one less
+        write(tmp_path / f"{i}.arrow", frame(owners), "arrow")
+        write(tmp_path / f"{i}.parquet", frame(owners), "parquet")
+        table = frame(owners)
+        ways = [tmp_path / f"{i}.arrow", tmp_path / f"{i}.parquet", table]
+        for X in (*ways, dd.from_pandas(table, npartitions=3, sort=False)):
+            if i == 0:
+                refused(X, "one for several")
+            else:
+                released(X)
+    np.save(tmp_path / "odd.npy", np.column_stack([odd, ROWS.astype(kind)]))
+    refused(tmp_path / "odd.npy", "one for several", unit=0)
+
+
+def test_integers_beyond_those_with_a_sign_beside_them_are_refused(tmp_path):
+    write(tmp_path / "0.parquet", near("unsigned"), "parquet")
+    write(tmp_path / "1.parquet", near("signed"), "parquet")
+    refused(tmp_path, "identifiers of one type")
 
 
 def test_a_unit_column_that_is_also_a_feature_is_refused(tmp_path):

@@ -167,12 +167,31 @@ def judged(work: Callable[[], Any]) -> str:
     return outcome
 
 
-def messages(error: BaseException | None) -> Iterator[str]:
-    """All that an error says, and all that led to it."""
-    while error is not None:
-        yield str(error)
-        yield from map(str, [*error.args, *getattr(error, "__notes__", ())])
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+def messages(error: BaseException) -> Iterator[str]:
+    """All that an error says or holds: what led to it, shown or not, and what a pickle brings."""
+    try:
+        pickled = pickle.dumps(error)
+    except Exception:
+        raise Finding(f"cannot be pickled: a {type(error).__name__}") from None
+    yield pickled.decode("latin-1")
+    waiting, seen = [error, pickle.loads(pickled)], set[int]()
+    while waiting:
+        found = waiting.pop()
+        if id(found) not in seen:
+            seen.add(id(found))
+            yield from map(str, (found, *found.args, *vars(found).items()))  # notes are in vars
+            waiting += _errors_behind(found)
+
+
+def _errors_behind(error: BaseException) -> list[BaseException]:
+    """Errors that led to this one, and those in the variables of functions that it ended."""
+    held = [error.__cause__, error.__context__, *error.args, *vars(error).values()]
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__", "").startswith("hushcov"):
+            held += trace.tb_frame.f_locals.values()
+        trace = trace.tb_next
+    return [each for each in held if isinstance(each, BaseException)]
 
 
 def quotes_nothing(text: str) -> None:

@@ -127,6 +127,19 @@ def in_passing(_, cell):
         raise DataError("records must be numbers: encode them.")  # noqa: B904
 
 
+def hidden_from_view(_, cell):
+    try:
+        float(cell)
+    except ValueError:
+        raise DataError("records must be numbers: encode them.") from None
+
+
+def in_a_pickle(_, cell):
+    error = DataError("records must be numbers: encode them.")
+    error.cell = cell
+    raise error
+
+
 def with_a_note(_, cell):
     error = DataError("records must be numbers: encode them.")
     error.add_note(f"the cell is {cell}")
@@ -163,6 +176,12 @@ FAULTS = {
         "text",
         "is quoted",
     ),
+    "value hidden from view": (
+        Way(table_of, read=refusal(hidden_from_view), gaps=False),
+        "text",
+        "is quoted",
+    ),
+    "value in a pickle": (Way(table_of, read=refusal(in_a_pickle), gaps=False), "text", "quoted"),
     "value in a note": (Way(table_of, read=refusal(with_a_note), gaps=False), "text", "is quoted"),
     "error of another type": (
         Way(table_of, read=refusal(of_another_type), gaps=False),

@@ -118,7 +118,16 @@ BROKEN = {
     "person by person": (".bed", lambda b: b[:2] + b"\0" + b[3:], "got person by person"),
     "cut off": (".bed", lambda b: b[:-1], "got fewer"),
     "of more persons": (".fam", lambda b: b * 2, "got fewer"),
-    "of nobody": (".fam", lambda b: b"\n", "a line for each person"),
+    "of nobody": (".fam", lambda b: b"", "a line for each person"),
+    "of one without a line": (".fam", lambda b: b"\n", "none of them blank"),
+    "a blank line": (".fam", lambda b: b.replace(b"5 5 0 0 0 -9\n", b"\n"), "of them blank"),
+    "a line of spaces": (".fam", lambda b: b.replace(b"5 5 0 0 0 -9\n", b" \t\r\n"), "blank"),
+    "a line of other spaces": (".fam", lambda b: b.replace(b"5 5 0 0 0 -9", b"\x0b\x0c"), "blank"),
+    "a blank line at the end": (".fam", lambda b: b + b"\n", "none of them blank"),
+    "no end of the last line": (".fam", lambda b: b[:-1], "a line with an end"),
+    "other ends of lines": (".fam", lambda b: b.replace(b"\n", b"\r"), "a line with an end"),
+    "another end of a line": (".fam", lambda b: b.replace(b"-9\n", b"-9\r", 1), "with an end"),
+    "a blank line of variants": (".bim", lambda b: b.replace(b"\n", b"\n\n", 1), "in each line"),
     "of no variants": (".bim", lambda b: b"", "in each line"),
     "without alleles": (".bim", lambda b: b.replace(b"\tA\tG", b""), "in each line"),
     "without positions": (".bim", lambda b: b.replace(b"\t0\t", b"\t0\tx"), "whole numbers"),
@@ -134,6 +143,18 @@ def test_broken_files_are_refused(bed, kind):
     with pytest.raises(DataError, match=words) as refusal:
         open_genotypes(bed)
     assert "plink2 --" in str(refusal.value)
+
+
+def test_whatever_a_person_is_called_the_number_stays(bed):
+    """Signs at which Python's `splitlines` ends a line, and the line ends of another system."""
+    for sign in ("\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\0"):
+        rewritten(bed, ".fam", lambda b, sign=sign: b.replace(b"5 5 0", f"5{sign}5 0".encode(), 1))
+        assert open_genotypes(bed).n_records == 13
+    for ending in (".fam", ".bim"):
+        rewritten(bed, ending, lambda b: b.replace(b"\n", b"\r\n"))
+    assert (open_genotypes(bed).n_records, open_genotypes(bed).n_features) == (13, 7)
+    rewritten(bed, ".fam", lambda b: b"x\r\n" * 13)
+    assert open_genotypes(bed).n_records == 13
 
 
 def test_persons_are_nowhere_in_what_is_said(bed):

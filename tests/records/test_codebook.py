@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -211,6 +212,31 @@ def test_a_codebook_must_be_of_this_table(tmp_path):
     twice = Codebook((CodebookColumn("state", "category", values=("TX",)),))
     with pytest.raises(ParameterError, match="column 'state=TX' twice"):
         open_records(frame.assign(**{"state=TX": 1}), codebook=twice)
+
+
+class Mute:
+    """A value without a text."""
+
+    def __str__(self):
+        raise RuntimeError("quotes a record")
+
+
+@pytest.mark.parametrize("values", [("yes", "no"), ("1", "2")])
+def test_whatever_a_category_holds_is_a_value_of_the_list_or_none(values):
+    book = Codebook((CodebookColumn("a", "category", values=values),))
+    for odd in (Mute(), [1], 10**400, 10**5000, Fraction(10**5000, 3), float("inf"), b"\xff"):
+        table = pd.DataFrame({"a": [values[0], odd], "b": [1.0, 2.0]})
+        (block,) = open_records(table, codebook=book)._blocks()
+        assert block.tolist() == [[1, 0, 1], [0, 0, 2]]
+
+
+def test_dates_that_python_does_not_have_are_in_no_list(tmp_path):
+    book = Codebook((CodebookColumn("a", "category", values=("1970-01-01 00:00:01", "x")),))
+    table = pa.table({"a": pa.array([1, 2**45], pa.timestamp("s")), "b": [1.0, 2.0]})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    for source in (table, tmp_path / "x.parquet"):
+        (block,) = open_records(source, codebook=book)._blocks()
+        assert block.tolist() == [[1, 0, 1], [0, 0, 2]]
 
 
 def test_text_that_no_codebook_describes_is_refused_as_before(book, tmp_path):

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+import torch
 
+from fuzz.cases import messages
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records import WEIGHT_LEVELS, ArrayRecords, Units, split_columns, weighted
+from hushcov.records import (
+    WEIGHT_LEVELS,
+    ArrayRecords,
+    Units,
+    open_records,
+    split_columns,
+    weighted,
+)
 
 
 def rows_of(records):
@@ -67,6 +78,39 @@ def test_means_are_those_of_a_dictionary_in_any_order(seed):
     assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+LARGEST = np.finfo(float).max
+
+
+def test_means_are_finite_where_rows_are():
+    """However large they are: sums of them are infinite, or no number at all."""
+    units = {
+        "like": [1.7e308] * 3,
+        "largest": [LARGEST] * 3,
+        "smallest": [-LARGEST] * 7,
+        "both": [LARGEST] * 2 + [-LARGEST] * 2,
+        "one": [LARGEST],
+        "usual": [0.1, 0.2, 0.7],
+    }
+    ids = [each for each, values in units.items() for _ in values]
+    X = np.array([[value, -value] for values in units.values() for value in values])
+    order = np.random.default_rng(0).permutation(len(X))
+    found = rows_of(Units.of(ids, len(X)).means(ArrayRecords(X)))
+    again = rows_of(Units.of([ids[i] for i in order], len(X)).means(ArrayRecords(X[order])))
+    assert np.array_equal(found, again)
+    expected = {"like": 1.7e308, "largest": LARGEST, "smallest": -LARGEST, "both": 0.0}
+    expected |= {"one": LARGEST, "usual": float(np.sum([0.1, 0.2, 0.7])) / 3}
+    assert found[:, 0].tolist() == pytest.approx([expected[each] for each in sorted(units)])
+    assert np.array_equal(found[:, 0], -found[:, 1])
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_means_of_rows_that_are_not_finite_are_not(value):
+    X = np.array([[LARGEST], [LARGEST], [value], [1.0]])
+    found = rows_of(Units.of([0, 0, 0, 1], 4).means(ArrayRecords(X)))
+    assert not np.isfinite(found[0])
+    assert found[1] == 1.0
+
+
 @pytest.mark.parametrize(
     "identifiers",
     [
@@ -109,6 +153,103 @@ def test_other_identifiers_are_refused_and_never_quoted(identifiers, words):
     assert "SECRET" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "identifiers",
+    [
+        ["a", "a\0", "a\0\0"],
+        [b"a", b"a\0", b"\0a"],
+        np.array(["a", "a\0", "\0"], dtype=object),
+        pd.Series(["a", "a\0", "a "]),
+        pl.Series(["a", "a\0", "A"]),
+        pl.Series([b"a", b"a\0", b"A"]),
+        pa.chunked_array([["a", "a\0"], ["a\0\0"]]),
+        pa.array([b"a\0", b"a ", b"aa"], pa.binary(2)),
+        ["\u00e9", "e\u0301", "e"],  # one letter in two ways of writing
+        [2**53, 2**53 + 1, -(2**53)],
+        [2**63, -1, 2**63 + 1],
+        [2**70, 2**70 + 1, 5],
+        [2**20_000, 2**20_000 + 1, 5],  # too long to be written in decimals
+        np.array([2**64 - 1, 2**64 - 2, 0], dtype=np.uint64),
+        pd.Series([2**64 - 1, 2**64 - 2, 0], dtype="UInt64"),
+        pa.array([2**64 - 1, 2**64 - 2, 0], pa.uint64()),
+        pl.Series([2**64 - 1, 2**64 - 2, 0], dtype=pl.UInt64),
+        torch.tensor([2**53, 2**53 + 1, -(2**53)]),
+        [2.0**53 - 1, 2.0**53 - 2, -(2.0**53) + 1],
+        np.array([2**24 - 1, 2**24 - 2, 0], dtype=np.float32),
+    ],
+)
+def test_identifiers_that_differ_are_units_of_their_own(identifiers):
+    assert Units.of(identifiers, 3).n_units == 3
+
+
+@pytest.mark.parametrize(
+    "identifiers",
+    [
+        [2.0**53, 1.0, 2.0],
+        [-(2.0**53), 1.0, 2.0],
+        np.array([2**53 + 1, 1, 2], dtype=np.float64),
+        np.array([2**24, 1, 2], dtype=np.float32),
+        np.array([2**11, 1, 2], dtype=np.float16),
+        [np.float32(2**24), np.float32(1), np.float32(2)],
+        [np.float16(2**11), np.float64(1), np.float64(2)],
+        np.array([2**53, 1, 2], dtype=np.longdouble),
+        pd.Series([2.0**53, 1, 2]),
+        pd.Series([2**24, 1, 2], dtype="Float32"),
+        pl.Series([2**24, 1, 2], dtype=pl.Float32),
+        pa.array([2.0**53, 1, 2]),
+        pa.array(np.array([2**11, 1, 2], dtype=np.float16)),
+        torch.tensor([2.0**24, 1, 2]),
+        [np.inf, 1.0, 2.0],
+    ],
+)
+def test_floats_that_may_be_several_integers_are_refused(identifiers):
+    with pytest.raises(DataError, match=r"from 2\*\*53 on"):
+        Units.of(identifiers, 3)
+
+
+@pytest.mark.parametrize("unit", [0, "id"])
+def test_integers_that_become_floats_in_a_table_are_refused(unit):
+    ids = [2**53, 2**53 + 1, 7]
+    frame = pd.DataFrame({"id": ids, "x": [0.5, 1.5, 2.5]})
+    _, found, _ = split_columns(frame, unit)
+    assert Units.of(found, 3).n_units == 3
+    others = [open_records(frame)]
+    if unit == 0:
+        table = frame.to_numpy()
+        others += [table, table.tolist(), torch.tensor(table), torch.tensor(table).float()]
+        others += [[[each, 0.5] for each in ids], [[2**63, -1.0], [2**63 + 1, 1.0], [0, 0.5]]]
+    for X in others:
+        _, found, _ = split_columns(X, unit)
+        with pytest.raises(DataError, match=r"from 2\*\*53 on"):
+            Units.of(found() if callable(found) else found, 3)
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "words"),
+    [
+        (["1", 1, "SECRET"], "one type"),
+        ([b"1", "1", "SECRET"], "one type"),
+        ([1, 1.0, 2], "one type"),
+        (np.ma.masked_array([1, 2, 3], [True, False, False]), "missing"),
+        (["SECRET", "", "\0"], "missing"),
+        (np.zeros(3, dtype=[("a", int), ("b", int)]), "convert it to text"),
+        (torch.tensor([1.0, 2.0, 3.0]).bfloat16(), "whole numbers or of text"),
+        ([1 + 0j, 2, 3], "one type"),
+        ([Decimal(1), Decimal(2), Decimal(3)], "one type"),
+        ([pd.Timestamp(2020, 1, 1)] * 3, "one type"),
+    ],
+)
+def test_identifiers_of_other_types_are_refused_alone(identifiers, words):
+    with pytest.raises(DataError, match=words) as caught:
+        Units.of(identifiers, 3)
+    assert not any("SECRET" in text for text in messages(caught.value))
+
+
+def test_ragged_lists_are_refused_as_such():
+    with pytest.raises(DataError, match="same number of features"):
+        split_columns([[1, 0.5], [2]], 0)
+
+
 def test_the_column_of_identifiers_is_no_feature():
     frame = pd.DataFrame({"id": ["a", "b"], "x": [1.0, 2.0], "y": [3.0, 4.0]})
     for made in (frame, pl.from_pandas(frame)):
@@ -122,6 +263,12 @@ def test_the_column_of_identifiers_is_no_feature():
 def test_a_column_that_is_not_there_is_refused(unit):
     with pytest.raises(ParameterError, match="unit must"):
         split_columns(pd.DataFrame({"x": [1.0], "y": [2.0]}), unit)
+
+
+def test_weights_far_above_the_largest_count_as_it():
+    """Without a warning, too: it would tell of a record."""
+    records = weighted(ArrayRecords([[1.0], [2.0]]), [1e300, 0.0], 1e-300)
+    assert rows_of(records).tolist() == [[1.0]] * WEIGHT_LEVELS
 
 
 @pytest.mark.parametrize("block_rows", [1, 3, 100])

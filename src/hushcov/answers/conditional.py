@@ -24,7 +24,7 @@ from hushcov.answers.partners import (
 )
 from hushcov.answers.tables import MOST_ASKED, Answer, Table, feature_names, positions
 from hushcov.answers.uncertain import Uncertain
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import ParameterError, raise_alone
 from hushcov.release import Release
 from hushcov.release.findings import LEVEL
 
@@ -162,7 +162,7 @@ def _given(release: Release, given: Mapping[Any, float]) -> tuple[IntArray, Floa
     try:
         values = np.array([float(value) for value in given.values()])
     except (TypeError, ValueError):
-        raise ParameterError("given must map features to numbers: pass a dict of them.") from None
+        raise_alone(ParameterError("given must map features to numbers: pass a dict of them."))
     if not np.isfinite(values).all():
         raise ParameterError("given must have finite values: leave out features without one.")
     order = np.argsort(X)

@@ -15,7 +15,7 @@ from hushcov.answers.means import MEANS_UNSURE, means_of
 from hushcov.answers.partners import doubts, nothing_known, of_factors, refuse_unknown
 from hushcov.answers.tables import MOST_ASKED, Answer, Table, feature_names, positions
 from hushcov.answers.uncertain import Uncertain, uncertain
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import DataError, ParameterError, raise_alone
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.findings import estimate
@@ -141,7 +141,7 @@ def _rows(release: Release, rows: Any, features: Any) -> tuple[FloatArray, IntAr
     try:
         X = np.array(rows, dtype=float, ndmin=2)
     except (TypeError, ValueError):
-        raise DataError("rows must be numbers, or missing: leave out columns of text.") from None
+        raise_alone(DataError("rows must be numbers, or missing: leave out columns of text."))
     X = X if columns is None else X.T
     at = np.arange(release.n_features) if at is None else at
     if X.ndim != 2 or X.shape[1] != len(at):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import IntArray
 from hushcov._files import as_path, os_errors
-from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.exceptions import DataError, ParameterError, RecordsFileError, raise_alone
 from hushcov.records.genotype_kernels import CodeArray, pack_calls, row_words
 
 _MAGIC = b"\x6c\x1b"
@@ -91,9 +91,19 @@ class BedFile:
 
 
 def _count_lines(path: Path) -> int:
-    """Persons of a `.fam` file; what is in its lines is not looked at."""
+    """Persons of a `.fam` file: its lines, of which none is blank and each has its end.
+
+    Otherwise what is in a line would decide how many there are. More is not looked at.
+    """
+    count = 0
     with os_errors(path, "read", RecordsFileError), path.open("rb") as file:
-        count = sum(1 for line in file if line.strip())
+        for line in file:
+            count += 1
+            if not line.strip() or not line.endswith(b"\n") or b"\r" in line[:-2]:
+                raise DataError(
+                    f"{path} must have a line with an end for each person, none of them blank, got "
+                    f"another: {_REMAKE}"
+                )
     if not count:
         raise DataError(f"{path} must have a line for each person, got none: {_REMAKE}")
     return count
@@ -107,15 +117,16 @@ def _read_bim(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], IntArray]:
     with os_errors(path, "read", RecordsFileError):
         content = path.read_bytes()
     try:
-        fields = [line.split() for line in content.decode().split("\n") if line.strip()]
+        lines = content.decode().removesuffix("\n").split("\n")
     except UnicodeDecodeError:
-        raise DataError(f"{path} must be text in UTF-8, got other bytes: {_REMAKE}") from None
-    if not fields or any(len(each) != _BIM_FIELDS for each in fields):
+        raise_alone(DataError(f"{path} must be text in UTF-8, got other bytes: {_REMAKE}"))
+    fields = [line.split() for line in lines]
+    if any(len(each) != _BIM_FIELDS for each in fields):
         raise DataError(f"{path} must have {_BIM_LINE} in each line, got another: {_REMAKE}")
     try:
         positions = np.array([int(each[3]) for each in fields], dtype=np.int64)
     except (ValueError, OverflowError):
-        raise DataError(f"{path} must have whole numbers as positions: {_REMAKE}") from None
+        raise_alone(DataError(f"{path} must have whole numbers as positions: {_REMAKE}"))
     names = tuple(
         f"{each[0]}:{each[3]}:{each[4]}:{each[5]}" if each[1] == "." else each[1] for each in fields
     )

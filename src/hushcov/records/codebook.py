@@ -18,7 +18,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real, listed, shown
-from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.exceptions import DataError, ParameterError, RecordsFileError, raise_alone
 from hushcov.records.knowledge import refuse_name
 from hushcov.records.protocol import Records, check_block_rows, check_finite, default_block_rows
 from hushcov.records.sources import check_frame, check_frame_complete, names_of, numbers_of
@@ -30,6 +30,7 @@ KINDS = (NUMBER, "integer", BINARY, CATEGORY)
 HEADER = ("name", "low", "high", "kind")
 VALUES, SEPARATOR = "values", "|"
 _TRUTHS = ("true", "false")
+_IN_NO_LIST = object()
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,10 @@ class CodebookColumn:
         empty = isinstance(value, str) and not value.strip()
         if missing or empty or (isinstance(value, float | np.floating) and np.isnan(value)):
             return math.nan
-        return float(self._places.get(self._key(value), -1))
+        try:
+            return float(self._places.get(self._key(value), -1))
+        except Exception:  # an object's own text may fail, and that of an integer be too long
+            return -1.0
 
     def codes(self, values: Iterable[object]) -> FloatArray:
         """Places of many values."""
@@ -142,7 +146,7 @@ class CodebookColumn:
         for value in values:
             try:
                 code = known.get((type(value), value))
-            except TypeError:  # a list or the like
+            except Exception:  # a list or the like
                 code = -1.0
             if code is None:
                 code = known[type(value), value] = self.code(value)
@@ -152,7 +156,7 @@ class CodebookColumn:
     def codes_of_arrow(self, column: Any) -> FloatArray:
         """Places of the values of an Arrow array."""
         encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-        codes = np.append(self.codes(encoded.dictionary.to_pylist()), math.nan)
+        codes = np.append(self.codes(_values_of(encoded.dictionary)), math.nan)
         places = (
             encoded.indices.fill_null(len(codes) - 1) if encoded.null_count else encoded.indices
         )
@@ -240,11 +244,11 @@ def read_codebook(path: str | Path) -> Codebook:
             reader.fieldnames = header
             rows = list(reader)
     except FileNotFoundError:
-        raise RecordsFileError(f"{path} does not exist: check the path.") from None
+        raise_alone(RecordsFileError(f"{path} does not exist: check the path."))
     except OSError as error:
-        raise RecordsFileError(f"{path} cannot be read: {error.strerror}.") from None
+        raise_alone(RecordsFileError(f"{path} cannot be read: {error.strerror}."))
     except (UnicodeError, csv.Error):
-        raise ParameterError(f"{path} must be a CSV file in UTF-8: save it as one.") from None
+        raise_alone(ParameterError(f"{path} must be a CSV file in UTF-8: save it as one."))
     missing = [name for name in HEADER if name not in header]
     if missing:
         raise ParameterError(
@@ -254,7 +258,7 @@ def read_codebook(path: str | Path) -> Codebook:
     try:
         return Codebook(tuple(_column(row) for row in rows))
     except ParameterError as error:
-        raise ParameterError(f"{path}: {error}") from None
+        raise_alone(ParameterError(f"{path}: {error}"))
 
 
 def _column(row: dict[str, Any]) -> CodebookColumn:
@@ -407,7 +411,7 @@ class FrameRecords(Records):
                 elif hasattr(column, "combine_chunks"):
                     block[:, i] = category.codes_of_arrow(_one_array(column))
                 else:
-                    block[:, i] = category.codes(column.to_list())
+                    block[:, i] = category.codes(_values_of(column))
             block.setflags(write=False)
             yield block
 
@@ -417,6 +421,21 @@ class FrameRecords(Records):
             return numbers_of(values[:, None], self.gaps, (name,))[:, 0]
         with np.errstate(all="ignore"):
             return values.astype(np.float64)
+
+
+def _values_of(column: Any) -> list[Any]:
+    """Values as objects of Python; what cannot be one, such as a far date, is in no list."""
+    try:
+        return list(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
+    except Exception:
+        return [_value_at(column, i) for i in range(len(column))]
+
+
+def _value_at(column: Any, i: int) -> Any:
+    try:
+        return column[i].as_py() if hasattr(column[i], "as_py") else column[i]
+    except Exception:
+        return _IN_NO_LIST
 
 
 def _rows(frame: Any, start: int, stop: int) -> Any:

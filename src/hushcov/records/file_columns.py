@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import DataError, ParameterError, raise_alone
 from hushcov.records.chosen import check_there
 from hushcov.records.files import FileRecords, names_left_out
 from hushcov.records.formats import arrow, changed, read_batches
 from hushcov.records.identifiers import (
-    fractions_found,
+    check_identifiers,
     missing_identifiers,
     mixed_identifiers,
     refuse_feature,
@@ -36,6 +36,7 @@ _BATCH = 2**18  # rows read at a time
 _WAITING = 2**20  # rows that are compared with the dictionary at a time, at least
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _DOWN = np.uint64(32)
+_LARGEST_SIGNED = np.uint64(2**63 - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +61,11 @@ class FileColumn:
                 raise changed(span.path)
 
 
+@dataclass(frozen=True, eq=False)
 class FileIdentifiers(FileColumn):
-    """The units of the rows of files."""
+    """The units of the rows of files; `unsigned` says that all files have 64 bits without sign."""
+
+    unsigned: bool = False
 
     def __call__(self) -> Units:
         """A number for each row, the same for those of one unit."""
@@ -79,7 +83,8 @@ class FileIdentifiers(FileColumn):
     def _placed(self) -> Iterator[tuple[int, Any]]:
         start, kinds = 0, set()
         for array in self.arrays(text=True):
-            checked = _checked(array, text=self.records.spans[0].format == "csv")
+            text = self.records.spans[0].format == "csv"
+            checked = _checked(array, text=text, unsigned=self.unsigned)
             kinds.add(checked.type)
             if len(kinds) > 1:
                 raise mixed_identifiers()
@@ -98,9 +103,11 @@ class FileWeights(FileColumn):
             try:
                 found.append(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
             except pa.ArrowException:
-                raise DataError(
-                    "sample_weight must be a column of numbers, got another type: convert it."
-                ) from None
+                raise_alone(
+                    DataError(
+                        "sample_weight must be a column of numbers, got another type: convert it."
+                    )
+                )
         return np.concatenate(found)
 
 
@@ -142,11 +149,13 @@ class _Dictionary:
         return 0 if self._known is None else len(self._known)
 
 
+def _value_type(kind: Any) -> Any:
+    return kind.value_type if arrow().types.is_dictionary(kind) else kind
+
+
 def _kind_of(kind: Any) -> str | None:
     """What identifiers of a type are compared as; None where all are null."""
     types = arrow().types
-    if types.is_dictionary(kind):
-        return _kind_of(kind.value_type)
     if types.is_null(kind):
         return None
     if types.is_integer(kind) or types.is_floating(kind):
@@ -160,31 +169,26 @@ def _kind_of(kind: Any) -> str | None:
     )
 
 
-def _checked(array: Any, *, text: bool) -> Any:
+def _checked(array: Any, *, text: bool, unsigned: bool) -> Any:
     """Identifiers as integers or as text, and complete."""
-    kind = _kind_of(array.type)
+    kind = _kind_of(_value_type(array.type))
     if arrow().types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if array.null_count or kind is None:
         raise missing_identifiers()
     if kind == "int64":
-        return _whole(array)
+        return _whole(array, unsigned)
     found = array.cast(getattr(arrow(), kind)())
     if _has_missing(found, text=text):
         raise missing_identifiers()
     return found
 
 
-def _whole(array: Any) -> Any:
-    import pyarrow.compute as pc
-
-    pa = arrow()
-    if pa.types.is_floating(array.type) and pc.any(pc.is_nan(array)).as_py():
-        raise missing_identifiers()
-    try:
-        return array.cast(pa.int64())
-    except pa.ArrowException:
-        raise fractions_found() from None
+def _whole(array: Any, unsigned: bool) -> Any:
+    found = check_identifiers(array, len(array))
+    if not unsigned and found.dtype.kind == "u" and (found > _LARGEST_SIGNED).any():
+        raise mixed_identifiers()  # others have a sign
+    return arrow().array(found.astype(np.uint64 if unsigned else np.int64))
 
 
 def _has_missing(array: Any, *, text: bool) -> bool:
@@ -250,12 +254,14 @@ def of_opened(records: Records, named: str | int, what: str) -> tuple[Records, F
 
 def column_of(files: FileRecords, name: str, what: str) -> FileColumn:
     """A column by itself; its type is checked as far as files tell it."""
-    found = {"unit": FileIdentifiers, "sample_weight": FileWeights}[what](files, name)
     schemas = files.schemas()
     for span, schema in zip(files.spans, schemas, strict=False):
         check_there(span.path, schema.names, [name])
-    if what == "unit" and files.spans[0].format != "csv":
-        kinds = {_kind_of(schema.field(name).type) for schema in schemas}
-        if len(kinds - {None}) > 1:
-            raise mixed_identifiers()
-    return found
+    if what == "sample_weight":
+        return FileWeights(files, name)
+    if files.spans[0].format == "csv":
+        return FileIdentifiers(files, name)
+    kinds = [_value_type(schema.field(name).type) for schema in schemas]
+    if len({_kind_of(kind) for kind in kinds} - {None}) > 1:
+        raise mixed_identifiers()
+    return FileIdentifiers(files, name, unsigned=all(map(arrow().types.is_uint64, kinds)))

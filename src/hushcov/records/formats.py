@@ -29,6 +29,7 @@ from hushcov.exceptions import (
     MissingPackageError,
     ParameterError,
     RecordsFileError,
+    raise_alone,
 )
 from hushcov.records.sources import format_of, refuse_nulls
 from hushcov.records.text_layout import TextLayout, find_layout, first_fields, read_blocks
@@ -378,7 +379,7 @@ def _parser(span: FileSpan, names: Sequence[str], **options: Any) -> Callable[[b
             column = _NO_NUMBER.match(str(error))
             if column is None or names[int(column[1])] in span.texts:
                 raise
-            raise DataError(no_numbers(span.path, [names[int(column[1])]], ["text"])) from None
+            raise_alone(DataError(no_numbers(span.path, [names[int(column[1])]], ["text"])))
 
     return parse
 
@@ -437,18 +438,24 @@ class readable:
     def __enter__(self) -> None:
         arrow()
 
-    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
-        pa = arrow()
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        found = self._instead_of(error)
+        del kind, error, trace  # nothing here may refer to them when it raises
+        if found is not None:
+            raise_alone(found)
+
+    def _instead_of(self, error: Any) -> DataError | None:
         if isinstance(error, HushcovError):
-            return
+            return None
         if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError):
-            raise RecordsFileError(
+            return RecordsFileError(
                 f"{self._path} cannot be opened: check the path and its permissions."
-            ) from None
-        if isinstance(error, pa.ArrowException | OSError | UnicodeError):
+            )
+        if isinstance(error, arrow().ArrowException | OSError | UnicodeError):
             file_format = format_of(self._path) or ""
             reason = _WRONG_TEXT if file_format == "csv" else _DAMAGED
-            raise DataError(f"{self._path} cannot be read as {file_format}: {reason}") from None
+            return DataError(f"{self._path} cannot be read as {file_format}: {reason}")
+        return None
 
 
 def _delimiter(sign: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray
 from hushcov._validation import check_integer, check_real
-from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.exceptions import CapacityError, DataError, ParameterError, raise_alone
 
 # Of an `IntegerGrid`: beyond any unit of measurement, and neither half_width / radius nor step**2
 # overflows or becomes subnormal.
@@ -187,10 +187,12 @@ def check_feature_scale(feature_scale: object, n_features: int) -> FloatArray:
     try:
         scale = np.array(feature_scale, dtype=np.float64)
     except Exception:  # an object's own conversion may raise anything
-        raise ParameterError(
-            "feature_scale must be a number or one number for each feature, got "
-            f"{type(feature_scale).__name__}: pass standard deviations that are public, or None."
-        ) from None
+        raise_alone(
+            ParameterError(
+                "feature_scale must be a number or one number for each feature, got "
+                f"{type(feature_scale).__name__}: pass public standard deviations, or None."
+            )
+        )
     if scale.ndim == 0:
         scale = np.full(n_features, float(scale))
     if scale.shape != (n_features,):
@@ -221,9 +223,9 @@ def check_numbers(
     try:
         numbers = np.array(values, dtype=np.float64)
     except Exception:  # an object's own conversion may raise anything
-        raise ParameterError(
-            f"{name} must be {length} numbers, got {type(values).__name__}: {cure}"
-        ) from None
+        raise_alone(
+            ParameterError(f"{name} must be {length} numbers, got {type(values).__name__}: {cure}")
+        )
     if numbers.shape != (length,):
         raise ParameterError(f"{name} must be {length} numbers, got shape {numbers.shape}: {cure}")
     if not (numbers >= at_least).all() or (finite and not np.isfinite(numbers).all()):

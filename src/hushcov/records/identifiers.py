@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import FloatArray
-from hushcov.exceptions import DataError, ParameterError
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.exceptions import DataError, ParameterError, raise_alone
 from hushcov.records.protocol import PartitionedRecords, Records, is_tensor
-from hushcov.records.sources import TableRecords, is_file_source, open_records
+from hushcov.records.sources import TableRecords, is_file_source, numeric_table, open_records
 from hushcov.records.views import source_of
 
 _NULLS = {"NoneType", "NAType", "NaTType"}
@@ -24,21 +24,25 @@ _ONE_OF = "pass the name or the position of a column, or one for each row."
 
 
 def check_identifiers(identifiers: object, n_rows: int) -> NDArray[Any]:
-    """Identifiers as an array of numbers or of text, one for each row; never quoted."""
-    given = plain(identifiers)
-    # As they are: NumPy would make text of numbers beside text, and of NaN.
-    kind = object if isinstance(given, list | tuple) else None
-    found = np.asarray(given, dtype=kind)
+    """Identifiers as an array of integers or of text, one for each row; never quoted.
+
+    Those that differ stay different, and equal numbers of several types become equal.
+    """
+    try:
+        given = plain(identifiers)
+        # As they are: NumPy would make text of numbers beside text, and doubles of some integers.
+        found = np.asarray(given, dtype=object if isinstance(given, list | tuple) else None)
+    except Exception:  # what an object's own conversion raises may quote its values
+        raise_alone(DataError("unit must be a column of whole numbers or of text: " + _ONE_OF))
     if found.ndim != 1 or len(found) != n_rows:
         raise DataError("unit must have one identifier for each of the rows: " + _ONE_OF)
-    if found.dtype.kind == "O":
-        found = _of_objects(found)
+    if np.ma.is_masked(given):
+        raise missing_identifiers()
+    if found.dtype.kind in "OT":
+        return _of_objects(found.astype(object))
     if found.dtype.kind == "f":
-        if np.isnan(found).any():
-            raise missing_identifiers()
-        if not (np.isfinite(found).all() and (found == np.rint(found)).all()):
-            raise fractions_found()
-    if found.dtype.kind not in "iufSU":
+        return _whole(found, exact_below(found.dtype))
+    if found.dtype.kind not in "iuSU":
         raise DataError(
             f"unit must have whole numbers or text, got {found.dtype}: convert it to text."
         )
@@ -47,26 +51,49 @@ def check_identifiers(identifiers: object, n_rows: int) -> NDArray[Any]:
     return found
 
 
+def number_identifiers(found: NDArray[Any]) -> IntArray:
+    """A number from 0 on for each of `check_identifiers`, the same for those that are equal."""
+    if found.dtype.kind != "O":
+        return np.unique(found, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    places = {each: place for place, each in enumerate(sorted(set(found)))}
+    return np.fromiter(map(places.__getitem__, found), np.int64, len(found))
+
+
+def are_numbers(found: NDArray[Any]) -> bool:
+    """Whether what `check_identifiers` returned are integers."""
+    return found.dtype.kind in "iu" or isinstance(found[0], int | np.integer)
+
+
+def exact_below(kind: Any) -> float:
+    """From here on a type of floats has one number for several integers."""
+    return min(2.0 / float(np.finfo(kind).eps), 2.0**53)
+
+
 def _of_objects(found: NDArray[Any]) -> NDArray[Any]:
     kinds = {type(each) for each in found}
     if {kind.__name__ for kind in kinds} & _NULLS or any(
         isinstance(each, float) and math.isnan(each) for each in found
     ):
         raise missing_identifiers()
-    if kinds <= {str} or kinds <= {bytes}:
-        return found.astype(str if kinds <= {str} else bytes)
+    # As objects: NumPy's own types of text do not tell how many NULs are at the end.
+    if kinds <= {str, np.str_} or kinds <= {bytes, np.bytes_}:
+        if not all(map(len, found)):
+            raise missing_identifiers()
+        return found
     if all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
-        return _integers(found)
+        return found
     if all(issubclass(kind, float | np.floating) for kind in kinds):
-        return found.astype(np.float64)
+        types = [kind if issubclass(kind, np.floating) else float for kind in kinds]
+        return _whole(found.astype(np.float64), min(map(exact_below, types)))
     raise mixed_identifiers()
 
 
-def _integers(found: NDArray[Any]) -> NDArray[Any]:
-    try:
-        return found.astype(np.int64)
-    except OverflowError:
-        return found.astype(str)  # exact, too
+def _whole(found: NDArray[Any], below: float) -> IntArray:
+    if np.isnan(found).any():
+        raise missing_identifiers()
+    if not ((np.abs(found) < below).all() and (found == np.rint(found)).all()):
+        raise fractions_found()
+    return found.astype(np.int64)
 
 
 def missing_identifiers() -> DataError:
@@ -79,10 +106,11 @@ def missing_identifiers() -> DataError:
 
 
 def fractions_found() -> DataError:
-    """What to say of numbers that count nothing."""
+    """What to say of numbers that are not exact."""
     return DataError(
-        "unit must have whole numbers or text, got fractions, infinities or numbers beyond 64 "
-        "bits: use identifiers that are compared exactly, as text."
+        "unit must have whole numbers or text, got fractions, infinities, or numbers so large that "
+        "their type has one for several of them (floats from 2**53 on, of four bytes from 2**24, "
+        "of two from 2**11): use integers or text from the start."
     )
 
 
@@ -97,7 +125,7 @@ def mixed_identifiers() -> DataError:
 def plain(values: object) -> Any:
     """Columns of pandas, polars, Arrow and PyTorch as arrays."""
     if is_tensor(values):
-        return values.cpu().numpy()  # type: ignore[attr-defined]
+        return values.detach().cpu().numpy()  # type: ignore[attr-defined]
     make: Callable[..., Any] | None = getattr(values, "to_numpy", None)
     if make is None:
         return values
@@ -200,9 +228,9 @@ def _of_dask(X: Any, named: str | int, what: str, drop_nulls: bool) -> tuple[Any
 
 
 def _of_table(X: Any, named: str | int, what: str) -> tuple[Any, Any, str]:
+    X = X if hasattr(X, "shape") else numeric_table(X)
     names: Any = getattr(X, "column_names", None) or getattr(X, "columns", ())
-    shape = getattr(X, "shape", None) or np.shape(X)
-    place = _place_of([str(name) for name in names], named, shape, what)
+    place = _place_of([str(name) for name in names], named, X.shape, what)
     return *_without(X, place), _word(named, what)
 
 
@@ -263,6 +291,8 @@ def numbers(values: object) -> FloatArray:
     try:
         return np.asarray(plain(made), dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(
-            "sample_weight must have numbers, got something else: convert them, or leave it out."
-        ) from None
+        raise_alone(
+            DataError(
+                "sample_weight must have numbers, got something else: convert it, or leave it out."
+            )
+        )

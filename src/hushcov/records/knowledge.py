@@ -13,7 +13,7 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import shown
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import ParameterError, raise_alone
 
 _SHAPE = (
     "pass an array of shape (n_features, 2) with NaN where nothing is known, or a mapping from "
@@ -105,9 +105,7 @@ def _of_array(given: object) -> tuple[FloatArray, FloatArray]:
     try:
         table = np.array(given, dtype=np.float64)
     except Exception:  # an object's own conversion may raise anything
-        raise ParameterError(
-            f"bounds must be numbers, got {type(given).__name__}: {_SHAPE}"
-        ) from None
+        raise_alone(ParameterError(f"bounds must be numbers, got {type(given).__name__}: {_SHAPE}"))
     if isinstance(given, str) or table.ndim != 2 or table.shape[1] != 2:
         raise ParameterError(
             f"bounds must have two columns, low and high, got shape {table.shape}: {_SHAPE}"

@@ -17,14 +17,19 @@ import numpy as np
 from hushcov._arrays import IntArray
 from hushcov.exceptions import DataError
 from hushcov.records.cluster import Work, computed, dask_module, sum_groups
-from hushcov.records.identifiers import check_identifiers, fractions_found, mixed_identifiers
+from hushcov.records.identifiers import (
+    are_numbers,
+    check_identifiers,
+    mixed_identifiers,
+    number_identifiers,
+)
 from hushcov.records.protocol import BlockFunction, Held, PartitionedRecords, Progress, Records
 from hushcov.records.sources import ArrayRecords, check_frame
 from hushcov.records.units import Units
 from hushcov.records.views import View, WrappedRecords, source_of
 
 _KEY = "hushcov unit key"  # a column that says in which partition a row is to be
-_LARGEST_INTEGER = 2.0**63
+_LARGEST_KEY = 2**64 - 1
 
 
 class UnitPartitions(PartitionedRecords):
@@ -146,7 +151,7 @@ class WithinPartitions(WrappedRecords):
 class PartRecords(ArrayRecords):
     """Rows of one partition, with the numbers of their units there."""
 
-    def __init__(self, features: Any, units: Units, kind: str) -> None:
+    def __init__(self, features: Any, units: Units, kind: type) -> None:
         super().__init__(features)
         self.units, self.kind = units, kind
 
@@ -166,29 +171,26 @@ def _averaged(records: Records) -> Records:
 
 
 def _keyed(frame: Any, label: Any) -> Any:
-    """A partition with a key for each row, equal for equal identifiers; others may share it.
-
-    It is that of their text: numbers of any type that are equal come together, and so does the same
-    identifier as a number and as text, which is refused there.
-    """
+    """A partition with a key for each row, equal for equal identifiers; others may share it."""
     from pandas.util import hash_array
 
     found = check_identifiers(frame[label], len(frame))
-    if found.dtype.kind == "f":
-        if (np.abs(found) >= _LARGEST_INTEGER).any():
-            raise fractions_found()
-        found = found.astype(np.int64)
-    text = found.astype(str).astype(object)
-    return frame.assign(**{_KEY: hash_array(text, categorize=False)})
+    if not len(found) or found.dtype.kind in "iu":
+        keys = found.astype(np.uint64)
+    elif are_numbers(found):
+        keys = np.array([int(each) & _LARGEST_KEY for each in found], dtype=np.uint64)
+    else:
+        keys = hash_array(found.astype(object), categorize=False)
+    return frame.assign(**{_KEY: keys})
 
 
 def _local(frame: Any, label: Any) -> PartRecords | None:
     if not len(frame):
         return None
     found = check_identifiers(frame[label], len(frame))
-    kind = "number" if found.dtype.kind in "iuf" else found.dtype.kind
-    return PartRecords(frame.drop(columns=[label, _KEY]), Units.of(found, len(frame)), kind)
+    kind = int if are_numbers(found) else str if isinstance(found[0], str) else bytes
+    return PartRecords(frame.drop(columns=[label, _KEY]), Units(number_identifiers(found)), kind)
 
 
-def _sizes(part: PartRecords | None) -> tuple[str, IntArray] | None:
+def _sizes(part: PartRecords | None) -> tuple[type, IntArray] | None:
     return None if part is None else (part.kind, part.units.sizes())

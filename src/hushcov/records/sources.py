@@ -7,9 +7,11 @@ columns and clusters have modules of their own, which are loaded when such a sou
 from __future__ import annotations
 
 import copy
+import math
 import mmap
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,7 +22,13 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import listed, shown
-from hushcov.exceptions import DataError, DataTypeError, ParameterError, RecordsFileError
+from hushcov.exceptions import (
+    DataError,
+    DataTypeError,
+    ParameterError,
+    RecordsFileError,
+    raise_alone,
+)
 from hushcov.records.protocol import (
     MISSING_CURE,
     Records,
@@ -302,10 +310,12 @@ def numeric_table(source: object) -> NDArray[Any]:
     try:
         table = np.asarray(source)
     except Exception:  # what an object's own conversion raises may quote its values
-        raise DataError(
-            f"X must be a 2-D array of real numbers, got a {type(source).__name__} that does "
-            "not convert to one: give every record the same number of features."
-        ) from None
+        raise_alone(
+            DataError(
+                f"X must be a 2-D array of real numbers, got a {type(source).__name__} that does "
+                "not convert to one: give every record the same number of features."
+            )
+        )
     check_table("X", table.shape, table.dtype, kinds=_NUMERIC_KINDS + "O")
     return table
 
@@ -327,15 +337,28 @@ def numbers_of(table: NDArray[Any], gaps: bool, names: tuple[str, ...] | None) -
             + MISSING_CURE
         )
     if not wrong.any():
-        try:
-            return np.where(missing, np.nan, table).astype(np.float64)
-        except (TypeError, ValueError, OverflowError):
-            pass
+        with suppress(Exception):  # an object's own conversion may raise anything
+            return _doubles(np.where(missing, np.nan, table))
     raise DataTypeError(
-        "X must hold real numbers within float64, got dtype object with something else in "
+        "X must hold real numbers, got dtype object with something else in "
         f"it{_where(wrong, names)} (an argument must be neither string nor other than a number): "
         "convert it with X.astype(float), or leave out columns that are no numbers."
     )
+
+
+def _doubles(table: NDArray[Any]) -> FloatArray:
+    with np.errstate(all="ignore"):
+        with suppress(OverflowError):
+            return table.astype(np.float64)
+        return np.frompyfunc(_double, 1, 1)(table).astype(np.float64)
+
+
+def _double(value: Any) -> float:
+    """The nearest double, which of an integer or a fraction beyond all others is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _is_missing(value: object) -> bool:
@@ -359,23 +382,27 @@ def map_npy(path: Path) -> NDArray[Any]:
         with path.open("rb") as file:
             shape, _, dtype = _NPY_HEADER_READERS[npy.read_magic(file)](file)
     except FileNotFoundError:
-        raise RecordsFileError(f"{path} does not exist: check the path.") from None
+        raise_alone(RecordsFileError(f"{path} does not exist: check the path."))
     except OSError as error:
-        raise RecordsFileError(f"{path} cannot be read: {error.strerror}.") from None
+        raise_alone(RecordsFileError(f"{path} cannot be read: {error.strerror}."))
     except Exception:  # numpy's header parser lets errors of many types through
-        raise DataError(
-            f"{path} is not a .npy file of numbers, or its header is damaged: write it with "
-            "numpy.save(path, X)."
-        ) from None
+        raise_alone(
+            DataError(
+                f"{path} is not a .npy file of numbers, or its header is damaged: write it with "
+                "numpy.save(path, X)."
+            )
+        )
     check_table(str(path), shape, dtype, kinds=_NUMERIC_KINDS)
     try:
         with np.errstate(all="ignore"):  # a size that overflows is a size that does not fit
             return np.asarray(npy.open_memmap(path, mode="r"))
     except (ValueError, OSError, OverflowError):
-        raise DataError(
-            f"{path} is shorter than its header says (shape {shape}): the file is truncated; "
-            "copy or write it again."
-        ) from None
+        raise_alone(
+            DataError(
+                f"{path} is shorter than its header says (shape {shape}): the file is truncated; "
+                "copy or write it again."
+            )
+        )
 
 
 def _let_go(table: NDArray[Any], first: int, last: int) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov._files import as_path, os_errors, to_disk
-from hushcov.exceptions import CapacityError, HushcovError, StatisticsError
+from hushcov.exceptions import CapacityError, HushcovError, StatisticsError, raise_alone
 from hushcov.records.grids import FeatureGrid, IntegerGrid
 from hushcov.records.statistics import RecordMap, Statistics
 
@@ -75,9 +75,9 @@ def read_statistics(path: StatisticsPath) -> Statistics:
             with asked.open("rb") as file:
                 return _read(file, os.fstat(file.fileno()).st_size)
         except _InvalidError as error:
-            raise StatisticsError(f"{asked} {error}") from None
+            raise_alone(StatisticsError(f"{asked} {error}"))
         except MemoryError:
-            raise CapacityError(f"{asked} holds statistics larger than memory: use more.") from None
+            raise_alone(CapacityError(f"{asked} holds statistics larger than memory: use more."))
 
 
 class _InvalidError(Exception):
@@ -184,4 +184,4 @@ def _rebuilt(about: dict[str, Any], gram: IntArray) -> Statistics:
         return Statistics(gram, about["n_records"], record_map, parts)
     except (HushcovError, TypeError, ValueError, OverflowError):
         # Not the error of the field itself, which would quote what is in the file.
-        raise _InvalidError("describes statistics that cannot be: " + _COPY_AGAIN) from None
+        raise_alone(_InvalidError("describes statistics that cannot be: " + _COPY_AGAIN))

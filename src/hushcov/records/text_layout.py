@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import IntArray
 from hushcov._compiled import compiled
-from hushcov.exceptions import DataError, RecordsFileError
+from hushcov.exceptions import DataError, RecordsFileError, raise_alone
 
 #: Bytes that are read and parsed at a time, and more where there are many columns.
 BLOCK_BYTES = 2**20
@@ -175,17 +175,17 @@ def first_fields(path: str, delimiter: str, *, ahead: bool = True) -> tuple[str,
         with _raw(path, ahead=ahead) as file:
             found = next(csv.reader(_lines(file), delimiter=delimiter, strict=True), None)
     except UnicodeError:
-        raise DataError(
-            f"{path} must be in UTF-8, but its first line is not: save it so."
-        ) from None
+        raise_alone(DataError(f"{path} must be in UTF-8, but its first line is not: save it so."))
     except csv.Error:
-        raise DataError(
-            f"{path} must have fields of at most {csv.field_size_limit():,} characters in its "
-            "first line, with quotation marks that are closed: check how it was written."
-        ) from None
+        raise_alone(
+            DataError(
+                f"{path} must have fields of at most {csv.field_size_limit():,} characters in its "
+                "first line, with quotation marks that are closed: check how it was written."
+            )
+        )
     except (OSError, EOFError) as error:
         why = getattr(error, "strerror", None) or "it is damaged"
-        raise RecordsFileError(f"{path} cannot be read: {why}. Check the path.") from None
+        raise_alone(RecordsFileError(f"{path} cannot be read: {why}. Check the path."))
     return () if found is None else tuple(found) or ("",)
 
 

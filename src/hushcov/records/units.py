@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError
-from hushcov.records.identifiers import check_identifiers, numbers
+from hushcov.records.identifiers import check_identifiers, number_identifiers, numbers
 from hushcov.records.protocol import Records, default_block_rows, is_tensor, like
 from hushcov.records.views import View, WrappedRecords, hands_out_arrays
 
@@ -25,6 +25,7 @@ from hushcov.records.views import View, WrappedRecords, hands_out_arrays
 WEIGHT_LEVELS = 16
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
+_SMALL = 2.0**-64  # no sum of as many rows as there can be is infinite
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +43,7 @@ class Units:
     @classmethod
     def of(cls, identifiers: object, n_rows: int) -> Units:
         """The units of rows with these identifiers; checked."""
-        found = check_identifiers(identifiers, n_rows)
-        return cls(np.unique(found, return_inverse=True)[1].astype(np.int64).reshape(-1))
+        return cls(number_identifiers(check_identifiers(identifiers, n_rows)))
 
     @cached_property
     def _sizes(self) -> IntArray:
@@ -124,8 +124,8 @@ class MeanRecords(WrappedRecords):
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         for column in range(rows.shape[1]):
             order = np.lexsort((rows[:, column], codes))  # sums do not depend on the order
-            found[:, column] = np.add.reduceat(rows[order, column], starts)
-        return found / sizes[:, None]
+            found[:, column] = _means_of(rows[order, column], starts, sizes)
+        return found
 
     def _blocks(self) -> Iterator[Any]:
         step = default_block_rows(self.n_features)
@@ -134,6 +134,19 @@ class MeanRecords(WrappedRecords):
 
     def _view(self) -> View:
         raise NotImplementedError("rows of partitions are averaged where they are")
+
+
+def _means_of(values: FloatArray, starts: IntArray, sizes: IntArray) -> FloatArray:
+    """Means of successive values; finite where these are, however large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.add.reduceat(values, starts) / sizes
+        beyond = ~np.isfinite(found)
+        if beyond.any():
+            small = np.add.reduceat(values * _SMALL, starts)[beyond] / sizes[beyond]
+            most = np.finfo(np.float64).max * _SMALL  # which rounding may pass
+            finite = np.isfinite(small)
+            found[beyond] = np.where(finite, np.clip(small, -most, most), small) / _SMALL
+    return found
 
 
 class ChosenRecords(WrappedRecords):
@@ -214,7 +227,7 @@ def weighted(records: Records, weights: object, most: float) -> Records:
             "sample_weight must have one number for each row, finite and not negative: correct the "
             "weights, or leave out rows by a rule that uses their own row alone."
         )
-    times = np.rint(np.minimum(found / most, 1.0) * WEIGHT_LEVELS).astype(np.int64)
+    times = np.rint(np.minimum(found, most) / most * WEIGHT_LEVELS).astype(np.int64)
     if not times.any():
         raise DataError(
             "sample_weight must have numbers near max_sample_weight, and all round to zero beside "

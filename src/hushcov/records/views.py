@@ -15,7 +15,7 @@ import numpy as np
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._profile import reading
 from hushcov._validation import shown
-from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.exceptions import CapacityError, DataError, ParameterError, raise_alone
 from hushcov.records.grids import FeatureGrid, check_feature_scale, check_numbers
 from hushcov.records.knowledge import Bounds, check_bounds
 from hushcov.records.protocol import (
@@ -464,10 +464,12 @@ class DeviceRecords(WrappedRecords):
             # Try it: a device may exist in name only, or have no doubles.
             torch.ones(1, dtype=torch.float64, device=self.device).cpu()
         except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError):
-            raise ParameterError(
-                f"device must name one that PyTorch can use, got {shown(device)}: 'cuda' for an "
-                "NVIDIA card, or None for this computer's processor."
-            ) from None
+            raise_alone(
+                ParameterError(
+                    f"device must name one that PyTorch can use, got {shown(device)}: 'cuda' for "
+                    "an NVIDIA card, or None for this computer's processor."
+                )
+            )
 
     def _blocks(self) -> Iterator[Any]:
         torch = import_torch()
