@@ -55,7 +55,8 @@ def any_release(rng):
         making=making,
         column_names=tuple(f"{'ab'[i % 2]}={i}" for i in range(d)),
     )
-    return release if rng.random() < 0.6 else of_pairs(release, rng)
+    release = release if rng.random() < 0.6 else of_pairs(release, rng)
+    return release if rng.random() < 0.9 else replace(release, noise_sd=None)
 
 
 def of_pairs(release, rng):

@@ -180,7 +180,7 @@ ASKS = {
     "certified": lambda est: est.certified(planned(est)),
     "cautions": lambda est: est.cautions(planned(est)),
     "components": lambda est: fit(est).components(2),
-    "conditional": lambda est: fit(est).conditional([0], given={1: 0.0}),
+    "conditional": lambda est: fit(est).conditional({1: 0.0}, features=[0]),
     "covariance_interval": lambda est: fit(est).covariance_interval(),
     "error_norm": lambda est: fit(est).error_norm(np.eye(D)),
     "get_precision": lambda est: fit(est).get_precision(),

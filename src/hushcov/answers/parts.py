@@ -11,7 +11,7 @@ from scipy import sparse
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._words import counted
 from hushcov.answers.tables import MOST_ASKED, feature_names, positions
-from hushcov.answers.uncertain import uncertain
+from hushcov.answers.uncertain import check_noise, uncertain
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import hard_threshold, is_sparse, lost_features, multiply_outer
 from hushcov.release import Release
@@ -130,8 +130,7 @@ def _below(release: Release, places: IntArray) -> BoolArray:
 
 def _sparse(release: Release, places: IntArray) -> tuple[Matrix, Matrix, int, float]:
     """The same as `uncertain` gives, of the entries that are stored."""
-    if release.noise_sd is None or release.n_sampled is None:
-        uncertain(release, places[:1])  # says why not
+    check_noise(release)
     kept = hard_threshold(in_scales(release), release.making.threshold)
     whole = sparse.coo_array(kept[places][:, places])
     at = places[whole.row], places[whole.col]

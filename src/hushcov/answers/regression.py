@@ -22,7 +22,7 @@ from hushcov.answers.partners import (
     with_missing,
 )
 from hushcov.answers.tables import Answer, Table, feature_names, positions
-from hushcov.answers.uncertain import Uncertain
+from hushcov.answers.uncertain import Uncertain, check_noise
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.findings import LEVEL
@@ -133,6 +133,7 @@ def regress(release: Release, target: Any, on: Any = None, *, level: float = LEV
     Post-processing of the release, covered by its guarantee.
     """
     width = width_of(level)
+    check_noise(release)
     (y,) = positions(release, target)
     refuse_unknown(release, "target", np.array([y]))
     said: list[str] = []

@@ -96,14 +96,20 @@ class Uncertain:
         return np.asarray(np.sqrt(noise + np.maximum(sampling, 0.0)))
 
 
-def uncertain(release: Release, features: IntArray) -> Uncertain:
-    """The part of a release for these features."""
+def check_noise(release: Release) -> None:
+    """Refuse a release of which it is not known how much noise its entries have."""
     if release.noise_sd is None or release.n_sampled is None:
         raise ParameterError(
             f"the release must say how much noise it has, and {release.name!r} does not: there are "
             "no intervals. Release with PrivateSparseCovariance, ScreenedCovariance or "
             "GaussianCovariance."
         )
+
+
+def uncertain(release: Release, features: IntArray) -> Uncertain:
+    """The part of a release for these features."""
+    check_noise(release)
+    assert release.n_sampled is not None
     scale = scales_of(release)[features]
     if is_sparse(release.integers):
         integers = release.integers[features][:, features].toarray()
