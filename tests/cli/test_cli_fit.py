@@ -418,7 +418,7 @@ def _save(path: Path, array) -> None:
         ("a.npy", None, 6, "a.npy does not exist: check the path."),
         ("a.npy", b"not numpy", 3, "is not a .npy file of numbers"),
         ("a.txt", b"1,2", 3, "must be a folder, a pattern, or a file whose name ends in .npy"),
-        ("a.csv", b"1,2", 3, "a.csv must hold at least one record, got none: there is a line"),
+        ("a.csv", b"a,b", 3, "a.csv must hold at least one record, got none: there is a line"),
         ("a.csv", b"a,b\n1\n", 3, "a.csv cannot be read as csv: a line has too many or too few"),
         ("a.csv", None, 6, "a.csv does not exist"),
         ("a.parquet", None, 6, "a.parquet does not exist"),

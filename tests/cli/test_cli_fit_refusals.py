@@ -27,7 +27,7 @@ def test_all_bad_columns_are_named_at_once(refused, tmp_path):
         ("age,pulse\n", "names of the columns and nothing below it"),
         ("age;pulse\n1;2\n", "use --delimiter ';'."),
         ("age;pulse\n1,5;2,5\n", "use --delimiter ';'."),
-        ("age,pulse,age\n1,2,3\n", "column 'age' more than once"),
+        ("age,pulse,age\n1,2,3\n", "must have column 'age' once, got more"),
     ],
 )
 def test_what_is_wrong_with_a_text_file_is_said(refused, tmp_path, text, words):

@@ -25,15 +25,20 @@ OBJECTS = (
     *("bytes", "beyond int64", "beyond float64"),
 )
 SHAPES = ("short", "long")
-LINES = ("blank line", "null word", "spaces", "quote", "line break", "not UTF-8", "NUL")
-KINDS = (*NUMBERS, *OBJECTS, *SHAPES, *LINES)
+LINES = (
+    *("blank line", "null word", "spaces", "quote", "line break", "not UTF-8", "NUL"),
+    *("long field", "UTF-8 mark"),
+)
+NOTES = ("long note", "open note", "note not UTF-8")  # beside the features
+KINDS = (*NUMBERS, *OBJECTS, *SHAPES, *LINES, *NOTES)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A record that only text can hold, as it stands in a file."""
+    """A record that only text can hold, as it stands in a file; `note` is what is beside it."""
 
     text: bytes
+    note: bytes = b"x"
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,9 @@ def _odd(kind: str, how: random.Random, rng: random.Random, row: list[Any]) -> t
     if kind in LINES:
         text, meant = _line(kind, how, row)
         return Line(text), meant
+    if kind in NOTES:
+        numbers = ",".join(map(str, row)).encode()
+        return Line(numbers, _note(kind, how, numbers)), None if kind == "open note" else row
     if kind == "short":
         return row[:-1], None
     if kind == "long":
@@ -127,11 +135,22 @@ def _line(kind: str, how: random.Random, row: list[float]) -> tuple[bytes, Any]:
         "line break": f'"{TEXT}\n'.encode() + first + b'"' + rest,
         "not UTF-8": b"\xff\xfe" + TEXT.encode() + rest,
         "NUL": b"\0" + first + rest,
+        "long field": b'"' + b" " * how.randrange(2_000) + first + b'"' + rest,
+        "UTF-8 mark": b"\xef\xbb\xbf" + first + rest,
     }
     missing = [np.nan] * len(row)
     meant = {"blank line": missing, "null word": [*missing[:1], *row[1:]], "spaces": row}
-    meant["quote"] = row  # of the last field of a file whose last line is open
+    meant["long field"] = row
     return lines[kind], meant.get(kind)
+
+
+def _note(kind: str, how: random.Random, row: bytes) -> bytes:
+    """A field with lines that look like records, of the length of many blocks."""
+    if kind == "note not UTF-8":
+        return b"\xff\0" + TEXT.encode()
+    pieces = (b"\n", b"\r\n", b"\r", b'""', b",", TEXT.encode() + b"," + row, b"true")
+    text = b'"' + b"".join(how.choices(pieces, k=how.randrange(100)))
+    return text + b'"' if kind == "long note" else text
 
 
 _Cell = Callable[[random.Random, random.Random], tuple[Any, float | None]]

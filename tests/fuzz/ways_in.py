@@ -44,7 +44,7 @@ from hushcov.records import (
     sign_gram,
 )
 
-from .odd_records import LINES, NULL_WORDS, NUMBERS, OBJECTS, SHAPES, Line, Table
+from .odd_records import LINES, NOTES, NULL_WORDS, NUMBERS, OBJECTS, SHAPES, Line, Table
 
 SCALE, RADIUS, HALF_WIDTH, NORM_BOUND = 1e3, 4.0, 1000, 1500
 
@@ -56,6 +56,7 @@ class How:
     paired: bool
     drop_nulls: bool
     block_rows: int
+    block_bytes: int
     #: Everything else that a way may choose: types of columns, partitions, who wrote a file.
     choices: int
 
@@ -244,16 +245,23 @@ def _csv_without_names(table: Table, rng: random.Random, folder: Path) -> Path:
     return folder / "x.csv"
 
 
-def _csv_in_blocks(table: Table, rng: random.Random, folder: Path) -> Path:
-    """So long that types of columns are settled before most lines are read."""
-    names = b",".join(name.encode() for name in table.names)
-    lines = _text(table, rng, b",", header=False).splitlines(keepends=True)
-    long = b"x" * (2**21 // len(lines)) + b","
-    (folder / "x.csv").write_bytes(b"".join((b"note,", names, b"\n", *(long + x for x in lines))))
-    return folder / "x.csv"
+def _csv_with_notes(table: Table, rng: random.Random, folder: Path) -> Path:
+    """With a column beside the features, in which texts may have several lines."""
+    path = folder / rng.choice(("x.csv", "x.tsv", "x.csv.gz"))
+    notes = [rng.choice((b"x", b'"x\ny"', b'"\r\n""x"""', b"x" * 90)) for _ in table.rows]
+    text = _text(table, rng, b"\t" if path.suffix == ".tsv" else b",", notes=notes)
+    path.write_bytes(gzip.compress(text, 1) if path.suffix == ".gz" else text)
+    return path
 
 
-def _text(table: Table, rng: random.Random, separator: bytes, *, header: bool = True) -> bytes:
+def _text(
+    table: Table,
+    rng: random.Random,
+    separator: bytes,
+    *,
+    header: bool = True,
+    notes: list[bytes] | None = None,
+) -> bytes:
     """Lines of text, ended as on either system, with one word for all that is missing."""
     end = rng.choice((b"\n", b"\n", b"\r\n"))
     missing = rng.choice(NULL_WORDS).encode()
@@ -261,6 +269,11 @@ def _text(table: Table, rng: random.Random, separator: bytes, *, header: bool = 
     names = [separator.join(name.encode() for name in table.names)] if header else []
     quote = b'"' if rng.random() < 0.2 else b""
     lines = [*names, *(_text_line(row, missing, separator, quote) for row in table.rows)]
+    if notes is not None:
+        odd = [row.note if isinstance(row, Line) else b"" for row in table.rows]
+        notes = [b"note", *(one or other for one, other in zip(odd, notes, strict=True))]
+        both = zip(notes, lines, strict=True)
+        lines = [note + separator + line if line else line for note, line in both]
     text = b"".join(line + end for line in lines)
     # A last line that may be blank is ended by whoever writes it.
     return text.removesuffix(end) if open_end and len(table.names) > 1 and lines[-1] else text
@@ -315,9 +328,10 @@ def _dask_frame(table: Table, rng: random.Random, folder: Path) -> Any:
         return dd.from_pandas(frame, npartitions=n_parts)
 
 
-def _on_workers(source: Any, how: How) -> Sums:
+def _on_workers(source: Any, how: How, **options: Any) -> Sums:
     """Files, read in pieces by tasks."""
-    records = FileRecords(source, drop_nulls=how.drop_nulls, block_rows=how.block_rows)
+    options |= {"drop_nulls": how.drop_nulls, "block_rows": how.block_rows}
+    records = FileRecords(source, **options)
     with mock.patch.object(cluster, "_ROWS_OF_PIECE", how.choices % 5 + 1):
         return summed(DaskRecords(records), how)
 
@@ -415,16 +429,21 @@ WAYS: dict[str, Way] = {
     "csv of others, one column": Way(_csv_of_others, n_columns=1),
     "csv without names": Way(
         _csv_without_names,
-        _TEXTS,
+        tuple(kind for kind in _TEXTS if kind != "UTF-8 mark"),  # it may begin a file
         read=partial(opened, header=False, delimiter=";"),
         same_words=False,  # the first line says how many columns there are
     ),
-    "csv in blocks": Way(
-        _csv_in_blocks,
-        tuple(kind for kind in _TEXTS if kind not in ("blank line", *SHAPES)),
+    "csv with notes": Way(
+        _csv_with_notes,
+        (*_TEXTS, *NOTES),
         read=partial(opened, columns=["a", "b"]),
         n_columns=2,
-        same_words=False,  # a text is a wrong type in the first block, and a wrong value after
+    ),
+    "csv with notes on workers": Way(
+        _csv_with_notes,
+        (*LINES, *NOTES),
+        read=partial(_on_workers, columns=["a", "b"]),
+        n_columns=2,
     ),
     "tsv": Way(_tsv, _TEXTS),
     "csv.gz": Way(_csv_gz, _TEXTS),

@@ -29,7 +29,7 @@ NOTE = '"' + "she said no, twice\r\n,\n\n" * 200 + '"'
 def block_bytes(monkeypatch):
     def of(size):
         monkeypatch.setattr(text_layout, "BLOCK_BYTES", size)
-        monkeypatch.setattr(text_layout, "_BLOCK_BYTES_OF_COLUMN", 0)
+        monkeypatch.setattr(text_layout, "BLOCK_BYTES_OF_COLUMN", 0)
 
     return of
 

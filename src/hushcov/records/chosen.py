@@ -8,14 +8,10 @@ from typing import Any
 
 from hushcov._validation import listed, shown
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records.formats import arrow, no_numbers
+from hushcov.records.formats import TextOptions, arrow, no_numbers, no_numbers_in_text
 from hushcov.records.sources import is_arrow_number
 
 _FOLDER = "="  # in the name of a folder that tells a value
-_DECIMAL_COMMA = (
-    " Numbers must have a decimal point: where they have a comma (2,5), write the file again "
-    "(pandas.read_csv(..., decimal=',') reads it)."
-)
 
 
 def chosen_columns(
@@ -25,12 +21,12 @@ def chosen_columns(
     *,
     texts: Sequence[str] = (),
     left_out: Sequence[str] = (),
-    commas: bool = True,
+    options: TextOptions | None = None,
 ) -> tuple[str, ...]:
     """Return the features, after checking that they are columns of numbers in every file.
 
-    Those in `texts` may be of any type. Those that are left out are none. `commas` says whether
-    fields are separated by commas, so that no number can have one.
+    Those in `texts` may be of any type. Those that are left out are none. `options` are those of
+    text files.
     """
     names = tuple(schemas[0].names if columns is None else columns)
     if columns is None:
@@ -57,7 +53,7 @@ def chosen_columns(
         wrong += _not_there(path, schema.names, [name for name in names if name not in twice])
         there = [name for name in dict.fromkeys(names) if schema.names.count(name) == 1]
         numbers = [name for name in there if name not in texts]
-        wrong += _no_numbers(path, schema, numbers, commas)
+        wrong += _no_numbers(path, schema, numbers, options or TextOptions())
         if wrong:
             raise DataError(_all_of(wrong))
     return names
@@ -95,7 +91,7 @@ def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[st
     return wrong
 
 
-def _no_numbers(path: str, schema: Any, names: Sequence[str], commas: bool) -> list[str]:
+def _no_numbers(path: str, schema: Any, names: Sequence[str], options: TextOptions) -> list[str]:
     """What is wrong with columns that do not hold numbers."""
     pa, text = arrow(), path.endswith((".csv", ".tsv", ".gz"))
     kinds = {name: schema.field(name).type for name in names}
@@ -107,10 +103,9 @@ def _no_numbers(path: str, schema: Any, names: Sequence[str], commas: bool) -> l
     ]
     if not bad:
         return []
-    # In a text file all is text, and what it reads as differs from one block to the next.
-    types = ["text"] if text else [_type_words(kinds[name]) for name in bad]
-    comma = _DECIMAL_COMMA if text and not commas and len(bad) == len(names) else ""
-    return [no_numbers(path, bad, types, comma)]
+    if text:  # all of it is text, and what it reads as may differ from one block to the next
+        return [no_numbers_in_text(path, bad, options)]
+    return [no_numbers(path, bad, [_type_words(kinds[name]) for name in bad])]
 
 
 def _type_words(kind: Any) -> str:

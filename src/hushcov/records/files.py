@@ -172,7 +172,7 @@ class FileRecords(Records):
             columns,
             texts=texts,
             left_out=self.left_out,
-            commas=(delimiter or ",") == "," and not paths[0].endswith(".tsv"),
+            options=text,
         )
         self.n_features = len(self._names)
         if not drop_nulls:

@@ -51,6 +51,10 @@ _WRONG_TEXT = (
     "it again."
 )
 _NO_NUMBER = re.compile(r"In CSV column #(\d+): .*CSV conversion error")
+_DECIMAL_COMMA = (
+    " Numbers must have a decimal point: where they have a comma (2,5), write the file again "
+    "(pandas.read_csv(..., decimal=',') reads it)."
+)
 _MOST_PARSED = 4  # blocks of text that are parsed at the same time
 
 
@@ -379,19 +383,26 @@ def _parser(span: FileSpan, names: Sequence[str], **options: Any) -> Callable[[b
             column = _NO_NUMBER.match(str(error))
             if column is None or names[int(column[1])] in span.texts:
                 raise
-            raise_alone(DataError(no_numbers(span.path, [names[int(column[1])]], ["text"])))
+            words = no_numbers_in_text(span.path, [names[int(column[1])]], span.text)
+            raise_alone(DataError(words))
 
     return parse
 
 
-def no_numbers(path: str, names: Sequence[str], types: Iterable[str], more: str = "") -> str:
+def no_numbers(path: str, names: Sequence[str], types: Iterable[str]) -> str:
     """What is wrong with columns that do not hold numbers."""
     return (
         f"{path} must hold numbers, but {listed(names)} {'has' if len(names) == 1 else 'have'} "
         f"type {', '.join(dict.fromkeys(types))}: choose the other columns by columns=[...] "
         "(--columns a,b,c), or turn answers into numbers by codebook=... (--codebook FILE.csv), "
-        f"which lists them.{more}"
+        "which lists them."
     )
+
+
+def no_numbers_in_text(path: str, names: Sequence[str], text: TextOptions) -> str:
+    """The same of a text file; the words do not depend on where in it the values are."""
+    comma = _DECIMAL_COMMA if text.delimiter_of(path) != "," else ""
+    return no_numbers(path, names, ["text"]) + comma
 
 
 def _placed(batches: Iterable[Any], position: int) -> Iterator[tuple[int, Any]]:

@@ -22,9 +22,10 @@ from hushcov._arrays import IntArray
 from hushcov._compiled import compiled
 from hushcov.exceptions import DataError, RecordsFileError, raise_alone
 
-#: Bytes that are read and parsed at a time, and more where there are many columns.
+#: Bytes that are read and parsed at a time.
 BLOCK_BYTES = 2**20
-_BLOCK_BYTES_OF_COLUMN = 2**8  # parsing a block takes some microseconds for each column
+#: As many for each column, where these are many: a block takes some microseconds for each.
+BLOCK_BYTES_OF_COLUMN = 2**8
 #: A longer record is refused: it is held in memory, and such a length is most often a mistake.
 MOST_RECORD_BYTES = 2**26
 _MARK = b"\xef\xbb\xbf"  # may begin a file in UTF-8
@@ -61,7 +62,7 @@ def find_layout(path: str, delimiter: str, n_columns: int, *, header: bool) -> T
     """Scan a file once; if it has a `header`, its first record is none."""
     import pyarrow
 
-    size = max(BLOCK_BYTES, _BLOCK_BYTES_OF_COLUMN * n_columns)
+    size = max(BLOCK_BYTES, BLOCK_BYTES_OF_COLUMN * n_columns)
     classes, truths = _classes(delimiter), np.zeros(n_columns, dtype=np.bool_)
     place, counted, waiting = np.zeros(6, dtype=np.int64), 0, 0
     blocks: list[tuple[int, int]] = []
