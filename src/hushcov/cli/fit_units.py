@@ -155,7 +155,7 @@ def paid_count(estimator: PrivateSparseCovariance) -> Iterator[None]:
     """Whatever is refused after the count says that it is paid."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
         before = estimator.counted_
         if before is not None and not hasattr(estimator, "release_"):
             spent = number(before.guarantee.epsilon)
