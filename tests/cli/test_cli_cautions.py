@@ -245,7 +245,7 @@ def test_a_full_disk_says_what_was_charged_and_that_nothing_was_written(
     assert result.exit_code == 6
     (receipt,) = ledger.history("people")
     assert "No space left" in result.stderr
-    assert result.stderr.endswith(f"{charged(receipt)} Nothing was written.\n")
+    assert result.stderr.endswith(f"{charged(receipt)} No estimate was released.\n")
     assert names() == ["budget.db", "enough.npy"]
 
 

@@ -445,13 +445,16 @@ def test_what_cannot_be_started(run, table, words, line):
     assert line in result.stderr
 
 
-def test_what_is_refused_after_yes_says_that_nothing_was_charged(table):
+@pytest.mark.parametrize("there", [False, True], ids=["new ledger", "new dataset of a ledger"])
+def test_what_is_refused_after_yes_says_that_nothing_was_charged(table, there):
+    if there:
+        Ledger("budget.db").open_dataset("others", 1.0, 1e-6)
     output = start([*WHOSE, *ROWS, "", "none", "", "2", "", "", "", "", "", "yes"], code=3)
     line = output.splitlines()[-1]
     assert "'smoker', 'region' have type text" in line
     assert "hushcov start --settings patients-settings.toml" in line
     assert line.endswith("Nothing was charged.")
-    assert not Path("budget.db").exists()
+    assert Path("budget.db").exists() == there
 
 
 def test_columns_by_name_number_range_and_pattern():

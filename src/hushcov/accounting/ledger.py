@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from hushcov._charged import Attempt, begin, ledger_asked, stated_charges
 from hushcov._validation import check_choice, check_real, shown
 from hushcov._words import number
 from hushcov.accounting.charges import (
@@ -115,6 +116,7 @@ class Ledger:
             raise ParameterError(
                 f"path must be the path of a file, got {shown(path)}: pass a str or a Path."
             )
+        self.named = os.fspath(path)  # in messages; the file stays where it is
         self.path = Path(path).absolute()
         cure = "it is how many seconds to wait for other processes."
         self.timeout = check_real("timeout", timeout, above=0, at_most=1e6, cure=cure)
@@ -213,18 +215,27 @@ class Ledger:
             If the guarantee is not certified, or not for whom the budget protects: what it would
             cost is not known.
         LedgerError
-            If the file cannot be read or written. In both cases nothing is charged: do not release.
+            If the file cannot be read or written. Do not release.
+
+        In all cases nothing is charged, unless the error has a note that says what was: one that
+        comes with the last write, as an interrupt may.
         """
         as_charge(cost)  # refused before the file is touched, if at all
         _check_name("label", label)
-        with self._store.writing() as book:
-            statement = _known(book, dataset)
-            new = replace(charge_to(statement.budget, cost), whole=whole)
-            after = total((*statement.charges, new), statement.budget)
-            if within(after, statement.budget):
-                entry = book.append(CHARGE, dataset, charge_json(label, new, after))
-                number = len(statement.receipts) + 1
-                return replace(cast("Receipt", read_entry(entry)), number=number)
+        attempt: Attempt | None = None
+        with stated_charges():
+            with self._store.writing() as book:
+                statement = _known(book, dataset)
+                new = replace(charge_to(statement.budget, cost), whole=whole)
+                after = total((*statement.charges, new), statement.budget)
+                if within(after, statement.budget):
+                    entry = book.append(CHARGE, dataset, charge_json(label, new, after))
+                    number = len(statement.receipts) + 1
+                    receipt = replace(cast("Receipt", read_entry(entry)), number=number)
+                    attempt = begin(self, receipt)  # from here on it may get to the disk
+            if attempt is not None:
+                attempt.returned = True
+                return receipt
         # Outside of the transaction: finding out what is left takes longer than others should wait.
         raise _refusal(statement, after, new)
 
@@ -252,6 +263,7 @@ class Ledger:
 
     def statement(self, dataset: str) -> Statement:
         """Return budgets and charges of a dataset as they are at one moment."""
+        ledger_asked()
         with self._store.reading() as book:
             return _known(book, dataset)
 

@@ -78,10 +78,7 @@ class Book:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        rows = connection.execute(
-            "SELECT id, kind, dataset, time, body, digest FROM entries ORDER BY id"
-        )
-        self.entries = [Entry(*row) for row in rows]
+        self.entries = self._stored()
         self._check()
 
     def append(self, kind: str, dataset: str, body: str) -> Entry:
@@ -91,7 +88,15 @@ class Book:
         entry = Entry(*_fields(draft)[:-1], draft.sealed_after(self._last_digest()))
         self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", _fields(entry))
         self.entries.append(entry)
+        if self._stored() != self.entries:
+            raise sqlite3.DatabaseError("the file does not keep what is written")
         return entry
+
+    def _stored(self) -> list[Entry]:
+        rows = self._connection.execute(
+            "SELECT id, kind, dataset, time, body, digest FROM entries ORDER BY id"
+        )
+        return [Entry(*row) for row in rows]
 
     def _last_digest(self) -> str:
         return self.entries[-1].digest if self.entries else ""
@@ -147,7 +152,14 @@ class Store:
                 # Within the transaction: a version that counts otherwise must not write any more.
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             yield book
+            self._commit(connection)
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        """Make what was appended stay; whether it does is not known if this fails."""
+        try:
             connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise LedgerError(f"the ledger {self.path} {_reason(error)}. ({error})") from error
 
     @contextmanager
     def _connection(self, mode: str) -> Iterator[sqlite3.Connection]:
@@ -191,6 +203,17 @@ class Store:
                 f"{self.path} of version {version}: use the hushcov that wrote it. Nothing was "
                 "charged."
             )
+        # A trigger could drop or change a charge that was accepted, and a view hide the table.
+        added = connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE (type, name) != ('table', 'entries') "
+            "AND (type NOT IN ('table', 'index') OR name NOT GLOB 'sqlite_*')"
+        ).fetchone()
+        if added != (0,):
+            raise LedgerError(
+                f"path must be a ledger as hushcov makes it, got {self.path}, to which a trigger, "
+                "a view, a table or an index was added: restore a copy that has every charge. "
+                "Nothing was charged."
+            )
 
     @staticmethod
     def _is_empty(connection: sqlite3.Connection) -> bool:
@@ -202,11 +225,14 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-            reason = _REASONS.get(code & 0xFF, _DAMAGED)
             raise LedgerError(
-                f"the ledger {self.path} {reason}. Nothing was charged. (SQLite: {error})"
+                f"the ledger {self.path} {_reason(error)}. Nothing was charged. (SQLite: {error})"
             ) from error
+
+
+def _reason(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    return _REASONS.get(code & 0xFF, _DAMAGED)
 
 
 def _fields(entry: Entry) -> tuple[int, str, str, str, str, str]:

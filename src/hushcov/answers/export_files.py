@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -20,7 +19,14 @@ from hushcov._files import as_path, os_errors
 from hushcov._validation import check_level
 from hushcov._version import __version__
 from hushcov.answers.export import Correction, Prepared, Progress, check_format, prepare
-from hushcov.answers.tables import Table, check_parquet, text_columns, write_table
+from hushcov.answers.tables import (
+    Table,
+    check_parquet,
+    csv_table,
+    csv_writer,
+    text_columns,
+    write_table,
+)
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Release
 from hushcov.release.correlations import PairEnds
@@ -109,9 +115,9 @@ def _draft(path: Path) -> Iterator[Path]:
     """A folder beside `path` that takes its place when all is written."""
     with os_errors(path, "written", ParameterError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        try:
-            draft.chmod(0o755)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:  # from before it is made: an interrupt leaves nothing
+            draft.mkdir()
             yield draft
             if path.exists():
                 shutil.rmtree(path)
@@ -254,6 +260,7 @@ def _arrow_writer(path: Path) -> Iterator[Any]:
 
     def write(table: Table) -> None:
         nonlocal writer
+        table = table if path.suffix == ".parquet" else csv_table(table)
         columns = {name: pyarrow.array(each, from_pandas=True) for name, each in table.items()}
         made = pyarrow.table(columns)
         if writer is None and path.suffix == ".parquet":
@@ -274,9 +281,10 @@ def _arrow_writer(path: Path) -> Iterator[Any]:
 def _text_writer(path: Path) -> Iterator[Any]:
     """CSV without further packages."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv_writer(file)
 
         def write(table: Table) -> None:
+            table = csv_table(table)
             if file.tell() == 0:
                 writer.writerow(table)
             writer.writerows(zip(*text_columns(table), strict=True))

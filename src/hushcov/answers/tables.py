@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -19,6 +20,9 @@ from hushcov.release import Release
 MOST_ASKED = 20_000
 _MOST_IN_REFUSAL = 20  # features in a refusal
 _CHUNK = 100_000  # rows written at a time
+
+_FORMULA = frozenset("=+-@\t\r\n")
+_SUSPECT = _FORMULA | {"'"}
 
 #: A column is an array; all are of one length.
 Column = npt.NDArray[Any]
@@ -144,16 +148,52 @@ def write_table(table: Table, path: str | Path) -> Path:
         columns = {name: pyarrow.array(_plain(column)) for name, column in table.items()}
         pyarrow.parquet.write_table(pyarrow.table(columns), path)
         return path
-    import csv
-
+    table = csv_table(table)
     length = len(next(iter(table.values()), ()))
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv_writer(file)
         writer.writerow(table)
         for start in range(0, length, _CHUNK):
             part = {name: column[start : start + _CHUNK] for name, column in table.items()}
             writer.writerows(zip(*text_columns(part), strict=True))
     return path
+
+
+def csv_table(table: Table) -> Table:
+    """Return a table with titles and names as CSV files have them.
+
+    Spreadsheets run a cell that begins with one of `_FORMULA` as a formula. An apostrophe before it
+    makes it text, and one more is put before names that look as if that had been done already: who
+    takes one apostrophe away, where such a sign follows it or further ones, has the names back.
+    """
+    return {
+        csv_text(title): np.array([csv_text(each) for each in column], dtype=object)
+        if column.dtype == object
+        else column
+        for title, column in table.items()
+    }
+
+
+def csv_writer(file: Any) -> Any:
+    """Return a writer of rows that end in a line feed, with names in quotes that have any line end.
+
+    Those of the `csv` module have quotes where a sign of the line end is in them, and no others.
+    """
+
+    class Lines:
+        @staticmethod
+        def write(row: str) -> int:
+            return int(file.write(row.removesuffix("\r\n") + "\n"))
+
+    return csv.writer(Lines, lineterminator="\r\n")
+
+
+def csv_text(text: Any) -> Any:
+    """Return a name as CSV files have it; see `csv_table`."""
+    if not isinstance(text, str) or text[:1] not in _SUSPECT:
+        return text
+    sign = text.lstrip("'")[:1]
+    return f"'{text}" if sign and sign in _FORMULA else text
 
 
 def text_columns(table: Table) -> list[list[Any]]:

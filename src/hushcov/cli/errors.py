@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -25,7 +30,9 @@ from hushcov.exceptions import (
 )
 
 CHECK_FAILED = 1
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
+HUNG_UP = 129
+BY_SIGNAL = (HUNG_UP, INTERRUPTED, TERMINATED)
 BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 
 EXIT_CODES = {
@@ -38,7 +45,10 @@ EXIT_CODES = {
     6: "a file or a package is missing, or cannot be read or written",
     7: "the budget in the ledger does not allow it: nothing was charged or released",
     8: "no better than the zero matrix is to be expected: nothing was charged or released",
+    HUNG_UP: "the terminal was closed",
     INTERRUPTED: "interrupted",
+    BROKEN_PIPE: "whoever read the output stopped reading",
+    TERMINATED: "ended by a signal",
 }
 
 # The first class that matches decides.
@@ -83,16 +93,63 @@ def one_line(error: BaseException) -> str:
     return "hushcov: error: " + _IN_PYTHON.sub(r"\1", words)
 
 
-def interrupted_line(error: BaseException) -> str:
-    """Return what to tell somebody who ended the program, on one line."""
-    # click raises its own exception from that of the interpreter, which has the notes; whoever
-    # presses twice raises another one while the first is on its way.
-    notes: list[str] = []
-    found: BaseException | None = error
-    while found is not None:
-        notes += _notes(found)
-        found = found.__cause__ or found.__context__
-    return "hushcov: interrupted" + (f". {' '.join(dict.fromkeys(notes))}" if notes else "")
+class Signalled(KeyboardInterrupt):
+    """A signal that ends the program as Ctrl-C does: `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def ending(error: BaseException) -> tuple[str, int]:
+    """Return what to tell somebody who ended the program, on one line, and the exit code."""
+    chain = list(_chain(error))
+    notes = dict.fromkeys(note for each in chain for note in _notes(each))
+    numbers = [each.number for each in chain if isinstance(each, Signalled)]
+    code = 128 + numbers[0] if numbers else INTERRUPTED
+    verb = "interrupted" if code == INTERRUPTED else "ended by a signal"
+    return ". ".join((f"hushcov: {verb}", *([" ".join(notes)] if notes else []))), code
+
+
+def unread_line(error: BaseException) -> str:
+    """Return what was charged, for whoever does not read the output any more."""
+    notes = " ".join(_notes(error))
+    return f"hushcov: the output was closed. {notes}\n" if notes else ""
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what it came from: click raises its own from an interrupt, which has notes."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+@contextmanager
+def signals(*, last: bool = False) -> Iterator[None]:
+    """Let signals that end a program be exceptions, so that it ends in an orderly way.
+
+    Once one is on its way out another changes nothing. What is ignored stays ignored (nohup).
+    Where this is the `last` thing that the program does, nothing interrupts its end either.
+    """
+
+    def end(number: int, _: object) -> None:
+        if not any(isinstance(each, Signalled) for each in _chain(sys.exception())):
+            raise Signalled(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    known = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+    before = {each: signal.getsignal(each) for each in known if each is not None}
+    mine = {each: handler for each, handler in before.items() if handler in usual}
+    try:
+        for each in mine:
+            signal.signal(each, end)
+        yield
+    finally:
+        for each, handler in mine.items():
+            signal.signal(each, signal.SIG_IGN if last else handler)
 
 
 def _notes(error: BaseException | None) -> list[str]:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,17 +135,18 @@ def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]
     """Make sure that a release can be written into `folder`, before any budget is spent on it.
 
     A release that is there already is not overwritten, unless it was simulated and
-    `replace_simulated`. A folder made here is removed again if the release fails.
+    `replace_simulated`. Folders made here are removed again if the release fails.
     """
     refuse_taken(folder, replace_simulated=replace_simulated)
-    made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         check_place(folder, overwrite=replace_simulated)
         yield folder
     except BaseException:
-        if made and not any(folder.iterdir()):
-            folder.rmdir()
+        for each in missing:
+            with suppress(OSError):  # which what holds something raises
+                each.rmdir()
         raise
 
 

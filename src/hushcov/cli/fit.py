@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from hushcov._charged import stated_charges
 from hushcov._profile import PLANNING, WRITING, timed
 from hushcov._words import memory, number
 from hushcov.accounting import ADD_REMOVE, Guarantee
@@ -19,6 +20,7 @@ from hushcov.answers.tables import check_parquet
 from hushcov.cli.files import (
     PASSPHRASE,
     check_parent,
+    holds_release,
     opened,
     read_signing_key,
     refuse_taken,
@@ -30,7 +32,7 @@ from hushcov.cli.fit_options import PRIVATE, THEOREM, check_budget, check_option
 from hushcov.cli.fit_profile import measured_time, show_profile
 from hushcov.cli.fit_source import Source, quoted
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
-from hushcov.cli.fitting import Job, prepare, stated_charge
+from hushcov.cli.fitting import Job, prepare
 from hushcov.cli.known_pairs import estimator_options
 from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
 from hushcov.cli.output import (
@@ -250,16 +252,23 @@ def command(
     out = console(stderr=as_json)
     with timed(PLANNING):
         job = _job(out, dry_run, options)
-        guarantee = _announce(out, job)
-    if dry_run:
-        result = _dry_run(out, job, guarantee)
-    else:
-        _run(out, job)
-        result = job.to_dict() | {"peak_memory_bytes": peak_memory()}
-    if measured is not None:
-        result |= {"profile": show_profile(out, measured, profile_file)}
-    if as_json:
-        echo_json(job.source.to_dict() | result)
+    with stated_charges(lambda: _outcome(job.source.folder)):
+        with timed(PLANNING):
+            guarantee = _announce(out, job)
+        if dry_run:
+            result = _dry_run(out, job, guarantee)
+        else:
+            _run(out, job)
+            result = job.to_dict() | {"peak_memory_bytes": peak_memory()}
+        if measured is not None:
+            result |= {"profile": show_profile(out, measured, profile_file)}
+        if as_json:
+            echo_json(job.source.to_dict() | result)
+
+
+def _outcome(folder: Path) -> str:
+    """What became of a release that was charged."""
+    return f"The release is in {folder}/." if holds_release(folder) else "No estimate was released."
 
 
 def _job(out: Console, dry_run: bool, options: dict[str, Any]) -> Job:
@@ -413,7 +422,7 @@ def _dry_run(out: Console, job: Job, guarantee: Guarantee) -> dict[str, object]:
 def _run(out: Console, job: Job) -> None:
     """Release, write and summarise."""
     started, folder = time.perf_counter(), job.source.folder
-    with reserved(folder), stated_charge(job.estimator, folder):
+    with reserved(folder):
         with job.watched() as rows:
             job.fit(rows)
         with timed(WRITING):

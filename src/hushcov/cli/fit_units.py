@@ -154,7 +154,7 @@ def paid_count(estimator: PrivateSparseCovariance) -> Iterator[None]:
     """Whatever is refused after the count says that it is paid."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
         before = getattr(estimator, "counted_", None)
         if before is not None and not hasattr(estimator, "release_"):
             spent = number(before.guarantee.epsilon)

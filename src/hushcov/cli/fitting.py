@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +15,6 @@ from rich.console import Console
 from hushcov._words import counted, memory, noise_level, number
 from hushcov.accounting import ONE_REPLACED, RELATIONS, Guarantee
 from hushcov.accounting.promise import promise_words
-from hushcov.cli.files import holds_release
 from hushcov.cli.fit_options import THEOREM
 from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import (
@@ -42,7 +39,7 @@ from hushcov.cli.words import (
     typical_error,
 )
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
-from hushcov.estimators.base import PrivateCovariance, charge_words
+from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.whose import OpenedRecords, Whose
 from hushcov.exceptions import (
     AccuracyWarning,
@@ -490,17 +487,3 @@ def prepare(source: Source, mechanism: str, **public: Any) -> Job:
     for name in ("psd", "columns", "out"):
         public.pop(name, None)
     return TheoremJob.prepare(source, **public)
-
-
-@contextmanager
-def stated_charge(estimator: PrivateCovariance, folder: Path) -> Iterator[None]:
-    """Whatever fails after the release says what was charged, and what became of the files."""
-    try:
-        yield
-    except BaseException as error:
-        if hasattr(estimator, "receipt_"):
-            files = (
-                f"The release is in {folder}/." if holds_release(folder) else "Nothing was written."
-            )
-            error.add_note(f"{charge_words(estimator.ledger, estimator.receipt_)} {files}")
-        raise

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
 
 import click
 from click.shell_completion import CompletionItem
 
+from hushcov._charged import stated_charges
 from hushcov._version import __version__
 from hushcov.cli.errors import (
     ANSWERED,
     BROKEN_PIPE,
+    BY_SIGNAL,
     EXIT_CODES,
-    INTERRUPTED,
+    ending,
     exit_code,
-    interrupted_line,
     one_line,
+    signals,
+    unread_line,
 )
 
 # The help of the group is written here, so that showing it imports no command.
@@ -94,14 +98,21 @@ class CommandGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def invoke(self, ctx: click.Context) -> int:
-        """Run the command; output that nobody reads any more ends it quietly."""
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the options; help that nobody reads ends quietly, too."""
         try:
-            with _plain_warnings():
-                super().invoke(ctx)
-            sys.stdout.flush()
+            return super().make_context(*args, **extra)
         except BrokenPipeError:
-            sys.stdout = None  # or the interpreter flushes it at exit
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run the command; whatever ends it says what was charged."""
+        try:
+            with stated_charges(), _plain_warnings():
+                super().invoke(ctx)
+                sys.stdout.flush()
+        except BrokenPipeError as error:
+            click.echo(unread_line(error), err=True, nl=False)
             return BROKEN_PIPE
         return 0
 
@@ -109,15 +120,55 @@ class CommandGroup(click.Group):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> None:
         """Run the command line and leave with its exit code."""
+        with _open_streams(), signals():
+            code, words = 0, ""
+            try:
+                code = super().main(args, prog_name, standalone_mode=False, **extra)
+            except (click.Abort, KeyboardInterrupt) as error:
+                words, code = ending(error)
+            except ANSWERED as error:
+                words, code = one_line(error), exit_code(error)
+            if words:
+                click.echo(words, err=True)
+            sys.exit(code)
+
+
+class _Heedless:
+    """Standard error, which may be gone: what cannot be written there ends nothing."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write, if somebody listens."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Write at once, if somebody listens."""
+        with suppress(OSError):
+            self._stream.flush()
+
+
+@contextmanager
+def _open_streams() -> Iterator[None]:
+    """Have all three streams: what was closed leads nowhere, and no file takes its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # the lowest number that is free is its own
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115
+    heard, sys.stderr = sys.stderr, cast("TextIO", _Heedless(sys.stderr))
+    try:
+        yield
+    finally:
+        sys.stderr = heard
         try:
-            code = super().main(args, prog_name, standalone_mode=False, **extra)
-        except (click.Abort, KeyboardInterrupt) as error:
-            click.echo(interrupted_line(error), err=True)
-            code = INTERRUPTED
-        except ANSWERED as error:
-            click.echo(one_line(error), err=True)
-            code = exit_code(error)
-        sys.exit(code)
+            sys.stdout.flush()
+        except OSError:  # it was said before; the interpreter would try again at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
@@ -151,7 +202,15 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the console script."""
-    cli.main(prog_name="hushcov")
+    with signals(last=True):
+        try:
+            cli.main(prog_name="hushcov")
+        except SystemExit as stop:
+            if stop.code in BY_SIGNAL:
+                # All is said and written. The interpreter would wait for threads, for ever if the
+                # signal came while one was starting.
+                os._exit(int(stop.code))
+            raise
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hushcov._profile import current_pass
-from hushcov.cli.errors import BROKEN_PIPE
 from hushcov.records import Records, WatchedRecords
 
 _WIDEST = 100  # longer lines are hard to read
@@ -39,11 +38,9 @@ _EVERY = 10.0  # seconds between lines of progress where there is no terminal
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """End quietly, with an exit code that does not look like a failed check."""
-        try:
-            super().on_broken_pipe()
-        except SystemExit:
-            raise SystemExit(BROKEN_PIPE) from None
+        """Leave the answer to the entry point, which says what was charged."""
+        self.quiet = True
+        raise BrokenPipeError
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from hushcov._charged import NOTHING_CHARGED, charge_begun
 from hushcov._words import counted
-from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import check_parent, sign_of, stem_of
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, show, warning
@@ -97,7 +97,7 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
     except HushcovError as error:
         error.add_note(
             f"Answers are changed by 'hushcov start --settings {shlex.quote(str(kept))}'."
-            f"{_uncharged(draft)}"
+            f"{'' if charge_begun() else f' {NOTHING_CHARGED}'}"
         )
         raise
     _say_next(out, draft.known("output"))
@@ -113,15 +113,6 @@ def _run(commands: Commands) -> None:
     for tool, words in commands:
         with tool.make_context(str(tool.name), list(words), parent=group) as context:
             tool.invoke(context)
-
-
-def _uncharged(draft: Draft) -> str:
-    """That nothing was charged, where a new dataset of the ledger shows it."""
-    file, dataset = draft.known("ledger"), draft.known("dataset")
-    if not draft.settings.budget:
-        return ""
-    charged = Path(file).exists() and Ledger(file).history(dataset)
-    return "" if charged else " Nothing was charged."
 
 
 def _say_next(out: Console, folder: str) -> None:

@@ -15,6 +15,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
 from hushcov._arrays import FloatArray
+from hushcov._charged import stated_charges
 from hushcov._validation import check_choice, listed, shown
 from hushcov._words import number
 from hushcov.accounting import Guarantee
@@ -47,17 +48,6 @@ _NO_SCORE = (
 
 # What is usual of what is required.
 _USUAL = dict.fromkeys(("epsilon", "delta"), "epsilon=1.0 and delta=1e-6, which are usual,")
-
-
-def charge_words(ledger: object, receipt: Any) -> str:
-    """What was charged, for people whose fit failed after its charge."""
-    path = getattr(ledger, "path", ledger)
-    promise = receipt.charge.promise
-    cost = f"epsilon {number(promise.epsilon)} and delta {number(getattr(promise, 'delta', 0.0))}"
-    return (
-        f"Dataset {receipt.dataset!r} in the ledger {path} was charged {cost} before any record "
-        f"was read, as release {receipt.number}: that stands."
-    )
 
 
 @with_options
@@ -163,11 +153,12 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
             delattr(self, name)
         self.warnings_: tuple[str, ...] = ()
         self._frames_of(frames if X is None else library_of(X))
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = earlier
-            raise
+        with stated_charges(_unreleased):
+            try:
+                yield
+            except BaseException:
+                self.__dict__ = earlier
+                raise
 
     def _fitted(self) -> dict[str, Any]:
         """What fits have left: attributes that end in an underscore, and a few private ones."""
@@ -262,17 +253,16 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
         `whole` is the epsilon of a release of which this is the first part.
         """
-        try:
-            self._charge(guarantee, whole)
-            yield
-        except BaseException as error:
-            if hasattr(self, "receipt_"):
-                error.add_note(
-                    f"{charge_words(self.ledger, self.receipt_)} No estimate was released."
-                )
-            elif isinstance(error, DataError):
-                error.add_note("There is no ledger: nothing was charged, and nothing was released.")
-            raise
+        with stated_charges(_unreleased):
+            try:
+                self._charge(guarantee, whole)
+                yield
+            except DataError as error:
+                if self.ledger is None:
+                    error.add_note(
+                        "There is no ledger: nothing was charged, and nothing was released."
+                    )
+                raise
 
     def _charge(self, guarantee: Guarantee, whole: float = 0.0) -> None:
         """Charge the release to the ledger, if there is one; before any record is read."""
@@ -304,6 +294,10 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
                     f"{name} is required: it is a public input and is never inferred from X. "
                     f"Pass {_USUAL.get(name, f'{name}=...')} to {type(self).__name__}."
                 )
+
+
+def _unreleased() -> str:
+    return "No estimate was released."
 
 
 def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) -> Records:

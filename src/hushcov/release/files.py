@@ -129,8 +129,9 @@ def write_release(
         place = Path(os.path.realpath(path))
         place.parent.mkdir(parents=True, exist_ok=True)
         replaced = _check_place(path, place, overwrite=overwrite)
-        draft = _sibling(place)
-        try:
+        draft = _sibling_name(place)
+        try:  # from before it is made: an interrupt leaves nothing
+            _make_like(draft, place)
             write_columns(draft, columns)
             _fill(draft, release, description, attach, key)
             _move(draft, place, replaced=replaced)
@@ -165,8 +166,9 @@ def check_place(folder: Folder, *, overwrite: bool = False) -> None:
     with os_errors(path, "written", ReleaseError):
         place = Path(os.path.realpath(path))
         replaced = _check_place(path, place, overwrite=overwrite)
-        trial = _sibling(place)
+        trial = _sibling_name(place)
         try:
+            _make_like(trial, place)
             if not replaced and place.exists():
                 os.rename(trial, place)
         finally:
@@ -235,13 +237,15 @@ def _known_names(place: Path) -> set[str]:
     return listed | set(RELEASE_FILES)
 
 
-def _sibling(place: Path) -> Path:
-    """Make an empty folder next to `place`, open to the same people if `place` exists."""
-    draft = place.with_name(f".hushcov-{secrets.token_hex(8)}.partial")
+def _sibling_name(place: Path) -> Path:
+    return place.with_name(f".hushcov-{secrets.token_hex(8)}.partial")
+
+
+def _make_like(draft: Path, place: Path) -> None:
+    """Make an empty folder, open to the same people as `place` if that exists."""
     draft.mkdir()
     if place.is_dir():
         draft.chmod(stat.S_IMODE(place.stat().st_mode))
-    return draft
 
 
 def _fill(
@@ -289,9 +293,14 @@ def _move(draft: Path, place: Path, *, replaced: bool) -> None:
         os.rename(draft, place)
     elif not _exchange(draft, place):
         # Not in one step here: for a moment there is no release, but never a part of one.
-        aside = _sibling(place)
-        os.rename(place, aside)
-        os.rename(draft, place)
+        aside = _sibling_name(place)
+        try:
+            os.rename(place, aside)
+            os.rename(draft, place)
+        except BaseException:
+            if aside.exists() and not place.exists():
+                os.rename(aside, place)
+            raise
         shutil.rmtree(aside, ignore_errors=True)
     to_disk(place.parent)
 

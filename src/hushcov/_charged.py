@@ -1,0 +1,106 @@
+"""What was charged to a ledger, for people whose fit or command ends before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from hushcov._words import number
+from hushcov.exceptions import HushcovError
+
+NOTHING_CHARGED = "Nothing was charged."
+
+
+@dataclass
+class Attempt:
+    """A charge that was begun; that it is on the disk is certain once `returned`."""
+
+    ledger: Any
+    receipt: Any
+    returned: bool = False
+
+    def words(self) -> str:
+        """Return what became of it; the file is asked if something came in between."""
+        receipt, verb = self.receipt, "was charged"
+        if not self.returned:
+            try:
+                stored = [each.digest for each in self.ledger.history(receipt.dataset)]
+            except HushcovError:
+                verb = f"may have been charged (see 'hushcov ledger show {self.ledger.named}')"
+            else:
+                if receipt.digest not in stored:
+                    return ""
+        cost, promise = "what its events cost", receipt.charge.promise
+        if promise is not None:
+            delta = number(getattr(promise, "delta", 0.0))
+            cost = f"epsilon {number(promise.epsilon)} and delta {delta}"
+        return (
+            f"Dataset {receipt.dataset!r} in the ledger {self.ledger.named} {verb} {cost} before "
+            f"any record was read, as release {receipt.number}: that stands."
+        )
+
+
+@dataclass
+class _Watch:
+    attempts: list[Attempt] = field(default_factory=list)
+    asked: bool = False
+    outcome: str = ""
+
+    def note(self, error: BaseException) -> str:
+        """Return what to add to an error."""
+        words = [each for each in (attempt.words() for attempt in self.attempts) if each]
+        if words:
+            return " ".join((*words, self.outcome)).strip()
+        interrupted = self.asked and isinstance(error, KeyboardInterrupt)
+        return NOTHING_CHARGED if self.attempts or interrupted else ""
+
+
+_WATCH: ContextVar[_Watch | None] = ContextVar("charges", default=None)
+
+
+@contextmanager
+def stated_charges(outcome: Callable[[], str] | None = None) -> Iterator[None]:
+    """Add to whatever fails inside what was charged, and the `outcome` of the release.
+
+    An interrupt may come in the middle of a charge, or right after it: then the ledger is asked.
+    Where these are nested the outermost speaks, with the outermost outcome.
+    """
+    outer = _WATCH.get()
+    watch = outer or _Watch()
+    token = None if outer else _WATCH.set(watch)
+    try:
+        yield
+    except BaseException as error:
+        if outcome is not None and watch.attempts:
+            watch.outcome = outcome()
+        note = "" if outer else watch.note(error)
+        if note:
+            error.add_note(note)
+        raise
+    finally:
+        if token is not None:
+            _WATCH.reset(token)
+
+
+def begin(ledger: Any, receipt: Any) -> Attempt:
+    """Say that a charge may be on the disk from now on; inside `stated_charges`."""
+    watch, attempt = _WATCH.get(), Attempt(ledger, receipt)
+    assert watch is not None
+    watch.attempts.append(attempt)
+    return attempt
+
+
+def ledger_asked() -> None:
+    """Say that a ledger is in use, so that who interrupts it is told that nothing was charged."""
+    watch = _WATCH.get()
+    if watch is not None:
+        watch.asked = True
+
+
+def charge_begun() -> bool:
+    """Return whether `stated_charges` has a charge to speak of."""
+    watch = _WATCH.get()
+    return watch is not None and bool(watch.attempts)
