@@ -126,6 +126,8 @@ def _check_neighbours(before: Sums, after: Sums) -> None:
         )
     if before.names != after.names or quoted(str(after.names)):
         raise Finding("names of columns depend on values")
+    if before.said != after.said or quoted(after.said):
+        raise Finding("what is said before a release depends on records")
     moved = after.gram - before.gram
     bound = _norm_bound(before)
     if np.linalg.norm(moved) > math.sqrt(2) * bound**2 or np.linalg.matrix_rank(moved) > 2:

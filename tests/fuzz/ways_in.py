@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import random
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -75,6 +76,8 @@ class Sums:
     names: tuple[str, ...] | None = None
     #: Where records were cut before they were paired.
     parts: tuple[int, ...] = ()
+    #: What a program printed before a release: it must not depend on records.
+    said: str = ""
 
 
 Make = Callable[[Table, random.Random, Path], Any]
@@ -405,6 +408,57 @@ def _by_command(source: Any, how: How) -> Sums:
     return found[0]
 
 
+def _by_command_in_json(source: Any, how: How) -> Sums:
+    """The same, with everything that a program is told before anything is released."""
+    sums = _by_command(source, how)
+    said = []
+    for others in ((), ("--neighbours", "add-remove", "--records", "1000")):
+        arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--json", "--force"]
+        arguments += ["--dry-run", "--known-mean", *others, *["--drop-nulls"] * how.drop_nulls]
+        result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        said.append(result.output)
+    return replace(sums, said="\n".join(said))
+
+
+# By an estimator that was used before
+
+
+def _used_before(source: Any, how: How) -> Sums:
+    """Fit other records of other neighbours first; sum over what the plan of a second fit gets."""
+    est = hushcov.GaussianCovariance(
+        **{"epsilon": 1.0, "delta": 0.09, "random_state": 0, "feature_scale": SCALE},
+        **{"on_hopeless": "warn", "on_large_delta": "warn", "assume_centered": True},
+    )
+    other, found = np.random.default_rng(how.choices).normal(size=(12, 2)), []
+    first = (
+        lambda: est.fit(other, unit=np.repeat(range(4), 3)),
+        lambda: est.set_params(neighbours="add-remove").fit(other),
+        lambda: est.fit(other),
+    )[how.choices % 3]
+
+    def release(plan: Any, records: Any, entropy: Any) -> Any:
+        neighbours = plan.request.neighbours
+        if (neighbours.relation, neighbours.most_rows) != ("replace", 1):
+            raise AssertionError("a plan for other neighbours is run on these records")
+        found.append(summed(records, replace(how, paired=False)))
+        raise _Enough("enough")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first()
+        est.set_params(neighbours="replace", drop_nulls=how.drop_nulls)
+        est.set_params(assume_centered=not how.paired, centre="pairs")
+        with mock.patch("hushcov.planning.Plan.release", release), suppress(_Enough):
+            if how.choices % 2 and not how.drop_nulls:
+                rows = open_records(source)
+                est.fit_planned(rows, est.fit_plan(rows.n_records, rows.n_features))
+            else:
+                est.fit(source)
+    return found[0]
+
+
 @contextmanager
 def quietly() -> Iterator[None]:
     """Compute in this thread: small tables are quicker there, and threads print nothing."""
@@ -454,6 +508,10 @@ WAYS: dict[str, Way] = {
     "arrow on workers": Way(_arrow, read=_on_workers),
     "csv on workers": Way(_csv, _TEXTS, read=_on_workers),
     "sites": Way(_sites, read=_at_sites, gaps=False),
+    "used estimator": Way(_array, read=_used_before, gaps=False),
+    "used estimator, csv": Way(_csv, _TEXTS, read=_used_before, gaps=False),
+    "command in JSON, parquet": Way(_parquet, read=_by_command_in_json),
+    "command in JSON, csv": Way(_csv, _TEXTS, read=_by_command_in_json),
     "command, npy": Way(_npy, read=_by_command),
     "command, parquet": Way(_parquet, read=_by_command),
     "command, csv": Way(_csv, _TEXTS, read=_by_command),
