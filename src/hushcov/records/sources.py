@@ -350,7 +350,7 @@ def _doubles(table: NDArray[Any]) -> FloatArray:
     with np.errstate(all="ignore"):
         with suppress(OverflowError):
             return table.astype(np.float64)
-        return np.frompyfunc(_double, 1, 1)(table).astype(np.float64)
+        return np.asarray(np.frompyfunc(_double, 1, 1)(table), dtype=np.float64)
 
 
 def _double(value: Any) -> float:
