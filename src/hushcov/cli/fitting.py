@@ -24,7 +24,6 @@ from hushcov.cli.fit_units import (
     Columns,
     counted_records,
     guessed_records,
-    paid_count,
     whose_words,
 )
 from hushcov.cli.forecasts import command_memory, forecast_dict
@@ -43,7 +42,7 @@ from hushcov.cli.words import (
 )
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.estimators.base import PrivateCovariance, charge_words
-from hushcov.estimators.whose import Whose
+from hushcov.estimators.whose import Whose, paid_count
 from hushcov.exceptions import (
     AccuracyWarning,
     PrivacyConditionError,
@@ -65,13 +64,12 @@ from hushcov.planning.memory import COMPILING, reader_memory
 from hushcov.postprocess import Matrix
 from hushcov.records import (
     Bounds,
-    FileRecords,
     Records,
     check_feature_scale,
     default_block_rows,
-    source_of,
 )
-from hushcov.records.headers import DeclaredRecords
+from hushcov.records.files import reader_bytes
+from hushcov.records.sources import is_file_source
 from hushcov.release import Release
 from hushcov.release.structure import structure_dict, verdict
 
@@ -111,7 +109,7 @@ class Job(ABC):
 
     def watched(self) -> AbstractContextManager[Any]:
         """The records under a progress bar, to be fitted."""
-        return watched(self.source.records)
+        return watched(self.source.records, count_is_public=not self.source.about)
 
     def fit(self, records: Any) -> None:
         """Run the mechanism; the announcement has said what to heed."""
@@ -214,7 +212,7 @@ class PlannedJob(Job):
                 records, guess = guessed_records(records, columns), whose
             else:
                 records = counted_records(out or console(), records, estimator, whose)
-            source = replace(source, records=records, about=whose.counts)
+            source = replace(source, records=records)
         with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
             size = records.n_records, records.n_features
             plan = estimator.fit_plan(*size, gaps=records.gaps, whose=guess)
@@ -347,10 +345,11 @@ class PlannedJob(Job):
 
     @cached_property
     def _reader(self) -> int:
-        """Bytes of these that reading the files takes."""
-        source, d = source_of(self.source.records), self.source.records.n_features
-        reader = source.reader_bytes if isinstance(source, FileRecords | DeclaredRecords) else 0
-        return reader_memory(d, default_block_rows(d), reader)
+        """Bytes of these that reading files of columns takes."""
+        d = self.source.records.n_features
+        if not is_file_source(self.source.file):
+            return 0
+        return reader_memory(d, default_block_rows(d), reader_bytes(d))
 
     def _memory(self) -> str:
         """The same in words, with what a plan says of it."""

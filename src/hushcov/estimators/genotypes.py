@@ -21,13 +21,14 @@ from hushcov.estimators.options import (
     ForecastOptions,
     with_options,
 )
-from hushcov.estimators.whose import completed
+from hushcov.estimators.whose import completed, paid_count
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
 from hushcov.mechanisms.genotypes import GenotypePlan, plan_genotypes
 from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.records.genotypes import GenotypeRecords, open_genotypes
+from hushcov.records.protocol import check_enough
 from hushcov.stages.counting import Counted, Counting
 
 _HOPELESS = 0.5  # deviation of a correlation's noise: hardly any stands out
@@ -152,17 +153,20 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
 
     def _prepared(self, X: Any) -> tuple[GenotypeRecords, GenotypePlan, Entropy]:
         self._check_ledger()
-        records = self.open(X)
         self._request()
+        records = self.open(X)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER + 1)
         if self.neighbours == ADD_REMOVE:
             self.fit_plan(records.n_features, records.n_features)  # refused before the charge
             self._count(records, entropy)
-        return records, self.fit_plan(self._n_rows, records.n_features), entropy
+        with paid_count(self):
+            return records, self.fit_plan(self._n_rows, records.n_features), entropy
 
     def open(self, X: Any) -> GenotypeRecords:
         """Genotypes as they are read; shape, names and positions are kept."""
         records = open_genotypes(X)
+        if self.neighbours != ADD_REMOVE:
+            check_enough("X", records)
         d = self.n_features_in_ = records.n_features
         self._n_rows = records.n_records
         if records.feature_names is not None:

@@ -16,7 +16,7 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
-from hushcov.estimators.whose import ESTIMANDS, Whose, completed
+from hushcov.estimators.whose import ESTIMANDS, Whose, completed, paid_count
 from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
@@ -107,9 +107,11 @@ class ScaledCovariance(PrivateCovariance):
         with self._fresh(X):
             self._check_ledger()
             X, whose = self._whose(X, unit, sample_weight)
-            records = self.counted(self._open(X), whose)
+            records = self.counted(self._open(X, counts=whose.counts), whose)
             size = self._rows(records.n_records), records.n_features
-            return self._run(records, self.fit_plan(*size, gaps=records.gaps))
+            with paid_count(self):
+                plan = self.fit_plan(*size, gaps=records.gaps)
+            return self._run(records, plan)
 
     def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
         """The table without the column of identifiers, and whose privacy it is."""
@@ -131,7 +133,7 @@ class ScaledCovariance(PrivateCovariance):
         """
         with self._fresh(X):
             self._check_ledger()
-            return self.counted(self._open(X), whose)
+            return self.counted(self._open(X, counts=whose.counts), whose)
 
     def fit_counted(self, records: Records, plan: Plan) -> Self:
         """The second half of `fit`, of what `count` returned, by a plan that was made after it."""

@@ -12,6 +12,11 @@ from hushcov.records.formats import arrow
 from hushcov.records.sources import is_arrow_number
 
 _FOLDER = "="  # in the name of a folder that tells a value
+_TYPOS = (
+    "make single values that are none, such as typos, empty by a rule that uses their own record "
+    "alone, and leave these records out privately by drop_nulls=True (--drop-nulls). If columns "
+    "are no numbers by their description, "
+)
 _DECIMAL_COMMA = (
     " Numbers must have a decimal point: where they have a comma (2,5), write the file again "
     "(pandas.read_csv(..., decimal=',') reads it)."
@@ -112,8 +117,8 @@ def _no_numbers(path: str, schema: Any, names: Sequence[str], commas: bool) -> l
     comma = _DECIMAL_COMMA if other and len(bad) == len(names) else ""
     return [
         f"{path} must hold numbers, but {listed(bad)} {'has' if len(bad) == 1 else 'have'} type "
-        f"{types}: choose the other columns by columns=[...] (--columns a,b,c), or turn answers "
-        f"into numbers by codebook=... (--codebook FILE.csv), which lists them.{comma}"
+        f"{types}: {_TYPOS}choose the other columns by columns=[...] (--columns a,b,c), or "
+        f"turn answers into numbers by codebook=... (--codebook FILE.csv), which lists them.{comma}"
     ]
 
 

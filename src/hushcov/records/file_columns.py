@@ -58,8 +58,8 @@ class FileColumn:
                     break
             else:
                 raise DataError(
-                    f"{span.path} must have the {span.stop:,} rows that it had when it was opened, "
-                    "got fewer: leave files unchanged while they are in use."
+                    f"{span.path} must have the rows that it had when it was opened, got fewer: "
+                    "leave files unchanged while they are in use."
                 )
 
 
@@ -76,7 +76,7 @@ class FileIdentifiers(FileColumn):
             for start, array in self._placed():
                 found.add(start, array, part, parts)
             first += found.finish()
-        assert codes.min() >= 0
+        assert codes.min(initial=0) >= 0
         return Units(codes)
 
     def _placed(self) -> Iterator[tuple[int, Any]]:
@@ -104,7 +104,7 @@ class FileWeights(FileColumn):
                 raise DataError(
                     "sample_weight must be a column of numbers, got another type: convert it."
                 ) from None
-        return np.concatenate(found)
+        return np.concatenate([np.zeros(0), *found])
 
 
 class _Dictionary:

@@ -10,7 +10,7 @@ a record, and it is refused.
 
 from __future__ import annotations
 
-import os
+import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,20 +32,14 @@ from hushcov.records.sources import format_of, refuse_nulls
 # Without a buffer size pyarrow holds a whole group of rows, and many writers make groups of a
 # million. With it, pyarrow holds one page of each column, its dictionary if any, and this buffer.
 _STREAM_BYTES = 2**14
-# Pages of Parquet files that others wrote have about so many bytes, those of pyarrow so many rows.
-_PAGE_BYTES, _PAGE_ROWS, _SHORT_PAGES = 2**20, 20_000, "parquet-cpp-arrow"
 _DAMAGED = "it is damaged, of another format than its name says, or two columns share a name."
 # Errors of pyarrow for text without rows, or of a single line without an end.
 _NO_ROWS = ("Empty CSV file", "Could not skip initial")
-_NO_RECORDS = "must hold at least one record, got none: it has no rows. Check how it was written."
-_HEADER_ALONE = (
-    "must hold at least one record, got none: there is a line with the names of the columns and "
-    "nothing below it. Check how it was written."
-)
 _EMPTY = "must hold at least one record, got none: the file is empty. Check how it was written."
 _WRONG_TEXT = (
-    "a line has too many or too few fields, a value in a column of numbers is none, "
-    "two columns share a name, or it is not in UTF-8. Open it in an editor, or write it again."
+    "a line has too many or too few fields, a value in a column of numbers is none, two columns "
+    "share a name, or it is not in UTF-8. Write it again; make a value that is no number empty by "
+    "a rule that uses its own record alone, and use drop_nulls=True (--drop-nulls)."
 )
 
 
@@ -141,25 +135,47 @@ class FileSpan:
 def schema_of(path: str, file_format: str, text: TextOptions) -> Any:
     """Names and types of the columns; those of text files are guessed from the first lines."""
     with readable(path, header=text.header):
-        schema = _opened(path, file_format, text).schema
+        try:
+            schema = _opened(path, file_format, text).schema
+        except arrow().ArrowInvalid as error:
+            names = _names_alone(path, text) if _has_no_rows(error) else ()
+            if not names:
+                raise
+            schema = arrow().schema([(name, arrow().null()) for name in names])
         _ = schema.names  # decoding them may fail: do it here, where errors are translated
         return schema
-
-
-def no_records(path: str) -> DataError:
-    """The refusal of a file without records: an empty one, one line of names, or no rows."""
-    words = _NO_RECORDS
-    if os.path.getsize(path) == 0:
-        words = _EMPTY
-    elif path.endswith((".csv", ".tsv")):
-        words = _HEADER_ALONE
-    return DataError(f"{path} {words}")
 
 
 def count_rows(path: str, file_format: str, text: TextOptions) -> int:
     """Number of rows; files that do not store it are read."""
     with readable(path):
-        return int(_opened(path, file_format, text).count_rows())
+        try:
+            return int(_opened(path, file_format, text).count_rows())
+        except arrow().ArrowInvalid as error:
+            if _has_no_rows(error) and _names_alone(path, text):
+                return 0
+            raise
+
+
+def _has_no_rows(error: Exception) -> bool:
+    """Whether pyarrow found no row in a text file; a line of names without an end is none to it."""
+    return any(words in str(error) for words in _NO_ROWS)
+
+
+def _names_alone(path: str, text: TextOptions) -> tuple[str, ...]:
+    """Names of the columns of a text file with no line end; empty where nobody knows them."""
+    with arrow().input_stream(path) as file:
+        line = file.read(_READ_BYTES).decode("utf-8-sig")
+    if not line:
+        return () if text.header else text.names or ()
+    fields = tuple(next(csv.reader([line], delimiter=text.delimiter_of(path))))
+    return text.names or (fields if text.header else generated_names(len(fields)))
+
+
+def is_empty(path: str) -> bool:
+    """Whether there is no line at all in a text file."""
+    with readable(path), arrow().input_stream(path) as file:
+        return not file.read(1)
 
 
 def _opened(path: str, file_format: str, text: TextOptions, types: Any = None) -> Any:
@@ -229,26 +245,6 @@ def _open_parquet(path: str) -> Any:
     import pyarrow.parquet
 
     return pyarrow.parquet.ParquetFile(path, buffer_size=_STREAM_BYTES, pre_buffer=False)
-
-
-def reader_bytes(path: str, names: Sequence[str]) -> int:
-    """About what pyarrow holds of a Parquet file between batches, from its largest group of rows.
-
-    A page and a buffer of every column, and its dictionary as it is in the file and decoded.
-    """
-    with readable(path), _open_parquet(path) as file:
-        metadata = file.metadata
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    largest = max(groups, key=lambda group: group.total_byte_size)
-    rows = _PAGE_ROWS if _SHORT_PAGES in (metadata.created_by or "") else largest.num_rows
-    wanted, total = set(names), 0
-    for column in (largest.column(i) for i in range(largest.num_columns)):
-        if column.path_in_schema in wanted:
-            page = rows * column.total_uncompressed_size // max(1, column.num_values)
-            total += min(page, column.total_uncompressed_size, _PAGE_BYTES) + _STREAM_BYTES
-            if column.has_dictionary_page and column.dictionary_page_offset is not None:
-                total += 2 * (column.data_page_offset - column.dictionary_page_offset)
-    return total
 
 
 def _group_sizes(metadata: Any) -> list[int]:
@@ -335,8 +331,8 @@ class readable:
             ) from None
         if isinstance(error, pa.ArrowException | OSError | UnicodeError):
             file_format = format_of(self._path) or ""
-            if any(words in str(error) for words in _NO_ROWS):
-                raise no_records(self._path) from None
+            if _has_no_rows(error):
+                raise DataError(f"{self._path} {_EMPTY}") from None
             reason = _WRONG_TEXT if file_format == "csv" else _DAMAGED
             if file_format == "csv" and self._header:
                 reason = _wrong_header(self._path)
@@ -377,20 +373,21 @@ def _csv_format(
     path: str, options: TextOptions, column_types: Mapping[str, Any] | None = None
 ) -> Any:
     """Return pyarrow's options for a text file; without `column_types` it guesses the types."""
-    from pyarrow import csv, dataset
+    from pyarrow import csv as arrow_csv
+    from pyarrow import dataset
 
     named = options.names is not None
     return dataset.CsvFileFormat(
-        parse_options=csv.ParseOptions(
+        parse_options=arrow_csv.ParseOptions(
             delimiter=options.delimiter_of(path), ignore_empty_lines=False
         ),
         # Not skip_rows_after_names: with it pyarrow 26 also counts the line that it skips.
-        read_options=csv.ReadOptions(
+        read_options=arrow_csv.ReadOptions(
             column_names=options.names,
             skip_rows=int(options.header and named),
             autogenerate_column_names=not options.header and not named,
         ),
-        convert_options=csv.ConvertOptions(column_types=column_types),
+        convert_options=arrow_csv.ConvertOptions(column_types=column_types),
     )
 
 

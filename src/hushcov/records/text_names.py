@@ -11,6 +11,7 @@ from hushcov.records.formats import (
     check_header,
     check_last_line,
     generated_names,
+    is_empty,
     schema_of,
 )
 
@@ -27,7 +28,8 @@ def known_names(paths: Sequence[str], text: TextOptions, asked: Sequence[object]
         text = text if exact else replace(text, names=trimmed(list(found.values())))
     else:
         by_position = replace(text, header=False, names=None)
-        counts = {path: len(schema_of(path, "csv", by_position).names) for path in paths}
+        there = [path for path in paths if text.names is None or not is_empty(path)]
+        counts = {path: len(schema_of(path, "csv", by_position).names) for path in there}
         text = replace(text, names=text.names or generated_names(counts[paths[0]]))
         for path, count in counts.items():
             check_count(path, count, text.names or ())
