@@ -125,13 +125,14 @@ def measure(place: str, path: str, n_records: int, estimator: str) -> dict[str, 
     warnings.simplefilter("ignore")
     from hushcov.planning import fit_memory
     from hushcov.records import FileRecords, open_records
+    from hushcov.records.files import reader_bytes
 
     held, X = 0, None
     if place == "array":
         X = np.load(path)
         held = X.nbytes
     records = open_records(path if X is None else X)
-    reader = records.reader_bytes if isinstance(records, FileRecords) else 0
+    reader = reader_bytes(records.n_features) if isinstance(records, FileRecords) else 0
     fit(records, estimator)
     d = records.n_features
     predicted = fit_memory(

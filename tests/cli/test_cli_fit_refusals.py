@@ -24,7 +24,7 @@ def test_all_bad_columns_are_named_at_once(refused, tmp_path):
     ("text", "words"),
     [
         ("", "the file is empty"),
-        ("age,pulse\n", "names of the columns and nothing below it"),
+        ("age,pulse\n", "at least 1 record"),
         ("age;pulse\n1;2\n", "use --delimiter ';'."),
         ("age;pulse\n1,5;2,5\n", "use --delimiter ';'."),
         ("age,pulse,age\n1,2,3\n", "must have column 'age' once, got more"),

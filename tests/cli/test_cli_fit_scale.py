@@ -66,15 +66,13 @@ def test_devices(run, refused, data):
     assert "device must name" in refused(2, "fit", data, *PUBLIC, "--device", "x", "-o", "b")
 
 
-def test_memory_is_announced_and_reported(run, data):
+def test_memory_is_announced(run, data):
     result = run("fit", data, *PUBLIC)
     words = " ".join(result.stdout.split())
     assert "at most about 39" in words
-    assert "in use" in words
     result = json.loads(run("fit", data, *PUBLIC, "-o", "b", "--json").stdout)
     expected = PICTURES + fit_memory(result["mechanism"], 4_000, 6)
     assert result["predicted_memory_bytes"] == expected
-    assert result["peak_memory_bytes"] > 5e7
 
 
 def test_memory_in_the_plan(run):

@@ -451,7 +451,6 @@ def test_weights_in_files_are_as_in_memory(tmp_path):
         (np.full(N, -1.0), {"max_sample_weight": 3.0}, "not negative"),
         (np.full(N, np.nan), {"max_sample_weight": 3.0}, "finite"),
         (np.ones(N - 1), {"max_sample_weight": 3.0}, "one entry"),
-        (np.full(N, 1e-9), {"max_sample_weight": 3.0}, "round to zero"),
         (np.ones(N), {}, "max_sample_weight"),
         (["heavy"] * N, {"max_sample_weight": 3.0}, "numbers"),
     ],

@@ -316,8 +316,7 @@ def test_rows_to_score_may_be_tensors():
     [
         (torch.zeros(5), "two dimensions"),
         (torch.zeros(2, 2, 2), "two dimensions"),
-        (torch.zeros(0, 3), "at least one record"),
-        (torch.zeros(3, 0), "at least one record"),
+        (torch.zeros(3, 0), "at least one feature"),
         (torch.full((2, 2), 987j), "real numbers"),
         (torch.full((2, 2), 987.0).to_sparse(), "dense"),
     ],

@@ -269,7 +269,7 @@ def test_damaged_empty_and_missing_files(tmp_path, suffix):
         path.write_bytes(path.read_bytes()[:-20])
         assert "is damaged" in refusal(lambda: open_records(path))
         empty = write(tmp_path / f"e.{suffix}", columns_of(X[:0]))
-        assert "at least one record" in refusal(lambda: open_records(empty))
+        assert open_records(empty).n_records == 0
 
 
 def test_text_in_another_encoding_and_text_with_ragged_rows(tmp_path):
@@ -306,8 +306,9 @@ def test_columns_that_are_not_there_or_not_in_every_file(tmp_path):
     assert "got 0" in refusal(lambda: open_records(path, columns=[]))
     message = refusal(lambda: open_records(path, columns="abc"), ParameterError)
     assert "columns must" in message
-    other = write(tmp_path / "2.parquet", columns_of(X, ["a", "b", "d"]))
-    assert f"{other} must have" in refusal(lambda: open_records(tmp_path))
+    write(tmp_path / "2.parquet", columns_of(X, ["a", "b", "d"]))
+    message = refusal(lambda: open_records(tmp_path))
+    assert f"one of the files of {tmp_path} must have" in message
     twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
     path = write(tmp_path / "twice.parquet", twice)
     assert "share a name" in refusal(lambda: open_records(path))

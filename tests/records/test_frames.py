@@ -56,7 +56,7 @@ def refusal(action, kind=DataError):
 def test_all_columns_that_are_no_numbers_are_named_with_the_cure(frame):
     message = refusal(lambda: open_records(frame), DataTypeError)
     assert "columns 'name', 'born', 'kind' have type " in message
-    assert "as numbers by a public rule" in message
+    assert "encode answers by a public rule" in message
 
 
 def test_nothing_is_charged_for_them(tmp_path):

@@ -305,7 +305,7 @@ def test_other_numbers_are_refused(table, form):
 
 
 def test_what_is_no_table_is_refused(table, tmp_path):
-    for wrong in (table[0], np.zeros((0, 3)), np.array([["a"]]), table.astype(complex)):
+    for wrong in (table[0], np.array([["a"]]), table.astype(complex)):
         with pytest.raises(DataError):
             open_genotypes(wrong)
     with pytest.raises(DataError, match="plink2 --make-bed"):
@@ -319,8 +319,7 @@ def test_what_is_no_table_is_refused(table, tmp_path):
     with pytest.raises(DataError, match="damaged"):
         open_genotypes(tmp_path / "broken.parquet")
     parquet.write_table(pyarrow.table({"a": pyarrow.array([], "int8")}), tmp_path / "none.parquet")
-    with pytest.raises(DataError, match="at least one record"):
-        open_genotypes(tmp_path / "none.parquet")
+    assert open_genotypes(tmp_path / "none.parquet").n_records == 0
 
 
 def test_wrong_numbers_of_persons_and_names_are_refused(table):

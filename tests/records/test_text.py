@@ -91,7 +91,8 @@ def test_a_first_record_is_not_published_as_names(text, first):
 def test_all_files_of_a_folder_are_looked_at(text, tmp_path):
     text("a,b\n1,2\n", "1.csv")
     text(f"{SECRET},3\n1,2\n", "2.csv")
-    assert "2.csv must begin" in refusal(lambda: open_records(tmp_path))
+    message = refusal(lambda: open_records(tmp_path))
+    assert f"one of the files of {tmp_path} must begin" in message
 
 
 def test_files_without_a_header(text):
@@ -199,11 +200,24 @@ def test_one_column_must_end_with_a_line(text):
     assert open_records(text("a,b\n1,2\n3,4")).n_records == 2
 
 
-@pytest.mark.parametrize("content", ["a,b\n", "a,b", "a\n", "a", ""])
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])
-def test_a_file_without_rows_says_so(text, content, name):
-    path = text(content, name)
-    assert "at least one record" in refusal(lambda: open_records(path))
+def test_a_file_without_rows_has_columns_if_somebody_names_them(text, name):
+    named = {"names": ["a", "b"]}
+    for content, options in (
+        ("a,b\n", {}),
+        ("a,b", {}),
+        ("c,d", named),
+        ("", named | {"header": False}),
+    ):
+        records = open_records(text(content, name), **options)
+        assert (records.n_records, records.feature_names) == (0, ("a", "b"))
+        assert records.map_sum(lambda block: np.array([len(block)])) == [0]
+    assert open_records(text("a\n", name)).n_records == 0
+    assert open_records(text("1,2", name), header=False).n_records == 1
+    path = text("", name)
+    for options in ({}, {"header": False}, named):
+        message = refusal(lambda given=options: open_records(path, **given))
+        assert "the file is empty" in message
 
 
 @pytest.mark.parametrize(
@@ -258,7 +272,9 @@ def test_a_file_that_became_shorter_is_refused(text):
     path = text("a,b\n1,2\n3,4\n")
     records = open_records(path)
     text("a,b\n1,2\n")
-    assert "the rows that it had" in refusal(lambda: rows_of(records))
+    message = refusal(lambda: rows_of(records))
+    assert "the rows that it had" in message
+    assert "2" not in message.removeprefix(str(path))
 
 
 def test_only_a_line_of_names_is_quoted(text):

@@ -279,7 +279,7 @@ def test_rows_are_repeated_by_their_weight_and_never_more_often_than_the_largest
     assert np.array_equal(found, np.repeat(X, times, axis=0))
 
 
-@pytest.mark.parametrize("weights", [[1, -1], [1, np.nan], [1, np.inf], [1], [1e-9, 0]])
+@pytest.mark.parametrize("weights", [[1, -1], [1, np.nan], [1, np.inf], [1]])
 def test_weights_that_mean_nothing_are_refused(weights):
     with pytest.raises(DataError, match="sample_weight"):
         weighted(ArrayRecords(np.ones((2, 1))), weights, 1.0)

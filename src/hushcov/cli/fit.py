@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hushcov._charged import stated_charges
 from hushcov._profile import PLANNING, WRITING, timed
-from hushcov._words import memory, number
+from hushcov._words import number
 from hushcov.accounting import ADD_REMOVE, Guarantee
 from hushcov.answers.files import FORMATS, write_estimate, write_tables
 from hushcov.answers.tables import check_parquet
@@ -41,7 +41,6 @@ from hushcov.cli.output import (
     facts,
     heading,
     paragraph,
-    peak_memory,
     show,
     warning,
 )
@@ -259,7 +258,7 @@ def command(
             result = _dry_run(out, job, guarantee)
         else:
             _run(out, job)
-            result = job.to_dict() | {"peak_memory_bytes": peak_memory()}
+            result = job.to_dict()
         if measured is not None:
             result |= {"profile": show_profile(out, measured, profile_file)}
         if as_json:
@@ -332,7 +331,7 @@ def settle(
     folder = output if output is not None else Path(f"{stem_of(file)}-release")
     refuse_taken(folder)
     source = Source(
-        file, folder, records, known_mean, centre or usual_centre(mechanism), key, tables
+        file, folder, records, known_mean, centre or usual_centre(mechanism), key, tables, counts
     )
     known = estimator_options(public, records.n_features, records.feature_names)
     public = {name: value for name, value in public.items() if value is not None} | known
@@ -434,9 +433,6 @@ def _run(out: Console, job: Job) -> None:
         f"delta {number(delta)} of {number(spent.delta)}"
     )
     lines = [*job.summary(), ("spent", words), ("time", f"{time.perf_counter() - started:.1f} s")]
-    peak = peak_memory()
-    if peak is not None:
-        lines.append(("memory", f"at most {memory(peak)} in use"))
     heading(out, "Released")
     facts(out, lines)
     show_pairs(out, job.release, job.found)

@@ -20,7 +20,7 @@ from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
 from hushcov.accounting.promise import promise_words
 from hushcov.cli.files import read_signing_key, refuse_taken, stem_of
 from hushcov.cli.fit_source import Source
-from hushcov.cli.fit_units import check_columns, paid_count
+from hushcov.cli.fit_units import check_columns
 from hushcov.cli.fitting import Job
 from hushcov.cli.options import INTEGER
 from hushcov.cli.output import console, facts, heading, watched_variants
@@ -229,7 +229,7 @@ def _counted(
     """What `GenotypeCovariance.count` returns; `out` is told what is released for it."""
     if out is not None:
         _say_count(out, estimator)
-    with paid_count(estimator), warnings.catch_warnings():
+    with warnings.catch_warnings():
         for category in (AccuracyWarning, PrivacyWarning):
             warnings.simplefilter("ignore", category)
         return estimator.count(records)

@@ -10,8 +10,8 @@ from hushcov._words import counted
 from hushcov.accounting import Guarantee
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.fit_options import PAIRS, PRIVATE
-from hushcov.exceptions import DataError
 from hushcov.records import Records
+from hushcov.records.protocol import check_enough
 from hushcov.records.sources import WILDCARDS
 from hushcov.release import SigningKey
 
@@ -27,14 +27,11 @@ class Source:
     centre: str = PRIVATE
     key: SigningKey | None = None  # to sign the release with
     tables: str = "csv"  # what tables beside it are written as
-    about: bool = False  # how many records there are was released, or guessed
+    about: bool = False  # how many records there are is not public: released, or guessed
 
     def __post_init__(self) -> None:
-        if self.n_averaged < 1:
-            raise DataError(
-                f"{self.file} must hold at least 2 records for differences of pairs, got 1: add "
-                "records, or use --known-mean if their mean is zero."
-            )
+        if not self.about:
+            check_enough(self.file, self.records, at_least=self.rows_averaged)
 
     @property
     def n_averaged(self) -> int:

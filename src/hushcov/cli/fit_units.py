@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,21 +145,6 @@ def guessed_records(records: Records, columns: Columns) -> Records:
     """The same, of which so many are said to be as was guessed; nothing is read."""
     assert columns.guess is not None
     return CountedRecords(records, columns.guess)
-
-
-@contextmanager
-def paid_count(estimator: PrivateSparseCovariance) -> Iterator[None]:
-    """Whatever is refused after the count says that it is paid."""
-    try:
-        yield
-    except BaseException as error:
-        before = getattr(estimator, "counted_", None)
-        if before is not None and not hasattr(estimator, "release_"):
-            spent = number(before.guarantee.epsilon)
-            error.add_note(
-                f"The number of records was released before, and its epsilon of {spent} is spent."
-            )
-        raise
 
 
 def whose_words(whose: Whose, most_rows: int) -> str:

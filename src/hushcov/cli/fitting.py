@@ -21,7 +21,6 @@ from hushcov.cli.fit_units import (
     Columns,
     counted_records,
     guessed_records,
-    paid_count,
     whose_words,
 )
 from hushcov.cli.forecasts import command_memory, forecast_dict
@@ -40,7 +39,7 @@ from hushcov.cli.words import (
 )
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.estimators.base import PrivateCovariance
-from hushcov.estimators.whose import OpenedRecords, Whose
+from hushcov.estimators.whose import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import (
     AccuracyWarning,
     PrivacyConditionError,
@@ -62,13 +61,12 @@ from hushcov.planning.memory import COMPILING, reader_memory
 from hushcov.postprocess import Matrix
 from hushcov.records import (
     Bounds,
-    FileRecords,
     Records,
     check_feature_scale,
     default_block_rows,
-    source_of,
 )
-from hushcov.records.headers import DeclaredRecords
+from hushcov.records.files import reader_bytes
+from hushcov.records.sources import is_file_source
 from hushcov.release import Release
 from hushcov.release.structure import structure_dict, verdict
 from hushcov.stages.counting import Counted
@@ -109,7 +107,7 @@ class Job(ABC):
 
     def watched(self) -> AbstractContextManager[Any]:
         """The records under a progress bar, to be fitted."""
-        return watched(self.source.records)
+        return watched(self.source.records, count_is_public=not self.source.about)
 
     def fit(self, records: Any) -> None:
         """Run the mechanism; the announcement has said what to heed."""
@@ -213,7 +211,7 @@ class PlannedJob(Job):
             else:
                 opened = counted_records(out or console(), records, estimator, whose)
                 records = opened.records
-            source = replace(source, records=records, about=whose.counts)
+            source = replace(source, records=records)
         with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
             if opened is not None:
                 plan = estimator.plan_opened(opened)
@@ -353,10 +351,11 @@ class PlannedJob(Job):
 
     @cached_property
     def _reader(self) -> int:
-        """Bytes of these that reading the files takes."""
-        source, d = source_of(self.source.records), self.source.records.n_features
-        reader = source.reader_bytes if isinstance(source, FileRecords | DeclaredRecords) else 0
-        return reader_memory(d, default_block_rows(d), reader)
+        """Bytes of these that reading files of columns takes."""
+        d = self.source.records.n_features
+        if not is_file_source(self.source.file):
+            return 0
+        return reader_memory(d, default_block_rows(d), reader_bytes(d))
 
     def _memory(self) -> str:
         """The same in words, with what a plan says of it."""

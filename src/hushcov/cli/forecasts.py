@@ -99,7 +99,7 @@ def memory_words(n_bytes: int) -> str:
     """What is said of it beside a plan, which knows no files."""
     return (
         f"takes about {memory(n_bytes)} of memory, however many the records. Reading Parquet, "
-        "Arrow or CSV files takes more: 'hushcov fit --dry-run' says how much yours take."
+        "Arrow or CSV files takes more: 'hushcov fit --dry-run' says how much."
     )
 
 

@@ -6,7 +6,6 @@ Progress goes to standard error: bars in a terminal, elsewhere a plain line now 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -123,22 +122,17 @@ def short_name(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
 
 
-def peak_memory() -> int | None:
-    """The most bytes that this process has had in memory; None where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else 1024 * peak)
-
-
 @contextmanager
-def watched(records: Records) -> Iterator[Records]:
-    """Yield `records` under a progress bar that starts again with each pass over the rows."""
-    bar = _bar(_RowsPerSecond())
-    task = bar.add_task("", total=records.n_records)
-    plain = _Plain(records.n_records)
+def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Records]:
+    """Yield `records` under a progress bar that starts again with each pass over the rows.
+
+    Where their number is not public, the bar says that rows are read, and not how many: neither a
+    count nor a share of the released number.
+    """
+    total = records.n_records if count_is_public else None
+    bar = _bar(_RowsPerSecond(), counts=count_is_public)
+    task = bar.add_task("", total=total)
+    plain = _Plain(total)
     passes = 0
 
     def start() -> None:
@@ -150,7 +144,7 @@ def watched(records: Records) -> Iterator[Records]:
         plain.start(words)
 
     def advance(rows: int) -> None:
-        bar.advance(task, rows)
+        bar.advance(task, rows if count_is_public else 0)
         plain.advance(rows)
 
     with bar:
@@ -216,7 +210,7 @@ def busy(description: str) -> Iterator[Callable[[str], None]]:
 class _Plain:
     """Lines on standard error where there is no terminal, far enough apart to be few."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int | None) -> None:
         self._silent, self._total = console(stderr=True).is_terminal, total
         self._words, self._done, self._last = "", 0, time.monotonic()
 
@@ -235,8 +229,8 @@ class _Plain:
         if self._silent or time.monotonic() < self._last + _EVERY:
             return
         self._last = time.monotonic()
-        share = 100 * done // max(1, self._total)
-        click.echo(f"hushcov: {words}: {share} % done", err=True)
+        share = "" if self._total is None else f": {100 * done // max(1, self._total)} % done"
+        click.echo(f"hushcov: {words}{share}", err=True)
 
 
 class _RowsPerSecond(ProgressColumn):
@@ -248,14 +242,12 @@ class _RowsPerSecond(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f} rows/s")
 
 
-def _bar(*more: ProgressColumn) -> Progress:
+def _bar(*more: ProgressColumn, counts: bool = True) -> Progress:
     out = console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        *more,
-        TimeRemainingColumn(),
+        *((MofNCompleteColumn(), *more, TimeRemainingColumn()) if counts else ()),
         console=out,
         transient=True,
         disable=not out.is_terminal,

@@ -41,8 +41,7 @@ def show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] |
 
     @contextmanager
     def declared(_: Path, *, drop_nulls: bool, **__: Any) -> Iterator[Records]:
-        reader = {"reader_bytes": 0} if names is None else {}
-        yield DeclaredRecords(rows, n_features, features, gaps=drop_nulls, **reader)
+        yield DeclaredRecords(rows, n_features, features, gaps=drop_nulls)
 
     group = click.get_current_context().parent
     with fit.make_context("fit", arguments(draft.settings), parent=group) as context:

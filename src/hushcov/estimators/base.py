@@ -34,6 +34,7 @@ from hushcov.records import (
     check_bounds,
     open_records,
 )
+from hushcov.records.protocol import check_enough
 from hushcov.release import Release
 
 REACTIONS = ("raise", "warn")
@@ -165,17 +166,22 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         found = vars(self).items()
         return {name: each for name, each in found if name.endswith("_") or name in _PRIVATE}
 
-    def _open(self, X: Any) -> Records:
-        """Rows as Records. Shape and names are read; values are not, beyond conversion."""
+    def _open(self, X: Any, *, counts: bool = False) -> Records:
+        """Rows as Records. Shape and names are read; values are not, beyond conversion.
+
+        `counts` says that how many there are is not public, and released first.
+        """
         self._check_flags("assume_centered", "drop_nulls")
         records = open_named(self, X, drop_nulls=self.drop_nulls)
+        if not counts:
+            check_enough("X", records)
         self._n_rows = records.n_records
         if self.device is not None:
             records = DeviceRecords(records, self.device)
         bounds = self._public_bounds(records.n_features)
         if bounds is not None:
             records = ClippedRecords(records, bounds)
-        return PairDifferences(records) if self._paired else records
+        return PairDifferences(records) if self._paired and not counts else records
 
     def _public_bounds(self, n_features: int) -> Bounds | None:
         """The bounds of features that were given; checked."""
@@ -259,9 +265,9 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
                 yield
             except DataError as error:
                 if self.ledger is None:
-                    error.add_note(
-                        "There is no ledger: nothing was charged, and nothing was released."
-                    )
+                    before = getattr(self, "counted_", None)
+                    nothing = "There is no ledger: nothing was charged, and nothing was released."
+                    error.add_note(nothing if before is None else before.paid)
                 raise
 
     def _charge(self, guarantee: Guarantee, whole: float = 0.0) -> None:

@@ -21,13 +21,14 @@ from hushcov.estimators.options import (
     ForecastOptions,
     with_options,
 )
-from hushcov.estimators.whose import completed
+from hushcov.estimators.whose import completed, paid_count
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
 from hushcov.mechanisms.genotypes import GenotypePlan, plan_genotypes
 from hushcov.noise import Entropy, entropy_source
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.records.genotypes import GenotypeRecords, open_genotypes
+from hushcov.records.protocol import check_enough
 from hushcov.stages.counting import Counted, Counting
 
 _HOPELESS = 0.5  # deviation of a correlation's noise: hardly any stands out
@@ -159,6 +160,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
 
     def _counted(self, X: Any) -> CountedGenotypes:
         self._check_ledger()
+        self._request()
         records = self.open(X)
         self.counted_: Counted | None = None
         d, found = records.n_features, None
@@ -170,12 +172,15 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             with self._charged(counting.certify(private=entropy.private), counting.epsilon):
                 found = counting.number(records.n_records, counting.neighbours, entropy)
             self._n_rows, self.counted_ = found.released, found
-            plan = self.fit_plan(found.released, d)
+            with paid_count(self):
+                plan = self.fit_plan(found.released, d)
         return CountedGenotypes(records, plan, found, entropy, self._fitted())
 
     def open(self, X: Any) -> GenotypeRecords:
         """Genotypes as they are read; shape, names and positions are kept."""
         records = open_genotypes(X)
+        if self.neighbours != ADD_REMOVE:
+            check_enough("X", records)
         d = self.n_features_in_ = records.n_features
         self._n_rows = records.n_records
         if records.feature_names is not None:

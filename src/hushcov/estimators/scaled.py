@@ -16,7 +16,7 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
-from hushcov.estimators.whose import ESTIMANDS, OpenedRecords, Whose, completed
+from hushcov.estimators.whose import ESTIMANDS, OpenedRecords, Whose, completed, paid_count
 from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
@@ -111,7 +111,9 @@ class ScaledCovariance(PrivateCovariance):
             self._check_ledger()
             X, whose = self._whose(X, unit, sample_weight)
             opened = self._opened(X, whose)
-            return self._run(opened, self.plan_opened(opened))
+            with paid_count(self):
+                plan = self.plan_opened(opened)
+            return self._run(opened, plan)
 
     def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
         """The table without the column of identifiers, and whose privacy it is."""
@@ -162,9 +164,9 @@ class ScaledCovariance(PrivateCovariance):
 
         Nothing is charged, read or released where the number of records is public.
         """
-        records = self._open(X)
-        self.counted_: Counted | None = None
         self._check_able(whose)
+        records = self._open(X, counts=whose.counts)
+        self.counted_: Counted | None = None
         whose.check_length(records.n_records)
         request = self._request_for(records.n_features, whose)
         counting = whose.counting(self._budget())

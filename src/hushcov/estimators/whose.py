@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +183,17 @@ def _weights(options: Any, weights: Any) -> dict[str, Any]:
     cure = "it is the largest weight that any record can have."
     most = check_real("max_sample_weight", most, above=0, cure=cure)
     return {"weights": weights, "most_weight": most, "most_rows": WEIGHT_LEVELS}
+
+
+@contextmanager
+def paid_count(estimator: Any) -> Iterator[None]:
+    """Say of whatever is refused after the count that it is paid."""
+    try:
+        yield
+    except Exception as error:
+        if estimator.counted_ is not None:
+            error.add_note(estimator.counted_.paid)
+        raise
 
 
 def completed(release: Release, counted: Counted) -> Release:

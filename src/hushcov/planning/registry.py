@@ -164,7 +164,7 @@ def fit_memory(
 ) -> int:
     """Bytes that a process needs to fit so many features, without records held in memory.
 
-    `reader` is what pyarrow takes of files, `FileRecords.reader_bytes`. `prepared` says
+    `reader` is what pyarrow takes of files, `records.files.reader_bytes`. `prepared` says
     that means are found privately, so that a compact copy of few records is kept. `candidates`
     are the pairs that may covary, where that is known.
     """
@@ -208,5 +208,5 @@ def check_memory(
         cure = "use sparse output, a narrower band, fewer pairs or a larger computer."
     raise CapacityError(
         f"{size} need about {memory(needed)} of memory for the {mechanism} "
-        f"mechanism, and {memory(there)} are there: {cure} Nothing was spent."
+        f"mechanism, and {memory(there)} are there: {cure} Nothing was spent on it."
     )

@@ -129,7 +129,7 @@ class DaskRecords(PartitionedRecords):
         keepers = self._keepers(groups, rows_each, held)
         loaded = [[piece.load(*rows) for piece, rows in group] for group in groups]
         work = Work(view, block_function, self.gaps)
-        total = sum_groups(work, loaded, progress, keepers)
+        total = sum_groups(work, loaded, progress, np.empty((0, self.n_features)), keepers)
         if held is not None:
             held.complete = None not in keepers
         return total
@@ -244,9 +244,13 @@ def sum_groups(
     work: Work,
     groups: Sequence[Any],
     progress: Progress | None,
+    no_rows: Any,
     keepers: Sequence[Any] | None = None,
 ) -> IntArray:
-    """The sum of what tasks make of their groups of delayed tables or Records."""
+    """The sum of what tasks make of their groups of delayed tables or Records.
+
+    `no_rows` is such a table without rows, for where there are none in all of them.
+    """
     delayed = dask_module().delayed
     sent = delayed(work, pure=False)
     keepers = [None] * len(groups) if keepers is None else keepers
@@ -260,7 +264,8 @@ def sum_groups(
                 delayed(_added)(*sums[start : start + _FAN_IN])
                 for start in range(0, len(sums), _FAN_IN)
             ]
-        return np.asarray(computed(sums[0].compute))
+        total = computed(sums[0].compute) if sums else None
+        return np.asarray(work([no_rows], _ignore) if total is None else total)
 
 
 def computed(compute: Callable[[], _Computed]) -> _Computed:
@@ -339,6 +344,10 @@ def _joined(parts: Sequence[Any]) -> Records:
 
 
 def _nothing() -> None:
+    pass
+
+
+def _ignore(_: int) -> None:
     pass
 
 

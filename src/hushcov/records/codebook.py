@@ -395,8 +395,6 @@ class FrameRecords(Records):
     def __post_init__(self) -> None:
         self.n_records, self.n_features = self.frame.shape
         self.feature_names = self.names
-        if self.n_records == 0:
-            raise DataError("X must have at least one record, got none: check how it was loaded.")
 
     def _blocks(self) -> Iterator[FloatArray]:
         categories = self.codebook.categories

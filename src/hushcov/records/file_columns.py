@@ -77,7 +77,7 @@ class FileIdentifiers(FileColumn):
             for start, array in self._placed():
                 found.add(start, array, part, parts)
             first += found.finish()
-        assert codes.min() >= 0
+        assert codes.min(initial=0) >= 0
         return Units(codes)
 
     def _placed(self) -> Iterator[tuple[int, Any]]:
@@ -108,7 +108,7 @@ class FileWeights(FileColumn):
                         "sample_weight must be a column of numbers, got another type: convert it."
                     )
                 )
-        return np.concatenate(found)
+        return np.concatenate([np.zeros(0), *found])
 
 
 class _Dictionary:

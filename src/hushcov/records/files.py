@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,7 @@ from hushcov.records.formats import (
     changed,
     check_files_complete,
     cut,
-    no_records,
     read_batches,
-    reader_bytes,
     schema_of,
     whole_file,
 )
@@ -49,16 +47,42 @@ _BATCH_BYTES = 16 * 2**20
 # Bytes, and number, of blocks read ahead while others are worked on.
 _AHEAD_BYTES = 8 * 2**20
 _MOST_AHEAD = 8
-# Measured: batches of Parquet files that pyarrow has at a time, and what it takes over its use.
-_BATCHES, _UNUSED = 2.5, 1.2
-# Measured: what it takes of text files, at most; and of Arrow files beside their bytes, which stay
-# in memory while nobody else needs it, and at most.
-TEXT_READER_BYTES = 80 * 10**6
-_ARROW_BYTES, _MOST_ARROW = 60 * 10**6, 500 * 10**6
+# Measured: batches of files that pyarrow has at a time, and what it takes over its use; and what
+# it holds of a column between batches: a buffer, and a page of as many rows as it writes.
+_BATCHES, _UNUSED, _HELD_BYTES = 2.5, 1.2, 2**14 + 8 * 20_000
+_LEAST_READER_BYTES = 80 * 10**6  # measured with text files, the most that they take
 # Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
 # in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
 _TILE_COLUMNS = 8
 _TILE_ROWS = 256
+
+
+class FoundFile(str):
+    """The path of one of several files, which a message cannot name: it says `shown` in its place.
+
+    There may be a file for each person, named after them, and what is wrong with a file is known
+    from what is in it.
+    """
+
+    shown: str
+
+    def __new__(cls, path: str, shown: str) -> Self:
+        """Make the path, and what messages say for it."""
+        found = super().__new__(cls, path)
+        found.shown = shown
+        return found
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return self[:], self.shown
+
+    def __str__(self) -> str:
+        return self.shown
+
+    def __repr__(self) -> str:
+        return self.shown
+
+    def __format__(self, _: str) -> str:
+        return self.shown
 
 
 class FileRecords(Records):
@@ -159,8 +183,6 @@ class FileRecords(Records):
         texts = tuple(self._categories)
         files = [replace(whole_file(path, file_format, text), texts=texts) for path in paths]
         self._set_spans(files)
-        if self.n_records == 0:
-            raise no_records(paths[0])
         schemas = [schema_of(file) for file in files]
         if codebook is not None:
             codebook.check_names(schemas[0].names)
@@ -215,25 +237,11 @@ class FileRecords(Records):
         return other
 
     @property
-    def reader_bytes(self) -> int:
-        """About how many bytes pyarrow takes while these are read."""
-        largest = max(self.spans, key=lambda span: span.n_rows)
-        if largest.format == "csv":
-            return TEXT_READER_BYTES
-        if largest.format == "ipc":
-            size = sum(os.path.getsize(path) for path in {span.path for span in self.spans})
-            return min(_ARROW_BYTES + size, _MOST_ARROW)
-        batch = 8 * self.n_features * self._batch_rows
-        held = reader_bytes(largest.path, self._names)
-        return round(_UNUSED * (held + _BATCHES * batch))
-
-    @property
     def _batch_rows(self) -> int:
-        most = max(self.block_rows, _power_of_two(_BATCH_BYTES // (8 * self.n_features)))
-        return min(most, self.n_records)
+        return min(batch_rows(self.n_features, self.block_rows), max(1, self.n_records))
 
     def _set_spans(self, spans: Sequence[FileSpan]) -> None:
-        self.spans = tuple(span for span in spans if span.n_rows)
+        self.spans = tuple(span for span in spans if span.n_rows) or tuple(spans[:1])
         self.n_records = sum(span.n_rows for span in self.spans)
 
     def only(self, spans: Sequence[FileSpan]) -> FileRecords:
@@ -274,6 +282,8 @@ class FileRecords(Records):
 
     def _columns(self, span: FileSpan) -> Iterator[Columns]:
         """Yield the columns of successive rows of a span; columns of float64 are not copied."""
+        if not span.n_rows:
+            return
         most = self._batch_rows
         for position, batch in read_batches(span, self._names, most):
             stop = min(span.stop - position, batch.num_rows)
@@ -340,6 +350,21 @@ def _folder(scratch: str | os.PathLike[str]) -> str:
     return os.fspath(scratch)
 
 
+def batch_rows(n_features: int, block_rows: int) -> int:
+    """Rows that are decoded at a time."""
+    return max(block_rows, _power_of_two(_BATCH_BYTES // (8 * n_features)))
+
+
+def reader_bytes(n_features: int) -> int:
+    """About how many bytes pyarrow takes while files of so many columns are read.
+
+    It is known from their number alone: sizes of files, of their groups of rows and of their
+    dictionaries depend on the records.
+    """
+    batch = 8 * n_features * batch_rows(n_features, default_block_rows(n_features))
+    return max(_LEAST_READER_BYTES, round(_UNUSED * (_HELD_BYTES * n_features + _BATCHES * batch)))
+
+
 def _power_of_two(most: int) -> int:
     """The largest power of two up to `most`: pyarrow allocates such sizes when it decodes."""
     return 1 << (max(1, most).bit_length() - 1)
@@ -351,7 +376,10 @@ def _read_only(block: FloatArray) -> FloatArray:
 
 
 def find_files(source: Any) -> list[str]:
-    """Return the paths of all files in order, after checking that they have one format."""
+    """Return the paths of all files in order, after checking that they have one format.
+
+    Messages name a file that was named by itself, and of several none.
+    """
     several = isinstance(source, list | tuple)
     paths = [path for item in (source if several else [source]) for path in _expanded(str(item))]
     if not paths:
@@ -368,7 +396,10 @@ def find_files(source: Any) -> list[str]:
     missing = [path for path in paths if not os.path.isfile(path)]
     if missing:
         raise RecordsFileError(f"{missing[0]} does not exist: check the path.")
-    return paths
+    if paths == ([str(item) for item in source] if several else [str(source)])[:1]:
+        return paths
+    shown = "one of the files" + ("" if several else f" of {source}")
+    return [FoundFile(path, shown) for path in paths]
 
 
 def _expanded(path: str) -> list[str]:

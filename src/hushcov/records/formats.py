@@ -11,7 +11,6 @@ so that nothing depends on where its blocks end.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,15 +36,9 @@ from hushcov.records.text_layout import TextLayout, find_layout, first_fields, r
 # Without a buffer size pyarrow holds a whole group of rows, and many writers make groups of a
 # million. With it, pyarrow holds one page of each column, its dictionary if any, and this buffer.
 _STREAM_BYTES = 2**14
-# Pages of Parquet files that others wrote have about so many bytes, those of pyarrow so many rows.
-_PAGE_BYTES, _PAGE_ROWS, _SHORT_PAGES = 2**20, 20_000, "parquet-cpp-arrow"
 _DAMAGED = "it is damaged, of another format than its name says, or two columns share a name."
-_NO_RECORDS = "must hold at least one record, got none: it has no rows. Check how it was written."
-_HEADER_ALONE = (
-    "must hold at least one record, got none: there is a line with the names of the columns and "
-    "nothing below it. Check how it was written."
-)
-_EMPTY = "must hold at least one record, got none: the file is empty. Check how it was written."
+#: Of a file without a single line.
+EMPTY = "must hold at least one record, got none: the file is empty. Check how it was written."
 _WRONG_TEXT = (
     "a line has too many or too few fields, or it is not in UTF-8. Open it in an editor, or write "
     "it again."
@@ -170,16 +163,6 @@ def schema_of(span: FileSpan) -> Any:
         return schema
 
 
-def no_records(path: str) -> DataError:
-    """The refusal of a file without records: an empty one, one line of names, or no rows."""
-    words = _NO_RECORDS
-    if os.path.getsize(path) == 0:
-        words = _EMPTY
-    elif path.endswith((".csv", ".tsv")):
-        words = _HEADER_ALONE
-    return DataError(f"{path} {words}")
-
-
 def changed(path: str) -> DataError:
     """The refusal of a file that has other rows than when it was opened."""
     return DataError(
@@ -269,26 +252,6 @@ def _open_parquet(path: str) -> Any:
     import pyarrow.parquet
 
     return pyarrow.parquet.ParquetFile(path, buffer_size=_STREAM_BYTES, pre_buffer=False)
-
-
-def reader_bytes(path: str, names: Sequence[str]) -> int:
-    """About what pyarrow holds of a Parquet file between batches, from its largest group of rows.
-
-    A page and a buffer of every column, and its dictionary as it is in the file and decoded.
-    """
-    with readable(path), _open_parquet(path) as file:
-        metadata = file.metadata
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    largest = max(groups, key=lambda group: group.total_byte_size)
-    rows = _PAGE_ROWS if _SHORT_PAGES in (metadata.created_by or "") else largest.num_rows
-    wanted, total = set(names), 0
-    for column in (largest.column(i) for i in range(largest.num_columns)):
-        if column.path_in_schema in wanted:
-            page = rows * column.total_uncompressed_size // max(1, column.num_values)
-            total += min(page, column.total_uncompressed_size, _PAGE_BYTES) + _STREAM_BYTES
-            if column.has_dictionary_page and column.dictionary_page_offset is not None:
-                total += 2 * (column.data_page_offset - column.dictionary_page_offset)
-    return total
 
 
 def _group_sizes(metadata: Any) -> list[int]:
@@ -393,9 +356,11 @@ def no_numbers(path: str, names: Sequence[str], types: Iterable[str]) -> str:
     """What is wrong with columns that do not hold numbers."""
     return (
         f"{path} must hold numbers, but {listed(names)} {'has' if len(names) == 1 else 'have'} "
-        f"type {', '.join(dict.fromkeys(types))}: choose the other columns by columns=[...] "
-        "(--columns a,b,c), or turn answers into numbers by codebook=... (--codebook FILE.csv), "
-        "which lists them."
+        f"type {', '.join(dict.fromkeys(types))}: make single values that are none, such as typos, "
+        "empty by a rule that uses their own record alone, and leave these records out privately by "
+        "drop_nulls=True (--drop-nulls). If columns are no numbers by their description, choose the "
+        "other columns by columns=[...] (--columns a,b,c), or turn answers into numbers by "
+        "codebook=... (--codebook FILE.csv), which lists them."
     )
 
 

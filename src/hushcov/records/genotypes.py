@@ -22,7 +22,7 @@ from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.records.bed import BedFile
 from hushcov.records.chosen import chosen_columns
-from hushcov.records.formats import TextOptions, no_records, readable, schema_of, whole_file
+from hushcov.records.formats import TextOptions, readable, schema_of, whole_file
 from hushcov.records.genotype_kernels import (
     CodeArray,
     count_codes,
@@ -283,8 +283,6 @@ def _of_parquet(path: str) -> GenotypeRecords:
     """A file of which columns are read as they are needed."""
     whole = whole_file(path, "parquet", TextOptions())
     schema, rows = schema_of(whole), whole.n_rows
-    if not rows:
-        raise no_records(path)
     names = chosen_columns([path], [schema], None)
     with readable(path):
         from pyarrow.parquet import ParquetFile
@@ -310,7 +308,7 @@ def _of_columns(
     columns: Callable[[int, int], NDArray[Any]],
     names: tuple[str, ...] | None,
 ) -> GenotypeRecords:
-    step = max(1, _PIECE_BYTES // (8 * shape[0]))
+    step = max(1, _PIECE_BYTES // (8 * max(1, shape[0])))
 
     def read(start: int, stop: int, codes: CodeArray) -> None:
         for a in range(start, stop, step):

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from hushcov._arrays import FloatArray
 from hushcov.exceptions import DataError, RecordsFileError
 from hushcov.records.codebook import NUMBER
-from hushcov.records.files import TEXT_READER_BYTES, find_files
+from hushcov.records.files import find_files
 from hushcov.records.formats import (
     FileSpan,
     TextOptions,
@@ -144,11 +144,9 @@ class DeclaredRecords(Records):
         names: tuple[str, ...] | None = None,
         *,
         gaps: bool = False,
-        reader_bytes: int = TEXT_READER_BYTES,
     ) -> None:
         self.n_records, self.n_features = n_records, n_features
         self.feature_names, self.gaps = names, gaps
-        self.reader_bytes = reader_bytes
 
     def column(self) -> NoReturn:
         """Whose the rows would be."""

@@ -99,9 +99,10 @@ def _whole(found: NDArray[Any], below: float) -> IntArray:
 def missing_identifiers() -> DataError:
     """What to say of rows that belong to nobody."""
     return DataError(
-        "unit must have an identifier in every row, but some are missing: give these rows "
-        "identifiers of their own if they are of different units, or leave them out by a rule that "
-        "uses their own row alone."
+        "unit must have an identifier in every row, but some are missing: give all of these rows "
+        "one identifier, so that they are protected together, or each one of its own if they are "
+        "of different units. To leave them out as well, set all their values to NaN and use "
+        "drop_nulls=True (--drop-nulls). Do not remove rows yourself."
     )
 
 
@@ -244,9 +245,9 @@ def _place_of(names: Any, named: str | int, shape: tuple[int, ...], what: str) -
             )
         return found.index(named)
     if len(shape) != 2 or not 0 <= named < shape[1]:
+        size = f"{shape[1]} columns" if len(shape) == 2 else f"{len(shape)} dimensions"
         raise ParameterError(
-            f"{what} must be the position of a column of X, got {named} for shape {shape}: "
-            + _ONE_OF
+            f"{what} must be the position of a column of X, got {named} for {size}: " + _ONE_OF
         )
     return named
 
@@ -293,6 +294,7 @@ def numbers(values: object) -> FloatArray:
     except (TypeError, ValueError):
         raise_alone(
             DataError(
-                "sample_weight must have numbers, got something else: convert it, or leave it out."
+                "sample_weight must have numbers, got something else: convert each by a rule that "
+                "uses its own row alone; 0 leaves a row out."
             )
         )

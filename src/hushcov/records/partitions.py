@@ -58,8 +58,6 @@ class UnitPartitions(PartitionedRecords):
             raise DataError("X must have a feature beside the unit, got none: add columns.")
         self._frame, self._label = frame, label
         self.n_records = computed(lambda: len(frame))
-        if not self.n_records:
-            raise DataError("X must have at least one record, got none: check how it was loaded.")
 
     @cached_property
     def _parts(self) -> list[Any]:
@@ -82,7 +80,7 @@ class UnitPartitions(PartitionedRecords):
         found = [each for each in computed(looked.compute) if each is not None]
         if len({kind for kind, _ in found}) > 1:
             raise mixed_identifiers()
-        return np.concatenate([sizes for _, sizes in found])
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(sizes for _, sizes in found)])
 
     def map_sum_through(
         self,
@@ -96,7 +94,8 @@ class UnitPartitions(PartitionedRecords):
         """See `PartitionedRecords.map_sum_through`; no copies are kept of shuffled rows."""
         assert rows_each == 1, "pairs of rows are refused where units have several"
         work = Work(view, block_function, self.gaps)
-        return sum_groups(work, [[part] for part in self._parts], progress)
+        none = PartRecords(np.empty((0, self.n_features)), Units(np.zeros(0, dtype=np.int64)), int)
+        return sum_groups(work, [[part] for part in self._parts], progress, none)
 
 
 @dataclass(frozen=True, eq=False)

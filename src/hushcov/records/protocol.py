@@ -169,7 +169,8 @@ class Records(ABC):
             del part  # before the next one is made: a part may be as large as all else
             if progress is not None:
                 progress(len(block))
-        assert total is not None, "a Records has at least one row"
+        if total is None:  # no rows: what such a function makes of none
+            total = block_function(np.empty((0, self.n_features)))
         return np.asarray(total.cpu() if is_tensor(total) else total)
 
     def _sum_rows(self, row_sums: RowSums, progress: Progress | None) -> IntArray:
@@ -188,6 +189,7 @@ class Records(ABC):
                     raise AssertionError("finite after all")
             if progress is not None:
                 progress(len(block))
+        sums = row_sums.begin(self.n_features) if sums is None else sums
         return np.asarray(sums.cpu() if is_tensor(sums) else row_sums.total(sums))
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
@@ -310,6 +312,23 @@ def check_finite(
         f"records must be finite, but some are NaN or infinite{where}. Where values are missing, "
         + MISSING_CURE
     )
+
+
+def check_enough(name: object, records: Any, *, at_least: int = 1) -> None:
+    """Refuse too few records where their number is public; elsewhere nothing tells none from one.
+
+    It is said in the words scikit-learn uses.
+    """
+    n, d = records.n_records, records.n_features
+    if n < at_least:
+        what, cure = "1 record", "Check how it was loaded."
+        if at_least > 1:
+            what = f"{at_least} records for differences of pairs"
+            cure = "Add records, or use assume_centered=True (--known-mean) if their mean is zero."
+        raise DataError(
+            f"{name} must have at least {what}: found an array with {n} sample(s) "
+            f"(shape={(n, d)}) while a minimum of {at_least} is required. {cure}"
+        )
 
 
 def _check_part(part: Any, total: Any) -> None:

@@ -297,12 +297,12 @@ def numeric_table(source: object) -> NDArray[Any]:
     """Return a 2-D array of numbers, or of objects, whose values `numbers_of` checks later."""
     if hasattr(source, "nnz"):
         raise DataError(
-            f"X must be dense, got a sparse matrix of shape {getattr(source, 'shape', None)}: "
-            "pass X.toarray(), or a .npy file if that does not fit in memory."
+            "X must be dense, got a sparse matrix: pass X.toarray(), or a .npy file if that does "
+            "not fit in memory."
         )
     if isinstance(source, np.ma.MaskedArray):
         raise DataError(
-            f"X must not be masked, got a masked array of shape {source.shape}: pass "
+            "X must not be masked, got a masked array: pass "
             "open_records(X.astype(float).filled(numpy.nan), drop_nulls=True), or impute each "
             "masked value by a rule that uses its own record alone."
         )
@@ -342,7 +342,8 @@ def numbers_of(table: NDArray[Any], gaps: bool, names: tuple[str, ...] | None) -
     raise DataTypeError(
         "X must hold real numbers, got dtype object with something else in "
         f"it{_where(wrong, names)} (an argument must be neither string nor other than a number): "
-        "convert it with X.astype(float), or leave out columns that are no numbers."
+        "set each value that is no number to NaN by a rule that uses its own record alone, as "
+        "pandas.to_numeric(X[column], errors='coerce'), and use open_records(X, drop_nulls=True)."
     )
 
 
@@ -399,8 +400,8 @@ def map_npy(path: Path) -> NDArray[Any]:
     except (ValueError, OSError, OverflowError):
         raise_alone(
             DataError(
-                f"{path} is shorter than its header says (shape {shape}): the file is truncated; "
-                "copy or write it again."
+                f"{path} is shorter than its header says: the file is truncated; copy or write it "
+                "again."
             )
         )
 
@@ -420,18 +421,20 @@ def _let_go(table: NDArray[Any], first: int, last: int) -> None:
 
 
 def check_table(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, kinds: str) -> None:
-    """Refuse what is not a table of real numbers, by its shape and type."""
+    """Refuse what is not a table of real numbers, by its shape and type.
+
+    How many records there are need not be public: it is not said, and a table of none is one, too.
+    """
     if len(shape) != 2:
         raise DataError(
-            f"{name} must have two dimensions, records by features, got shape {shape}: a single "
+            f"{name} must have two dimensions, records by features, got {len(shape)}: a single "
             "feature is X.reshape(-1, 1)."
         )
-    if 0 in shape:
-        # In the words scikit-learn uses for the same refusal.
-        found, what = (shape[1], "feature") if shape[0] else (shape[0], "sample")
+    if shape[1] == 0:
+        # In the words scikit-learn uses for the same refusal, which allow for a number left out.
         raise DataError(
-            f"{name} must have at least one record and one feature: found an array with {found} "
-            f"{what}(s) (shape={shape}) while a minimum of 1 is required. Check how it was loaded."
+            f"{name} must have at least one feature: found an array with 0 feature(s) "
+            "(shape=(, 0)) while a minimum of 1 is required. Check how it was loaded."
         )
     if dtype.kind == "c":
         raise DataError(
@@ -461,8 +464,10 @@ def check_frame(source: Any, *, texts: Sequence[str] = ()) -> None:
         kinds = ", ".join(sorted({str(kind).partition("(")[0] for _, kind in bad}))
         raise DataTypeError(
             f"X must hold numbers, but {listed([name for name, _ in bad])} "
-            f"{'has' if len(bad) == 1 else 'have'} type {kinds}: leave "
-            f"{'it' if len(bad) == 1 else 'them'} out; or encode answers as numbers by a public "
+            f"{'has' if len(bad) == 1 else 'have'} type {kinds}: set single values that are "
+            "none, such as typos, to NaN by a rule that uses their own record alone, as "
+            "pandas.to_numeric(X[column], errors='coerce'), and use drop_nulls=True. If columns "
+            "are no numbers by their description, leave them out, or encode answers by a public "
             "rule, as X['smoker'].eq('yes').astype(float), or a codebook; or, if a column says "
             "whose a row is, name it: fit(X, unit='id')."
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hushcov.exceptions import DataError
 from hushcov.records.formats import (
+    EMPTY,
     TextOptions,
     check_count,
     check_different,
     check_header,
     generated_names,
-    no_records,
 )
 from hushcov.records.text_layout import first_fields
 
@@ -22,9 +23,10 @@ def known_names(paths: Sequence[str], text: TextOptions, asked: Sequence[object]
     Blanks around names are left out, unless a name that is `asked` for has them.
     """
     found = {path: first_fields(path, text.delimiter_of(path)) for path in paths}
-    empty = [path for path, fields in found.items() if not fields]
-    if empty:
-        raise no_records(empty[0])
+    named = text.names is not None and not text.header  # then a file may be empty
+    for path, fields in found.items():
+        if not fields and not named:
+            raise DataError(f"{path} {EMPTY}")
     if text.header and text.names is None:
         for path, names in found.items():
             check_header(path, names, text)
@@ -33,7 +35,8 @@ def known_names(paths: Sequence[str], text: TextOptions, asked: Sequence[object]
         return text if exact else replace(text, names=trimmed(list(found.values())))
     text = replace(text, names=text.names or generated_names(len(found[paths[0]])))
     for path, fields in found.items():
-        check_count(path, len(fields), text.names or ())
+        if fields:
+            check_count(path, len(fields), text.names or ())
     return text
 
 

@@ -66,7 +66,7 @@ class Units:
         Each unit is mapped on its own, so that neighbours which differ in one unit differ in at
         most `most_rows` of these records: `docs/proofs/neighbours.md`, step 3.
         """
-        if self._sizes.max() <= most_rows:
+        if self._sizes.max(initial=0) <= most_rows:
             chosen = np.ones(len(self.codes), dtype=bool)
         else:
             chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
@@ -118,10 +118,11 @@ class MeanRecords(WrappedRecords):
 
     @cached_property
     def _means(self) -> FloatArray:
-        rows = np.concatenate([np.array(block) for block in self._records._blocks()])
+        blocks = (np.array(block) for block in self._records._blocks())
+        rows = np.concatenate([np.empty((0, self.n_features)), *blocks])
         sizes, codes = self._units.sizes(), self._units.codes
         found = np.empty((self.n_records, rows.shape[1]))
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        starts = np.cumsum(sizes) - sizes
         for column in range(rows.shape[1]):
             order = np.lexsort((rows[:, column], codes))  # sums do not depend on the order
             found[:, column] = _means_of(rows[order, column], starts, sizes)
@@ -199,7 +200,7 @@ class RepeatedRecords(WrappedRecords):
         return self.n_records
 
     def _blocks(self) -> Iterator[Any]:
-        start, most = 0, max(1, int(self._times.max()))
+        start, most = 0, max(1, int(self._times.max(initial=0)))
         for block in self._records._blocks():
             step = max(1, len(block) // most)  # repeated, they are no more than a block
             for first in range(0, len(block), step):
@@ -224,15 +225,11 @@ def weighted(records: Records, weights: object, most: float) -> Records:
     found = numbers(weights)
     if found.shape != (records.n_records,) or not np.isfinite(found).all() or (found < 0).any():
         raise DataError(
-            "sample_weight must have one number for each row, finite and not negative: correct the "
-            "weights, or leave out rows by a rule that uses their own row alone."
+            "sample_weight must have one number for each row, finite and not negative: replace "
+            "others by a rule that uses their own row alone; 0 leaves a row out. Do not remove "
+            "rows yourself."
         )
-    times = np.rint(np.minimum(found, most) / most * WEIGHT_LEVELS).astype(np.int64)
-    if not times.any():
-        raise DataError(
-            "sample_weight must have numbers near max_sample_weight, and all round to zero beside "
-            "it: give the largest weight that a row can have."
-        )
+    times = np.rint(np.minimum(found / most, 1.0) * WEIGHT_LEVELS).astype(np.int64)
     return RepeatedRecords(records, times)
 
 
@@ -243,7 +240,7 @@ def fingerprints(records: Records) -> NDArray[np.uint64]:
     for block in records._blocks():
         rows = np.ascontiguousarray(block.cpu().numpy() if is_tensor(block) else block)
         found.append(_fingerprint(rows))
-    return np.concatenate(found)
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *found])
 
 
 def _fingerprint(rows: FloatArray) -> NDArray[np.uint64]:

@@ -23,6 +23,7 @@ from hushcov.records.protocol import (
     PartitionedRecords,
     Progress,
     Records,
+    check_enough,
     check_finite,
     device_block_rows,
     import_torch,
@@ -186,11 +187,7 @@ class PairDifferences(WrappedRecords):
     rows_each = 2
 
     def __init__(self, records: Records) -> None:
-        if records.n_records < 2:
-            raise DataError(
-                "pair differences need at least 2 records, got n_samples = 1: add records, or "
-                "pass assume_centered=True if their mean is known to be zero."
-            )
+        check_enough("X", records, at_least=self.rows_each)
         super().__init__(records)
         self.n_records = records.n_records // 2
 

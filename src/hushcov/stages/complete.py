@@ -67,7 +67,7 @@ class CompleteParameters(Stage):
                 f"drop_nulls must have at least {fewest:,} records at this budget, or pairs of "
                 f"records, got {self.n_records:,}: the count of complete ones would be noise. "
                 "Use more records, a larger budget, or impute each value by a rule that uses its "
-                "own record alone. Nothing was charged."
+                "own record alone. Nothing was charged for it."
             )
 
 

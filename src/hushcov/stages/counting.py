@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import IntArray
+from hushcov._words import number
 from hushcov.accounting import UP, Guarantee, Neighbours, Pure
 from hushcov.inputs import LARGEST_CALIBRATED_N, guaranteed
 from hushcov.noise import Entropy, check_entropy, discrete_laplace
@@ -112,6 +113,12 @@ class Counted:
     neighbours: Neighbours
     guarantee: Guarantee
     left: float
+
+    @property
+    def paid(self) -> str:
+        """What is to be said to people who get no estimate after it."""
+        spent = number(self.guarantee.epsilon)
+        return f"The number of records was released before, and its epsilon of {spent} is spent."
 
     def to_dict(self) -> dict[str, Any]:
         """What the document of a release says of it."""
