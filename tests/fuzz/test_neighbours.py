@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -74,6 +76,15 @@ def imputed(table, how):
     """The mean of a column is one of all records."""
     rows = array_of(table.rows)
     return summed(ArrayRecords(np.where(np.isnan(rows), np.nanmean(rows, axis=0), rows)), how)
+
+
+def lines_as_records(source, how):
+    """Lines with two numbers, wherever they are."""
+    unpack = gzip.open if source.suffix == ".gz" else open
+    with unpack(source, "rt", encoding="latin-1") as file:
+        lines = [re.split(r"[,\t]", line.strip())[-2:] for line in file]
+    rows = [line for line in lines if len(line) == 2 and re.fullmatch(r"[-+.e\d]+", "".join(line))]
+    return opened(np.array(rows, dtype=float), how)
 
 
 def without_blank_lines(path, how):
@@ -161,6 +172,11 @@ FAULTS = {
     "blank lines ignored": (
         replace(WAYS["csv of one column"], read=without_blank_lines, gaps=False),
         "blank line",
+        "n changes",
+    ),
+    "lines in quotes are records": (
+        replace(WAYS["csv with notes"], read=lines_as_records, gaps=False),
+        "long note",
         "n changes",
     ),
     "text read as zero": (

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hushcov import GaussianCovariance
-from hushcov.exceptions import DataError
+from hushcov.exceptions import DataError, RecordsFileError
 from hushcov.records import FileRecords, open_records, text_layout
 from hushcov.records.file_columns import of_opened, open_files
 from hushcov.records.formats import TextOptions, read_batches, whole_file
@@ -99,7 +99,7 @@ def found_here(path, delimiter):
     return [list(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-@short_and_long("cases", 150, 2_000)
+@short_and_long("cases", 100, 2_000)
 def test_records_are_those_of_csv_at_all_sizes_of_blocks(tmp_path, block_bytes, cases):
     outcomes = Counter()
     for seed in range(cases):
@@ -200,6 +200,8 @@ def test_what_a_column_holds_does_not_depend_on_blocks(tmp_path, block_bytes, pl
         block_bytes(size)
         assert rows_of(written("true")) == expected
         assert rows_of(written("1.0")) == expected
+        (tmp_path / "y.csv").write_text("a,note\ntrue,1\n1,f\n0,f")  # the last is a letter
+        assert rows_of(tmp_path / "y.csv", columns=["a"]) == [[1], [1], [0]]
         for value in ("secret", "true x", "2024-01-31", "fals", '"1\n2"'):
             message = refusal(lambda value=value: rows_of(written(value)))
             assert "must hold numbers, but column 'true a' has type text" in message
@@ -258,3 +260,12 @@ def test_a_file_that_changes_is_refused(tmp_path):
     for text in ("a,b\n1,22\n", "a,b\n1,2\n\n3,44\n", "a,b\n1,2345644\n"):
         path.write_text(text)
         assert "the rows that it had" in refusal(lambda: list(records._blocks()))
+
+
+@pytest.mark.parametrize("damage", ["short", "wrong"])
+def test_damaged_packed_files_are_refused(tmp_path, damage):
+    path = tmp_path / "x.csv.gz"
+    packed = gzip.compress(b"a,b\n" + bytes(random.Random(1).choices(b"0123456789,\n", k=9_000)))
+    path.write_bytes(packed[:40] if damage == "short" else packed[:12] + b"\xff" * 50)
+    with pytest.raises((DataError, RecordsFileError), match="cannot be read"):
+        open_records(path)

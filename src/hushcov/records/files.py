@@ -136,7 +136,8 @@ class FileRecords(Records):
     -------
     Nothing here is private by itself. Names of files and columns, types and numbers of rows are
     public. Unless nulls are dropped, an error tells which columns have some. A blank line of a CSV
-    file is a record of nulls, so that the number of records does not depend on their values. A
+    file is a record of nulls, and line ends in quotation marks end none, whether the column is used
+    or not, so that the number of records does not depend on their values. A
     scratch file has no name: only this process can open it, and its room is free again when the
     process ends, however it ends. But it is not encrypted, and what was on a disk may be found
     there: choose a folder on a disk, or in memory, that may hold the records.

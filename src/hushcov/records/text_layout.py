@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
@@ -27,7 +28,7 @@ BLOCK_BYTES = 2**20
 #: As many for each column, where these are many: a block takes some microseconds for each.
 BLOCK_BYTES_OF_COLUMN = 2**8
 #: A longer record is refused: it is held in memory, and such a length is most often a mistake.
-MOST_RECORD_BYTES = 2**26
+MOST_RECORD_BYTES = 2**24
 _MARK = b"\xef\xbb\xbf"  # may begin a file in UTF-8
 # What a byte means; and where a scan is: at the start of a record, after a CR that ended one, at
 # the start of another field, in it, in quotes, after a mark in quotes, or where marks are wrong.
@@ -63,6 +64,7 @@ def find_layout(path: str, delimiter: str, n_columns: int, *, header: bool) -> T
     import pyarrow
 
     size = max(BLOCK_BYTES, BLOCK_BYTES_OF_COLUMN * n_columns)
+    longest = max(MOST_RECORD_BYTES, BLOCK_BYTES_OF_COLUMN * n_columns)
     classes, truths = _classes(delimiter), np.zeros(n_columns, dtype=np.bool_)
     place, counted, waiting = np.zeros(6, dtype=np.int64), 0, 0
     blocks: list[tuple[int, int]] = []
@@ -78,15 +80,15 @@ def find_layout(path: str, delimiter: str, n_columns: int, *, header: bool) -> T
                 counted, waiting = int(place[1]), 0
             if end >= 0 and most == 1:  # the names; what is after them was not looked at
                 most, data = _ALL, data[end:]
-                place[4], place[5], truths[:] = 0, 0, False
+                place[3:], truths[:] = 0, False
             else:
                 waiting, data = waiting + len(data) - max(end, 0), b""
-            if place[0] == _WRONG or max(place[4:]) > MOST_RECORD_BYTES:
+            if place[0] == _WRONG or max(place[4:]) > longest:
                 break
             data = data or file.read(size)
-    if max(place[4:]) > MOST_RECORD_BYTES:
+    if max(place[4:]) > longest:
         raise DataError(
-            f"{path} must have records of at most {MOST_RECORD_BYTES:,} bytes, got a longer one: "
+            f"{path} must have records of at most {longest:,} bytes, got a longer one: "
             "close quotation marks that are open, or leave a column of long texts out of the file."
         )
     if place[0] in (_QUOTED, _WRONG):
@@ -184,7 +186,7 @@ def first_fields(path: str, delimiter: str, *, ahead: bool = True) -> tuple[str,
                 "first line, with quotation marks that are closed: check how it was written."
             )
         )
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or "it is damaged"
         raise_alone(RecordsFileError(f"{path} cannot be read: {why}. Check the path."))
     return () if found is None else tuple(found) or ("",)
@@ -198,6 +200,8 @@ def _lines(file: IO[bytes]) -> Iterator[str]:
         if sign in b"\r\n":
             yield found.decode(encoding)
             encoding, found = "utf-8", bytearray()
+        elif len(found) > MOST_RECORD_BYTES:
+            raise csv.Error
     if found:
         yield found.decode(encoding)
 
