@@ -363,6 +363,8 @@ def test_options_that_are_wrong_at_any_size_are_refused_before_the_count(tmp_pat
     ).set_params(ledger=ledger, dataset="people")
     with pytest.raises(ParameterError, match="threshold"):
         est.fit(X)
+    with pytest.raises(ParameterError, match=r"epsilon must be .* got 20"):
+        est.set_params(epsilon=20.0, threshold=None).fit(X)
     assert not ledger.history("people")
 
 

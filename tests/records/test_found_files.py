@@ -81,6 +81,9 @@ def test_damaged_files_are_refused_without_their_names(folder, suffix, content):
     (folder / f"{SECRET}.{suffix}").write_bytes(content)
     assert refusal(lambda: open_records(folder)).startswith(f"one of the files of {folder} ")
     (folder / f"a.{suffix}").unlink()  # the folder was named, and not the file
+    if content == b"nothing" and suffix in ("csv", "tsv"):  # the name of a column, and no record
+        assert open_records(folder).n_records == 0
+        return
     assert refusal(lambda: open_records(folder)).startswith(f"one of the files of {folder} ")
     if content != b"nothing":  # which may be a name
         refusal(lambda: read_header(folder))

@@ -16,12 +16,14 @@ from hushcov.stages import Prepared, stage
 from hushcov.stages.preparation import (
     WIDEST,
     Preparation,
+    centre_share,
     choose_norm,
+    norm_share,
+    preparation_for,
     release_centre,
     release_norms,
     release_tails,
 )
-from hushcov.stages.shares import centre_share, norm_share, preparation_for
 from statistics_helpers import FALSE_ALARM
 
 N, D = 20_000, 8

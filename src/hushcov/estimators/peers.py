@@ -272,7 +272,7 @@ class RowTopKCovariance(CentreOptions, ApproximateCovariance):
             "constants='paper' was given: the published privacy argument has gaps, so this "
             "release is NOT certified to be private. Use constants='sound' for sensitive records.",
             UncertifiedWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         return planned
 

@@ -18,7 +18,7 @@ from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
 from hushcov.estimators.whose import ESTIMANDS, OpenedRecords, Whose, completed, paid_count
 from hushcov.exceptions import AccuracyWarning, ParameterError
-from hushcov.inputs import BUDGET_WORDS, LARGEST_FEATURES, ReleaseInputs
+from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan, Request
@@ -168,8 +168,8 @@ class ScaledCovariance(PrivateCovariance):
         records = self._open(X, counts=whose.counts)
         self.counted_: Counted | None = None
         whose.check_length(records.n_records)
-        request = self._request_for(records.n_features, whose)
         counting = whose.counting(self._budget())
+        request = self._request_for(records.n_features, whose)
         if counting is None:
             return OpenedRecords(records, request, fitted=self._fitted())
         # Options that are refused whatever the number of records are refused before the charge.
@@ -183,7 +183,8 @@ class ScaledCovariance(PrivateCovariance):
 
     def _budget(self) -> float:
         self._check_given("epsilon")
-        return check_real("epsilon", self.epsilon, above=0, cure=BUDGET_WORDS)
+        most = LARGEST_EPSILON
+        return check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
 
     def _check_able(self, whose: Whose) -> None:
         """Refuse relations for which a mechanism is not proved, or that pairs of rows break."""

@@ -190,9 +190,10 @@ def paid_count(estimator: Any) -> Iterator[None]:
     """Say of whatever is refused after the count that it is paid."""
     try:
         yield
-    except Exception as error:
-        if estimator.counted_ is not None:
-            error.add_note(estimator.counted_.paid)
+    except BaseException as error:
+        counted = getattr(estimator, "counted_", None)
+        if counted is not None:
+            error.add_note(counted.paid)
         raise
 
 

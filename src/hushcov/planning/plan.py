@@ -36,8 +36,7 @@ from hushcov.stages import (
     complete_parameters,
     scale_parameters,
 )
-from hushcov.stages.preparation import Preparation
-from hushcov.stages.shares import preparation_for
+from hushcov.stages.preparation import Preparation, preparation_for
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates

@@ -356,11 +356,11 @@ def no_numbers(path: str, names: Sequence[str], types: Iterable[str]) -> str:
     """What is wrong with columns that do not hold numbers."""
     return (
         f"{path} must hold numbers, but {listed(names)} {'has' if len(names) == 1 else 'have'} "
-        f"type {', '.join(dict.fromkeys(types))}: make single values that are none, such as typos, "
-        "empty by a rule that uses their own record alone, and leave these records out privately by "
-        "drop_nulls=True (--drop-nulls). If columns are no numbers by their description, choose the "
-        "other columns by columns=[...] (--columns a,b,c), or turn answers into numbers by "
-        "codebook=... (--codebook FILE.csv), which lists them."
+        f"type {', '.join(dict.fromkeys(types))}: make single values that are none, such as "
+        "typos, empty by a rule that uses their own record alone, and leave these records out "
+        "privately by drop_nulls=True (--drop-nulls). If columns are no numbers by their "
+        "description, choose the other columns by columns=[...] (--columns a,b,c), or turn answers "
+        "into numbers by codebook=... (--codebook FILE.csv), which lists them."
     )
 
 

@@ -229,7 +229,7 @@ def weighted(records: Records, weights: object, most: float) -> Records:
             "others by a rule that uses their own row alone; 0 leaves a row out. Do not remove "
             "rows yourself."
         )
-    times = np.rint(np.minimum(found / most, 1.0) * WEIGHT_LEVELS).astype(np.int64)
+    times = np.rint(np.minimum(found, most) / most * WEIGHT_LEVELS).astype(np.int64)
     return RepeatedRecords(records, times)
 
 

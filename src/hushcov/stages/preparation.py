@@ -35,7 +35,6 @@ from hushcov.records import (
 )
 from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
-from hushcov.stages import shares
 from hushcov.stages.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
 
 if TYPE_CHECKING:
@@ -57,6 +56,18 @@ _TILT_EVIDENCE = 4.0
 _LEAST_TYPICAL, _MOST_TYPICAL = 2.0**-4, 2.0**4
 _ABOVE = 1 + 2.0**-40  # makes up for roundings
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
+# Shares of the pool (in mu^2): of the first look at least, and of all looks together that are
+# planned for; of the centre and of the norms, at least and at most.
+_LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
+_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
+_NORMS, _NORMS_RATIO = (0.01, 0.1), 3e-4
+#: Of tilts, of tails and of mean squares.
+OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.02
+#: Bounds on the norms of squares, over typical ones.
+SQUARE_NORMS = (1.5, 8.0)
+# The mean square below which a scale is moved, the factor by which it may be, and how much too
+# large it is left: those of heavy-tailed columns rather are, which makes long records shorter.
+_LOW_SQUARE, _LEAST_FACTOR, _TOO_LARGE, _SQUARE_DOUBT = 0.3, 0.5, 1.5, 2.0
 
 SQUARES = "scales of the features, refined"
 NORMS = "bound on the norms of records"
@@ -107,13 +118,13 @@ class Preparation(Stage):
     def most(self) -> float:
         """The mu that all steps together never exceed, where no tilts are asked for."""
         looks = self._looks.largest_mu
-        share = shares.centre_share(self.n_records, self.n_features, self.pool)
-        share += self._norm_share + shares.OF_TAILS + shares.OF_SQUARES
+        share = centre_share(self.n_records, self.n_features, self.pool)
+        share += self._norm_share + OF_TAILS + OF_SQUARES
         return math.hypot(looks, math.sqrt(share) * self.pool) * _ABOVE  # proof: step 7
 
     @property
     def _norm_share(self) -> float:
-        return shares.norm_share(self.n_records, self.n_features, self.pool)
+        return norm_share(self.n_records, self.n_features, self.pool)
 
     @property
     def expected(self) -> Found:
@@ -186,10 +197,10 @@ class Preparation(Stage):
         from hushcov.stages.location.known import inside
 
         n_found = int(found.found.sum())
-        mu = math.sqrt(shares.centre_share(self.n_records, n_found, self.pool)) * self.pool
-        square_mu = math.sqrt(shares.OF_SQUARES) * self.pool
+        mu = math.sqrt(centre_share(self.n_records, n_found, self.pool)) * self.pool
+        square_mu = math.sqrt(OF_SQUARES) * self.pool
         n_scaled = int(np.count_nonzero(scale))
-        noise_there = shares.square_noise(self.n_records * share, n_scaled, square_mu)
+        noise_there = square_noise(self.n_records * share, n_scaled, square_mu)
         rescaled = not self.known_scale and noise_there <= _MOST_SQUARE_NOISE
         of_units = self.neighbours.together > 1
         wanted = [] if of_units else [centre_sums(compact, scale)]
@@ -214,7 +225,7 @@ class Preparation(Stage):
         # About the mean rather than the centre of the looks; its noise has a square too.
         off = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
         squares = squares - np.maximum(off**2 - noise**2, 0.0)
-        factor = shares.moved_by(squares, doubt)
+        factor = moved_by(squares, doubt)
         typical = float(np.median((squares / factor**2)[scale > 0]))
         return _Moved(
             moved.centre,
@@ -233,7 +244,7 @@ class Preparation(Stage):
         from hushcov.records import sum_and_keep_signs
 
         records, scale, share = prepared.records, prepared.feature_scale, prepared.share
-        mu = math.sqrt(shares.OF_TAILS) * self.pool
+        mu = math.sqrt(OF_TAILS) * self.pool
         taken, tilt, signs = [], None, 0
         wanted = [norm_counts_of(records, *_norm_bins(scale), signs=self.tilts)]
         if typical is not None:
@@ -241,7 +252,7 @@ class Preparation(Stage):
         counts, fourths, *_ = [*sum_and_keep_signs(records, wanted, keep=self.tilts), None]
         if self.tilts:
             signs = len(scale)
-            tilt_mu = math.sqrt(shares.OF_TILTS) * self.pool
+            tilt_mu = math.sqrt(OF_TILTS) * self.pool
             tilt = release_tilts(records, tilt_mu, self.neighbours, entropy, sums=counts[:signs])
             taken.append((TILTS, Gaussian(tilt_mu)))
         left = _left(self.pool, [*prepared.taken, *taken])
@@ -266,7 +277,7 @@ class Preparation(Stage):
         mu = math.sqrt(self._norm_share) * self.pool
         counts, sigma = release_norms(records, scale, mu, self.neighbours, entropy, counts=counts)
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
-        rest = left**2 - mu**2 - shares.OF_TAILS * self.pool**2
+        rest = left**2 - mu**2 - OF_TAILS * self.pool**2
         rest = math.sqrt(max(rest, 1e-6 * self.pool**2)) / self.neighbours.outer_product
         n_found = int(np.count_nonzero(scale))
         bound = choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
@@ -343,8 +354,8 @@ def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
     width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
     grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
     unit = round(1 / grid.step**2)
-    factor = _SQUARE_NOISE * shares.SQUARE_NORMS[0] / shares.square_noise(records.n_records, d, mu)
-    factor = min(shares.SQUARE_NORMS[1], max(shares.SQUARE_NORMS[0], factor))
+    factor = _SQUARE_NOISE * SQUARE_NORMS[0] / square_noise(records.n_records, d, mu)
+    factor = min(SQUARE_NORMS[1], max(SQUARE_NORMS[0], factor))
     bound = max(1, math.floor(factor * math.sqrt(2 * d) * unit))
     nowhere = np.empty(0, dtype=np.int64)
     return ProductMap(
@@ -498,3 +509,34 @@ def _norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
 def centre_bound(grid: FeatureGrid, n_found: int) -> int:
     """The bound on the norm of a record in steps of the grid: sqrt(2) times the typical one."""
     return max(1, math.floor(math.sqrt(2 * n_found) / grid.step))
+
+
+def preparation_for(n_records: int, n_features: int, total: float) -> float:
+    """The share of the Gaussian part `total` that is set aside, from public numbers."""
+    look = min(_MOST_LOOK, max(_LOOK, 2 * n_features * (_LOOK_RATIO / (n_records * total)) ** 2))
+    others = norm_share(n_records, n_features, total) + OF_TAILS + OF_SQUARES
+    return look + centre_share(n_records, n_features, total) + others
+
+
+def centre_share(n_records: int, n_features: int, total: float) -> float:
+    """The share at which the centre is off by `_CENTRE_ERROR` scales, within bounds."""
+    share = 8 * n_features / (_CENTRE_ERROR * n_records * total) ** 2
+    return min(_MOST_CENTRE, max(_LEAST_CENTRE, share))
+
+
+def norm_share(n_records: int, n_features: int, total: float) -> float:
+    """The share for norms: the more, the less noise there will be beside what a bound cuts off."""
+    least, most = _NORMS
+    return min(most, max(least, _NORMS_RATIO * n_records * total / (2 * n_features)))
+
+
+def moved_by(squares: FloatArray, noise: float) -> FloatArray:
+    """Factors that bring scales nearer to deviations, where they are too large beyond doubt."""
+    doubt = _SQUARE_DOUBT * noise
+    moved = _TOO_LARGE * np.sqrt(np.maximum(squares, doubt))
+    return np.where(squares + doubt < _LOW_SQUARE, np.clip(moved, _LEAST_FACTOR, 1.0), 1.0)
+
+
+def square_noise(n_records: float, n_found: int, mu: float) -> float:
+    """About the noise of mean squares, in squared scales."""
+    return 2 * SQUARE_NORMS[0] * math.sqrt(2 * n_found) / (n_records * mu)
