@@ -121,7 +121,7 @@ class ReleaseInputs:
     neighbours: Neighbours = ONE_REPLACED
     found: Found = Found()
     candidates: Candidates | None = None
-    pool: float = math.inf
+    pool: float | None = None
 
     def __post_init__(self) -> None:
         _check(
@@ -152,6 +152,8 @@ class ReleaseInputs:
         before = self.spent if spent is None else spent
         budget = self.epsilon, self.delta
         found = calibrate_gaussian(*budget, self.charged(before)) / self.neighbours.most_rows
+        if self.pool is None:
+            return found
         taken = math.fsum(event.mu**2 for event in before if isinstance(event, Gaussian))
         return min(found, math.sqrt(max(0.0, self.pool**2 - taken)))
 
