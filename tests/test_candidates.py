@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -182,7 +184,7 @@ def test_names_that_look_like_numbers_are_names(tmp_path):
         ("# nothing\n\n", "has none"),
         ("age\n", "two or more different features"),
         ("age,age\n", "two or more different features"),
-        ("0,5\n", "positions from 0 to 4, got 5"),
+        ("0,5\n", "positions from 0 to 4, got others"),
         ("0,1,7\n", "positions are from 0 to 4"),
     ],
 )
@@ -223,8 +225,8 @@ def test_files_that_are_no_files_of_pairs(tmp_path):
         ([(0.0, 1.5)], "numbers with a fraction"),
         (np.ones((D, D)), "square array of booleans"),
         (np.ones((3, 2), dtype=bool), "must have 5 rows and columns"),
-        (np.array([[0, 5]]), "positions from 0 to 4, got 5"),
-        (np.array([[-1, 2]]), "got -1"),
+        (np.array([[0, 5]]), "positions from 0 to 4, got others"),
+        (np.array([[-1, 2]]), "positions from 0 to 4"),
         (np.array([[2, 2]]), "a feature with itself"),
         (sparse.eye_array(4), "must have 5 rows and columns"),
         (Candidates.band(4, 1), "must be of 5 features, got 4"),
@@ -291,3 +293,61 @@ def test_many_pairs_are_read_without_loops(monkeypatch):
     flat = np.unique(rows * 10**6 + columns)
     np.testing.assert_array_equal(found.pairs[0] * 10**6 + found.pairs[1], flat)
     assert found == read(np.stack(found.pairs, axis=1), d=10**6)
+
+
+# Files of others: what they say of their size is held against the features before they are read.
+
+
+def bomb(path):
+    """A small archive of a matrix of so many numbers that reading it would take long."""
+    zeros = np.zeros(8_000_000, dtype=np.int64)
+    arrays = {"row": zeros, "col": zeros, "data": zeros, "shape": [5, 5], "format": b"coo"}
+    np.savez_compressed(path, **{name: np.asarray(each) for name, each in arrays.items()})
+    assert path.stat().st_size < 500_000
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npz", "npy", "parquet"])
+def test_files_that_hold_more_than_pairs_of_the_features_are_not_read(tmp_path, monkeypatch, kind):
+    path = tmp_path / f"pairs.{kind}"
+    if kind == "npz":
+        bomb(path)
+    elif kind == "npy":
+        with path.open("wb") as file:  # a hole, which takes no room on the disk
+            about = {"shape": (10**7, 2), "fortran_order": False, "descr": "<i8"}
+            np.lib.format.write_array_header_1_0(file, about)
+            file.truncate(file.tell() + 16 * 10**7)
+    else:
+        column = pyarrow.array(np.zeros(2_000_000, dtype=np.int64))
+        pyarrow.parquet.write_table(pyarrow.table({"a": column, "b": column}), path)
+    for place, name in ((sparse, "load_npz"), (pyarrow.parquet, "read_table"), (np, "array")):
+        monkeypatch.setattr(place, name, lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(CapacityError, match="at most 1,000,000 numbers or names"):
+        read_candidates(5, candidate_pairs=path)
+
+
+def test_an_archive_that_lies_about_its_size_is_not_read_to_its_end(tmp_path):
+    path = bomb(tmp_path / "pairs.npz")
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        sizes = {each.file_size for each in archive.infolist() if each.file_size > 10**6}
+    for size in sizes:  # in the table of contents, and before each file
+        content = content.replace(size.to_bytes(4, "little"), (1000).to_bytes(4, "little"))
+    path.write_bytes(content)
+    with pytest.raises(ParameterError, match="cannot be read as npz"):
+        read_candidates(5, candidate_pairs=path)
+
+
+@pytest.mark.parametrize("word", ["9" * 5_000, "9" * 30])
+def test_words_of_many_digits_are_no_positions(tmp_path, word):
+    path = tmp_path / "pairs.csv"
+    path.write_text(f"0,1\n{word},1\n")
+    with pytest.raises(ParameterError, match="must name features, got unknown"):
+        read_candidates(5, candidate_pairs=path)
+
+
+def test_damaged_archives_leave_no_file_open(tmp_path):
+    path = tmp_path / "pairs.npz"
+    path.write_bytes(b"PK\x03\x04" + bytes(50))
+    with pytest.raises(ParameterError, match="cannot be read as npz"):
+        read_candidates(5, candidate_pairs=path)

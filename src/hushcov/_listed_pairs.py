@@ -22,6 +22,10 @@ _CURE = (
     "pass a sparse matrix, pairs or groups of columns by name or position, or the path of a file "
     "with them."
 )
+_LEAST_ROOM = 1_000_000  # numbers or words that a file may always have
+# Of a number of a sparse matrix: its value and two places. Of all headers of its arrays together.
+_BYTES, _MOST_HEADERS = 32, 2**16
+_MOST_DIGITS = 20
 _SIGNS = ("\t", ",", ";")  # between the words of a line; blanks where there is none
 
 Pairs = tuple[IntArray, IntArray]
@@ -62,8 +66,8 @@ def check_pairs(rows: IntArray, columns: IntArray, n_features: int) -> None:
     low, high = min(rows.min(), columns.min()), max(rows.max(), columns.max())
     if low < 0 or high >= n_features:
         raise ParameterError(
-            f"candidate_pairs must have positions from 0 to {n_features - 1}, got "
-            f"{shown(int(high if high >= n_features else low))}: columns are counted from 0."
+            f"candidate_pairs must have positions from 0 to {n_features - 1}, got others: columns "
+            "are counted from 0. Give pairs, no table of records."
         )
     if np.any(rows == columns):
         raise ParameterError(
@@ -74,11 +78,7 @@ def check_pairs(rows: IntArray, columns: IntArray, n_features: int) -> None:
 
 def _of_matrix(matrix: Any, n_features: int) -> Pairs:
     """The nonzeros of a square matrix, above or below its diagonal, or both."""
-    if matrix.shape != (n_features, n_features):
-        raise ParameterError(
-            f"candidate_pairs must have {n_features:,} rows and columns, got shape "
-            f"{tuple(matrix.shape)}: give one for each feature, in the order of the columns."
-        )
+    _check_square(matrix.shape, n_features)
     found = matrix.tocoo()
     rows, columns = (np.asarray(each) for each in (found.row, found.col))
     there: BoolArray = (rows != columns) & (np.asarray(found.data) != 0)
@@ -90,15 +90,25 @@ def _of_array(given: Any, n_features: int, names: Sequence[str] | None) -> Pairs
     if given.ndim == 2 and given.dtype == bool:
         from scipy import sparse
 
+        _check_square(given.shape, n_features)
         return _of_matrix(sparse.coo_array(given), n_features)
     if given.ndim == 2 and given.dtype.kind in "UO":
         return _of_groups([_group(each) for each in given.tolist()], n_features, names)
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+        kind = "fields with names" if given.dtype.names else given.dtype
         raise ParameterError(
             f"candidate_pairs must be a square array of booleans or integers with two columns, got "
-            f"{given.dtype} of shape {given.shape}: {_CURE}"
+            f"{kind} of shape {given.shape}: {_CURE}"
         )
     return given[:, 0], given[:, 1]
+
+
+def _check_square(shape: tuple[int, ...], n_features: int) -> None:
+    if tuple(shape) != (n_features, n_features):
+        raise ParameterError(
+            f"candidate_pairs must have {n_features:,} rows and columns, got shape "
+            f"{tuple(shape)}: give one for each feature, in the order of the columns."
+        )
 
 
 def _group(given: Any) -> list[Any]:
@@ -179,16 +189,20 @@ def _of_file(path: Path, n_features: int, names: Sequence[str] | None) -> Pairs:
     kind = path.suffix.lower()
     with os_errors(path, "read", ParameterError), path.open("rb"):
         pass
+    most = max(_LEAST_ROOM, 2 * n_features**2)  # numbers or words: each pair twice, and room
     try:
         if kind == ".npz":
-            from scipy import sparse
-
-            return _of_matrix(sparse.load_npz(path), n_features)
+            return _of_matrix(_stored_matrix(path, most), n_features)
         if kind == ".npy":
-            return _of_array(np.load(path, allow_pickle=False), n_features, names)
+            found = np.load(path, mmap_mode="r", allow_pickle=False)  # no longer than the file
+            _check_room(path, found.size, most)
+            return _of_array(np.array(found), n_features, names)
         counted = not any(map(str.isdecimal, names or ()))  # no number is a name
-        rows = _parquet_rows(path) if kind == ".parquet" else _text_rows(path, counted=counted)
-    except (ParameterError, MissingPackageError, OSError, MemoryError):
+        if kind == ".parquet":
+            rows = _parquet_rows(path, most)
+        else:
+            rows = _text_rows(path, counted=counted)
+    except (ParameterError, CapacityError, MissingPackageError, MemoryError):
         raise
     except Exception as error:  # readers let errors of many types through
         raise ParameterError(
@@ -206,11 +220,36 @@ def _of_file(path: Path, n_features: int, names: Sequence[str] | None) -> Pairs:
     return _of_groups(_read_words(rows, names), n_features, names)
 
 
-def _parquet_rows(path: Path) -> Any:
+def _check_room(path: Path, size: int, most: int) -> None:
+    """Refuse a file that says it holds more than pairs of so many features can be."""
+    if size > most:
+        raise CapacityError(
+            f"candidate_pairs must be at most {most:,} numbers or names for the features of this "
+            f"table, {path} holds more: list each pair once."
+        )
+
+
+def _stored_matrix(path: Path, most: int) -> Any:
+    """The sparse matrix of a .npz file; its table of contents is believed, and no more is read."""
+    import zipfile
+
+    from scipy import sparse
+
+    with path.open("rb") as file:
+        with zipfile.ZipFile(file) as archive:
+            sizes = [each.file_size for each in archive.infolist()]
+        _check_room(path, (sum(sizes) - _MOST_HEADERS) // _BYTES, most)
+        file.seek(0)
+        return sparse.load_npz(file)
+
+
+def _parquet_rows(path: Path, most: int) -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
         raise MissingPackageError("Parquet files", "pyarrow", "files") from None
+    about = parquet.read_metadata(path)
+    _check_room(path, about.num_rows * about.num_columns, most)
     table = parquet.read_table(path).columns
     columns = [column.to_numpy() for column in table]
     if len(columns) == 2 and all(each.dtype.kind in "iu" for each in columns):
@@ -259,10 +298,13 @@ def _read_words(rows: list[list[Any]], names: Sequence[str] | None) -> list[list
         rows, texts = rows[1:], texts - set(rows[0])
     if texts & known:
         return rows
-    return [
-        [int(each) if isinstance(each, str) and each.isdecimal() else each for each in row]
-        for row in rows
-    ]
+    return [[_position(each) for each in row] for row in rows]
+
+
+def _position(word: Any) -> Any:
+    """The number that a word is, unless it has more digits than any position."""
+    counts = isinstance(word, str) and word.isdecimal() and len(word) <= _MOST_DIGITS
+    return int(word) if counts else word
 
 
 def _is_title(word: Any, known: set[str]) -> bool:

@@ -37,6 +37,25 @@ def said(result) -> str:
     return " ".join(result.stdout.split())
 
 
+COMMANDS = {
+    "show": ("show", "out"),
+    "report": ("report", "out"),
+    "export": ("export", "out", "--to", "npz"),
+    "ask": ("ask", "partial", "out"),
+}
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+def test_every_command_that_reads_a_release_can_check_its_signature(run, refused, command):
+    assert run(*FIT, "--sign", "key.pem").exit_code == 0
+    result = run(*command, "--verify", "key.pub")
+    assert result.exit_code == 0, result.output
+    assert "out cannot be trusted" in refused(1, *command, "--verify", "other.pub")
+    Path("out/release.sig").unlink()
+    assert "not signed" in refused(1, *command, "--verify", "key.pub")
+
+
 @pytest.mark.usefixtures("keys")
 def test_signed_and_checked(run, refused):
     result = run(*FIT, "--sign", "key.pem")

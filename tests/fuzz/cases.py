@@ -26,6 +26,7 @@ from click.testing import CliRunner
 from scipy import sparse
 
 import hushcov
+from hushcov.candidates import read_candidates
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
@@ -137,6 +138,9 @@ STORED: dict[type, dict[str, Any]] = {
     hushcov.SeparateCovariance: {"method": "adaptive"},
     hushcov.CoinPressCovariance: {"feature_scale": [1.0, 2.0, 3.0, 0.0]},
     hushcov.EigenSamplingCovariance: {"feature_scale": 1.0},
+    hushcov.PrivateSparseCovariance: {"centre": "private"},
+    hushcov.GaussianCovariance: {"bandwidth": 2},
+    hushcov.GenotypeCovariance: {"bandwidth": 2, "positions": [1, 5, 7, 9]},
 }
 
 
@@ -342,7 +346,10 @@ def _stored(kind: type) -> dict[str, bytes]:
 
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as place:
         warnings.simplefilter("ignore")
-        rows = np.random.default_rng(0).normal(size=(200, 4))
+        rows = np.random.default_rng(0).normal(size=(6_000, 4))
+        rows[:, 1] += rows[:, 0]  # so that something is found, and what is found is read
+        if kind is hushcov.GenotypeCovariance:
+            rows = np.random.default_rng(0).integers(0, 3, size=(6_000, 4))
         estimator = kind(**_budget(kind), **STORED[kind], random_state=0)
         release = replace(estimator.fit(rows).release_, column_names=tuple("abcd"))
         folder = release.write(Path(place) / "a")
@@ -380,7 +387,27 @@ def read_folder(rng: random.Random, folder: Path) -> str:
     code = _command([command[0], "release", *command[1:]], folder)
     if code not in expected:
         raise Finding(f"{command[0]} answers {code} to {outcome}")
+    question = rng.choice((["components"], ["partial"], ["regression", "a"], ["predict", "a"]))
+    given = ["--given", "b=1"] if question[0] == "predict" else []
+    code = _command(["ask", question[0], "release", *question[1:], *given], folder)
+    if outcome != "released" and code not in expected:
+        raise Finding(f"ask {question[0]} answers {code} to {outcome}")
     return outcome
+
+
+def read_settings(rng: random.Random, folder: Path) -> str:
+    """Wild files of settings."""
+    (folder / "settings.toml").write_bytes(values.toml(rng))
+    np.save(folder / "y.npy", ROWS)
+    command = rng.choice((["fit", "--dry-run"], ["start", "--yes"]))
+    return f"exit {_command([*command, '--settings', 'settings.toml'], folder)}"
+
+
+def read_pairs(rng: random.Random, folder: Path) -> str:
+    """Wild files of candidate pairs."""
+    path = values.pairs_file(rng, folder / "pairs")
+    names = rng.choice((None, ("a", "b", "c"), ("0", "1", "x")))
+    return judged(lambda: read_candidates(3, candidate_pairs=path, names=names))
 
 
 def _odd_entry(rng: random.Random, path: Path) -> None:
@@ -392,7 +419,10 @@ def _odd_entry(rng: random.Random, path: Path) -> None:
 def _forge(rng: random.Random, files: dict[str, bytes]) -> None:
     """Change the content and renew the checksums."""
     about = json.loads(files["release.json"])
-    if rng.random() < 0.25:
+    how = rng.random()
+    if how < 0.5:
+        _change_one(rng, about)
+    elif how < 0.6:
         content = values.mutated(rng, files["integers.npy"])
         files["integers.npy"] = content
         digest = hashlib.sha256(content).hexdigest()
@@ -400,11 +430,22 @@ def _forge(rng: random.Random, files: dict[str, bytes]) -> None:
     else:
         for _ in range(rng.choice((1, 1, 2, 4))):
             _change_somewhere(rng, about)
-    text = json.dumps(about).encode()
+    text = values.json_text(about).encode()
     if rng.random() < 0.1:
         text = values.mutated(rng, text)
     files["release.json"] = text
     files["release.sha256"] = f"{hashlib.sha256(text).hexdigest()}  release.json\n".encode()
+
+
+def _change_one(rng: random.Random, node: Any) -> None:
+    """Replace one number or text by a wild one: most checks of form let it through."""
+    node = node[rng.choice(("parameters", "making", "guarantee", "feature_scale", "noise_sd"))]
+    while isinstance(node, dict | list) and node:
+        parent, key = node, rng.choice(list(node) if isinstance(node, dict) else range(len(node)))
+        node = parent[key]
+    if node is not None and not isinstance(node, bool | dict | list):
+        wild = values.json_number(rng) if isinstance(node, int | float) else values.json_value(rng)
+        parent[key] = wild if rng.random() < 0.8 else "x"
 
 
 def _change_somewhere(rng: random.Random, node: Any) -> None:
@@ -470,6 +511,8 @@ KINDS: dict[str, Callable[[random.Random, Path], str]] = {
     "parameters": fit_parameters,
     "npy": read_npy,
     "folders": read_folder,
+    "settings": read_settings,
+    "pairs": read_pairs,
     "commands": command_line,
 }
 

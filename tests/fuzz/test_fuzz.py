@@ -28,7 +28,15 @@ from hushcov.release.schema import parse
 from . import cases
 from .cases import ESTIMATORS, FLAGS, KINDS, OPTIONS, USUAL, Finding, judged, run_case
 
-SLICE = {"arrays": 240, "parameters": 240, "npy": 120, "folders": 120, "commands": 45}
+SLICE = {
+    "arrays": 240,
+    "parameters": 240,
+    "npy": 120,
+    "folders": 180,
+    "settings": 90,
+    "pairs": 120,
+    "commands": 45,
+}
 few = settings(
     max_examples=60,
     deadline=None,

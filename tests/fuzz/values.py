@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 #: Parts of the values in every array made here.
 MARKERS = ("1234.567", "9876543219", "s3cret", "-0.0076543")
@@ -155,8 +156,61 @@ def json_value(rng: random.Random) -> object:
             *([], [[]], {}, [0], [1, 2, 3], [[0], [1]], [[0, 1], [1, 2]], [None] * 3, ["a"] * 3),
             *({"type": "Pure", "epsilon": 1}, {"a": {"b": []}}, float("nan"), float("inf")),
             json.loads("[" * 50 + "]" * 50),
+            *RAW,
         ]
     )
+
+
+def json_number(rng: random.Random) -> object:
+    """A number that is larger or smaller than any that is usual."""
+    usual = (1e308, 1e155, 1e-155, 5e-324, 1e30, 10**30, 10**299, 2**62, 0, -1, 1e-9)
+    return rng.choice((*usual, *RAW))
+
+
+#: Texts that stand for numbers which no JSON writer writes: beyond doubles, and of many digits.
+RAW = {"raw:inf": "1e999", "raw:tiny": "1e-999", "raw:long": "9" * 5000, "raw:digits": "9" * 4000}
+
+
+def json_text(value: object) -> str:
+    """Write JSON, with numbers that no JSON writer writes."""
+    text = json.dumps(value)
+    for name, number in RAW.items():
+        text = text.replace(json.dumps(name), number)
+    return text
+
+
+def toml(rng: random.Random) -> bytes:
+    """A file of settings, most often of things that are none."""
+    keys = ("epsilon", "delta", "data", "columns", "plan", "budget", "feature-scale", "a.b", "x")
+    wild = (
+        *("1", "1e999", "9" * 5000, "nan", "[" * 3000, "[" * 3000 + "]" * 3000, "'x'", "true"),
+        *("{a = " * 2000, "[1, 2]", "2026-01-01", '"\\ud800"', "0x" + "f" * 9000, "{}", "-inf"),
+    )
+    lines = [f"{rng.choice(keys)} = {rng.choice(wild)}" for _ in range(rng.randrange(1, 4))]
+    lines += [rng.choice(("", "[plan]", "[budget]", "[" + "a." * 3000 + "b]", "[[data]]"))]
+    text = "\n".join(lines).encode()
+    return mutated(rng, text) if rng.random() < 0.2 else text
+
+
+def pairs_file(rng: random.Random, path: Path) -> Path:
+    """A file of pairs of features, or of something else."""
+    words = ("0", "1", "2", "9" * 5000, "-1", "1.5", "x", "é", '"', "1e5", "\0", "0" * 5000)
+    how = rng.randrange(4)
+    if how == 0:
+        path = path.with_suffix(".npz")
+        shape = rng.choice(((3, 3), (3, 4), (10**6, 10**6)))
+        sparse.save_npz(path, sparse.coo_array(([1.0], ([0], [1])), shape=shape))
+    elif how == 1:
+        path = path.with_suffix(".npy")
+        array = _filled(rng, (rng.randrange(4), 2))
+        np.save(path, np.zeros(3) if array.dtype.kind in "US" else array)  # names may be quoted
+    else:
+        path = path.with_suffix(rng.choice((".csv", ".txt", ".parquet")))
+        rows = [[rng.choice(words) for _ in range(rng.randrange(1, 4))] for _ in range(3)]
+        path.write_text("\n".join(rng.choice(", \t;").join(row) for row in rows), "utf-8")
+    if rng.random() < 0.4:
+        path.write_bytes(mutated(rng, path.read_bytes()))
+    return path
 
 
 def mutated(rng: random.Random, content: bytes) -> bytes:

@@ -182,7 +182,7 @@ def _log_mills_drop(start: float, width: float) -> float:
     # Far out the difference above loses its digits; its upper bound 1/(1 + x^2) does not.
     if start + width > _FAR:
         slope = np.where(x > _FAR, 1 / (1 + x * x), slope)
-    return math.log(float(_WEIGHTS @ slope)) + math.log(width / 2)
+    return math.log(float(_WEIGHTS @ slope)) + math.log(width) - math.log(2)
 
 
 def _log_mills_drops(start: FloatArray, width: FloatArray) -> FloatArray:
@@ -190,7 +190,7 @@ def _log_mills_drops(start: FloatArray, width: FloatArray) -> FloatArray:
     x = start[:, None] + width[:, None] * _PLACES
     slope = 1 - x * _ROOT_HALF_PI * erfcx(x * _ROOT_HALF)
     slope = np.where(x > _FAR, 1 / (1 + x * x), slope)
-    return np.asarray(np.log(slope @ _WEIGHTS) + np.log(width / 2))
+    return np.asarray(np.log(slope @ _WEIGHTS) + np.log(width) - math.log(2))
 
 
 def _log_mills(x: float) -> float:

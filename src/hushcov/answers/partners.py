@@ -11,7 +11,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import listed
 from hushcov._words import counted
 from hushcov.answers.tables import feature_names
-from hushcov.answers.uncertain import Uncertain, uncertain
+from hushcov.answers.uncertain import Uncertain, check_noise, uncertain
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse, sure_level, values_at
 from hushcov.release import Release
@@ -60,9 +60,9 @@ def partners(release: Release, target: int) -> IntArray:
     others = others[~nothing_known(release)[others]]
     values = values_at(release.integers, np.full(len(others), target), others) * release.unit
     variance = release.integers.diagonal() * release.unit
-    assert release.noise_sd is not None
-    deviation = np.sqrt(variance[others] * variance[target] / (release.n_sampled or 1))
-    deviation = np.hypot(deviation, release.noise_sd[0])
+    noise_sd, n_sampled = check_noise(release)
+    deviation = np.sqrt(variance[others] * variance[target] / n_sampled)
+    deviation = np.hypot(deviation, noise_sd)
     by_chance = float(special.ndtri(1 - _BY_CHANCE / (2 * max(len(others), 1))))
     found = (np.abs(values) > threshold) & (np.abs(values) > by_chance * deviation)
     strength = np.abs(values) / np.sqrt(variance[others])
@@ -99,8 +99,7 @@ def of_factors(release: Release) -> FloatArray | None:
     mean = max(mean, _LEAST_OWN)
     spread = max(float(np.mean((own[there] - mean) ** 2 - noise[there] ** 2)), 0.0)
     drawn = (own * spread + mean * noise**2) / np.maximum(spread + noise**2, 1e-300)
-    assert release.noise_sd is not None
-    sure = sure_level(len(scale) ** 2) * release.noise_sd[0]
+    sure = sure_level(len(scale) ** 2) * check_noise(release)[0]
     rest = np.where(np.abs(factors.remainder) > sure, factors.remainder, 0.0)
     matrix = (factors.factors + rest) * np.multiply.outer(scale, scale)
     np.fill_diagonal(matrix, common + np.maximum(drawn, _LEAST_OWN * mean) * size)

@@ -210,15 +210,12 @@ def taken_off(release: Release, found: Spectrum, number: int) -> FloatArray:
 
 def _squared_bound(release: Release) -> float | None:
     """The squared bound on the norm of a record, in units of the scales; None without one."""
-    norm = release.parameters.get("norm")
-    bound = norm.get("norm") if isinstance(norm, dict) else None
+    bound = release.parameter("norm", "norm")
     if bound is None:
         names = ("norm_bound", "radius", "half_width")
-        known = [release.parameters.get(name) for name in names]
-        if not all(isinstance(each, int | float) and each > 0 for each in known):
-            return None
-        bound = known[0] * known[1] / known[2]  # type: ignore[operator]
-    return float(bound) ** 2
+        known = [each for each in map(release.parameter, names) if each is not None]
+        bound = known[0] * known[1] / known[2] if len(known) == len(names) else None
+    return None if bound is None else bound * bound  # infinite, where ** would fail
 
 
 def quantile(squares: FloatArray, level: float) -> float:

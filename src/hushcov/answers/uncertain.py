@@ -12,11 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage
 from hushcov.release.findings import scales_of
+
+_LARGEST = 1e150  # of which the square is a double
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,20 +98,20 @@ class Uncertain:
         return np.asarray(np.sqrt(noise + np.maximum(sampling, 0.0)))
 
 
-def check_noise(release: Release) -> None:
-    """Refuse a release of which it is not known how much noise its entries have."""
+def check_noise(release: Release) -> tuple[float, int]:
+    """Return the noise of a pair and the number of records, or refuse where one is not known."""
     if release.noise_sd is None or release.n_sampled is None:
         raise ParameterError(
             f"the release must say how much noise it has, and {release.name!r} does not: there are "
             "no intervals. Release with PrivateSparseCovariance, ScreenedCovariance or "
             "GaussianCovariance."
         )
+    return release.noise_sd[0], release.n_sampled
 
 
 def uncertain(release: Release, features: IntArray) -> Uncertain:
     """The part of a release for these features."""
-    check_noise(release)
-    assert release.n_sampled is not None
+    _, n_sampled = check_noise(release)
     scale = scales_of(release)[features]
     if is_sparse(release.integers):
         integers = release.integers[features][:, features].toarray()
@@ -122,16 +124,23 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
     rows, columns = np.indices(values.shape).reshape(2, -1)
     places = features[rows], features[columns]
     deviation, kept = found.errors(release, places, values.ravel(), variance)
-    sampling = found.sampling_sd(places, values.ravel(), variance, release.n_sampled)
+    sampling = found.sampling_sd(places, values.ravel(), variance, n_sampled)
     noise = np.sqrt(np.maximum(deviation**2 - sampling**2, 0.0)) / kept
     noise = np.where(known, noise.reshape(values.shape), 0.0)
     unit = np.multiply.outer(scale, scale)
+    with np.errstate(all="ignore"):
+        values, noise = values / kept.reshape(values.shape) * unit, noise * unit
+    if not max(np.abs(values).max(initial=0), noise.max(initial=0)) < _LARGEST:
+        raise CapacityError(
+            f"entries of the release, with their noise, must be below {_LARGEST:g} for questions, "
+            "of which squares are doubles: release features in other units."
+        )
     return Uncertain(
         features=features,
-        values=values / kept.reshape(values.shape) * unit,
-        noise_sd=noise * unit,
+        values=values,
+        noise_sd=noise,
         known=known,
-        n=release.n_sampled,
+        n=n_sampled,
         excess=float(max(found.kurtosis[features].max() / NORMAL - 1, 0.0)),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,15 @@ from hushcov._words import counted
 from hushcov.answers.categories import answered, spelt_out
 from hushcov.answers.tables import Table, check_parquet, feature_names
 from hushcov.cli.answers import figure, percent, records, tell
-from hushcov.cli.files import check_parent
+from hushcov.cli.files import check_parent, reads_release
 from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function
 from hushcov.cli.output import clean
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
+from hushcov.release.files import StoredRelease
 
-_RELEASE = click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
+Read = Callable[[], StoredRelease]
+
 _LEVEL = click.option(
     "--level",
     type=NUMBER,
@@ -68,7 +70,7 @@ def command(ctx: click.Context) -> None:
 
 
 @command.command(cls=Command)
-@_RELEASE
+@reads_release
 @click.argument("target")
 @click.option(
     "--on",
@@ -76,7 +78,7 @@ def command(ctx: click.Context) -> None:
     help="Columns to regress on, or categories of a codebook.  [default: found partners]",
 )
 @_asked
-def regression(folder: Path, target: str, on: str | None, level: float, **out: Any) -> None:
+def regression(_: Path, read: Read, target: str, on: str | None, level: float, **out: Any) -> None:
     """Regress one column on others: coefficients, R^2 and residual deviation.
 
     \b
@@ -85,7 +87,7 @@ def regression(folder: Path, target: str, on: str | None, level: float, **out: A
     """
     from hushcov.answers.regression import regress
 
-    release = _read(folder, out)
+    release = _read(read, out)
     names, notes = _columns(release, on)
     found = regress(release, target, names, level=level)
     ends = figure(found.r_squared_lower), figure(found.r_squared_upper)
@@ -115,7 +117,7 @@ def regression(folder: Path, target: str, on: str | None, level: float, **out: A
 
 
 @command.command(cls=Command)
-@_RELEASE
+@reads_release
 @click.argument("features")
 @click.option(
     "--given",
@@ -124,7 +126,7 @@ def regression(folder: Path, target: str, on: str | None, level: float, **out: A
     help="Values of other columns, as age=40,department=sales.",
 )
 @_asked
-def predict(folder: Path, features: str, given: str, level: float, **out: Any) -> None:
+def predict(_: Path, read: Read, features: str, given: str, level: float, **out: Any) -> None:
     """Say what to expect of FEATURES (one column, or several with commas) given others.
 
     \b
@@ -133,9 +135,9 @@ def predict(folder: Path, features: str, given: str, level: float, **out: Any) -
     """
     from hushcov.answers.conditional import conditional
 
-    release = _read(folder, out)
+    release = _read(read, out)
     values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}
-    names, _ = spelt_out(release, _split(features), every=True)
+    names = spelt_out(release, _split(features), every=True)[0]
     found = conditional(release, values, names, level=level)
     lines = [("given", ", ".join(f"{clean(k)} = {v:,.10g}" for k, v in found.given.items()))]
     legend = (
@@ -148,7 +150,7 @@ def predict(folder: Path, features: str, given: str, level: float, **out: Any) -
 
 
 @command.command(cls=Command)
-@_RELEASE
+@reads_release
 @click.option(
     "--number",
     "n_components",
@@ -162,7 +164,8 @@ def predict(folder: Path, features: str, given: str, level: float, **out: Any) -
 @_FEATURES
 @_asked
 def components(
-    folder: Path,
+    _: Path,
+    read: Read,
     n_components: int | None,
     covariance: bool,
     features: str | None,
@@ -177,7 +180,7 @@ def components(
     """
     from hushcov.answers.components import components as of
 
-    release = _read(folder, out)
+    release = _read(read, out)
     names, notes = _columns(release, features)
     options: dict[str, Any] = {"correlation": not covariance, "features": names}
     found = of(release, n_components, level=level, **options)
@@ -208,10 +211,10 @@ def _component(summary: Table, at: int) -> str:
 
 
 @command.command(cls=Command)
-@_RELEASE
+@reads_release
 @_FEATURES
 @_asked
-def partial(folder: Path, features: str | None, level: float, **out: Any) -> None:
+def partial(_: Path, read: Read, features: str | None, level: float, **out: Any) -> None:
     """Partial correlations: which columns go together given all the others.
 
     \b
@@ -220,7 +223,7 @@ def partial(folder: Path, features: str | None, level: float, **out: Any) -> Non
     """
     from hushcov.answers.partial import partial_correlations
 
-    release = _read(folder, out)
+    release = _read(read, out)
     names, notes = _columns(release, features)
     found = partial_correlations(release, names, level=level)
     table, edges = found.table(), int(np.count_nonzero(np.triu(found.edges, 1)))
@@ -244,7 +247,7 @@ def _between(level: float) -> str:
 # ---- reading what was asked, and telling what was found ----
 
 
-def _read(folder: Path, out: Mapping[str, Any]) -> Release:
+def _read(read: Read, out: Mapping[str, Any]) -> Release:
     """The release; what cannot be written is refused before."""
     if out["output"] is not None:
         check_parent(out["output"])
@@ -254,7 +257,7 @@ def _read(folder: Path, out: Mapping[str, Any]) -> Release:
             )
         if out["output"].suffix == ".parquet":
             check_parquet()
-    return Release.read(folder)
+    return read().release
 
 
 def _split(names: str) -> list[str]:

@@ -37,7 +37,7 @@ BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 
 EXIT_CODES = {
     0: "done",
-    CHECK_FAILED: "a check failed (verify, audit, show, report)",
+    CHECK_FAILED: "a check failed (verify, audit, show, ask, report, export)",
     2: "an option is missing, unknown or outside its range",
     3: "the records cannot be used as they are",
     4: "the privacy condition does not hold: nothing was released",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from hushcov._words import counted, number
 from hushcov.answers.export import CHROMOSOME, FORMATS, Correction
 from hushcov.answers.export_files import STATEMENT, Exported, export
+from hushcov.cli.files import reads_release
 from hushcov.cli.options import Command
 from hushcov.cli.output import (
     clean,
@@ -24,13 +26,14 @@ from hushcov.cli.report import check_outside
 from hushcov.cli.show import NOT_PRIVATE
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
+from hushcov.release.files import StoredRelease
 from hushcov.release.findings import LEVEL
 
 _MOST_FILES = 6  # named on the screen
 
 
 @click.command(cls=Command, name="export")
-@click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
+@reads_release
 @click.option(
     "--to",
     type=click.Choice(FORMATS),
@@ -64,6 +67,7 @@ _MOST_FILES = 6  # named on the screen
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     folder: Path,
+    read: Callable[[], StoredRelease],
     to: str,
     output: Path | None,
     correlation: bool,
@@ -77,8 +81,9 @@ def command(
     Correlations keep their signs and have a diagonal of ones. Noise leaves a matrix with negative
     eigenvalues, with which many programs stop: they are taken out with little change of any
     entry, pairs that were not released stay zero, and export.json says how much was changed. Every
-    file of the release must match its checksum, or the exit code is 1. No record is needed, and
-    nothing is spent. Zarr needs the extra 'hushcov[zarr]', Parquet 'hushcov[files]'.
+    file of the release must match its checksum, and with --verify the signature, or the exit code
+    is 1. No record is needed, and nothing is spent. Zarr needs the extra 'hushcov[zarr]', Parquet
+    'hushcov[files]'.
 
     \b
     Examples:
@@ -88,7 +93,7 @@ def command(
     path = Path(f"{folder.resolve().name}-{to}") if output is None else output
     check_outside(folder, path)
     size = _block_size(block_size)
-    release = Release.read(folder)
+    release = read().release
     with shares() as tell:
         found = export(
             release,

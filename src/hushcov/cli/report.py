@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from hushcov._words import counted, memory
+from hushcov.cli.files import reads_release
 from hushcov.cli.options import Command
 from hushcov.cli.output import busy, clean, console, facts, heading, paragraph
 from hushcov.cli.show import NOT_PRIVATE
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Release
-from hushcov.release.files import StoredRelease, read_release
+from hushcov.release.files import StoredRelease
 from hushcov.report import check_pages, write_report
 
 REPORT = "report.html"
 
 
 @click.command(cls=Command, name="report")
-@click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
+@reads_release
 @click.option(
     "-o",
     "--output",
@@ -29,21 +31,23 @@ REPORT = "report.html"
     help="Where the page is written.  [default: RELEASE-report.html]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(folder: Path, output: Path | None, as_json: bool) -> None:
+def command(
+    folder: Path, read: Callable[[], StoredRelease], output: Path | None, as_json: bool
+) -> None:
     """Write the release in a folder as one HTML page, for a browser.
 
     The page begins with a verdict and with results: the strongest relations and all variances with
     intervals, a heat map and a graph. Then it explains the guarantee, where the budget went and how
     the release was made. It needs no network and prints on A4 paper. Every file of the release must
-    match its checksum, or the exit code is 1. No record is needed, and nothing is spent. It needs
-    the extra 'hushcov[report]'.
+    match its checksum, and with --verify the signature, or the exit code is 1. No record is needed,
+    and nothing is spent. It needs the extra 'hushcov[report]'.
 
     \b
     Example:
       hushcov report patients-release -o patients.html
     """
     check_pages()
-    stored = read_release(folder)
+    stored = read()
     path = Path(f"{folder.resolve().name}-report.html") if output is None else output
     check_outside(folder, path)
     with busy("writing the report"):

@@ -68,13 +68,16 @@ def read_settings(path: Path) -> Settings:
         raise FileNotFoundError(
             f"the settings {path} do not exist: {hint} 'hushcov start DATA' writes such a file."
         ) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ParameterError(
-            f"{path} must be a TOML file of settings, with lines such as epsilon = 1: {error}. "
-            "Repair it, or write a new one with 'hushcov start'."
-        ) from None
     except UnicodeError:
         raise ParameterError(f"{path} must be in UTF-8: save it so.") from None
+    except (ValueError, RecursionError) as error:
+        # The parser lets errors of Python through: numbers of too many digits, lists in lists.
+        known = isinstance(error, tomllib.TOMLDecodeError)
+        why = error if known else "a number is too long, or lists lie too deep in each other"
+        raise ParameterError(
+            f"{path} must be a TOML file of settings, with lines such as epsilon = 1: {why}. "
+            "Repair it, or write a new one with 'hushcov start'."
+        ) from None
     params = _params(_fit())
     settings = Settings()
     for key, value in found.items():

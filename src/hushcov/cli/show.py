@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import click
 
 from hushcov._words import counted, number
 from hushcov.accounting.promise import promise_words
+from hushcov.cli.files import reads_release
 from hushcov.cli.options import INTEGER, JSON, Command
 from hushcov.cli.output import clean, console, echo_json, facts, heading, paragraph, warning
 from hushcov.cli.show_columns import check_asked, show_columns
@@ -20,7 +22,7 @@ from hushcov.cli.words import (
     structure_facts,
 )
 from hushcov.release import Release
-from hushcov.release.files import StoredRelease, read_release
+from hushcov.release.files import StoredRelease
 from hushcov.release.structure import structure_dict, verdict
 
 NOT_PRIVATE = (
@@ -38,13 +40,7 @@ _ADVICE = "row_sparsity"  # which the default needs not be given
 
 
 @click.command(cls=Command, name="show")
-@click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
-@click.option(
-    "--verify",
-    type=click.Path(path_type=Path),
-    metavar="KEY.pub",
-    help="Public Ed25519 key (PEM): the release must be signed by its private half.",
-)
+@reads_release
 @click.option(
     "--column",
     metavar="NAME",
@@ -68,7 +64,7 @@ _ADVICE = "row_sparsity"  # which the default needs not be given
 @JSON
 def command(
     folder: Path,
-    verify: Path | None,
+    read: Callable[[], StoredRelease],
     column: str | None,
     reach: int | None,
     between: str | None,
@@ -89,7 +85,7 @@ def command(
       hushcov show genotypes-release --columns rs100..rs110
     """
     check_asked(column, reach, between)
-    stored = read_release(folder, verify=verify)
+    stored = read()
     if column is not None or between is not None:
         show_columns(stored.release, column, reach, between, as_json=as_json)
         return

@@ -119,7 +119,8 @@ def _show_column(release: Release, place: int, reach: int | None, *, as_json: bo
     heading(out, f"{short_name(name)} and its pairs")
     variance = float(release.integers[place, place]) * release.unit
     if release.feature_scale is not None:
-        variance *= float(release.feature_scale[place]) ** 2
+        scale = float(release.feature_scale[place])
+        variance *= scale * scale
     lines = [("where", _place(release, place)), ("variance", f"{variance:.4g}")]
     if release.location is not None:
         lines.append(("mean", f"{float(release.location[place]):.4g}"))

@@ -235,7 +235,7 @@ def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
     mean = (float(weight @ raw) + NORMAL / _PRIOR_SD**2) / total
     mean += total**-0.5  # rather too wide than too narrow
     drawn = (raw * spread + mean / precision) / (spread + 1 / precision)
-    found[known] = np.clip(drawn, 1.0, _LARGEST)
+    found[known] = np.clip(np.nan_to_num(drawn, nan=_LARGEST), 1.0, _LARGEST)
     return found
 
 
@@ -245,10 +245,10 @@ def _alike(release: Release, trace: float) -> float:
     A record of squared norm s loses the share 1 - C^2 / s of everything.
     """
     names = ("norm_bound", "radius", "half_width")
-    bound, radius, half_width = (release.parameters.get(name) for name in names)
-    if not all(isinstance(each, int | float) for each in (bound, radius, half_width)):
+    bound, radius, half_width = (release.parameter(name) for name in names)
+    if bound is None or radius is None or half_width is None:
         return 1.0
-    square = float(bound * radius / half_width) ** 2  # type: ignore[operator]
+    square = (bound * radius / half_width) * (bound * radius / half_width)
     tails, shrunk = release.making.tails, release.making.shrunk
     if not square > 0 or tails is None or not tails.lost > 0:
         return 1.0

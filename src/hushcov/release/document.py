@@ -6,6 +6,7 @@ attributes, `hushcov show`, the report and the pictures read nothing else.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -285,6 +286,18 @@ class Release:
         if self.selected is None:
             return None
         return int(np.abs(self.selected[0] - self.selected[1]).max(initial=0))
+
+    def parameter(self, *names: str) -> float | None:
+        """Return a positive number among the parameters, by the names that lead to it, or None.
+
+        Parameters are what a mechanism wrote, of any kind, and a folder may come from others.
+        """
+        found: object = self.parameters
+        for name in names:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if not isinstance(found, int | float) or isinstance(found, bool):
+            return None
+        return float(found) if 0 < found <= sys.float_info.max else None
 
     def covariance(self) -> Matrix:
         """The released matrix in the unit of the data."""

@@ -437,10 +437,7 @@ def _unit(variances: FloatArray, release: Release) -> FloatArray:
     """Released standard deviations, and scales where noise left no positive variance."""
     usual = release.feature_scale
     if usual is None:
-        inputs = release.parameters.get("inputs")
-        given = inputs.get("scale") if isinstance(inputs, dict) else None
-        number = given if isinstance(given, int | float) and 0 < given < _LARGEST_NOISE else 1.0
-        usual = np.full(release.n_features, float(number))
+        usual = np.full(release.n_features, release.parameter("inputs", "scale") or 1.0)
     return np.where(variances > 0, np.sqrt(np.maximum(variances, 0.0)), usual)
 
 

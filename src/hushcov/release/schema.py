@@ -90,10 +90,13 @@ def _describe_making(making: Making) -> dict[str, Any]:
 
 
 def parse(content: bytes | bytearray) -> dict[str, Any]:
-    """Read JSON strictly: no key twice, no number that is not finite."""
+    """Read JSON strictly: no key twice, no number that is not finite as a double."""
     try:
         found = json.loads(
-            content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant
+            content.decode("utf-8"),
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_float=_finite,
         )
     except (ValueError, RecursionError):
         raise DamagedReleaseError("release.json is not strict JSON in UTF-8") from None
@@ -212,6 +215,8 @@ def _check_possible(release: Release) -> None:
         wrong("selected", "all pairs that have a value in integers.npy")
     if making.scales is not None and release.feature_scale is None:
         wrong("scales", "null where there are no scales")
+    if making.structure is not None and release.noise_sd is None:
+        wrong("structure", "null where there is no level of noise")
     if making.projected and is_sparse(release.integers):
         wrong("projected", "false for a sparse matrix")
     if making.projected or making.threshold > 0:
@@ -444,6 +449,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key appears twice")
+    return found
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(found := float(text)):
+        raise ValueError("not a finite number")
     return found
 
 

@@ -234,7 +234,7 @@ def _error_of_noise(release: Release) -> float | None:
     norm = largest(matrix) if np.isfinite(matrix @ ones).all() else np.nan
     if norm <= noise:
         return 1.0
-    norm = (norm + np.sqrt(norm**2 - noise**2)) / 2  # without what noise adds to it
+    norm = (norm + np.sqrt(norm * norm - noise * noise)) / 2  # without what noise adds to it
     variances = np.maximum(matrix.diagonal(), 0.0)
     trace = float(variances.sum())
     if release.told_pairs:  # others count as zero, so that errors stay among those released
