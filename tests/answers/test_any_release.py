@@ -56,7 +56,9 @@ def any_release(rng):
         column_names=tuple(f"{'ab'[i % 2]}={i}" for i in range(d)),
     )
     release = release if rng.random() < 0.6 else of_pairs(release, rng)
-    return release if rng.random() < 0.9 else replace(release, noise_sd=None)
+    if rng.random() < 0.9:
+        return release
+    return replace(release, noise_sd=None, making=replace(release.making, structure=None))
 
 
 def of_pairs(release, rng):

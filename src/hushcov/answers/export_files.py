@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -30,6 +29,7 @@ from hushcov.answers.tables import (
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.release import Release
 from hushcov.release.correlations import PairEnds
+from hushcov.release.files import sibling_name
 from hushcov.release.findings import KEPT, LEVEL, rule_of, scales_of
 
 #: What says how the files came about, beside them.
@@ -115,7 +115,7 @@ def _draft(path: Path) -> Iterator[Path]:
     """A folder beside `path` that takes its place when all is written."""
     with os_errors(path, "written", ParameterError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        draft = sibling_name(path)
         try:  # from before it is made: an interrupt leaves nothing
             draft.mkdir()
             yield draft

@@ -129,7 +129,7 @@ def write_release(
         place = Path(os.path.realpath(path))
         place.parent.mkdir(parents=True, exist_ok=True)
         replaced = _check_place(path, place, overwrite=overwrite)
-        draft = _sibling_name(place)
+        draft = sibling_name(place)
         try:  # from before it is made: an interrupt leaves nothing
             _make_like(draft, place)
             write_columns(draft, columns)
@@ -166,7 +166,7 @@ def check_place(folder: Folder, *, overwrite: bool = False) -> None:
     with os_errors(path, "written", ReleaseError):
         place = Path(os.path.realpath(path))
         replaced = _check_place(path, place, overwrite=overwrite)
-        trial = _sibling_name(place)
+        trial = sibling_name(place)
         try:
             _make_like(trial, place)
             if not replaced and place.exists():
@@ -237,7 +237,8 @@ def _known_names(place: Path) -> set[str]:
     return listed | set(RELEASE_FILES)
 
 
-def _sibling_name(place: Path) -> Path:
+def sibling_name(place: Path) -> Path:
+    """A name beside `place` that nothing has, for a draft of it."""
     return place.with_name(f".hushcov-{secrets.token_hex(8)}.partial")
 
 
@@ -293,7 +294,7 @@ def _move(draft: Path, place: Path, *, replaced: bool) -> None:
         os.rename(draft, place)
     elif not _exchange(draft, place):
         # Not in one step here: for a moment there is no release, but never a part of one.
-        aside = _sibling_name(place)
+        aside = sibling_name(place)
         try:
             os.rename(place, aside)
             os.rename(draft, place)
