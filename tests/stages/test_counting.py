@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure
+from hushcov.mechanisms.peers import eigen_sampling
+from hushcov.mechanisms.peers.separate import parameters as separate
 from hushcov.noise import Entropy
 from hushcov.records import ArrayRecords, Units
 from hushcov.stages.counting import Counting, most_rows, release_most_rows
@@ -67,6 +70,63 @@ def test_the_law_of_the_count():
     assert p_value(50) > 1e-6
     assert p_value(50 * 1.25) < 1e-6
     assert p_value(50 / 1.25) < 1e-6
+
+
+# Where errors of computing are planned for twice the released number: docs/proofs/neighbours.md.
+
+
+def more_than_twice(n, scale):
+    """P(n > 2 n^), as on the page."""
+    q = math.exp(-1 / scale)
+    return q ** (n // 2 + 1) / (1 + q)
+
+
+def beyond_twice(n, scale):
+    """The mean of max(n - 2 n^, 0), as on the page."""
+    q = math.exp(-1 / scale)
+    return q ** (n / 2) / (2 * math.sinh(1 / (2 * scale)) if n % 2 else math.sinh(1 / scale))
+
+
+@pytest.mark.parametrize("n", [1000, 1001, 5])
+def test_how_often_and_by_how_much_the_number_is_more_than_twice_the_released_one(n):
+    counting = Counting(1.0, Neighbours(REPLACE, 16, "patient"))
+    found = counting.number(n, counting.neighbours, seeded())
+    assert found.scale == 800
+    noise = np.arange(-60_000, 60_000)
+    law = np.exp(-np.abs(noise) / 800) * math.tanh(1 / 1600)
+    assert law.sum() == pytest.approx(1, rel=1e-12)
+    beyond = np.maximum(n - 2 * np.maximum(n + noise, 1), 0)
+    plain = np.maximum(n - 2 * (n + noise), 0)  # without the 1, which makes it less
+    assert law[beyond > 0].sum() == pytest.approx(more_than_twice(n, 800), rel=1e-9)
+    assert law @ beyond <= law @ plain == pytest.approx(beyond_twice(n, 800), rel=1e-9)
+    assert beyond_twice(n, 800) <= 800 * math.exp(-n / 1600)
+
+
+def test_the_number_is_more_than_twice_the_released_one_in_a_quarter_of_releases():
+    assert more_than_twice(1000, 800) == pytest.approx(0.27, abs=0.005)
+    assert 2**-48 * 100**2 * beyond_twice(1000, 800) == pytest.approx(1.5e-8, rel=0.02)
+    assert pytest.approx(3.6e-8, rel=0.02) == 2**-48 * 100**2 * 998
+    counting, entropy, draws = Counting(1.0, Neighbours(REPLACE, 16, "patient")), seeded(3), 4000
+    released = [counting.number(1000, counting.neighbours, entropy).released for _ in range(draws)]
+    often = sum(2 * each < 1000 for each in released)
+    law = stats.binom(draws, more_than_twice(1000, 800))
+    assert law.cdf(often) > 1e-6
+    assert law.sf(often - 1) > 1e-6
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
+@pytest.mark.parametrize("d", [2, 3, 10, 100, 1000])
+@pytest.mark.parametrize("n", [10, 10**4, 2**33])
+def test_rows_that_were_not_planned_for_cost_a_share_however_few_were_released(relation, d, n):
+    to_whom, released = Neighbours(relation, 16, "patient"), 1
+    most = 1 + Fraction(d * d * (n - 2 * released), 2**48)
+    for bound in (1, 1000, 2**15):
+        # Public numbers have no room for more: so much is moved by those that are there.
+        moved = separate.eigenvalue_sensitivity(-(-n // 2), d, bound, to_whom)
+        assert moved <= most * separate.eigenvalue_sensitivity(released, d, bound, to_whom) + 1
+        for sensitivity in (eigen_sampling.eigenvalue_sensitivity, eigen_sampling.score_range):
+            moved = sensitivity(n, d, bound, to_whom)
+            assert moved <= most * sensitivity(2 * released, d, bound, to_whom) + 1
 
 
 def test_a_count_below_one_is_one():

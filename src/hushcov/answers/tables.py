@@ -46,7 +46,7 @@ class Answer(ABC):
         library : {"pandas", "polars"}, optional
             Whose; by default that of the rows that were fitted, else pandas.
         """
-        return frame(self.table(), library or self._frames)
+        return frame(self.table(), self._frames if library is None else library)
 
     def of(self, library: str | None) -> Self:
         """The same, for somebody who uses this library."""
@@ -115,7 +115,8 @@ def _some(names: list[str]) -> str:
 
 def frame(table: Table, library: str | None) -> Any:
     """The table as a DataFrame of `library`; of pandas where none is named."""
-    chosen = check_choice("library", library or LIBRARIES[0], LIBRARIES)
+    usual = LIBRARIES[0] if library is None else library
+    chosen = check_choice("library", usual, LIBRARIES)
     try:
         if chosen == "polars":
             import polars

@@ -297,7 +297,7 @@ class Answers:
     def _frame(self, table: Any, library: str | None) -> Any:
         from hushcov.answers.tables import frame
 
-        return frame(table, library or self._frames)
+        return frame(table, self._frames if library is None else library)
 
     def get_precision(self) -> FloatArray:
         """The inverse of the released covariance; see `precision_`."""
@@ -331,7 +331,8 @@ class Answers:
             first column, `feature`, has the names, so that no feature may be called that.
         """
         self._released()
-        library = check_choice("library", library or self._frames or "pandas", LIBRARIES)
+        usual = self._frames or LIBRARIES[0]
+        library = check_choice("library", usual if library is None else library, LIBRARIES)
         d = self.covariance_.shape[0]
         names = [str(n) for n in getattr(self, "feature_names_in_", [f"x{i}" for i in range(d)])]
         if library == "pandas":

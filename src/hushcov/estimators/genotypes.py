@@ -354,7 +354,10 @@ def _positions(given: Any, n_features: int) -> IntArray | None:
 def _chromosomes(given: Any, n_features: int) -> tuple[str, ...] | None:
     if given is None:
         return None
-    found = (given,) if isinstance(given, str) else tuple(given)
+    try:
+        found = (given,) if isinstance(given, str) else tuple(given)
+    except Exception:  # whatever it is, it is no list of names
+        found = ()
     if len(found) != n_features or not all(isinstance(each, str) for each in found):
         raise ParameterError(
             f"chromosomes must be one name for each of {n_features:,} variants, got "
