@@ -18,8 +18,6 @@ from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage
 from hushcov.release.findings import scales_of
 
-_LARGEST = 1e150  # of which the square is a double
-
 
 @dataclass(frozen=True, eq=False)
 class Uncertain:
@@ -130,10 +128,10 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
     unit = np.multiply.outer(scale, scale)
     with np.errstate(all="ignore"):
         values, noise = values / kept.reshape(values.shape) * unit, noise * unit
-    if not max(np.abs(values).max(initial=0), noise.max(initial=0)) < _LARGEST:
+    if not (np.isfinite(values).all() and np.isfinite(noise).all()):
         raise CapacityError(
-            f"entries of the release, with their noise, must be below {_LARGEST:g} for questions, "
-            "of which squares are doubles: release features in other units."
+            "entries of the release, with their noise, must be doubles for questions, got larger "
+            "ones: release features in other units."
         )
     return Uncertain(
         features=features,
