@@ -133,7 +133,7 @@ def test_over_budget_is_7(refused, ledger):
     line = refused(7, "ledger", "charge", "budget.db", *PEOPLE, "--epsilon", 1.1, "--label", "x")
     assert "dataset 'people' has" in line
     assert "a release of epsilon 1 and delta 0" in line
-    assert "Nothing was charged, so nothing may be released." in line
+    assert "It was not charged, so it may not be made." in line
     assert "'hushcov ledger change FILE --dataset people --epsilon TOTAL --delta 1e-6'" in line
     assert ledger.history("people") == ()
     ledger.charge("people", Gaussian(0.1), label="x")

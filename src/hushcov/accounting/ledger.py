@@ -314,7 +314,7 @@ def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
     return BudgetError(
         f"dataset {budget.dataset!r} has a total budget of epsilon {number(budget.epsilon)} and "
         f"delta {number(budget.delta)}. Epsilon {number(spent)} is spent, and {then}. {twice}"
-        f"{advice} Nothing was charged, so nothing may be released. A larger total is a new "
+        f"{advice} It was not charged, so it may not be made. A larger total is a new "
         "promise: 'hushcov ledger change FILE "
         f"--dataset {shlex.quote(budget.dataset)} --epsilon TOTAL --delta {number(budget.delta)}', "
         "or change_budget in Python.",

@@ -43,7 +43,7 @@ EXIT_CODES = {
     4: "the privacy condition does not hold: nothing was released",
     5: "valid, but larger than this program can represent or hold",
     6: "a file or a package is missing, or cannot be read or written",
-    7: "the budget in the ledger does not allow it: nothing was charged or released",
+    7: "the budget in the ledger does not allow it: the release was not charged or made",
     8: "no better than the zero matrix is to be expected: no estimate was released",
     HUNG_UP: "the terminal was closed",
     INTERRUPTED: "interrupted",
