@@ -133,7 +133,6 @@ def test_a_plan_of_many_features_takes_memory_for_the_band_alone(run):
     [
         (("--bandwidth", 2, "--mechanism", "adaptive"), "must be left out with adaptive"),
         (("--mechanism", "candidates"), "is required by candidates"),
-        (("--bandwidth", 2, "--html", "p.html"), "--html cannot be used with --bandwidth"),
         (("--candidate-pairs", "pairs.csv"), "the columns have no names: give positions"),
         (("--bandwidth", 2, "--row-sparsity", 9), "--row-sparsity must be an integer"),
     ],

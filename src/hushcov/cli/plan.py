@@ -14,7 +14,7 @@ from hushcov._words import counted, number
 from hushcov.accounting import RELATIONS, REPLACE, Neighbours
 from hushcov.accounting.promise import odds_of
 from hushcov.candidates import Candidates
-from hushcov.cli.files import check_figure, check_parent
+from hushcov.cli.files import check_figure
 from hushcov.cli.fit_options import check_budget
 from hushcov.cli.forecasts import (
     Planner,
@@ -106,8 +106,8 @@ from hushcov.stages.counting import Counting
     "mechanisms",
     type=click.Choice(tuple(dict.fromkeys((*predicted(), *told(), GENOTYPES)))),
     multiple=True,
-    help="What would be run; may be repeated. With these options, a figure or a page, row sparsity "
-    "5 is assumed where none is given.  [default: all]",
+    help="What would be run; may be repeated. With these options or a figure, row sparsity 5 is "
+    " assumed where none is given.  [default: all]",
 )
 @click.option(
     "--refine",
@@ -128,13 +128,6 @@ from hushcov.stages.counting import Counting
     metavar="PNG",
     help="Also draw the error against the number of records.",
 )
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="HTML",
-    help="Also write the planner as a page with sliders for all settings, around those given. "
-    "Takes over a minute of processor time, half of that on two idle cores.",
-)
 def command(
     n_features: int | None,
     row_sparsity: int | None,
@@ -149,7 +142,6 @@ def command(
     target_error: float | None,
     as_json: bool,
     figure: Path | None,
-    html: Path | None,
     **public: Any,
 ) -> None:
     """Predict the error of a fit. No data is needed, and no budget is spent.
@@ -165,11 +157,10 @@ def command(
       hushcov plan --mechanism genotypes --features 1000000 --bandwidth 20 --epsilon 3 --delta 1e-6
       hushcov plan --like release/ --records 100000 --epsilon 0.5
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6
-      hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
     """
     if like is not None:
         known = known_mean or known_scale or refine or None
-        given = (n_features, row_sparsity, codebook, target_error, figure, html, centre, known)
+        given = (n_features, row_sparsity, codebook, target_error, figure, centre, known)
         pairs = public["bandwidth"], public["candidate_pairs"], public["adaptive_width"] or None
         _check_like(*given, *pairs, public["neighbours"], public["max_rows_per_unit"], *mechanisms)
         _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
@@ -185,11 +176,11 @@ def command(
             "centre": centre,
         }
         others |= {"mechanism": mechanisms[1:], "row_sparsity": row_sparsity, "refine": refine}
-        others |= {"target_error": target_error, "figure": figure, "html": html}
+        others |= {"target_error": target_error, "figure": figure}
         plan_genotypes(n_features, n_records, as_json, public | others | {"codebook": codebook})
         return
     candidates, adaptive = known_pairs(public, n_features, names)
-    compared = bool(mechanisms or refine or figure or html or row_sparsity or candidates)
+    compared = bool(mechanisms or refine or figure or row_sparsity or candidates)
     public |= {"known_mean": known_mean, "known_scale": known_scale}
     public |= {"row_sparsity": _sparsity(row_sparsity, n_features, candidates)}
     protected = _protected(public, centre)
@@ -205,12 +196,11 @@ def command(
         adaptive,
     )
     records = sorted(set(n_records or planner.default_records()))
-    _check(planner, records, target_error, figure, html)
+    _check(planner, records, target_error, figure)
     if not compared:
         _families(plan_families(planner, records, target_error), as_json, protected)
         return
-    asked = n_records, target_error, as_json, figure, html
-    _compared(planner, records, mechanisms, protected, *asked)
+    _compared(planner, records, mechanisms, protected, target_error, as_json, figure)
 
 
 def _compared(
@@ -218,11 +208,9 @@ def _compared(
     records: list[int],
     mechanisms: tuple[str, ...],
     protected: dict[str, Any],
-    asked: tuple[int, ...],
     target_error: float | None,
     as_json: bool,
     figure: Path | None,
-    html: Path | None,
 ) -> None:
     """Print or write the plans of all mechanisms."""
     rows = _plan(planner, records)
@@ -232,10 +220,6 @@ def _compared(
     smallest = None if target_error is None else _search(planner, possible, target_error, tried)
     if figure is not None:
         _draw(figure, rows, target_error)
-    if html is not None:
-        from hushcov.cli.plan_page import write_page
-
-        write_page(html, planner, asked, target_error)
     if as_json:
         result = (
             _public(planner)
@@ -255,9 +239,8 @@ def _compared(
     if smallest is not None:
         heading(out, f"Smallest number of records with a predicted error of {target_error} or less")
         show(out, smallest_table(smallest, rough=not planner.refine))
-    for path in (figure, html):
-        if path is not None:
-            paragraph(out, f"\nwritten: {path}")
+    if figure is not None:
+        paragraph(out, f"\nwritten: {figure}")
 
 
 def _check_like(*others: object) -> None:
@@ -353,11 +336,7 @@ def _known(
 
 
 def _check(
-    planner: Planner,
-    records: Sequence[int],
-    target_error: float | None,
-    figure: Path | None,
-    html: Path | None,
+    planner: Planner, records: Sequence[int], target_error: float | None, figure: Path | None
 ) -> None:
     """Refuse what cannot be planned or written before any work."""
     for n in records:
@@ -367,11 +346,6 @@ def _check(
         check_real("target_error", target_error, above=0, at_most=1, cure=cure)
     if figure is not None:
         check_figure(figure)
-    if html is not None:
-        from hushcov.cli.plan_page import check_page
-
-        check_page(planner)
-        check_parent(html)
 
 
 def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
