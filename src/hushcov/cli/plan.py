@@ -28,7 +28,7 @@ from hushcov.cli.forecasts import (
     warned,
 )
 from hushcov.cli.known_pairs import candidate_words, known_pairs
-from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, planned_inputs
+from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, public_inputs
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -42,11 +42,8 @@ from hushcov.cli.output import (
 )
 from hushcov.cli.plan_families import (
     FamilyPlan,
-    LikePlan,
     plan_families,
-    plan_like,
     print_families,
-    print_like,
 )
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import PROMISED, promised
@@ -74,17 +71,9 @@ from hushcov.stages.counting import Counting
     "n_features",
     type=INTEGER,
     metavar="D",
-    help="Number of features; those of the codebook where there is one.  [required without it and "
-    "without --like]",
+    help="Number of features; those of the codebook where there is one.  [required without it]",
 )
-@planned_inputs
-@click.option(
-    "--like",
-    type=click.Path(path_type=Path),
-    metavar="RELEASE",
-    help="Predict from an earlier release instead: its structure is public. Budget and records are "
-    "its own where they are left out.",
-)
+@public_inputs
 @CODEBOOK
 @click.option(
     "--known-scale",
@@ -131,7 +120,6 @@ from hushcov.stages.counting import Counting
 def command(
     n_features: int | None,
     row_sparsity: int | None,
-    like: Path | None,
     codebook: Path | None,
     n_records: tuple[int, ...],
     mechanisms: tuple[str, ...],
@@ -148,23 +136,15 @@ def command(
 
     Without --row-sparsity: the error of the default, for each kind of covariance that there may
     be. With it: that of every mechanism, for covariances like those of three reference models,
-    blocks, bands and random pairs. With --like: that of another table like that of a release.
+    blocks, bands and random pairs.
 
     \b
     Examples:
       hushcov plan --features 1000 --epsilon 1 --delta 1e-6
       hushcov plan --records 50000 --features 200 --epsilon 1 --delta 1e-6
       hushcov plan --mechanism genotypes --features 1000000 --bandwidth 20 --epsilon 3 --delta 1e-6
-      hushcov plan --like release/ --records 100000 --epsilon 0.5
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6
     """
-    if like is not None:
-        known = known_mean or known_scale or refine or None
-        given = (n_features, row_sparsity, codebook, target_error, figure, centre, known)
-        pairs = public["bandwidth"], public["candidate_pairs"], public["adaptive_width"] or None
-        _check_like(*given, *pairs, public["neighbours"], public["max_rows_per_unit"], *mechanisms)
-        _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
-        return
     check_budget(public["epsilon"], public["delta"])
     n_features, bounds, names = _known(n_features, codebook)
     if GENOTYPES in mechanisms:
@@ -241,22 +221,6 @@ def _compared(
         show(out, smallest_table(smallest, rough=not planner.refine))
     if figure is not None:
         paragraph(out, f"\nwritten: {figure}")
-
-
-def _check_like(*others: object) -> None:
-    """Refuse what means nothing beside an earlier release."""
-    if any(each is not None for each in others):
-        raise click.UsageError(
-            "--like goes with --records, --epsilon, --delta and --json alone: what else is known "
-            "is in the release."
-        )
-
-
-def _like(plan: LikePlan, as_json: bool) -> None:
-    if as_json:
-        echo_json(plan.to_dict())
-    else:
-        print_like(console(), plan)
 
 
 def _families(plan: FamilyPlan, as_json: bool, protected: dict[str, object]) -> None:
