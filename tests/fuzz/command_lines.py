@@ -53,7 +53,7 @@ _SLOW = {"--refine", "--help"}
 _MUST_FAIL = {
     "verify": ("--no-such-option", "--seed=x", "--seed=-1.5"),
     "audit": ("--no-such-option", "--seed=x", "--seed=-1.5"),
-    "demo": ("--no-such-option", "--seed=x", "--seed=-1.5"),
+    "demo": ("--no-such-option", "--output=."),
     "bench": ("--no-such-option", "--preset=x", "--workers=0", "--contenders=", "--contenders=x"),
 }
 
