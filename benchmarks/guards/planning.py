@@ -3,9 +3,8 @@
     python benchmarks/guards/planning.py [5]
 
 Processor seconds of one thread, each the median of five new processes (or as many as the argument
-says) with its range: `hushcov plan` at one number of records, with a target, and its page, a fit of
-200 x 1,500, `hushcov --help` and `show`, and imports over that of `sklearn.covariance`. The page is
-computed once, in all cores; its processor seconds are those of all processes.
+says) with its range: `hushcov plan` at one number of records and with a target, a fit of 200 x
+1,500, `hushcov --help` and `show`, and imports over that of `sklearn.covariance`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 PLAN = "--features 1000 --epsilon 1 --delta 1e-6"
@@ -101,7 +99,7 @@ def main() -> None:
             f"{name:45s} {shown([a for a, _ in found])} {shown([b for _, b in found])}", flush=True
         )
     with tempfile.TemporaryDirectory() as folder:
-        release, page = f"{folder}/release", f"{folder}/plan.html"
+        release = f"{folder}/release"
         seconds(RELEASE.format(folder=release))
         commands = {
             "hushcov --help (at most 0.15 s)": ["--help"],
@@ -111,10 +109,6 @@ def main() -> None:
         for name, arguments in commands.items():
             found = [whole(*arguments) for _ in range(RUNS)]
             print(f"{name:45s} {shown(found)}", flush=True)
-        started = time.perf_counter()
-        spent = whole("plan", *PLAN.split(), "--html", page)
-        took = time.perf_counter() - started
-    print(f"{'plan --html (at most 10 s)':45s} {spent:6.2f}, {took:.1f} s on the clock", flush=True)
     found = [
         seconds("from hushcov import PrivateSparseCovariance")[0] / seconds(IMPORT)[0]
         for _ in range(RUNS)

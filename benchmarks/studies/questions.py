@@ -1,4 +1,4 @@
-"""Regression, conditional means and outlier scores of a release against those of the rows.
+"""Regression and conditional means of a release against those of the rows.
 
 python benchmarks/studies/questions.py --question regression
 python benchmarks/studies/questions.py --question conditional --cells 12,10000 --epsilons 0.5,1,3
@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from rich.progress import track
-from scipy import stats
 from unknown_tables import TABLES, Missing
 
 from hushcov import PrivateSparseCovariance
 from hushcov.answers.conditional import conditional
-from hushcov.answers.outliers import outlier_scores
 from hushcov.answers.regression import regress
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, structured_covariance
@@ -26,9 +24,6 @@ from hushcov.simulate import gaussian_records, structured_covariance
 DELTA = 1e-6
 N_ON = 3  # columns of a short regression, and of what is given
 N_TARGETS = 6
-N_SCORED = 2_000
-FAR = 6.0  # conditional deviations by which a value of an outlier is off
-ALARM = 0.01
 SIMULATED = ("identity", "blocks", "factor")
 Answers = dict[str, float]
 
@@ -153,40 +148,9 @@ def conditionals(
         }
 
 
-def outliers(
-    release: Release, rows: np.ndarray, mean: np.ndarray, S: np.ndarray
-) -> Iterator[Answers]:
-    """Scores of fresh rows, and of rows of which one value is off."""
-    found = np.flatnonzero(~lost(release))
-    if len(found) < 2:
-        return
-    mean, S = mean[found], S[np.ix_(found, found)]
-    rng = np.random.default_rng(len(rows))
-    fresh = mean + rng.standard_normal((N_SCORED, len(S))) @ np.linalg.cholesky(S).T
-    wrong, at = fresh.copy(), rng.integers(len(S), size=N_SCORED)
-    precision = np.linalg.inv(S)
-    wrong[np.arange(N_SCORED), at] += FAR / np.sqrt(np.diag(precision)[at])
-    usual, odd = (outlier_scores(release, each, found) for each in (fresh, wrong))
-
-    def true_p(each: np.ndarray) -> np.ndarray:
-        distance = np.einsum("ri,ij,rj->r", each - mean, precision, each - mean)
-        return stats.chi2.sf(distance, len(S))
-
-    yield {
-        "directions": float(usual.directions[0]) / len(S),
-        "false alarms": float(np.mean(usual.p_value < ALARM)),
-        "found": float(np.mean(odd.p_value < ALARM)),
-        "found exactly": float(np.mean(true_p(wrong) < ALARM)),
-        "named": float(np.mean(np.nanargmax(np.abs(odd.z), axis=1) == at)),
-        "ranks": float(stats.spearmanr(usual.p_value, true_p(fresh))[0]),
-        "lost columns": release.n_features - len(found),
-    }
-
-
 QUESTIONS: dict[str, Callable[..., Iterator[Answers]]] = {
     "regression": regressions,
     "conditional": conditionals,
-    "outliers": outliers,
 }
 
 

@@ -269,11 +269,6 @@ def _repeated(support: Support, n_draws: int) -> tuple[IndexArray, IndexArray]:
 Entries = tuple[IndexArray, IndexArray, IndexArray, FloatArray]
 
 
-def sparse_norms(entries: Entries, n_draws: int, size: int) -> FloatArray:
-    """Operator norms of symmetric matrices given by entries of their upper triangles."""
-    return _largest([_blocks(*entries, n_draws, size)], _begin(n_draws, size))
-
-
 def _begin(n_draws: int, size: int) -> FloatArray:
     """The same vector for every matrix."""
     begin = np.random.default_rng(0).standard_normal(size)

@@ -10,7 +10,6 @@ from answer_documents import UNIT, document
 
 from hushcov.answers.components import components
 from hushcov.answers.conditional import conditional
-from hushcov.answers.outliers import outlier_scores
 from hushcov.answers.partial import partial_correlations
 from hushcov.answers.regression import regress
 from hushcov.exceptions import ParameterError
@@ -75,7 +74,6 @@ def of_pairs(release, rng):
 
 def questions(release, rng):
     d, location = release.n_features, release.location
-    rows = np.where(rng.random((3, d)) < 0.1, np.nan, location + release.feature_scale)
     return (
         lambda: components(release),
         lambda: components(release, 1, level=0.9999),
@@ -84,7 +82,6 @@ def questions(release, rng):
         lambda: regress(release, 0),
         lambda: regress(release, 0, list(range(1, d))),
         lambda: conditional(release, {0: location[0]}),
-        lambda: outlier_scores(release, rows),
     )
 
 

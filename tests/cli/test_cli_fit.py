@@ -287,10 +287,10 @@ def test_declared_size(run, data, option, declared, found):
 def test_a_release_is_never_overwritten(run, data):
     assert run("fit", data, *PUBLIC).exit_code == 0
     before = Path("x-release/release.json").read_bytes()
-    for command in (("fit", data, *PUBLIC), ("demo", "-o", "x-release")):
-        result = run(*command)
-        assert result.exit_code == 6
-        assert "x-release already holds" in result.stderr
+    result = run("fit", data, *PUBLIC)
+    assert result.exit_code == 6
+    assert "x-release already holds" in result.stderr
+    assert "x-release already exists" in run("demo", "-o", "x-release").stderr
     assert Path("x-release/release.json").read_bytes() == before
 
 
@@ -517,28 +517,3 @@ def test_progress_goes_to_standard_error_of_a_terminal(monkeypatch, capsys):
     assert "1/2" in err
     assert "working" in err
     assert "reading records, pass 2" in err
-
-
-def test_where_the_time_went_is_said_only_if_asked_for(run, data, tmp_path):
-    plain = run("fit", data, *PUBLIC, "-o", "plain", "--json")
-    assert "profile" not in json.loads(plain.stdout)
-    assert "Where the time went" not in plain.stderr
-    asked = run("fit", data, *PUBLIC, "-o", "out", "--json", "--profile-file", "times.json")
-    assert asked.exit_code == 0
-    profile = json.loads(asked.stdout)["profile"]
-    assert json.loads((tmp_path / "times.json").read_text()) == profile
-    parts = {part["what"] for part in profile["parts"]}
-    assert parts >= {"planning", "noise", "writing", "other"}
-    passes = [part["times"] for part in profile["parts"] if part["what"].startswith("pass: ")]
-    assert profile["readings"] == sum(passes) > 1
-    assert profile["private"] is False
-    # No file of the release has it, and the table says what times are.
-    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
-    assert not any("seconds" in path.read_text() for path in (tmp_path / "out").glob("*.json"))
-    assert "they are not private, and no part of the release" in _words(asked.stderr)
-
-
-def test_a_profile_that_cannot_be_written_is_refused_before_any_work(run, data):
-    result = run("fit", data, *PUBLIC, "--profile-file", "nowhere/times.json")
-    assert result.exit_code != 0
-    assert not Path("x-release").exists()

@@ -100,8 +100,7 @@ def test_a_scratch_folder_is_empty_afterwards(run, refused, tmp_path, monkeypatc
     folder = tmp_path / "scratch"
     folder.mkdir()
     scratch = ("fit", "rows.parquet", *PUBLIC, "--scratch", folder)
-    result = json.loads(run(*scratch, "-o", "a", "--profile", "--json").stdout)
-    assert result["profile"]["readings"] > 2
+    assert run(*scratch, "-o", "a").exit_code == 0
     assert not [*folder.iterdir()]
     elsewhere = ("--scheduler", "tcp://127.0.0.1:1")
     assert "--scratch must be left out" in refused(2, *scratch, *elsewhere, "-o", "b")

@@ -133,15 +133,9 @@ def test_a_plan_of_many_features_takes_memory_for_the_band_alone(run):
     [
         (("--bandwidth", 2, "--mechanism", "adaptive"), "must be left out with adaptive"),
         (("--mechanism", "candidates"), "is required by candidates"),
-        (("--bandwidth", 2, "--html", "p.html"), "--html cannot be used with --bandwidth"),
         (("--candidate-pairs", "pairs.csv"), "the columns have no names: give positions"),
         (("--bandwidth", 2, "--row-sparsity", 9), "--row-sparsity must be an integer"),
     ],
 )
 def test_plan_refuses(refused, data, words, message):
     assert message in refused(2, "plan", "--features", D, *BUDGET, *words)
-
-
-def test_a_release_says_all_that_is_to_be_known_beside_it(refused, run, data):
-    run("fit", data, *BUDGET, "--bandwidth", 1, "-o", "out")
-    assert "--like goes with" in run("plan", "--like", "out", "--bandwidth", 1).stderr

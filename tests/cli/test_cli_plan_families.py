@@ -1,4 +1,4 @@
-"""`hushcov plan` without a sparsity, and from an earlier release."""
+"""`hushcov plan` without a sparsity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from hushcov import PrivateSparseCovariance
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -17,14 +16,6 @@ BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 
 def _words(text: str) -> str:
     return " ".join(text.split())
-
-
-@pytest.fixture
-def release(run):
-    np.save("x.npy", gaussian_records(sparse_covariance("block", 12, 3), 8_000))
-    result = run("fit", "x.npy", *BUDGET, "-o", "earlier")
-    assert result.exit_code == 0, result.stderr
-    return "earlier"
 
 
 def test_one_number_of_records_has_families_guesses_and_the_design(run):
@@ -84,46 +75,10 @@ def test_a_sparsity_or_a_mechanism_compares_mechanisms_as_before(run):
     assert "row sparsity 2" in run(*options, "--row-sparsity", 2, "--mechanism", "gaussian").stdout
 
 
-def test_the_budget_is_required_without_a_release(run):
+def test_the_budget_is_required(run):
     result = run("plan", "--features", 12, "--epsilon", 1)
     assert result.exit_code == 2
     assert "--delta is required: how much privacy" in result.stderr
-
-
-def test_like_a_release(run, release):
-    result = run("plan", "--like", release)
-    assert (result.exit_code, result.stderr) == (0, "")
-    text = _words(result.stdout)
-    assert "a table like that of earlier/" in text
-    assert "budget epsilon 1, delta 1e-6" in text
-    assert "structure sparse:" in text
-    for n in ("2,000", "4,000", "8,000", "16,000", "32,000", "80,000"):
-        assert f" {n} " in text
-    assert "its estimate is taken for the truth" in text
-
-
-def test_like_a_release_with_other_records_and_another_budget(run, release):
-    options = ("plan", "--like", release, "--records", 30_000, "--json")
-    found = json.loads(run(*options, "--epsilon", 0.5).stdout)
-    (plan,) = found["plans"]
-    assert (plan["n_records"], plan["epsilon"], plan["delta"]) == (30_000, 0.5, 1e-6)
-    assert plan["least"] <= plan["predicted_error"] <= plan["most"]
-    (more,) = json.loads(run(*options, "--epsilon", 2).stdout)["plans"]
-    assert more["noise_sd"] < plan["noise_sd"]
-    assert found["structure"] == "sparse"
-
-
-@pytest.mark.parametrize(
-    "extra", [("--features", 3), ("--row-sparsity", 3), ("--known-mean",), ("--refine",)]
-)
-def test_what_the_release_says_is_not_said_again(run, release, extra):
-    result = run("plan", "--like", release, *extra)
-    assert result.exit_code == 2
-    assert "--like goes with" in result.stderr
-
-
-def test_a_folder_without_a_release_is_refused(run):
-    assert run("plan", "--like", "nowhere").exit_code != 0
 
 
 def test_what_fit_found_is_said_by_fit_and_show_alike(run):

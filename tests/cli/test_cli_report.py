@@ -206,4 +206,3 @@ def test_without_the_extra_fit_writes_the_release_and_report_refuses(
     assert f"{cure}, then 'hushcov report out' writes the same page." in _words(result.stdout)
     assert not Path("out/report.html").exists()
     assert cure in refused(6, "report", "out")
-    assert cure in refused(6, "plan", "--features", 4, *OPTIONS, "--html", "plan.html")

@@ -188,7 +188,6 @@ ASKS = {
     "labelled_covariance": lambda est: fit(est).labelled_covariance(),
     "log_likelihood": lambda est: fit(est).log_likelihood(X[:3]),
     "mahalanobis": lambda est: fit(est).mahalanobis(X[:3]),
-    "outlier_scores": lambda est: fit(est).outlier_scores(X[:3]),
     "pairs": lambda est: fit(est).pairs(),
     "partial_correlations": lambda est: fit(est).partial_correlations(),
     "regression": lambda est: fit(est).regression(0),

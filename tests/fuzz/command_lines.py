@@ -48,12 +48,12 @@ _USUAL = {
     "--contenders": ("gaussian,coinpress", "thresholded"),
     "--workers": ("1",),
 }
-_SLOW = {"--refine", "--html", "--help"}
+_SLOW = {"--refine", "--help"}
 # What makes a command fail that would take seconds or minutes; the last value of an option counts.
 _MUST_FAIL = {
     "verify": ("--no-such-option", "--seed=x", "--seed=-1.5"),
     "audit": ("--no-such-option", "--seed=x", "--seed=-1.5"),
-    "demo": ("--no-such-option", "--seed=x", "--seed=-1.5"),
+    "demo": ("--no-such-option", "--output=."),
     "bench": ("--no-such-option", "--preset=x", "--workers=0", "--contenders=", "--contenders=x"),
 }
 

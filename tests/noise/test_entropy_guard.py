@@ -37,8 +37,8 @@ NAMES_ONLY = ("release/files.py", "records/statistics.py")
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
 # What is made of a release starts iterations, and stands in for its noise, from seeds as well.
-SEEDED = ("simulate.py", "predicting.py", "postprocess/eigen.py", "planning/like.py")
-SEEDED += ("cli/", "lab/", "answers/spectrum.py")
+SEEDED = ("simulate.py", "predicting.py", "postprocess/eigen.py", "cli/", "lab/")
+SEEDED += ("answers/spectrum.py",)
 # Predictions of one mechanism lie in its room, beside what releases, which knows nothing of them.
 PREDICTIONS = {
     "mechanisms/gaussian/prediction.py",

@@ -291,9 +291,9 @@ def test_columns_by_name(release):
 
 
 def test_questions_are_local_or_refused(release, monkeypatch):
-    from hushcov.answers import conditional, outliers, parts
+    from hushcov.answers import conditional, parts
 
-    for module in (parts, conditional, outliers):
+    for module in (parts, conditional):
         monkeypatch.setattr(module, "MOST_ASKED", D - 1)
     asked = LoadedCovariance(release)
     assert asked.regression("rs100").features
@@ -305,8 +305,6 @@ def test_questions_are_local_or_refused(release, monkeypatch):
         with pytest.raises(ParameterError, match="features is required"):
             question()
     assert len(asked.components(2, features=["rs1", "rs2", "rs3"]).frame())
-    with pytest.raises(ParameterError, match="at most 1,999"):
-        asked.outlier_scores(np.zeros((1, D)))
 
 
 def test_sparse_answers_agree_with_those_of_the_dense_matrix(release):

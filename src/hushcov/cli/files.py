@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,7 @@ from hushcov.records import (
 )
 from hushcov.records.sources import WILDCARDS
 from hushcov.release import SigningKey
-from hushcov.release.files import DESCRIPTION, RELEASE_FILES, check_free, check_place, read_release
+from hushcov.release.files import RELEASE_FILES, check_free, check_place, read_release
 from hushcov.report.style import new_figure
 
 PASSPHRASE = "HUSHCOV_SIGN_PASSPHRASE"
@@ -160,17 +159,17 @@ def reads_release(function: Function) -> Function:
 
 
 @contextmanager
-def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]:
+def reserved(folder: Path) -> Iterator[Path]:
     """Make sure that a release can be written into `folder`, before any budget is spent on it.
 
-    A release that is there already is not overwritten, unless it was simulated and
-    `replace_simulated`. Folders made here are removed again if the release fails.
+    A release that is there already is not overwritten. Folders made here are removed again if the
+    release fails.
     """
-    refuse_taken(folder, replace_simulated=replace_simulated)
+    refuse_taken(folder)
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        check_place(folder, overwrite=replace_simulated)
+        check_place(folder)
         yield folder
     except BaseException:
         for each in missing:
@@ -179,14 +178,14 @@ def reserved(folder: Path, *, replace_simulated: bool = False) -> Iterator[Path]
         raise
 
 
-def refuse_taken(folder: Path, *, replace_simulated: bool = False) -> None:
+def refuse_taken(folder: Path) -> None:
     """Refuse a folder that holds a release, or anything else; nothing is written to find out."""
-    if holds_release(folder) and not (replace_simulated and _is_simulated(folder)):
+    if holds_release(folder):
         raise FileExistsError(
             f"{folder} already holds a release, which cost privacy budget: choose another folder "
             "with --output, or move it away."
         )
-    check_free(folder, overwrite=replace_simulated)
+    check_free(folder)
 
 
 def check_figure(path: Path) -> None:
@@ -204,11 +203,3 @@ def check_parent(path: Path) -> None:
 def holds_release(folder: Path) -> bool:
     """Whether there is a release, or a part of one."""
     return any((folder / name).exists() for name in RELEASE_FILES)
-
-
-def _is_simulated(folder: Path) -> bool:
-    try:
-        description = json.loads((folder / DESCRIPTION).read_text())
-        return description["guarantee"]["private"] is False
-    except (OSError, ValueError, KeyError, TypeError):
-        return False

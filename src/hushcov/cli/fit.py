@@ -12,14 +12,12 @@ import click
 from rich.console import Console
 
 from hushcov._charged import stated_charges
-from hushcov._profile import PLANNING, WRITING, timed
 from hushcov._words import number
 from hushcov.accounting import ADD_REMOVE, Guarantee
 from hushcov.answers.files import FORMATS, write_estimate, write_tables
 from hushcov.answers.tables import check_parquet
 from hushcov.cli.files import (
     PASSPHRASE,
-    check_parent,
     holds_release,
     opened,
     read_signing_key,
@@ -29,7 +27,6 @@ from hushcov.cli.files import (
 )
 from hushcov.cli.fit_genotypes import OWN, GenotypeJob, genotype_options, takes_genotypes
 from hushcov.cli.fit_options import PRIVATE, THEOREM, check_budget, check_options, usual_centre
-from hushcov.cli.fit_profile import measured_time, show_profile
 from hushcov.cli.fit_source import Source, quoted
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
 from hushcov.cli.fitting import Job, prepare
@@ -209,23 +206,9 @@ from hushcov.report import write_release_heatmap
     "has no name and goes with this command, but is not encrypted. None is written otherwise.",
 )
 @click.option(
-    "--profile",
-    is_flag=True,
-    help="Also print where the time went. Times depend on the records: they are not private, no "
-    "part of the release, and not to be published.",
-)
-@click.option(
-    "--profile-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="JSON",
-    help="Write the same to a file, which is not private either.",
-)
-@click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, the rest on standard error."
 )
-def command(
-    dry_run: bool, profile: bool, profile_file: Path | None, as_json: bool, **options: Any
-) -> None:
+def command(dry_run: bool, as_json: bool, **options: Any) -> None:
     """Release the covariance of the records in DATA under differential privacy.
 
     DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file (.csv,
@@ -245,22 +228,15 @@ def command(
       hushcov fit --settings survey-settings.toml
     """
     check_budget(options["epsilon"], options["delta"], options["file"])
-    if profile_file is not None:
-        check_parent(profile_file)
-    measured = measured_time(profile or profile_file is not None)
     out = console(stderr=as_json)
-    with timed(PLANNING):
-        job = _job(out, dry_run, options)
+    job = _job(out, dry_run, options)
     with stated_charges(lambda: _outcome(job.source.folder)):
-        with timed(PLANNING):
-            guarantee = _announce(out, job)
+        guarantee = _announce(out, job)
         if dry_run:
             result = _dry_run(out, job, guarantee)
         else:
             _run(out, job)
             result = job.to_dict()
-        if measured is not None:
-            result |= {"profile": show_profile(out, measured, profile_file)}
         if as_json:
             echo_json(job.source.to_dict() | result)
 
@@ -424,8 +400,7 @@ def _run(out: Console, job: Job) -> None:
     with reserved(folder):
         with job.watched() as rows:
             job.fit(rows)
-        with timed(WRITING):
-            written = _write(job)
+        written = _write(job)
     spent = job.release.guarantee
     delta = spent.transcript_delta + spent.numerical_delta
     words = (

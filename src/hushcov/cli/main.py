@@ -31,7 +31,7 @@ from hushcov.cli.errors import (
 # The help of the group is written here, so that showing it imports no command.
 COMMANDS = {
     "start": "Be asked for all that a first release needs, and make it.",
-    "demo": "See a private release of simulated records; takes about fifteen seconds.",
+    "demo": "Make a release of a simulated table, step by step; takes about ten seconds.",
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in .npy, Parquet, Arrow or CSV files.",
     "show": "Check a release on disk for damage, and say what it is and what it promises.",

@@ -152,7 +152,6 @@ def _budget(name: str, needed: str = "", **more: Any) -> Callable[[Function], Fu
 
 _EPSILON, _DELTA = (_budget(name, required=True) for name in _BUDGET)
 _FIT_EPSILON, _FIT_DELTA = (_budget(name, "required") for name in _BUDGET)
-_PLANNED_EPSILON, _PLANNED_DELTA = (_budget(name, "required without --like") for name in _BUDGET)
 _FAILURE_PROBABILITY = click.option(
     "--failure-probability",
     type=NUMBER,
@@ -235,12 +234,6 @@ def public_inputs(function: Function) -> Function:
     """Add what every estimator must be told, and what may be known of the records."""
     known = _ADVICE, *_KNOWN_PAIRS, _KNOWN_MEAN, _CENTRE, _NEIGHBOURS, _MOST_ROWS
     return _with(function, _FIT_EPSILON, _FIT_DELTA, *known)
-
-
-def planned_inputs(function: Function) -> Function:
-    """Add the same for a plan, which may take its budget from an earlier release."""
-    known = _ADVICE, *_KNOWN_PAIRS, _KNOWN_MEAN, _CENTRE, _NEIGHBOURS, _MOST_ROWS
-    return _with(function, _PLANNED_EPSILON, _PLANNED_DELTA, *known)
 
 
 def _with(function: Function, *options: Callable[[Function], Function]) -> Function:

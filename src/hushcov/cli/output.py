@@ -26,7 +26,6 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from hushcov._profile import current_pass
 from hushcov.records import Records, WatchedRecords
 
 _WIDEST = 100  # longer lines are hard to read
@@ -138,8 +137,7 @@ def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Recor
     def start() -> None:
         nonlocal passes
         passes += 1
-        what = current_pass()
-        words = f"reading records, pass {passes}" + f": {what}" * bool(what)
+        words = f"reading records, pass {passes}"
         bar.reset(task, description=words)
         plain.start(words)
 

@@ -14,7 +14,7 @@ from hushcov._words import counted, number
 from hushcov.accounting import RELATIONS, REPLACE, Neighbours
 from hushcov.accounting.promise import odds_of
 from hushcov.candidates import Candidates
-from hushcov.cli.files import check_figure, check_parent
+from hushcov.cli.files import check_figure
 from hushcov.cli.fit_options import check_budget
 from hushcov.cli.forecasts import (
     Planner,
@@ -28,7 +28,7 @@ from hushcov.cli.forecasts import (
     warned,
 )
 from hushcov.cli.known_pairs import candidate_words, known_pairs
-from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, planned_inputs
+from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, public_inputs
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -42,11 +42,8 @@ from hushcov.cli.output import (
 )
 from hushcov.cli.plan_families import (
     FamilyPlan,
-    LikePlan,
     plan_families,
-    plan_like,
     print_families,
-    print_like,
 )
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import PROMISED, promised
@@ -74,17 +71,9 @@ from hushcov.stages.counting import Counting
     "n_features",
     type=INTEGER,
     metavar="D",
-    help="Number of features; those of the codebook where there is one.  [required without it and "
-    "without --like]",
+    help="Number of features; those of the codebook where there is one.  [required without it]",
 )
-@planned_inputs
-@click.option(
-    "--like",
-    type=click.Path(path_type=Path),
-    metavar="RELEASE",
-    help="Predict from an earlier release instead: its structure is public. Budget and records are "
-    "its own where they are left out.",
-)
+@public_inputs
 @CODEBOOK
 @click.option(
     "--known-scale",
@@ -106,8 +95,8 @@ from hushcov.stages.counting import Counting
     "mechanisms",
     type=click.Choice(tuple(dict.fromkeys((*predicted(), *told(), GENOTYPES)))),
     multiple=True,
-    help="What would be run; may be repeated. With these options, a figure or a page, row sparsity "
-    "5 is assumed where none is given.  [default: all]",
+    help="What would be run; may be repeated. With these options or a figure, row sparsity 5 is "
+    " assumed where none is given.  [default: all]",
 )
 @click.option(
     "--refine",
@@ -128,17 +117,9 @@ from hushcov.stages.counting import Counting
     metavar="PNG",
     help="Also draw the error against the number of records.",
 )
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="HTML",
-    help="Also write the planner as a page with sliders for all settings, around those given. "
-    "Takes over a minute of processor time, half of that on two idle cores.",
-)
 def command(
     n_features: int | None,
     row_sparsity: int | None,
-    like: Path | None,
     codebook: Path | None,
     n_records: tuple[int, ...],
     mechanisms: tuple[str, ...],
@@ -149,31 +130,21 @@ def command(
     target_error: float | None,
     as_json: bool,
     figure: Path | None,
-    html: Path | None,
     **public: Any,
 ) -> None:
     """Predict the error of a fit. No data is needed, and no budget is spent.
 
     Without --row-sparsity: the error of the default, for each kind of covariance that there may
     be. With it: that of every mechanism, for covariances like those of three reference models,
-    blocks, bands and random pairs. With --like: that of another table like that of a release.
+    blocks, bands and random pairs.
 
     \b
     Examples:
       hushcov plan --features 1000 --epsilon 1 --delta 1e-6
       hushcov plan --records 50000 --features 200 --epsilon 1 --delta 1e-6
       hushcov plan --mechanism genotypes --features 1000000 --bandwidth 20 --epsilon 3 --delta 1e-6
-      hushcov plan --like release/ --records 100000 --epsilon 0.5
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6
-      hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --html plan.html
     """
-    if like is not None:
-        known = known_mean or known_scale or refine or None
-        given = (n_features, row_sparsity, codebook, target_error, figure, html, centre, known)
-        pairs = public["bandwidth"], public["candidate_pairs"], public["adaptive_width"] or None
-        _check_like(*given, *pairs, public["neighbours"], public["max_rows_per_unit"], *mechanisms)
-        _like(plan_like(like, n_records, public["epsilon"], public["delta"]), as_json)
-        return
     check_budget(public["epsilon"], public["delta"])
     n_features, bounds, names = _known(n_features, codebook)
     if GENOTYPES in mechanisms:
@@ -185,11 +156,11 @@ def command(
             "centre": centre,
         }
         others |= {"mechanism": mechanisms[1:], "row_sparsity": row_sparsity, "refine": refine}
-        others |= {"target_error": target_error, "figure": figure, "html": html}
+        others |= {"target_error": target_error, "figure": figure}
         plan_genotypes(n_features, n_records, as_json, public | others | {"codebook": codebook})
         return
     candidates, adaptive = known_pairs(public, n_features, names)
-    compared = bool(mechanisms or refine or figure or html or row_sparsity or candidates)
+    compared = bool(mechanisms or refine or figure or row_sparsity or candidates)
     public |= {"known_mean": known_mean, "known_scale": known_scale}
     public |= {"row_sparsity": _sparsity(row_sparsity, n_features, candidates)}
     protected = _protected(public, centre)
@@ -205,12 +176,11 @@ def command(
         adaptive,
     )
     records = sorted(set(n_records or planner.default_records()))
-    _check(planner, records, target_error, figure, html)
+    _check(planner, records, target_error, figure)
     if not compared:
         _families(plan_families(planner, records, target_error), as_json, protected)
         return
-    asked = n_records, target_error, as_json, figure, html
-    _compared(planner, records, mechanisms, protected, *asked)
+    _compared(planner, records, mechanisms, protected, target_error, as_json, figure)
 
 
 def _compared(
@@ -218,11 +188,9 @@ def _compared(
     records: list[int],
     mechanisms: tuple[str, ...],
     protected: dict[str, Any],
-    asked: tuple[int, ...],
     target_error: float | None,
     as_json: bool,
     figure: Path | None,
-    html: Path | None,
 ) -> None:
     """Print or write the plans of all mechanisms."""
     rows = _plan(planner, records)
@@ -232,10 +200,6 @@ def _compared(
     smallest = None if target_error is None else _search(planner, possible, target_error, tried)
     if figure is not None:
         _draw(figure, rows, target_error)
-    if html is not None:
-        from hushcov.cli.plan_page import write_page
-
-        write_page(html, planner, asked, target_error)
     if as_json:
         result = (
             _public(planner)
@@ -255,25 +219,8 @@ def _compared(
     if smallest is not None:
         heading(out, f"Smallest number of records with a predicted error of {target_error} or less")
         show(out, smallest_table(smallest, rough=not planner.refine))
-    for path in (figure, html):
-        if path is not None:
-            paragraph(out, f"\nwritten: {path}")
-
-
-def _check_like(*others: object) -> None:
-    """Refuse what means nothing beside an earlier release."""
-    if any(each is not None for each in others):
-        raise click.UsageError(
-            "--like goes with --records, --epsilon, --delta and --json alone: what else is known "
-            "is in the release."
-        )
-
-
-def _like(plan: LikePlan, as_json: bool) -> None:
-    if as_json:
-        echo_json(plan.to_dict())
-    else:
-        print_like(console(), plan)
+    if figure is not None:
+        paragraph(out, f"\nwritten: {figure}")
 
 
 def _families(plan: FamilyPlan, as_json: bool, protected: dict[str, object]) -> None:
@@ -353,11 +300,7 @@ def _known(
 
 
 def _check(
-    planner: Planner,
-    records: Sequence[int],
-    target_error: float | None,
-    figure: Path | None,
-    html: Path | None,
+    planner: Planner, records: Sequence[int], target_error: float | None, figure: Path | None
 ) -> None:
     """Refuse what cannot be planned or written before any work."""
     for n in records:
@@ -367,11 +310,6 @@ def _check(
         check_real("target_error", target_error, above=0, at_most=1, cure=cure)
     if figure is not None:
         check_figure(figure)
-    if html is not None:
-        from hushcov.cli.plan_page import check_page
-
-        check_page(planner)
-        check_parent(html)
 
 
 def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:

@@ -1,16 +1,14 @@
-"""`hushcov plan` where no sparsity is known: by family of structure, or like an earlier release."""
+"""`hushcov plan` where no sparsity is known: by family of structure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from hushcov._words import count, counted, number
-from hushcov.accounting.promise import odds_of
 from hushcov.cli.forecasts import (
     Planner,
     command_memory,
@@ -20,12 +18,10 @@ from hushcov.cli.forecasts import (
     rounded,
     warned,
 )
-from hushcov.cli.output import clean, facts, heading, paragraph, show, steps, text_table, warning
+from hushcov.cli.output import facts, heading, paragraph, show, steps, text_table, warning
 from hushcov.cli.words import PROMISED, promised
-from hushcov.planning import Caution, Families, LikeForecast, default_mechanism
+from hushcov.planning import Caution, Families, default_mechanism
 from hushcov.planning.families import families, forecast_families, guesses, smallest_for
-from hushcov.planning.like import MULTIPLES, Earlier, earlier_release
-from hushcov.release import Release
 
 Guesses = dict[int, dict[int, float]]
 
@@ -190,79 +186,4 @@ def _print_guesses(out: Console, plan: FamilyPlan) -> None:
         "Told: 'hushcov fit --mechanism screened --row-sparsity K', which looks for as many pairs "
         "as it is told. Not told: the default. To the default --row-sparsity is advice, with which "
         "it starts: it changes little.",
-    )
-
-
-@dataclass(frozen=True)
-class LikePlan:
-    """Predictions from an earlier release, one for each number of records."""
-
-    folder: Path
-    earlier: Earlier
-    rows: tuple[tuple[int, LikeForecast], ...]
-
-    @property
-    def release(self) -> Release:
-        """The earlier release."""
-        return self.earlier.release
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain, JSON-ready data."""
-        first, found = self.rows[0][1], self.release.making.structure
-        return {
-            "like": str(self.folder),
-            "n_features": self.release.n_features,
-            "epsilon": first.epsilon,
-            "delta": first.delta,
-            "structure": None if found is None else found.kind,
-            "how": first.how,
-            "plans": [each.to_dict() for _, each in self.rows],
-        }
-
-
-def plan_like(
-    folder: Path, records: Sequence[int], epsilon: float | None, delta: float | None
-) -> LikePlan:
-    """Predict from the release in a folder, for these records or multiples of its own."""
-    earlier = earlier_release(Release.read(folder))
-    own, each = earlier.n_records, earlier.rows_averaged
-    asked = sorted(set(records)) or [max(each, round(own * times)) for times in MULTIPLES]
-    found = []
-    with steps(len(asked)) as step:
-        for n in asked:
-            step(f"predicting {n:,} records")
-            found.append((n, earlier.forecast(n, epsilon, delta)))
-    return LikePlan(folder, earlier, tuple(found))
-
-
-def print_like(out: Console, plan: LikePlan) -> None:
-    """A table of the errors, and how they were predicted."""
-    first, release = plan.rows[0][1], plan.release
-    heading(out, f"Predicted error of a table like that of {clean(str(plan.folder))}/")
-    found = release.making.structure
-    lines = [
-        ("features", f"{release.n_features:,}"),
-        ("budget", f"epsilon {number(first.epsilon)}, delta {number(first.delta)}"),
-    ]
-    if found is not None:
-        lines.append(("structure", f"{found.kind}: {clean(found.why)}"))
-    whom = release.guarantee.adjacency, release.guarantee.unit
-    lines.append(("odds", clean(str(odds_of(first.epsilon, first.delta, *whom)))))
-    facts(out, lines)
-    show(out, "")
-    cells = [
-        (
-            count(n),
-            error_cell(each.error),
-            f"{error_cell(each.least)} to {error_cell(each.most)}",
-            number(each.noise_sd, 2),
-        )
-        for n, each in plan.rows
-    ]
-    show(out, text_table(("records", "error", "between", "noise on a correlation"), cells))
-    paragraph(
-        out,
-        f"How: {first.how}. What it may have missed counts as in its own error estimate. Errors "
-        "are over the norm of the covariance; the zero matrix has 1. Nothing but the release was "
-        "read, and nothing is spent.",
     )

@@ -30,7 +30,7 @@ from hushcov.records.headers import DeclaredRecords
 _WIDTH = 76
 # What the plan says of what 'fit' announces, and options that are no public inputs of it.
 _PLANNED = ("guarantee", "protects", "expected error", "will find", "time", "memory")
-_NOT_PUBLIC = ("dry_run", "profile", "profile_file", "as_json")
+_NOT_PUBLIC = ("dry_run", "as_json")
 
 
 def show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] | None) -> None:

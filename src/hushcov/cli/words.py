@@ -272,29 +272,16 @@ def _ends(
     return (float(low), float(high)) if np.isfinite([low, high]).all() else None
 
 
-def pair_table(
-    pairs: Sequence[Pair], truth: FloatArray | None = None, *, names: Sequence[str] | None = None
-) -> Table:
-    """One line for each pair; with names and its true covariance where these are known.
-
-    The interval is that of the correlation, or where there is a truth that of the covariance.
-    """
+def pair_table(pairs: Sequence[Pair], *, names: Sequence[str] | None = None) -> Table:
+    """Return a table with one line for each pair, and the interval of its correlation."""
     interval = [f"{LEVEL_WORDS} interval"] if any(pair.interval for pair in pairs) else []
     titles = ["features", "correlation", *interval, "covariance"]
-    if truth is not None:
-        titles = ["features", "correlation", "covariance", *interval, "truth", "inside?"]
     rows = []
     for pair in pairs:
         features = [str(i) if names is None else short_name(names[i]) for i in pair.features]
         cells, covariance = [", ".join(features), _correlation(pair)], number(pair.covariance, 3)
-        if truth is None:
-            between = _range(pair.correlation_interval, pair.correlation_outside)
-            cells += [between, covariance] if interval else [covariance]
-        elif pair.interval is not None:
-            true, (low, high) = truth[pair.features], pair.interval
-            cells += [covariance, _range(pair.interval, pair.outside), number(true, 3)]
-            cells.append("yes" if low <= true <= high else "no")
-        rows.append(cells)
+        between = _range(pair.correlation_interval, pair.correlation_outside)
+        rows.append([*cells, between, covariance] if interval else [*cells, covariance])
     return text_table(titles, rows, folded="features")
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hushcov.answers.components import Components
     from hushcov.answers.conditional import Conditional
     from hushcov.answers.export_files import Exported
-    from hushcov.answers.outliers import OutlierScores
     from hushcov.answers.partial import PartialCorrelations
     from hushcov.answers.regression import Regression
     from hushcov.answers.windows import Window
@@ -162,18 +161,6 @@ class Answers:
 
         found = conditional(self._released(), given, features, means=means, level=level)
         return found.of(self._frames)
-
-    def outlier_scores(
-        self, rows: Any, features: Any = None, *, means: Mapping[Any, float] | None = None
-    ) -> OutlierScores:
-        """How unusual rows are, and which of their features; see `docs/conditional.md`.
-
-        Not covered by the guarantee: scores of sensitive rows are a new, uncharged release.
-        Parameters are those of `conditional`; `rows` may miss values.
-        """
-        from hushcov.answers.outliers import outlier_scores
-
-        return outlier_scores(self._released(), rows, features, means=means).of(self._frames)
 
     def components(
         self,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._profile import PLANNING, timed
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
 from hushcov.estimators.base import PrivateCovariance
@@ -222,12 +221,10 @@ class ScaledCovariance(PrivateCovariance):
         return self._plan(opened.request, n_rows, records.n_features, gaps=gaps)
 
     def _plan(self, request: Request, n_records: int, n_features: int, *, gaps: bool) -> Plan:
-        with timed(PLANNING):
-            inputs, stages = request.divide(request.averaged(n_records), n_features, gaps=gaps)
-            scale = self._public_scale(n_features)
-            chosen = self._planned(inputs, request.apart(inputs))
-            sparse = self._sparse(n_features)
-            return request.plan(inputs, stages, chosen, scale, sparse=sparse)
+        inputs, stages = request.divide(request.averaged(n_records), n_features, gaps=gaps)
+        scale = self._public_scale(n_features)
+        chosen = self._planned(inputs, request.apart(inputs))
+        return request.plan(inputs, stages, chosen, scale, sparse=self._sparse(n_features))
 
     def _request_for(self, n_features: int, whose: Whose) -> Request:
         """What is asked for of these units, with the budget that counting them leaves."""

@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts, threads
-from hushcov._profile import SELECTION, timed
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.noise.entropy import LazyUniform
@@ -66,7 +65,6 @@ _STRIDE = 40_009  # a prime
 _SPARSE = 16  # a guess pays where at most one in so many is selected
 
 
-@timed(SELECTION)
 def gumbel_top(
     generator: np.random.Generator, scores: npt.NDArray[Any], rate: float, count: int
 ) -> IntArray:

@@ -25,7 +25,6 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts
-from hushcov._profile import NOISE, timed
 from hushcov._validation import check_integer
 from hushcov.noise.entropy import LazyUniform, has_keys
 from hushcov.noise.stream import GROUP, Key, fill_groups, fresh_key, room_for
@@ -58,7 +57,6 @@ _UNDECIDED = -2
 _SLACK = Fraction(1, 10**12)
 
 
-@timed(NOISE)
 def rounded_normal(generator: np.random.Generator, sigma: int, size: int) -> IntArray:
     """Draw `size` independent copies of round(sigma Z), Z standard normal, exactly.
 

@@ -26,7 +26,6 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov._compiled import compiled, run_in_chunks
-from hushcov._profile import SELECTION, timed
 from hushcov.exceptions import CapacityError
 
 FEW_POINTS = 256  # undecided points that are drawn one by one
@@ -102,7 +101,6 @@ class Selection:
     single_details: FloatArray
 
 
-@timed(SELECTION)
 def select_largest(
     generator: np.random.Generator,
     counts: IntArray,

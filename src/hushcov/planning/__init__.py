@@ -23,7 +23,6 @@ from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 if TYPE_CHECKING:
     from hushcov.planning.comparison import Comparison, compare, smallest_n
     from hushcov.planning.families import Families, Family, forecast_families
-    from hushcov.planning.like import LikeForecast, forecast_like
 
 __all__ = [
     "COMPARED_MODELS",
@@ -33,7 +32,6 @@ __all__ = [
     "Families",
     "Family",
     "Forecast",
-    "LikeForecast",
     "Plan",
     "Request",
     "check_memory",
@@ -44,7 +42,6 @@ __all__ = [
     "fit_memory",
     "forecast",
     "forecast_families",
-    "forecast_like",
     "hopeless_because",
     "large_delta",
     "mechanisms",
@@ -59,5 +56,4 @@ __getattr__ = lazy(
     __name__,
     comparison="Comparison compare smallest_n",
     families="Families Family forecast_families",
-    like="LikeForecast forecast_like",
 )

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._profile import reading
 from hushcov._validation import check_integer, listed
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.records.rows import RowSums
@@ -138,7 +137,6 @@ class Records(ABC):
     #: Says that workers may keep compact copies for these records, and holds what keeps them.
     held: Held | None = None
 
-    @reading
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:
@@ -268,7 +266,6 @@ class PartitionedRecords(Records):
         `held`, workers may keep the copies that `CompactRecords` in `view` makes.
         """
 
-    @reading
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:

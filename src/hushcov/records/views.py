@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
-from hushcov._profile import reading
 from hushcov._validation import shown
 from hushcov.exceptions import CapacityError, DataError, ParameterError, raise_alone
 from hushcov.records.grids import FeatureGrid, check_feature_scale, check_numbers
@@ -62,7 +61,6 @@ class WrappedRecords(Records):
         """See `Records`."""
         return self._records.n_rows // self.rows_each
 
-    @reading
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:

@@ -160,26 +160,26 @@ def read_release(folder: Folder, *, verify: PublicKey | KeyFile | None = None) -
         raise CapacityError(f"{path} holds a release larger than memory: use more.") from None
 
 
-def check_place(folder: Folder, *, overwrite: bool = False) -> None:
+def check_place(folder: Folder) -> None:
     """Find out now, by moving an empty folder there, that a release can be written."""
     path = as_path("folder", folder, _NAME_FOLDER)
     with os_errors(path, "written", ReleaseError):
         place = Path(os.path.realpath(path))
-        replaced = _check_place(path, place, overwrite=overwrite)
+        _check_place(path, place, overwrite=False)
         trial = sibling_name(place)
         try:
             _make_like(trial, place)
-            if not replaced and place.exists():
+            if place.exists():
                 os.rename(trial, place)
         finally:
             shutil.rmtree(trial, ignore_errors=True)
 
 
-def check_free(folder: Folder, *, overwrite: bool = False) -> None:
-    """Refuse a folder that holds anything but a release that may go; nothing is written."""
+def check_free(folder: Folder) -> None:
+    """Refuse a folder that holds anything; nothing is written."""
     path = as_path("folder", folder, _NAME_FOLDER)
     with os_errors(path, "written", ReleaseError):
-        _check_place(path, Path(os.path.realpath(path)), overwrite=overwrite)
+        _check_place(path, Path(os.path.realpath(path)), overwrite=False)
 
 
 def _checked_description(release: Release) -> tuple[dict[str, Any], Columns]:

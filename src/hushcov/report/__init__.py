@@ -1,4 +1,4 @@
-"""Pages and figures: the report of a release, the planner's page, heat maps, forecasts.
+"""Pages and figures: the report of a release, heat maps, forecasts.
 
 They need the extra `report` (jinja2 and matplotlib), which is imported when it is used.
 """
@@ -8,25 +8,23 @@ from typing import TYPE_CHECKING
 from hushcov._lazy import lazy
 
 if TYPE_CHECKING:
-    from hushcov.report.figures import write_release_heatmap, write_truth_figure
+    from hushcov.report.figures import write_release_heatmap
     from hushcov.report.pages import check_pages
-    from hushcov.report.planner import write_plan_figure, write_planner_page
+    from hushcov.report.plan_figure import write_plan_figure
     from hushcov.report.sections import report_page, write_report
 
 __all__ = [
     "check_pages",
     "report_page",
     "write_plan_figure",
-    "write_planner_page",
     "write_release_heatmap",
     "write_report",
-    "write_truth_figure",
 ]
 
 __getattr__ = lazy(
     __name__,
-    figures="write_release_heatmap write_truth_figure",
+    figures="write_release_heatmap",
     pages="check_pages",
-    planner="write_plan_figure write_planner_page",
+    plan_figure="write_plan_figure",
     sections="report_page write_report",
 )

@@ -1,4 +1,4 @@
-"""Figures of released correlations, alone and beside a truth that is known in simulations only."""
+"""Figures of released correlations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov.exceptions import DataError
@@ -19,7 +17,7 @@ from hushcov.release.findings import MOST_PAIRS
 from hushcov.release.pairs import scan
 from hushcov.report.order import opened_features, related_order
 from hushcov.report.pages import short
-from hushcov.report.style import BLUE, ORANGE, VERMILION, caption, new_figure, tidy, write_png
+from hushcov.report.style import caption, new_figure, write_png
 from hushcov.report.subject import printable
 
 if TYPE_CHECKING:
@@ -34,8 +32,6 @@ _MOST_ORDERED = 100_000  # features of which all pairs are drawn
 _MOST_CELLS = 400  # cells a panel can show side by side
 _FEW_NAMES, _MOST_NAMES = 25, 60  # at an axis
 _LONGEST_NAME = 25  # letters
-_MOST_FEATURES = 40  # of which every single entry can be seen beside the truth
-_FOUND, _MISSED, _FALSE = (BLUE, "o"), (ORANGE, "X"), (VERMILION, "s")
 
 
 def release_heatmap(
@@ -148,22 +144,17 @@ def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:
     )
 
 
-def colour_limit(*correlations: Matrix) -> float:
+def colour_limit(correlations: Matrix) -> float:
     """Return the value of the strongest colour.
 
     The diagonal may pass it: on a scale made for it, other correlations would all be pale.
     """
-    diagonal = 0.0
-    for matrix in correlations:
-        sizes = np.abs(matrix.diagonal())
-        diagonal = max(diagonal, float(sizes[np.isfinite(sizes)].max(initial=0.0)))
-    apart = 0.0
-    for matrix in correlations:
-        for start, strip in _strips(matrix):
-            sizes = np.where(is_noise(strip), 0.0, np.abs(strip))
-            np.fill_diagonal(sizes[:, start:], 0.0)
-            apart = max(apart, float(sizes.max()))
-    largest = max(diagonal, apart)
+    diagonal, apart = np.abs(correlations.diagonal()), 0.0
+    for start, strip in _strips(correlations):
+        sizes = np.where(is_noise(strip), 0.0, np.abs(strip))
+        np.fill_diagonal(sizes[:, start:], 0.0)
+        apart = max(apart, float(sizes.max()))
+    largest = max(float(diagonal[np.isfinite(diagonal)].max(initial=0.0)), apart)
     return min(largest, 1.5 * apart) or largest or 1.0
 
 
@@ -226,113 +217,3 @@ def _condensed(matrix: Matrix, order: IndexArray | None = None) -> FloatArray:
         largest = np.nan_to_num(np.abs(squares), nan=np.inf).argmax(axis=1)  # none counts as most
         condensed[start // width] = squares[np.arange(cells), largest]
     return condensed
-
-
-# ---- beside the truth ----
-
-
-def truth_figure(truth: FloatArray, estimate: FloatArray, *, note: str = "") -> Figure:
-    """Return a figure of true and released correlations, with a caption that says what to see.
-
-    Parameters
-    ----------
-    truth, estimate : ndarray of shape (n_features, n_features)
-        Correlations. The heat maps show at most 40 features, related ones side by side; the
-        panel on the right shows every pair that is not zero in one of the two.
-    note : str
-        Where the matrices come from; ends the caption.
-
-    Privacy
-    -------
-    Nothing here is private: the truth is known in simulations only.
-    """
-    check_square(truth)
-    if truth.shape != estimate.shape:
-        raise DataError(
-            f"truth and estimate must have one shape, got {truth.shape} and {estimate.shape}: "
-            "compare an estimate with its own truth."
-        )
-    figure = new_figure(13, 5.4)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
-    shown = np.ix_(*[_side_by_side(truth)] * 2)
-    limit = colour_limit(truth[shown], estimate[shown])
-    panel(left, truth[shown], limit, "Truth")
-    image = panel(middle, estimate[shown], limit, "Release")
-    for axes in (left, middle):
-        _label(axes, len(truth[shown]), len(truth))
-    colour_bar(image, [left, middle], shrink=0.6)
-    _scatter(right, truth, estimate)
-    caption(figure, f"{describe_comparison(truth, estimate)} {note}".strip(), width=150)
-    return figure
-
-
-def write_truth_figure(
-    path: str | Path, truth: FloatArray, estimate: FloatArray, *, note: str = ""
-) -> Path:
-    """Write `truth_figure` as a PNG file, and return its path."""
-    return write_png(path, truth_figure(truth, estimate, note=note))
-
-
-def describe_comparison(truth: FloatArray, estimate: FloatArray) -> str:
-    """Say what the figure shows, from the matrices themselves."""
-    found, missed, false = (len(x) for x, _ in _points(truth, estimate))
-    worst = float(np.abs(estimate - truth).max(initial=0.0))
-    return (
-        "What to see: where truth and release have equal colours they agree, and white is zero. "
-        "On the right every dot is a pair of features; on the line the release equals the truth. "
-        f"Related pairs found: {found:,}, missed: {missed:,}; unrelated pairs shown: {false:,}. No "
-        f"correlation is off by more than {worst:.2g}."
-    )
-
-
-def _side_by_side(truth: FloatArray) -> IndexArray:
-    """At most 40 features, all in their order where there are no more."""
-    if len(truth) <= _MOST_FEATURES:
-        return np.arange(len(truth))
-    order = reverse_cuthill_mckee(sparse.csr_array(truth != 0), symmetric_mode=True)
-    return np.asarray(order[::-1][:_MOST_FEATURES], dtype=np.intp)
-
-
-def _label(axes: Axes, shown: int, d: int) -> None:
-    if shown == d:
-        axes.set_xlabel("feature")
-        axes.locator_params(nbins=6, integer=True)
-        return
-    axes.set_xlabel(f"{shown} of {d:,} features, related ones side by side")
-    axes.set_xticks([])
-    axes.set_yticks([])
-
-
-def _points(truth: FloatArray, estimate: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    """True and released correlations of the pairs found, missed and false."""
-    upper = np.triu_indices(len(truth), 1)
-    x, y = truth[upper], estimate[upper]
-    kinds = ((x != 0) & (y != 0), (x != 0) & (y == 0), (x == 0) & (y != 0))
-    return [(x[kind], y[kind]) for kind in kinds]
-
-
-def _scatter(axes: Axes, truth: FloatArray, estimate: FloatArray) -> None:
-    names = ("found", "missed", "false")
-    points = _points(truth, estimate)
-    for name, (colour, marker), (x, y) in zip(
-        names, (_FOUND, _MISSED, _FALSE), points, strict=True
-    ):
-        axes.plot(
-            x,
-            y,
-            linestyle="none",
-            marker=marker,
-            markersize=4,
-            color=colour,
-            alpha=0.6 if name == "found" else 1.0,
-            label=f"{name}: {len(x):,}",
-        )
-    values = [np.abs(part).max(initial=0.0) for pair in points for part in pair]
-    reach = 1.1 * (max(values) or 1.0)
-    axes.plot((-reach, reach), (-reach, reach), color="0.4", linewidth=1, zorder=0)
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-    axes.set_title("Every pair that is not zero", fontsize=11)
-    axes.set_xlabel("true correlation")
-    axes.set_ylabel("released correlation")
-    tidy(axes)
-    axes.legend(frameon=True, framealpha=1, edgecolor="none", loc="upper left", fontsize=9)

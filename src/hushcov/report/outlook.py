@@ -10,7 +10,6 @@ from hushcov.candidates import Candidates
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.planning import COMPARED_MODELS, Forecast, Request, comparable, compare, forecast
-from hushcov.planning.like import MULTIPLES
 from hushcov.report.charts import error_chart
 from hushcov.report.pages import count, number
 from hushcov.report.subject import Subject
@@ -18,6 +17,8 @@ from hushcov.report.subject import Subject
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+#: Of the records of a release, for which errors are predicted.
+MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
 _HERE = MULTIPLES.index(1)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from hushcov.mechanisms.multiscale import PublicInputs, sample_exact, theorem_parameters
+from hushcov.mechanisms.multiscale import PublicInputs, certify, sample_exact, theorem_parameters
 from hushcov.simulate import sparse_covariance, wishart_moments
 from statistics_helpers import FALSE_ALARM
 
@@ -113,3 +113,12 @@ def test_levels_are_binomial_at_theorem_constants():
             scores = np.sum((counts[ell] - m * p) ** 2) / (m * p * (1 - p))
             p_values += [stats.chi2.sf(scores, 210), stats.chi2.cdf(scores, 210)]
     assert min(p_values) * len(p_values) > FALSE_ALARM
+
+
+def test_levels_that_all_select_are_certified():
+    # The theorem at 900 features once failed here: no level of it keeps every test.
+    inputs = PublicInputs(3 * 10**16, 900, 5, 0.25, 1.0, 1e-6, 0.1, 1.0)
+    parameters = theorem_parameters(inputs)
+    assert all(level.selection_scale is not None for level in parameters.schedule.levels)
+    guarantee = certify(parameters, private=False, exact_statistic=True)
+    assert 0 < guarantee.numerical_delta < guarantee.delta / 2

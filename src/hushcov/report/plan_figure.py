@@ -1,18 +1,13 @@
-"""What `hushcov plan` draws: a figure of predicted errors, and a page with sliders over a grid."""
+"""The figure of `hushcov plan`: predicted errors against the number of records."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from hushcov.exceptions import DataError
-from hushcov.inputs import LARGEST_EPSILON
 from hushcov.planning import COMPARED_MODELS, Forecast, predicted
-from hushcov.report.pages import page
 from hushcov.report.style import LOOKS, caption, new_figure, tidy, write_png
 
 if TYPE_CHECKING:
@@ -20,29 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Forecasts = Mapping[int, Sequence[Forecast]]  # by number of records
-SHOWN_ERRORS = ("typical", *COMPARED_MODELS)
 _TOP = 30.0  # errors far above 1 are all the same
-
-Number = TypeVar("Number", int, float)
-
-# Every value costs a sixth of a second at each number of records. Delta matters least.
-_FACTORS = {
-    "n_features": (0.3, 1, 3),
-    "row_sparsity": (0.5, 1, 2),
-    "epsilon": (0.3, 1, 3),
-    "delta": (1,),
-}
-# Beyond this row sparsity a forecast takes a second, and soon several.
-_QUICK_SPARSITY = 10
-_SLOW_FACTORS = {
-    "n_features": (0.3, 1),
-    "row_sparsity": (0.5, 1),
-    "epsilon": (1, 3),
-    "delta": (1,),
-}
-
-
-# ---- the figure ----
 
 
 def plan_figure(
@@ -172,130 +145,3 @@ def _panel(axes: Axes, forecasts: Forecasts, model: str, target_error: float | N
 
 def _note(axes: Axes, x: float, y: float, text: str, **alignment: Any) -> None:
     axes.text(x, y, text, transform=axes.get_yaxis_transform(), fontsize=9, **alignment)
-
-
-# ---- the page ----
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Everything that a forecast depends on, apart from the number of records."""
-
-    n_features: int
-    row_sparsity: int
-    epsilon: float
-    delta: float
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The values of each slider, smallest first; the page holds every combination."""
-
-    n_features: tuple[int, ...]
-    row_sparsity: tuple[int, ...]
-    epsilon: tuple[float, ...]
-    delta: tuple[float, ...]
-    n_records: tuple[int, ...]
-
-    def settings(self) -> list[Setting]:
-        """All combinations but for the number of records; the last slider moves first."""
-        values = (self.n_features, self.row_sparsity, self.epsilon, self.delta)
-        return [Setting(*each) for each in itertools.product(*values)]
-
-
-def grid_around(centre: Setting, n_records: Iterable[int]) -> Grid:
-    """The grid of a page: fewer values where each takes longer."""
-    factors = _FACTORS if centre.row_sparsity <= _QUICK_SPARSITY else _SLOW_FACTORS
-    return Grid(
-        n_features=_around(centre.n_features, factors["n_features"]),
-        row_sparsity=_around(centre.row_sparsity, factors["row_sparsity"], most=centre.n_features),
-        epsilon=_around(centre.epsilon, factors["epsilon"], most=LARGEST_EPSILON),
-        delta=_around(centre.delta, factors["delta"]),
-        n_records=tuple(sorted(set(n_records))),
-    )
-
-
-def _around(value: Number, factors: Sequence[float], most: float = math.inf) -> tuple[Number, ...]:
-    """The value and its multiples, to two digits, in its range; whole numbers stay whole."""
-    multiples = (min(float(f"{factor * value:.2g}"), most) for factor in factors if factor != 1)
-    near = {type(value)(each) for each in multiples}
-    return tuple(sorted({value} | {each for each in near if each > 0}))
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What is expected of one mechanism at one point, as numbers and as the page shows them."""
-
-    errors: tuple[float, ...]  # in the order of `SHOWN_ERRORS`
-    detection_limit: float | None
-    memory: int  # bytes
-    rough: bool
-    words: tuple[str, ...]  # of the errors, the detection limit and the memory
-
-
-@dataclass(frozen=True)
-class Point:
-    """One combination of all sliders: figures by mechanism, or why there are none."""
-
-    figures: Mapping[str, Figures]
-    refusals: Mapping[str, str]
-    best: str | None
-
-
-@dataclass(frozen=True)
-class Axis:
-    """What a slider shows at each of its values: the value with its unit, and what it means."""
-
-    labels: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class PlannerPage:
-    """Everything on the page. `points` has one point for each number of records of a setting."""
-
-    grid: Grid
-    axes: Mapping[str, Axis]  # by the names of the grid's fields
-    start: Setting
-    start_records: int
-    mechanisms: tuple[str, ...]
-    points: Mapping[Setting, Sequence[Point]]
-    knowledge: str  # what is known of the records beforehand, and what that costs
-    fit_options: str  # of `hushcov fit`, beside the sliders
-    target_error: float
-
-
-def write_planner_page(path: str | Path, content: PlannerPage) -> Path:
-    """Write the page as one file that asks no network, and return its path."""
-    text = page(
-        "planner.html.j2",
-        styles=("colours.css", "base.css", "planner.css"),
-        programs=("planner_chart.js", "planner.js"),
-        data=_data(content),
-        title="How accurate would a private covariance be? - hushcov",
-    )
-    Path(path).write_bytes(text.encode())
-    return Path(path)
-
-
-def _data(content: PlannerPage) -> dict[str, object]:
-    """What the page's program reads; points in the order of the sliders."""
-    grid = asdict(content.grid)
-    start = asdict(content.start) | {"n_records": content.start_records}
-    return {
-        "sliders": [
-            {"name": name, "values": values, "start": values.index(start[name])}
-            | asdict(content.axes[name])
-            for name, values in grid.items()
-        ],
-        "mechanisms": content.mechanisms,
-        "errors": SHOWN_ERRORS,
-        "points": [
-            asdict(point)
-            for setting in content.grid.settings()
-            for point in content.points[setting]
-        ],
-        "knowledge": content.knowledge,
-        "fit_options": content.fit_options,
-        "target_error": content.target_error,
-    }
