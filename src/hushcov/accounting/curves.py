@@ -63,8 +63,6 @@ CLOCK_ROUNDING = 1e-12
 # Smaller angles and mu might underflow. Larger ones are valid, since the bounds increase in them.
 _SMALLEST_ANGLE = 1e-150
 SMALLEST_MU = 1e-300
-# Roots: how close in absolute terms, and when to give up.
-_ABSOLUTE, _MOST_STEPS = 2e-12, 100
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -112,51 +110,10 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def root(function: Callable[[float], float], low: float, high: float, *, relative: float) -> float:
-    """Where a function that changes its sign between `low` and `high` is zero.
+    """Where a function that changes its sign between `low` and `high` is zero."""
+    from scipy.optimize import brentq  # loaded where a root is looked for, and not before
 
-    Brent's method (Brent 1973, chapter 4), step for step as `scipy.optimize.brentq` takes it:
-    loading SciPy's optimisers takes longer than most plans.
-    """
-    last, here = low, high
-    f_last, f_here = function(last), function(here)
-    if f_last == 0:
-        return last
-    if f_here != 0 and (f_last < 0) == (f_here < 0):
-        raise ValueError("function must change its sign between low and high: widen them.")
-    across, f_across, step, before = last, f_last, here - last, here - last
-    for _ in range(_MOST_STEPS):
-        if f_last != 0 and f_here != 0 and (f_last < 0) != (f_here < 0):
-            across, f_across = last, f_last
-            step = before = here - last
-        if abs(f_across) < abs(f_here):
-            last, here, across = here, across, here
-            f_last, f_here, f_across = f_here, f_across, f_here
-        least = (_ABSOLUTE + relative * abs(here)) / 2
-        half = (across - here) / 2
-        if f_here == 0 or abs(half) < least:
-            return here
-        trial = half
-        if abs(before) > least and abs(f_here) < abs(f_last):
-            trial = _interpolated(last, f_last, here, f_here, across, f_across)
-        if trial != half and 2 * abs(trial) < min(abs(before), 3 * abs(half) - least):
-            before, step = step, trial
-        else:
-            before = step = half
-        last, f_last = here, f_here
-        here += step if abs(step) > least else (least if half > 0 else -least)
-        f_here = function(here)
-    return here
-
-
-def _interpolated(
-    last: float, f_last: float, here: float, f_here: float, across: float, f_across: float
-) -> float:
-    """The step that a line through two points suggests, or a parabola through three."""
-    if last == across:
-        return -f_here * (here - last) / (f_here - f_last)
-    slope = (f_last - f_here) / (last - here)
-    other = (f_across - f_here) / (across - here)
-    return -f_here * (f_across * other - f_last * slope) / (other * slope * (f_across - f_last))
+    return float(brentq(function, low, high, rtol=relative, disp=False))
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:

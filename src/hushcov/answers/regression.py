@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,13 +174,11 @@ def _chosen(
     found = linear(whole, width, shape)
     if found.bounded or shape is not None or len(X) < 2:
         return X, whole, found, [] if len(X) else ["No partner of it was found."]
-    few, many = 1, len(X)  # bounded, if anything is, and not
-    while many - few > 1:
-        middle = (few + many) // 2
-        if linear(whole.part(np.arange(1 + middle)), width).bounded:
-            few = middle
-        else:
-            many = middle
+
+    def unbounded(number: int) -> bool:
+        return not linear(whole.part(np.arange(1 + number)), width).bounded
+
+    few = 1 + bisect_left(range(2, len(X)), True, key=unbounded)
     part = whole.part(np.arange(1 + few))
     return X[:few], part, linear(part, width), [_left_out(release, X[few:])]
 

@@ -8,7 +8,6 @@ nothing that was computed from records.
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import tomli_w
 
 from hushcov._validation import shown
 from hushcov.cli.options import INTEGER, NUMBER, SCALES, Function
@@ -188,25 +188,13 @@ def write_settings(path: Path, settings: Settings) -> None:
             lines.append(f"\n# {_COMMENTS[key]}\n")
         inside = _is_path(params[key]) and not os.path.isabs(value)
         there = os.path.relpath(value, path.parent) if inside else value
-        lines.append(f"{key} = {toml_value(there)}\n")
+        lines.append(tomli_w.dumps({key: there}))
     for table, values in ((PLAN, settings.plan), (BUDGET, settings.budget)):
         if values:
-            lines.append(f"\n# {_TABLE_COMMENTS[table]}\n[{table}]\n")
-            lines += [f"{key} = {toml_value(value)}\n" for key, value in values.items()]
+            lines.append(f"\n# {_TABLE_COMMENTS[table]}\n{tomli_w.dumps({table: values})}")
     draft = path.with_name(f".{path.name}.draft")
     draft.write_text("".join(lines), encoding="utf-8")
     draft.replace(path)
-
-
-def toml_value(value: Any) -> str:
-    """A value as TOML writes it; text of JSON is text of TOML, once DEL is escaped."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return plain_number(value)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml_value, value)) + "]"
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def plain_number(value: float) -> str:

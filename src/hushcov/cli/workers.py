@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 # Read by the libraries below numpy when they are loaded.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _FOUND, _DONE, _FAILED, _NO_MEMORY = "found", "done", "failed", "no memory"
@@ -70,7 +72,7 @@ def _start() -> tuple[Connection, BaseProcess]:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_work, args=(there,), daemon=True)
-    with _one_thread(), _no_interrupts():
+    with _no_interrupts():
         process.start()
     there.close()
     return here, process
@@ -98,6 +100,8 @@ def _received(connection: Connection, keep: Callable[[Any], object]) -> bool:
 def _work(connection: Connection) -> None:
     """Answer tasks until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    threadpool_limits(1)  # for what the main module of the parent has loaded already
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             task: Task = connection.recv()
@@ -115,21 +119,6 @@ def _attempted(task: Task, connection: Connection) -> str:
     except Exception:
         connection.send((_FAILED, traceback.format_exc()))
     return _DONE
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let a process that starts here use one thread in linear algebra."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

@@ -36,14 +36,23 @@ def largest_of(product: Product, n_features: int) -> float:
 
 
 def largest_together(product: Product, n_features: int, number: int) -> FloatArray:
-    """The same of several matrices at once: `product` multiplies each column by its own.
+    """The same of several matrices at once: `product` multiplies each column by its own."""
+    inner, _ = tridiagonals(product, n_features, number, min(_STEPS, n_features))
+    return np.asarray(np.abs(np.linalg.eigvalsh(inner)).max(axis=1))
 
-    Lanczos' method, where each step is made orthogonal to all before.
+
+def tridiagonals(
+    product: Product, n_features: int, number: int, steps: int
+) -> tuple[FloatArray, FloatArray]:
+    """Reduce several symmetric matrices to tridiagonal ones, always from the same vector.
+
+    Lanczos' method, where each step is made orthogonal to all before. Where it ends early, what
+    follows is zero. Also returned is the norm of what the last step leaves of each matrix.
     """
     start = np.random.default_rng(1).standard_normal(n_features)
-    steps = min(_STEPS, n_features)
     basis, inner = np.zeros((steps, n_features, number)), np.zeros((number, steps, steps))
     x = np.repeat((start / np.linalg.norm(start))[:, None], number, axis=1)
+    left = np.zeros(number)
     for step in range(steps):
         basis[step] = x
         y = product(x)
@@ -57,7 +66,7 @@ def largest_together(product: Product, n_features: int, number: int) -> FloatArr
         if step + 1 < steps:
             inner[:, step + 1, step] = inner[:, step, step + 1] = left
         x = np.divide(y, left, out=np.zeros_like(y), where=left > 0)
-    return np.asarray(np.abs(np.linalg.eigvalsh(inner)).max(axis=1))
+    return inner, left
 
 
 def leading_direction(matrix: Matrix) -> FloatArray:

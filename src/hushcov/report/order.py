@@ -75,26 +75,13 @@ def _average_linkage(far: FloatArray) -> IndexArray:
 
 def _single_linkage(tree: Any) -> Array:
     """Places in an order by joining the nearest groups first, along a spanning tree."""
-    n = tree.shape[0]
-    tree = tree.tocoo()
+    n, tree = tree.shape[0], tree.tocoo()
     nearest = np.lexsort((tree.col, tree.row, tree.data))
-    head, tail, after = list(range(n)), list(range(n)), [-1] * n
-    parent = list(range(n))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    for i, j in zip(tree.row[nearest].tolist(), tree.col[nearest].tolist(), strict=True):
-        one, other = root(i), root(j)
-        parent[other] = one
-        after[tail[one]] = head[other]
-        tail[one] = tail[other]
-    position = np.zeros(n, dtype=np.int64)
-    for start in {root(node) for node in range(n)}:
-        node, place = head[start], 0
-        while node >= 0:
-            position[node], node, place = place, after[node], place + 1
-    return position
+    joined, cluster, merges = hierarchy.DisjointSet(range(n)), list(range(n)), []
+    pairs = np.stack([tree.row[nearest], tree.col[nearest]], axis=1).tolist()
+    for i, j in [*pairs, *((0, other) for other in range(1, n))]:  # what no pair joins comes last
+        both = cluster[joined[i]], cluster[joined[j]]
+        if joined.merge(i, j):
+            cluster[joined[i]] = n + len(merges)
+            merges.append((*both, 0.0, 0.0))  # only the tree is read, not its heights
+    return np.argsort(hierarchy.leaves_list(np.array(merges)))

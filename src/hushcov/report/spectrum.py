@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from hushcov._arrays import FloatArray
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer
+from hushcov.postprocess.eigen import tridiagonals
 from hushcov.release.findings import Findings, ratio
 from hushcov.report.charts import spectrum_chart
 from hushcov.report.pages import number
@@ -60,36 +60,20 @@ def _finite(matrix: Matrix, factors: FloatArray) -> bool:
 
 def _extreme(matrix: Matrix, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The largest and the smallest eigenvalues that a bounded number of steps finds."""
-    values, residuals = _lanczos(matrix, factors, min(_LANCZOS_STEPS, len(factors)))
+    columns = factors[:, None]
+    inner, left = tridiagonals(
+        lambda x: columns * (matrix @ (columns * x)), len(factors), 1, _LANCZOS_STEPS
+    )
+    # Zero beside the diagonal: all that there is was found.
+    steps = 1 + int(np.argmin(np.append(np.diag(inner[0], 1), 0.0) > 0))
+    values, vectors = np.linalg.eigh(inner[0, :steps, :steps])
+    # How far each value is from a true one at most.
+    residuals = np.abs(left[0] * vectors[-1])
     sure = residuals <= _PRECISE * np.abs(values).max()
     most = len(sure) // 2
     top = max(1, min(most, _LARGEST, int(np.argmin(np.append(sure[::-1], False)))))
     bottom = max(1, min(most, _SMALLEST, int(np.argmin(np.append(sure, False)))))
     return values[::-1][:top], values[:bottom][::-1]
-
-
-def _lanczos(matrix: Matrix, factors: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
-    """Approximate eigenvalues in rising order, and how far each is from a true one at most.
-
-    Of the matrix times the factors of rows and columns, which is not formed. Lanczos' method with
-    full orthogonalization, always from the same vector.
-    """
-    d = len(factors)
-    vector = np.sin(1.7 * np.arange(d) + 1)
-    basis = np.zeros((steps, d))
-    diagonal, beside = np.zeros(steps), np.zeros(steps)
-    for step in range(steps):
-        basis[step] = vector / np.linalg.norm(vector)
-        vector = factors * (matrix @ (factors * basis[step]))
-        diagonal[step] = vector @ basis[step]
-        for _ in range(2):  # once is not enough in floating point
-            vector -= basis[: step + 1].T @ (basis[: step + 1] @ vector)
-        beside[step] = np.linalg.norm(vector)
-        if beside[step] <= 1e-10 * np.abs(diagonal).max(initial=1.0):  # all there is was found
-            steps = step + 1
-            break
-    values, vectors = linalg.eigh_tridiagonal(diagonal[:steps], beside[: steps - 1])
-    return np.asarray(values, dtype=np.float64), np.abs(beside[steps - 1] * vectors[-1])
 
 
 def error_reach(subject: Subject, findings: Findings) -> float | None:

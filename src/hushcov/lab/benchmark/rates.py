@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.inputs import LARGEST_N, PublicInputs
+from hushcov.exceptions import ParameterError
+from hushcov.inputs import PublicInputs
 from hushcov.mechanisms.multiscale import theorem_parameters
+from hushcov.mechanisms.multiscale.parameters import smallest_n
 from hushcov.mechanisms.peers.row_top_k import printed_laplace_scale, printed_radius
 
 
@@ -63,22 +64,8 @@ def kumar_smallest_n(
     """
     inputs = _inputs(n_features, row_sparsity, target_error, epsilon, delta, failure_probability)
 
-    def reached(n: int) -> bool:
-        return 3 * inputs.row_sparsity * _entry_error(inputs, n) <= inputs.target_error
-
-    high = 1
-    while not reached(high):
-        high *= 2
-        if high > LARGEST_N:
-            raise CapacityError(
-                "epsilon, delta or target_error is so small that no n up to 1e100 would do: "
-                "choose larger ones."
-            )
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+    k, target = inputs.row_sparsity, inputs.target_error
+    return smallest_n(lambda n: 3 * k * _entry_error(inputs, n) <= target)
 
 
 def multiscale_smallest_n(

@@ -83,12 +83,12 @@ class TheoremParameters:
     @cached_property
     def smallest_private_n(self) -> int:
         """The smallest number of records at which the privacy condition holds."""
-        return _smallest_n(lambda n: _is_private(self, n))
+        return smallest_n(lambda n: _is_private(self, n))
 
     @cached_property
     def smallest_accurate_n(self) -> int:
         """The smallest number of records at which the r and b conditions hold."""
-        return _smallest_n(lambda n: _is_accurate(self, n))
+        return smallest_n(lambda n: _is_accurate(self, n))
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -307,7 +307,7 @@ def _is_accurate(parameters: TheoremParameters, n: int) -> bool:
     )
 
 
-def _smallest_n(condition: Callable[[int], bool]) -> int:
+def smallest_n(condition: Callable[[int], bool]) -> int:
     """The smallest n >= 1 that meets a condition monotone in n, by integer bisection."""
     high = 1
     while not condition(high):
