@@ -32,8 +32,9 @@ PRINTED = Path(__file__).resolve().parents[2] / "tests" / "docs" / "mistakes.txt
 ROWS = 4_000
 NAMES = ("age", "weight", "pulse", "height")
 BUDGET = "--epsilon 1 --delta 1e-6"
-HEAD = """# Made by benchmarks/guards/mistakes.py. patients.csv has the columns age, weight, pulse and height,
-# X is the same as a DataFrame, and est is hushcov.PrivateSparseCovariance(epsilon=1.0, delta=1e-6).
+HEAD = """# Made by benchmarks/guards/mistakes.py.
+# patients.csv has the columns age, weight, pulse and height, and X is the same as a DataFrame.
+# est is hushcov.PrivateSparseCovariance(epsilon=1.0, delta=1e-6).
 """
 
 
