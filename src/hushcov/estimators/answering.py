@@ -123,7 +123,7 @@ class Answers:
         return window(self._released(), first, last, level=check_level(level)).of(self._frames)
 
     def regression(self, target: str | int, on: Any = None, *, level: float = 0.95) -> Regression:
-        """Regress one feature on others, with intervals; see `docs/regression.md`.
+        """Regress one feature on others, with intervals; see `docs/questions.md`.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Answers:
         means: Mapping[Any, float] | None = None,
         level: float = 0.95,
     ) -> Conditional:
-        """What to expect of features given values of others; see `docs/conditional.md`.
+        """What to expect of features given values of others; see `docs/questions.md`.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class Answers:
     def outlier_scores(
         self, rows: Any, features: Any = None, *, means: Mapping[Any, float] | None = None
     ) -> OutlierScores:
-        """How unusual rows are, and which of their features; see `docs/conditional.md`.
+        """How unusual rows are, and which of their features; see `docs/questions.md`.
 
         Not covered by the guarantee: scores of sensitive rows are a new, uncharged release.
         Parameters are those of `conditional`; `rows` may miss values.
@@ -183,7 +183,7 @@ class Answers:
         features: Any = None,
         level: float = 0.95,
     ) -> Components:
-        """Principal components, with intervals; see `docs/components.md`.
+        """Principal components, with intervals; see `docs/questions.md`.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class Answers:
     def partial_correlations(
         self, features: Any = None, *, level: float = 0.95
     ) -> PartialCorrelations:
-        """Partial correlations and their graph; see `docs/partial-correlations.md`.
+        """Partial correlations and their graph; see `docs/questions.md`.
 
         `warning` says so where noise drowns them. Parameters are those of `components`.
         """
@@ -264,7 +264,7 @@ class Answers:
         overwrite: bool = False,
         level: float = 0.95,
     ) -> Exported:
-        """Write the estimate for other programs, without a charge; see `docs/export.md`.
+        """Write the estimate for other programs, without a charge; see `docs/outputs.md`.
 
         Parameters
         ----------
@@ -382,7 +382,7 @@ class Answers:
         **With `centre="pairs"` or given means they are those of normal columns. Skewed columns,
         heavy tails and rare events are covered less often, and the less the more records there
         are:** at level 0.95 and 100,000 records 0.77 of the pairs for t with 5 degrees of freedom,
-        none for lognormal ones. `docs/intervals.md` has the tables.
+        none for lognormal ones. `docs/questions.md` has the tables.
 
         An estimate that barely passed the threshold may lie outside its own interval, which allows
         for having been shown and lies closer to zero. `positive_semidefinite` moves estimates and
@@ -404,7 +404,7 @@ class Answers:
         released of the records: heavy tails, rare events, strong skew. An entry has an interval to
         be believed where both of its features do. With too few records to tell heavy tails, about
         9,300 at epsilon = 1, the default says False of all. With `centre="pairs"` or given means
-        nothing of that was released, and all are True. `docs/intervals.md` says how it is found.
+        nothing of that was released, and all are True. `docs/questions.md` says how it is found.
         """
         self._released()
         return interval_holds(self.release_)
