@@ -33,7 +33,8 @@ highlight_language = "text"
 # code, and links where they name something on these pages.
 nitpicky = True
 default_role = "py:obj"
-nitpick_ignore_regex = [("py:obj", r".*")]
+# Prose below "Raises" is no name either.
+nitpick_ignore_regex = [("py:obj", r".*"), ("py:exc", r".*\s.*")]
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -1,4 +1,4 @@
-"""Tables and the figure of docs/glucose.md: what order is worth, over records and epsilon.
+"""Tables and the figure of docs/examples.md: what order is worth, over records and epsilon.
 
     python examples/glucose_tables.py --figure docs/figures/glucose.png
 

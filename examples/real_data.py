@@ -54,7 +54,7 @@ def estimators(data: Dataset, epsilon: float) -> dict[str, Any]:
         "delta": DELTA,
         "row_sparsity": data.row_sparsity,
         "feature_scale": data.feature_scale,
-        "centre": "pairs",  # as measured for docs/real-data.md
+        "centre": "pairs",  # as measured for docs/research.md
     }
     found = {
         START: PrivateSparseCovariance(**told),

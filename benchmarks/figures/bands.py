@@ -209,7 +209,7 @@ def medians(cells: list[dict], **wanted: object) -> float:
 
 
 def say(found: dict) -> None:
-    """The numbers of docs/bands.md."""
+    """The numbers of docs/candidates.md."""
     for each in found.get("norms", []):
         ratio = each["norm"] / each["formula"]
         print(f"{each['shape']:6} d {each['features']:6} w {each['width']:3} ratio {ratio:.2f}")

@@ -1,9 +1,9 @@
-"""Common mistakes and what is printed for each, as a page: docs/mistakes.md.
+"""Common mistakes and what is printed for each: the data of tests/docs/test_mistakes.py.
 
     PYTHONPATH=src python benchmarks/guards/mistakes.py [--check]
 
 Every mistake is made, on the command line or in Python, in a folder of its own. `--check` compares
-with the page instead of writing it. Messages name no value of a record.
+with the file instead of writing it. Messages name no value of a record.
 """
 
 from __future__ import annotations
@@ -28,19 +28,13 @@ import hushcov
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.main import cli
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "mistakes.md"
+PRINTED = Path(__file__).resolve().parents[2] / "tests" / "docs" / "mistakes.txt"
 ROWS = 4_000
 NAMES = ("age", "weight", "pulse", "height")
 BUDGET = "--epsilon 1 --delta 1e-6"
-HEAD = """# Common mistakes
-
-What is printed for each, by `python benchmarks/guards/mistakes.py`. On the command line a refusal
-is one line on standard error, with an exit code by which scripts tell them apart (`hushcov --help`
-lists the codes). In Python it is an exception, or a warning. Nothing is charged or written where a
-fit is refused, unless the message says so, and no message has a value of a record.
-
-`patients.csv` has the columns `age`, `weight`, `pulse` and `height`, and `X` is the same as a
-pandas DataFrame. `est` is `hushcov.PrivateSparseCovariance(epsilon=1.0, delta=1e-6)`.
+HEAD = """# Made by benchmarks/guards/mistakes.py.
+# patients.csv has the columns age, weight, pulse and height, and X is the same as a DataFrame.
+# est is hushcov.PrivateSparseCovariance(epsilon=1.0, delta=1e-6).
 """
 
 
@@ -138,21 +132,15 @@ MISTAKES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="compare with the page")
-    found = page()
-    if not parser.parse_args().check:
-        PAGE.write_text(found)
-        return 0
-    same = PAGE.read_text() == found
-    print("the page is up to date" if same else "the page differs: run this without --check")
-    return 0 if same else 1
-
-
-def page() -> str:
-    """The whole page."""
+    parser.add_argument("--check", action="store_true", help="compare with the file")
     with workplace():
-        parts = [section(each) for each in MISTAKES]
-    return "\n".join([HEAD, *parts])
+        found = "\n".join([HEAD, *(section(each) for each in MISTAKES)])
+    if not parser.parse_args().check:
+        PRINTED.write_text(found)
+        return 0
+    same = PRINTED.read_text() == found
+    print("the file is up to date" if same else "the file differs: run this without --check")
+    return 0 if same else 1
 
 
 def section(mistake: Mistake) -> str:

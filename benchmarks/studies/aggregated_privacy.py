@@ -1,4 +1,4 @@
-"""How private is the aggregated matrix, without its transcript: `docs/open-directions.md`.
+"""How private is the aggregated matrix, without its transcript: `docs/research.md`.
 
     python benchmarks/studies/aggregated_privacy.py
 

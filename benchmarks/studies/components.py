@@ -4,7 +4,7 @@
     python benchmarks/studies/components.py --tables weather --epsilons 1
     python benchmarks/studies/components.py --figures docs/figures
 
-Writes the tables of `docs/components.md` and `docs/partial-correlations.md`. Releases are those of
+Writes the tables of `docs/questions.md`. Releases are those of
 `PrivateSparseCovariance` with nothing known. Directions, shares and edges are held against those of
 the sample covariance of the same rows, intervals against the truth (of tables: the sample).
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/studies/export_psd.py
 
-prints the table of docs/export.md, "Measured". The truth is a chain of linked features with
+prints the table of docs/outputs.md, "Export". The truth is a chain of linked features with
 signs, as along a genome: neighbours are correlated by beta(6, 1) draws, and one in ten is a place
 of recombination. Of it the pairs within the band are known, with normal noise. About a minute.
 """

@@ -1,4 +1,4 @@
-"""Rates of the adaptive release over l_q balls: `docs/approximately-sparse.md`.
+"""Rates of the adaptive release over l_q balls: `docs/research.md`.
 
     python benchmarks/studies/lq_rates.py
 

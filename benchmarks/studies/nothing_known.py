@@ -1,4 +1,4 @@
-"""Errors with nothing known, over those with means and scales known: `docs/nothing-known.md`.
+"""Errors with nothing known, over those with means and scales known: `docs/mechanisms.md`.
 
 python benchmarks/studies/nothing_known.py --runs 3
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/studies/proof_tables.py eigen     # docs/proofs/eigen_sampling.md
     python benchmarks/studies/proof_tables.py scales    # docs/proofs/scales.md
-    python benchmarks/studies/proof_tables.py guard     # docs/guard.md
+    python benchmarks/studies/proof_tables.py guard     # docs/research.md
 
 Means of several draws, errors in operator norm relative to the truth. A minute or two each.
 """

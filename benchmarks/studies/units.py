@@ -1,4 +1,4 @@
-"""People with several rows: all of a person protected, beside other ways: `docs/bench.md`.
+"""People with several rows: all of a person protected, beside other ways: `docs/research.md`.
 
     python benchmarks/studies/units.py
     python benchmarks/studies/units.py --people 3000 --seeds 1 --most 16

@@ -1,4 +1,4 @@
-"""The default with nothing known beside the best mechanism in hindsight: `docs/bench.md`.
+"""The default with nothing known beside the best mechanism in hindsight: `docs/research.md`.
 
     python benchmarks/studies/unknown_structure.py --cells "50,30000;200,30000" --repetitions 2
     python benchmarks/studies/unknown_structure.py --tables all

@@ -1,4 +1,4 @@
-"""What a wrong or a missing parameter costs: `docs/parameters.md`, `docs/nothing-known.md`.
+"""What a wrong or a missing parameter costs: `docs/parameters.md`.
 
     python benchmarks/studies/wrong_numbers.py             # about three minutes on two cores
     python benchmarks/studies/wrong_numbers.py --bounds    # rare answers, with bounds and without

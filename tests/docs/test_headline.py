@@ -1,4 +1,4 @@
-"""The figures that the page of the screened release leads with are those of its own command."""
+"""The figures that the section on the screened release leads with are those of its own command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docs.pages import DOCS
 from hushcov import PrivateSparseCovariance
 from hushcov.planning import forecast
 
-PAGE = (DOCS / "screened.md").read_text()
+PAGE = (DOCS / "mechanisms.md").read_text().partition("## Screened release\n")[2]
 COMMAND = (
     "hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --target-error 0.1"
 )

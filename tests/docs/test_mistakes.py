@@ -1,4 +1,4 @@
-"""The page of common mistakes has what is printed now."""
+"""What is printed for common mistakes is what mistakes.txt has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docs.pages import DOCS
 sys.path.insert(0, str(DOCS.parent / "benchmarks" / "guards"))
 import mistakes
 
-PAGE = (DOCS / "mistakes.md").read_text()
+PRINTED = mistakes.PRINTED.read_text()
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +23,14 @@ def workplace():
 @pytest.mark.parametrize(
     "mistake", [each for each in mistakes.MISTAKES if not each.fits], ids=lambda each: each.title
 )
-def test_what_is_printed_is_on_the_page(workplace, mistake):
+def test_what_is_printed_is_in_the_file(workplace, mistake):
     found = mistakes.section(mistake)
-    assert found in PAGE
+    assert found in PRINTED
     assert "raceback" not in found
     assert "(exit code 0)" not in found
 
 
-def test_the_page_has_all_and_nothing_else():
+def test_the_file_has_all_and_nothing_else():
     titles = [f"## {each.title}" for each in mistakes.MISTAKES]
-    assert [line for line in PAGE.splitlines() if line.startswith("## ")] == titles
-    assert PAGE.startswith(mistakes.HEAD)
+    assert [line for line in PRINTED.splitlines() if line.startswith("## ")] == titles
+    assert PRINTED.startswith(mistakes.HEAD)

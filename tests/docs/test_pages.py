@@ -6,8 +6,7 @@ import pytest
 
 from docs.pages import DOCS, Block, blocks, commands, is_shown, run_console, run_examples, run_page
 
-# The first is run by a test of its own, the second by tests/estimators/test_partial_fit.py.
-ELSEWHERE = {"add-a-mechanism.md", "sites.md"}
+ELSEWHERE = {"add-a-mechanism.md"}  # run by a test of its own
 PAGES = sorted(
     path.relative_to(DOCS).as_posix()
     for path in DOCS.rglob("*.md")
@@ -28,7 +27,7 @@ def test_code_on_pages_runs(page):
 
 
 def test_the_pages_for_newcomers_are_among_them():
-    assert {"index.md", "quickstart.md", "parameters.md", "guarantee.md"} <= set(PAGES)
+    assert {"index.md", "start.md", "parameters.md", "guarantee.md"} <= set(PAGES)
 
 
 # The checks themselves.

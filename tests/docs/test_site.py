@@ -17,6 +17,15 @@ from hushcov import exceptions
 
 ROOT = DOCS.parent
 LOOKED_AT = ("index.html", "proofs/screened.html", "api/estimators.html")
+# Words of readers, and the page that answers.
+SEARCHED = {
+    "sparsity": "Choosing parameters",
+    "PCA": "Questions to a release",
+    "notebook": "Start",
+    "Excel": "Outputs, reports and export",
+    "significance": "Questions to a release",
+    "synthetic": "Start",
+}
 
 
 def build(folder):
@@ -47,7 +56,8 @@ def test_the_site(tmp_path, open_page):
         for viewport in (PHONE, DESKTOP):
             seen = open_page(site / page, viewport=viewport, color_scheme="dark")
             assert seen.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
-    finds(open_page(site / "search.html"), "sparsity", "Choosing parameters")
+    for word, title in SEARCHED.items():
+        finds(open_page(site / "search.html"), word, title)
 
 
 def undocumented(site):

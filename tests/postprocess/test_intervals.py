@@ -114,7 +114,7 @@ def test_signs_scales_and_levels():
 def test_an_estimate_is_outside_its_interval_only_just_beyond_the_threshold(threshold):
     """Where 1/2 over the chance of passing is 0.975, if the truth is the estimate."""
     edge = special.ndtri(0.5 / 0.975)
-    assert edge == pytest.approx(0.032, abs=5e-4)  # what docs/intervals.md says
+    assert edge == pytest.approx(0.032, abs=5e-4)  # what docs/questions.md says
     estimate = threshold + np.array([0.1, 0.99, 1.01, 10, 100]) * edge
     lower, upper = intervals(estimate, threshold, 0.95)
     assert (lower < estimate).all()

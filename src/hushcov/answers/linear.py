@@ -2,7 +2,7 @@
 
 With M = S + E released, the equations M_Xy - M_XX b = 0 have at the true b an error whose
 covariance V(b) is known at any noise. What passes the test of a coefficient is a quadric
-(`docs/regression.md`): an ellipsoid where noise is small beside the matrix, and unbounded where it
+(`docs/questions.md`): an ellipsoid where noise is small beside the matrix, and unbounded where it
 is not, so that intervals are infinite exactly where nothing is known.
 """
 

@@ -38,7 +38,7 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
     DP-Thresholding of Wang and Xu for sparse covariances.
 
     Records of several sites, or too many for one `fit`, are summed part by part (`partial_fit`,
-    `Statistics.merge`) and released together (`fit_statistics`); `docs/sites.md` shows how. That
+    `Statistics.merge`) and released together (`fit_statistics`); `docs/scale.md` shows how. That
     needs a `feature_scale`.
 
     Parameters

@@ -45,7 +45,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
     `constants="calibrated"` a public optimiser chooses them for the size at hand, the
     accountant certifies them, and every n is private; `plan_` says what error to expect.
     `fit_statistics` runs the mechanism on second moments: simulated ones, or sums of records of one
-    or more sites (`partial_fit`, `Statistics.merge`; see `docs/sites.md`).
+    or more sites (`partial_fit`, `Statistics.merge`; see `docs/scale.md`).
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class PrivateSparseCovariance(
     """Covariance of sensitive records, (epsilon, delta)-differentially private.
 
     Nothing need be known: means, scales and norms are found privately, and so is whether few pairs
-    matter, few factors, or neither. The budget goes where that helps most (`docs/adaptive.md`).
+    matter, few factors, or neither. The budget goes where that helps most (`docs/mechanisms.md`).
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The guard: from a noisy matrix one that is hardly ever worse than the matrix of zeros.
 
-`docs/guard.md` has the argument: what is proved, and what is measured. In short: the norm of the
+`docs/research.md` has the argument: what is proved, and what is measured. In short: the norm of the
 truth is bounded from below in each unit. Where noise is below that bound nothing is changed. Else
 the answer is positive semidefinite with a norm of at most the bound, as the truth has, and two such
 matrices differ by no more than the larger norm.

@@ -3,7 +3,7 @@
 A candidate keeps the strongest eigenvalues, and of the rest the entries beyond a threshold. Each
 has two errors: the noise of what it keeps, and the signal that it leaves out, which shows in the
 energy, in the largest eigenvalue and in the mean of what was left out. The one with the smallest
-error is taken; `docs/adaptive.md` has the reasons and what was measured.
+error is taken; `docs/mechanisms.md` has the reasons and what was measured.
 
 Privacy
 -------

@@ -143,7 +143,7 @@ def guards(release: Release) -> bool:
 
 
 def _guarded(release: Release) -> FloatArray:
-    """The matrix in units of the scales, as the guard (`docs/guard.md`) makes it."""
+    """The matrix in units of the scales, as the guard (`docs/research.md`) makes it."""
     assert release.noise_sd is not None
     assert release.feature_scale is not None
     matrix, scale = np.asarray(_kept(release)), release.feature_scale

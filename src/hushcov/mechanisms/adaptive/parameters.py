@@ -11,7 +11,7 @@ from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.stages.stage import NormBound
 
 NAME = "adaptive"
-# Shares of the time on the clock. Chosen on the families of docs/adaptive.md.
+# Shares of the time on the clock. Chosen on the families of docs/mechanisms.md.
 PROBE = 0.10  # the look at the whole matrix
 MOST_LADDER = 0.5  # selections together
 FIRST_LOOK = 0.02  # the same where no pairs are selected, for the bound on norms alone

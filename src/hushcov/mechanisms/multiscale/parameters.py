@@ -2,7 +2,7 @@
 
 Everything here is computed from public inputs alone. Logarithms, rates and counts are evaluated
 in 60-digit decimals, so the counts are exact integers even where they pass 2**53; the fields
-are the correctly rounded doubles. `docs/notation.md` ties each name to the paper's symbol.
+are the correctly rounded doubles. `docs/proofs/index.md` ties each name to the paper's symbol.
 """
 
 from __future__ import annotations
