@@ -77,7 +77,8 @@ def _single_linkage(tree: Any) -> Array:
     """Places in an order by joining the nearest groups first, along a spanning tree."""
     n, tree = tree.shape[0], tree.tocoo()
     nearest = np.lexsort((tree.col, tree.row, tree.data))
-    joined, cluster, merges = hierarchy.DisjointSet(range(n)), list(range(n)), []
+    joined, cluster = hierarchy.DisjointSet(range(n)), list(range(n))
+    merges: list[tuple[float, ...]] = []
     pairs = np.stack([tree.row[nearest], tree.col[nearest]], axis=1).tolist()
     for i, j in [*pairs, *((0, other) for other in range(1, n))]:  # what no pair joins comes last
         both = cluster[joined[i]], cluster[joined[j]]
