@@ -145,9 +145,9 @@ def cases() -> dict[str, Case]:
             "radius",
         ),
         "screened": case(
-            screened_parameters(INPUTS, DESIGN, norm="quantile"),
+            screened_parameters(INPUTS, DESIGN),
             epsilon_of(certify_screened),
-            {"mu": 2.0, "norm_mu": 100, **levels},
+            {"mu": 2.0, **levels},
             *("n_pairs", "half_width", "norm_bound", "design.*"),
         ),
         "row top-k": case(

@@ -57,8 +57,6 @@ USUAL: dict[str, tuple[object, ...]] = {
     "clipping": ("row", "coordinate"),
     "row_norm": (None, 1.0, 100.0),
     "threshold": (None, "auto", "universal", "adaptive", 0.1),
-    "screen": ("sign", "clipped"),
-    "norm_bound": ("public", "quantile"),
     "mechanism": ("auto", "screened", "gaussian-threshold", "gaussian"),
     "constants": ("theorem", "calibrated", "sound", "paper"),
     "method": ("gauss", "separate", "adaptive"),

@@ -24,9 +24,9 @@ N, D = 60, 4
 HUGE = 1e9
 
 
-def _screened(screen, norm, n_levels=2):
+def _screened(n_levels=2):
     design = dataclasses.replace(DESIGN, n_levels=n_levels, norm_factor=0.5)
-    return lambda inputs: screened_parameters(inputs, design, screen=screen, norm=norm)
+    return lambda inputs: screened_parameters(inputs, design)
 
 
 # Parameters, the release, and how much of the charge the worst neighbours reach: of the Gaussian
@@ -38,10 +38,8 @@ MECHANISMS = {
         release_gaussian,
         (0.99, 0.99, 0),
     ),
-    "screened, sign": (_screened("sign", "public"), release_screened, (0.6, 0.6, 0.99)),
-    "screened, clipped": (_screened("clipped", "public"), release_screened, (0.6, 0.6, 0.99)),
-    "screened, quantile": (_screened("sign", "quantile"), release_screened, (0.3, 0.3, 0.99)),
-    "screened, all pairs": (_screened("sign", "public", 0), release_screened, (0.8, 0.9, 0)),
+    "screened": (_screened(), release_screened, (0.6, 0.6, 0.99)),
+    "screened, all pairs": (_screened(0), release_screened, (0.8, 0.9, 0)),
     "adaptive": (adaptive_parameters, release_adaptive, (0.5, 0.5, 0)),
     "row top k": (row_top_k_parameters, release_row_top_k, (0.7, 0.7, 0.99)),
     "separate, gauss": (

@@ -60,7 +60,6 @@ def replace_noise(monkeypatch, noise):
         ("gaussian-coordinate", "flips among others", 1200),
         ("scales", "octaves", 4000),  # 3 becomes 2, not 1.5
         ("screened", "values, sign flips", 2000),
-        ("screened-quantile", "values, sign flips", 1200),
     ],
 )
 def test_noise_halved(monkeypatch, mechanism, pair, runs):
@@ -117,7 +116,7 @@ def test_norm_clipping_skipped_by_the_screened_values(monkeypatch):
 
 @pytest.mark.parametrize(
     "mechanism",
-    ["screened", "screened-clipped", pytest.param("screened-candidates", marks=pytest.mark.slow)],
+    ["screened", pytest.param("screened-candidates", marks=pytest.mark.slow)],
 )
 def test_selection_noise_dropped(monkeypatch, mechanism):
     def exact(generator, scores, rate, count):
