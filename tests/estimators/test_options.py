@@ -29,8 +29,8 @@ CENTRED = APPROXIMATE | {"centre", "bounds", "on_hopeless"}
 TOLD = CENTRED | {"bandwidth", "candidate_pairs"}
 OPTIONS = {
     "PrivateSparseCovariance": TOLD | {"sparse_output", "mechanism", "adaptive_width"},
-    "ScreenedCovariance": TOLD | {"sparse_output", "screen", "norm_bound", "threshold"},
-    "GaussianCovariance": TOLD | {"clipping", "row_norm", "threshold"},
+    "ScreenedCovariance": TOLD | {"sparse_output", "threshold"},
+    "GaussianCovariance": TOLD | {"row_norm", "threshold"},
     "MultiscaleCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),

@@ -19,7 +19,6 @@ from hushcov.records import PairDifferences
 
 SETTINGS = {
     "gaussian": (GaussianCovariance, {}),
-    "gaussian, coordinates": (GaussianCovariance, {"clipping": "coordinate"}),
     "gaussian, threshold": (GaussianCovariance, {"threshold": "universal"}),
     "screened": (ScreenedCovariance, {}),
     "screened, most on scales": (ScreenedCovariance, {"scale_share": 0.9}),

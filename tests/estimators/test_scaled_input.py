@@ -275,7 +275,6 @@ EVERYWHERE = {
 }
 ITS_OWN = {
     GaussianCovariance: {
-        "clipping": ["box", None, ["row"]],
         "row_norm": [0, -1.0, math.inf, "5", True, [5.0]],
         "threshold": [-0.1, math.nan, math.inf, "auto", True, False, [0.1]],
     },
@@ -311,8 +310,6 @@ def test_bad_parameters_are_refused_before_any_record_is_read(cls, name, value):
 
 
 def test_parameters_that_belong_together():
-    with pytest.raises(ParameterError, match="row_norm must"):
-        make(GaussianCovariance, clipping="coordinate", row_norm=5.0).fit(UNREAD)
     with pytest.raises(ParameterError, match="n_features = 10"):
         make(ScreenedCovariance, row_sparsity=11).fit(UNREAD)
 

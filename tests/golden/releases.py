@@ -57,12 +57,6 @@ def cases() -> dict[str, tuple[object, np.ndarray]]:
             hushcov.GaussianCovariance(threshold="universal", **scale, **BUDGET, **FREE),
             rows,
         ),
-        "gaussian, coordinates": (
-            hushcov.GaussianCovariance(
-                clipping="coordinate", positive_semidefinite=True, **BUDGET, **FREE
-            ),
-            rows,
-        ),
         "multiscale": (
             hushcov.MultiscaleCovariance(
                 row_sparsity=2, scale=10.0, constants="calibrated", **BUDGET, **FREE

@@ -32,12 +32,7 @@ def _screened(n_levels=2):
 # Parameters, the release, and how much of the charge the worst neighbours reach: of the Gaussian
 # steps with "replace" and with "add-remove", and of the selections.
 MECHANISMS = {
-    "gaussian, row": (gaussian_parameters, release_gaussian, (0.98, 0.98, 0)),
-    "gaussian, coordinate": (
-        lambda inputs: gaussian_parameters(inputs, clipping="coordinate"),
-        release_gaussian,
-        (0.99, 0.99, 0),
-    ),
+    "gaussian": (gaussian_parameters, release_gaussian, (0.98, 0.98, 0)),
     "screened": (_screened(), release_screened, (0.6, 0.6, 0.99)),
     "screened, all pairs": (_screened(0), release_screened, (0.8, 0.9, 0)),
     "adaptive": (adaptive_parameters, release_adaptive, (0.5, 0.5, 0)),

@@ -117,10 +117,10 @@ def _counts(rows: FloatArray) -> IntArray:
     return log2_histogram(ArrayRecords(rows)).ravel()
 
 
-def _row(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
+def _gaussian(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     found = [
-        _attack(name, turn(pair), "row")
+        _attack(name, turn(pair))
         for pair in (
             neighbours.sign_flips(n, d, HUGE),
             neighbours.sign_flips_among_others(n, d, HUGE),
@@ -137,22 +137,8 @@ def _row(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     return tuple(found)
 
 
-def _coordinate(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
-    n, d = RECORDS, FEATURES
-    odd, single = neighbours.sign_flips(n, 3, HUGE), neighbours.huge_or_zero(n, 1)
-    found = (
-        neighbours.sign_flips(n, d, HUGE),
-        neighbours.sign_flips_among_others(n, d, HUGE),
-        replace(odd, name="flips, 3 features"),
-        replace(single, name="huge or 0, 1 feat."),
-        neighbours.axes(n, d, HUGE),
-        neighbours.huge_or_zero(n, d),
-    )
-    return tuple(_attack(name, turn(pair), "coordinate") for pair in found)
-
-
-def _attack(name: str, pair: Pair, clipping: str) -> Attack:
-    parameters = gaussian_parameters(inputs_of(pair), clipping=clipping)
+def _attack(name: str, pair: Pair) -> Attack:
+    parameters = gaussian_parameters(inputs_of(pair))
     return Attack(name, GaussianTarget(parameters), pair, matrix_statistics(pair))
 
 
@@ -237,13 +223,12 @@ def _coinpress(name: str, *, constants: str = "sound") -> tuple[Attack, ...]:
 
 
 HANDMADE: Handmade = {
-    gaussian.NAME: {"row": _row, "coordinate": _coordinate},
+    gaussian.NAME: {"": _gaussian},
     "scales": {"": _scales},
     COINPRESS: {"": _coinpress, "paper": partial(_coinpress, constants="paper")},
 }
 
 TURNED: dict[str, Turned] = {
-    f"{gaussian.NAME}-row": _row,
-    f"{gaussian.NAME}-coordinate": _coordinate,
+    gaussian.NAME: _gaussian,
     "scales": _scales,
 }
