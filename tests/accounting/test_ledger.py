@@ -14,13 +14,11 @@ import sys
 import tempfile
 import threading
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hushcov.accounting import (
-    NOT_CERTIFIED,
     Approximate,
     BoundedRange,
     DiscreteGaussian,
@@ -150,13 +148,6 @@ def test_slack_is_priced_at_the_epsilon_of_the_budget(ledger):
     with pytest.raises(BudgetError, match="does not fit"):
         ledger.charge("people", one, label="no room for slack")
     assert ledger.charge("people", one.events, label="without").total.epsilon < 1
-
-
-def test_what_is_not_certified_is_not_charged(ledger):
-    uncertified = replace(guarantee(Gaussian(0.05), private=False), method=NOT_CERTIFIED)
-    with pytest.raises(PrivacyConditionError, match="certified"):
-        ledger.charge("people", uncertified, label="by an argument with gaps")
-    assert ledger.history("people") == ()
 
 
 def test_a_guarantee_of_black_boxes_is_charged_as_promised():

@@ -26,10 +26,9 @@ from hushcov import (
     GaussianCovariance,
     MultiscaleCovariance,
     PrivateSparseCovariance,
-    RowTopKCovariance,
     ScreenedCovariance,
 )
-from hushcov.exceptions import AccuracyWarning, PrivacyWarning, UncertifiedWarning
+from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.mechanisms.peers import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
@@ -57,7 +56,7 @@ def with_gaps(X, every):
 @contextmanager
 def quiet():
     with warnings.catch_warnings():
-        for expected in (AccuracyWarning, UncertifiedWarning, PrivacyWarning):
+        for expected in (AccuracyWarning, PrivacyWarning):
             warnings.simplefilter("ignore", expected)
         yield
 
@@ -128,11 +127,6 @@ CASES = {
     },
     "PrivateSparseCovariance, pairs selected": (
         fitted(lambda: make(PrivateSparseCovariance, sparse_output=True)),
-        RECORDS,
-        OTHER,
-    ),
-    "row top-k, printed": (
-        fitted(lambda: make(RowTopKCovariance, constants="paper")),
         RECORDS,
         OTHER,
     ),

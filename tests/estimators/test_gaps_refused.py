@@ -23,7 +23,7 @@ from hushcov import (
     stages,
 )
 from hushcov.accounting import ONE_REPLACED, REPLACE, Clock, Neighbours
-from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, UncertifiedWarning
+from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.pairs import release_pairs
 from hushcov.mechanisms.gaussian.units import release_unit_bound
@@ -101,12 +101,6 @@ def no_search(monkeypatch):
     skip_search(monkeypatch)
 
 
-def printed(records, entropy):
-    with pytest.warns(UncertifiedWarning):
-        run = planned(RowTopKCovariance, constants="paper")
-    return run.release(records, ONES, entropy)
-
-
 def scales(records, entropy):
     return release_scales(records, scale_parameters(N, D, 0.5), entropy)
 
@@ -164,7 +158,6 @@ FUNCTIONS = {
     "release_coinpress": runs(CoinPressCovariance),
     "release_separate": runs(SeparateCovariance),
     "release_row_top_k": runs(RowTopKCovariance),
-    "release_printed": printed,
     "release_eigen_sampling": runs(EigenSamplingCovariance),
     "multiscale": runs(PrivateSparseCovariance, mechanism="multiscale"),
     "release_scales": scales,

@@ -35,14 +35,14 @@ OPTIONS = {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),
     },
-    "RowTopKCovariance": CENTRED | {"constants", "radius"},
-    "SeparateCovariance": CENTRED | {"method", "row_norm", "constants"},
-    "CoinPressCovariance": CENTRED | {"n_steps", "eigenvalue_bounds", "constants"},
+    "RowTopKCovariance": CENTRED | {"radius"},
+    "SeparateCovariance": CENTRED | {"method", "row_norm"},
+    "CoinPressCovariance": CENTRED | {"n_steps", "eigenvalue_bounds"},
     "GenotypeCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "bandwidth", "candidate_pairs", "window_bp"),
         *("frequencies", "positions", "chromosomes", "neighbours"),
     },
-    "EigenSamplingCovariance": SCALED | {"row_norm", "allocation", "constants"},
+    "EigenSamplingCovariance": SCALED | {"row_norm", "allocation"},
 }
 
 # Options that mean nothing to a class.

@@ -57,7 +57,7 @@ USUAL: dict[str, tuple[object, ...]] = {
     "row_norm": (None, 1.0, 100.0),
     "threshold": (None, "auto", "universal", "adaptive", 0.1),
     "mechanism": ("auto", "screened", "gaussian-threshold", "gaussian"),
-    "constants": ("theorem", "calibrated", "sound", "paper"),
+    "constants": ("theorem", "calibrated"),
     "method": ("gauss", "separate", "adaptive"),
     "n_steps": (1, 3),
     "eigenvalue_bounds": (None, (0.5, 2.0)),
@@ -93,7 +93,7 @@ USUAL: dict[str, tuple[object, ...]] = {
 }
 FLAGS = ("positive_semidefinite", "store_precision", "assume_centered", "drop_nulls")
 # What is tried with wild arrays; comparing all mechanisms would take longer.
-_BOTH = {"constants": ("sound", "paper"), "assume_centered": (True, False)}
+_BOTH = {"assume_centered": (True, False)}
 OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
     hushcov.PrivateSparseCovariance: {
         "mechanism": USUAL["mechanism"],
@@ -131,7 +131,7 @@ LIMIT_S = 300  # no case is near it: whatever runs into it would run for ever
 # Whose releases are damaged: they have guarantees and parameters of every kind.
 STORED: dict[type, dict[str, Any]] = {
     hushcov.ScreenedCovariance: {},
-    hushcov.RowTopKCovariance: {"constants": "paper"},
+    hushcov.RowTopKCovariance: {},
     hushcov.SeparateCovariance: {"method": "adaptive"},
     hushcov.CoinPressCovariance: {"feature_scale": [1.0, 2.0, 3.0, 0.0]},
     hushcov.EigenSamplingCovariance: {"feature_scale": 1.0},

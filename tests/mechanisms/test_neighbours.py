@@ -47,21 +47,9 @@ MECHANISMS = {
         release_separate,
         (0.95, 0.95, 0),
     ),
-    "separate, paper": (
-        lambda inputs: separate_parameters(inputs, method="separate", constants="paper"),
-        release_separate,
-        (0.8, 0.8, 0),
-    ),
     "separate, adaptive": (separate_parameters, release_separate, (0.8, 0.8, 0)),
     "coinpress": (
         lambda inputs: coinpress_parameters(inputs, eigenvalue_bounds=(1.0, 1.0)),
-        release_coinpress,
-        (0.98, 0.98, 0),
-    ),
-    "coinpress, paper": (
-        lambda inputs: coinpress_parameters(
-            inputs, eigenvalue_bounds=(1.0, 1.0), constants="paper"
-        ),
         release_coinpress,
         (0.98, 0.98, 0),
     ),

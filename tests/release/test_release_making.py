@@ -42,11 +42,6 @@ def fit(estimator, rows):
     return quietly(estimator.fit, rows)
 
 
-def _paper():
-    estimator = hushcov.RowTopKCovariance(row_sparsity=2, constants="paper", **BUDGET)
-    return fit(estimator, records(4000, 6))
-
-
 def _theorem():
     moments = wishart_moments(np.eye(2), 60_000_000_000, random_state=1)
     known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "scale": 1.0}
@@ -62,7 +57,6 @@ def _summed():
 
 
 MORE = {
-    "row top-k, paper": _paper,
     "theorem": _theorem,
     "sums": _summed,
 }

@@ -24,7 +24,7 @@ from hushcov.accounting.events import (
     event_to_dict,
 )
 from hushcov.accounting.filter import spent_adaptively
-from hushcov.accounting.guarantee import NOT_CERTIFIED, Guarantee
+from hushcov.accounting.guarantee import Guarantee
 from hushcov.accounting.ledger_file import Entry
 from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit, for_group
 from hushcov.accounting.promise import change_words, largest_factor
@@ -187,11 +187,6 @@ def _guarantee_charge(guarantee: Guarantee) -> Charge:
     moments adds (docs/proofs/multiscale.md, step 8), which only the promise covers. What is pure
     throughout is a promise, too.
     """
-    if guarantee.method == NOT_CERTIFIED:
-        raise PrivacyConditionError(
-            "the guarantee must be certified to be charged, got one that no bound certifies: what "
-            "the release costs is not known. Use constants with a proof. Nothing was charged."
-        )
     epsilon, delta = guarantee.epsilon, guarantee.delta
     promise = Approximate(epsilon, delta) if delta else Pure(epsilon)
     events = guarantee.events

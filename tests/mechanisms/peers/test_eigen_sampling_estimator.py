@@ -76,7 +76,6 @@ def test_public_scales_are_required():
         ({"row_norm": 0.0}, "row_norm"),
         ({"row_norm": "auto"}, "row_norm"),
         ({"allocation": "none"}, "allocation"),
-        ({"constants": "theorem"}, "constants"),
         ({"positive_semidefinite": 1}, "positive_semidefinite"),
         ({"store_precision": None}, "store_precision"),
         ({"assume_centered": "yes"}, "assume_centered"),
