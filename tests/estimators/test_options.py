@@ -24,7 +24,7 @@ EVERYWHERE = {
 }
 WHOSE = {"neighbours", "max_rows_per_unit", "estimand", "max_sample_weight"}
 SCALED = WHOSE | {"feature_scale", "positive_semidefinite"}
-APPROXIMATE = SCALED | {"delta", "on_large_delta", "scale_share", "drop_nulls"}
+APPROXIMATE = SCALED | {"delta", "on_large_delta", "drop_nulls"}
 CENTRED = APPROXIMATE | {"centre", "bounds", "on_hopeless"}
 TOLD = CENTRED | {"bandwidth", "candidate_pairs"}
 OPTIONS = {

@@ -193,7 +193,6 @@ EVERYWHERE = {
 }
 UNLESS_PURE = {
     "delta": [None, 0, 0.2, 1, math.nan, "1e-6", [1e-6], np.array([1e-6])],
-    "scale_share": [None, 0, 1, -0.1, math.nan, "most", True, [0.1]],
 }
 ROW_NORMS = [0, -1.0, math.inf, math.nan, "5", True, [5.0], 1j]
 NO_PAIRS = [3.0, "ab", (1.0,), (1, 2, 3), {1.0, 2.0}, {0: 1.0, 1: 2.0}, np.array(1.0), iter("ab")]

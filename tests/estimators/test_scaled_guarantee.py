@@ -21,7 +21,6 @@ SETTINGS = {
     "gaussian": (GaussianCovariance, {}),
     "gaussian, threshold": (GaussianCovariance, {"threshold": "universal"}),
     "screened": (ScreenedCovariance, {}),
-    "screened, most on scales": (ScreenedCovariance, {"scale_share": 0.9}),
     "screened, variances alone": (ScreenedCovariance, {"row_sparsity": 1}),
     "auto": (PrivateSparseCovariance, {}),
     "auto, large budget": (PrivateSparseCovariance, {"epsilon": 5.0, "delta": 1e-9}),

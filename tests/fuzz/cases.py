@@ -53,7 +53,6 @@ USUAL: dict[str, tuple[object, ...]] = {
     "row_sparsity": (1, 2, 3),
     "feature_scale": (None, 1.0, [1.0, 2.0, 0.0]),
     "scale": (1.0, 10.0),
-    "scale_share": ("auto", 0.1),
     "row_norm": (None, 1.0, 100.0),
     "threshold": (None, "auto", "universal", "adaptive", 0.1),
     "mechanism": ("auto", "screened", "gaussian-threshold", "gaussian"),

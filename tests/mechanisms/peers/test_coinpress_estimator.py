@@ -32,7 +32,6 @@ X = np.random.default_rng(0).standard_normal((400, 4))
         ({"row_sparsity": 0}, "row_sparsity"),
         ({"row_sparsity": 5}, "row_sparsity"),
         ({"feature_scale": "one"}, "feature_scale"),
-        ({"scale_share": 2.0}, "scale_share"),
         ({"n_steps": 0}, "n_steps"),
         ({"n_steps": "3"}, "n_steps"),
         ({"eigenvalue_bounds": (3.0, 1.0)}, "eigenvalue_bounds"),

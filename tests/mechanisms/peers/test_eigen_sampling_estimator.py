@@ -29,7 +29,6 @@ def test_a_fit_is_pure():
     np.testing.assert_array_equal(est.feature_scale_, np.ones(4))
     assert not hasattr(est, "noise_sd_")
     assert "delta" not in est.get_params()
-    assert "scale_share" not in est.get_params()
 
 
 def test_scales_bring_units():

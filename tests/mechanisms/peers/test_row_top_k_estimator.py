@@ -87,7 +87,6 @@ def test_a_ledger_takes_the_release(tmp_path):
         ({"row_sparsity": 2.5}, "row_sparsity"),
         ({"feature_scale": "wide"}, "feature_scale"),
         ({"feature_scale": np.ones(3)}, "feature_scale"),
-        ({"scale_share": 1.0}, "scale_share"),
         ({"radius": 0.0}, "radius"),
         ({"radius": math.inf}, "radius"),
         ({"radius": 1e7}, "radius"),

@@ -123,7 +123,6 @@ def test_a_constant_feature_is_released_as_zero():
         ({"row_sparsity": 4}, "row_sparsity must be an integer at least 1 and at most 3"),
         ({"feature_scale": -1.0}, "feature_scale must be 0"),
         ({"feature_scale": [1.0, 2.0]}, "feature_scale must be a number or have one"),
-        ({"scale_share": 2.0}, "scale_share must be above 0"),
         ({"method": "svd"}, "method must be one of 'gauss', 'separate', 'adaptive'"),
         ({"row_norm": 0}, "row_norm must be above 0"),
         ({"row_norm": True}, "row_norm must be a real number"),
