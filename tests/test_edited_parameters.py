@@ -67,7 +67,7 @@ def certified(parameters: Any, *, private: bool) -> Any:
 
 
 def cost_of_event(parameters: Any) -> float:
-    return compose((parameters.event,), delta=1e-6, pld=False).epsilon
+    return compose((parameters.event,), delta=1e-6).epsilon
 
 
 def case(

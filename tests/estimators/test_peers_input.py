@@ -368,6 +368,6 @@ def test_fits_of_all_kinds_share_a_budget(ledger):
         clone(peer(name, epsilon=0.15, feature_scale=1.0, **charged(ledger))).fit(RECORDS)
     events = [event for receipt in ledger.history("people") for event in receipt.charge.events]
     spent = ledger.spent("people").epsilon
-    fixed = compose(events, delta=1e-6, pld=False).epsilon
+    fixed = compose(events, delta=1e-6).epsilon
     assert fixed < spent < 1.15 * fixed  # a pure release is among them
     assert 0.15 < spent < len(SETTINGS) * 0.15

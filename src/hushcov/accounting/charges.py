@@ -166,7 +166,7 @@ def _replaced(charge: Charge) -> Charge:
 
 
 def _twice(event: Event) -> Event:
-    # proof: step 27
+    # proof: step 24
     if isinstance(event, TotalVariation):
         return event  # it holds for every dataset
     if not isinstance(event, Approximate):
@@ -321,7 +321,7 @@ def total(charges: Sequence[Charge], budget: Budget) -> Bound:
     """
     if not charges:
         return Bound(0.0, 0.0, "none")
-    # proof: step 27
+    # proof: step 24
     if _adds_promises(charges, budget):
         return _promises_added(charges, budget.delta)
     events = tuple(event for charge in charges for event in charge.events)
@@ -378,7 +378,7 @@ def _alone(charge: Charge, delta: float) -> list[Bound]:
     found = []
     for events in readings:
         try:
-            found.append(compose(events, delta=delta, pld=False))
+            found.append(compose(events, delta=delta))
         except PrivacyConditionError:
             continue
     return found
@@ -412,7 +412,7 @@ def _promise(charge: Charge, delta: float) -> tuple[float, float]:
     if isinstance(charge.promise, Pure):
         return charge.promise.epsilon, 0.0
     try:
-        bound = compose(charge.events, delta=_UNPROMISED * delta, pld=False)
+        bound = compose(charge.events, delta=_UNPROMISED * delta)
     except PrivacyConditionError:
         return math.inf, delta
     return bound.epsilon, bound.delta

@@ -218,7 +218,7 @@ def test_another_argument_covers_the_printed_noise_for_moderate_sparsity(d, k, p
     """Sets are (2 k Delta/b)-DP, values and the diagonal (Delta/b)-DP each."""
     b = printed_laplace_scale(1.0, d, k, 1.0, 1e-6)
     events = (Pure(2 * k / b),) * d + (Pure(1 / b),) * (d * (k + 1))
-    assert compose(events, delta=1e-6, pld=False).epsilon < part
+    assert compose(events, delta=1e-6).epsilon < part
 
 
 def probability_of_leaving_out_the_last(row, b):

@@ -51,7 +51,7 @@ def test_the_budget_is_kept_and_nearly_used(name):
     assert guarantee.transcript_delta <= parameters.inputs.delta
     assert guarantee.numerical_delta == 0
     assert guarantee.events == parameters.events
-    used = compose(parameters.events, epsilon=epsilon, pld=False)
+    used = compose(parameters.events, epsilon=epsilon)
     assert used.delta <= parameters.inputs.delta
 
 
