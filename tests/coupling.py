@@ -26,7 +26,6 @@ from hushcov.mechanisms.genotypes import mechanism as genotypes
 from hushcov.mechanisms.multiscale import mechanism as multiscale
 from hushcov.mechanisms.peers import coinpress, eigen_sampling
 from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
-from hushcov.mechanisms.peers.row_top_k import printed
 from hushcov.mechanisms.peers.separate import mechanism as separate
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import units as screened_units
@@ -40,7 +39,6 @@ ADDED = (
     (coinpress, "symmetric_noise"),
     (separate, "symmetric_noise"),
     (separate, "rounded_normal"),
-    (screened, "rounded_normal"),
     (values, "rounded_normal"),
     (matrix, "symmetric_noise"),
     (ladder, "rounded_normal"),
@@ -59,8 +57,6 @@ DRAWN = (
     (screened, "gumbel_top"),
     (ladder, "gumbel_top"),
     (row_top_k, "gumbel_top"),
-    (printed, "pick_noisy_largest"),
-    (printed, "averaged_values"),
     (eigen_sampling.Bingham, "draw"),
     (multiscale, "sample_exact"),
     (multiscale, "sample_transcript"),

@@ -67,7 +67,7 @@ def certified(parameters: Any, *, private: bool) -> Any:
 
 
 def cost_of_event(parameters: Any) -> float:
-    return compose((parameters.event,), delta=1e-6, pld=False).epsilon
+    return compose((parameters.event,), delta=1e-6).epsilon
 
 
 def case(
@@ -128,26 +128,20 @@ def multiscale_case(reconstruction: str, clip: float = math.inf, n_records: int 
 
 
 def cases() -> dict[str, Case]:
-    gaussian = {"half_width": 100, "norm_bound": 100, "sigma": 0.01, "diagonal_sigma": 0.01}
+    gaussian = {"norm_bound": 100, "sigma": 0.01, "diagonal_sigma": 0.01}
     levels = {f"levels.{i}.{word}": factor for i in (0, 1) for word, factor in LEVELS.items()}
     separate = {"release_mu": 2.0}
     return {
         "gaussian": case(
             gaussian_parameters(INPUTS),
             epsilon_of(certify_gaussian),
-            {name: factor for name, factor in gaussian.items() if name != "half_width"},
+            gaussian,
             *("radius", "half_width"),  # the norm is bounded in steps of the grid
         ),
-        "gaussian, coordinates": case(
-            gaussian_parameters(INPUTS, clipping="coordinate"),
-            epsilon_of(certify_gaussian),
-            {name: factor for name, factor in gaussian.items() if name != "norm_bound"},
-            "radius",
-        ),
         "screened": case(
-            screened_parameters(INPUTS, DESIGN, norm="quantile"),
+            screened_parameters(INPUTS, DESIGN),
             epsilon_of(certify_screened),
-            {"mu": 2.0, "norm_mu": 100, **levels},
+            {"mu": 2.0, **levels},
             *("n_pairs", "half_width", "norm_bound", "design.*"),
         ),
         "row top-k": case(

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGES = ("noise", "accounting", "records", "postprocess", "release")
 LATER = (
-    *("noise.bingham", "noise.laplace", "noise.order_statistics", "accounting.pld"),
+    *("noise.bingham", "noise.laplace", "noise.order_statistics"),
     *("accounting.filter", "accounting.charges", "accounting.ledger", "accounting.ledger_file"),
     *("records.files", "records.formats", "records.cluster", "records.tensor_kernels"),
     *("records.statistics_file", "release.files", "release.schema", "release.signature"),

@@ -32,7 +32,6 @@ from hushcov.records import (
     Records,
     bounded_sums,
     cell_counts,
-    clipped_gram,
     log2_histogram,
     open_records,
     row_bounded_gram,
@@ -84,7 +83,7 @@ def hostile_rows(n_records: int = 20_001, n_features: int = 300) -> np.ndarray:
 
 def statistics(rows: np.ndarray) -> dict[str, Callable[[Records], np.ndarray]]:
     scale, d = np.abs(rows).mean(0), rows.shape[1]
-    fine, coarse = FeatureGrid(scale, 6.0, 20_000), FeatureGrid(scale, 1.5, 15)
+    fine = FeatureGrid(scale, 6.0, 20_000)
     products = ProductMap(
         grid=FeatureGrid(scale, 6.0, 500),
         rows=np.arange(d - 1),
@@ -101,7 +100,6 @@ def statistics(rows: np.ndarray) -> dict[str, Callable[[Records], np.ndarray]]:
         "bounded rows": lambda records: row_bounded_gram(records, fine, 60_000),
         "bounded coordinates": lambda records: row_bounded_gram(records, fine, None),
         "signs": lambda records: np.triu(sign_gram(records)),
-        "clipped": lambda records: np.triu(clipped_gram(records, coarse)),
         "histogram": log2_histogram,
         "signed histogram": lambda records: signed_octaves(records, scale, scale / 9, np.arange(d)),
         "cells": lambda records: cell_counts(

@@ -301,7 +301,7 @@ def measure_cluster(
     warm = write_file(folder / WARM_UP, 3_000, 50)
     path = write_file(folder / f"{n}x{d}.parquet", n, d)
     # No worker helps to plan, and only the first fit would pay for it.
-    plan_screened(ScreenedCovariance(**BUDGET, **KNOWN).public_inputs(n, d), "sign", "public")
+    plan_screened(ScreenedCovariance(**BUDGET, **KNOWN).public_inputs(n, d))
     with (
         LocalCluster(n_workers=1, **kept, silence_logs=50) as one,
         LocalCluster(n_workers=2, **kept, silence_logs=50) as two,

@@ -95,8 +95,8 @@ def emulated(truth: Matrix, n: int, seed: int) -> Emulated:
 class EmulatedScreen(SignScreen):
     """Scores that were drawn with the moments."""
 
-    def scores(self, records: Any, feature_scale: Any, progress: Any) -> Any:
-        """See `Screen.scores`."""
+    def sums(self, records: Any, progress: Any) -> Any:
+        """See `SignScreen.sums`."""
         return records.scores.copy()
 
 
@@ -174,7 +174,7 @@ def adaptive_error(truth: Matrix, table: Emulated, seed: int) -> tuple[float, st
     emulation = {
         "WholeMatrix": EmulatedMatrix,
         "release_pairs": emulated_pairs,
-        "SCREENS": {"sign": EmulatedScreen()},
+        "SignScreen": EmulatedScreen,
     }
     with mock.patch.multiple(mechanism, **emulation):
         release = release_adaptive(table, np.ones(d), parameters, entropy)  # type: ignore[arg-type]

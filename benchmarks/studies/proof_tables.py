@@ -45,7 +45,6 @@ def eigen() -> None:
     ways = {
         "adaptive": EigenSamplingCovariance(**budget),
         "uniform": EigenSamplingCovariance(**budget, allocation="uniform"),
-        "paper, adaptive": EigenSamplingCovariance(**budget, constants="paper"),
         "Gaussian": GaussianCovariance(**budget, delta=1e-6, on_large_delta="warn"),
     }
     line(("d", "n", *ways))
@@ -103,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=tuple(parts))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the paper's constants are not private
+        warnings.simplefilter("ignore")
         parts[parser.parse_args().part]()
 
 

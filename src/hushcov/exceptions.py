@@ -113,10 +113,6 @@ class PrivacyWarning(UserWarning):
     """The release keeps its promise, but the promise is weaker than it may seem."""
 
 
-class UncertifiedWarning(UserWarning):
-    """What runs is published, but nothing proves that it is private."""
-
-
 def raise_alone(error: Exception) -> NoReturn:
     """Raise an error that refers to no other; for `except` blocks where records may be in sight.
 

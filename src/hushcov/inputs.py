@@ -189,7 +189,7 @@ class ReleaseInputs:
         precision costs nothing.
         """
         events = self.charged(events)
-        bound = compose(events, delta=self.delta, pld=False)
+        bound = compose(events, delta=self.delta)
         return Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,

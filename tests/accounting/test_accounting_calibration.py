@@ -54,9 +54,9 @@ def test_zcdp_is_certified_and_cannot_grow(epsilon, delta):
 def test_families_are_certified_and_cannot_shrink(name, epsilon, delta):
     family = FAMILIES[name]
     noise = calibrate(family, epsilon, delta, (1e-3, 1e7))
-    assert compose(family(noise), delta=delta, pld=False).epsilon <= epsilon
-    assert compose(family(noise), epsilon=epsilon, pld=False).delta <= delta
-    less = compose(family(noise * (1 - 1e-6)), delta=delta, pld=False)
+    assert compose(family(noise), delta=delta).epsilon <= epsilon
+    assert compose(family(noise), epsilon=epsilon).delta <= delta
+    less = compose(family(noise * (1 - 1e-6)), delta=delta)
     assert less.epsilon > epsilon
 
 

@@ -2,9 +2,7 @@
 
 import dataclasses
 import math
-import sys
 
-import mpmath as mp
 import numpy as np
 import pytest
 
@@ -19,13 +17,6 @@ from hushcov.accounting import (
     TotalVariation,
     all_bounds,
     compose,
-)
-from hushcov.accounting.events import Parts
-from hushcov.accounting.pld import (
-    FFT_DELTA_PER_STEP,
-    LossDistributionCurve,
-    _bounded_range_masses,
-    _on_grid,
 )
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
@@ -76,8 +67,7 @@ def test_basic_composition_takes_all_gaussians_as_one():
     assert bounds["basic"].epsilon == pytest.approx(
         0.2 + compose([Gaussian(0.5)], delta=1e-6).epsilon, rel=1e-12, abs=0
     )
-    assert set(bounds) == {"basic", "rdp", "pld"}
-    assert compose([Gaussian(0.3), Pure(0.2)], delta=1e-6).method == "pld"
+    assert set(bounds) == {"basic", "rdp"}
 
 
 def test_the_best_bound_comes_first():
@@ -111,46 +101,6 @@ def test_slack_at_a_given_delta_is_charged_at_the_final_epsilon(distance):
 def test_slack_alone_is_a_delta():
     assert compose([TotalVariation(1e-9)]) == Bound(0.0, 2e-9, "basic")
     assert compose([TotalVariation(1e-9)], delta=1e-6) == Bound(0.0, 2e-9, "basic")
-
-
-@pytest.mark.parametrize("steps", [1, 3, 20, 200, 2000])
-def test_fourier_errors_are_a_hundredth_of_their_allowance(steps):
-    """Composed randomised response is a binomial sum, known to 40 digits."""
-    unit = mp.mpf(1) / mp.mpf(10) / mp.sqrt(steps)
-    curve = LossDistributionCurve(Parts(pure=((float(unit), steps),)))
-    allowance = FFT_DELTA_PER_STEP * (steps + 1)
-    with mp.workdps(40):
-        unit = mp.mpf(float(unit))
-        p = mp.exp(unit) / (1 + mp.exp(unit))
-        for z in (0.0, 1.0, 3.0, 5.0, 6.5):
-            epsilon = min(0.005 + 0.1 * z, float(steps * unit))
-            exact = mp.fsum(
-                mp.binomial(steps, j)
-                * p**j
-                * (1 - p) ** (steps - j)
-                * -mp.expm1(epsilon - (2 * j - steps) * unit)
-                for j in range(steps + 1)
-                if (2 * j - steps) * unit > epsilon
-            )
-            assert curve.delta_at(epsilon) - allowance >= exact - allowance / 100
-
-
-@pytest.mark.parametrize("interval", [0.003, 0.07, 0.2, 1.0])
-@pytest.mark.parametrize("eta", [0.01, 0.21, 1.0])
-def test_the_grid_keeps_the_curve_of_a_bounded_range_step(eta, interval):
-    """Exact at the grid's points, and both laws of the pair keep their mass."""
-    cells = math.ceil(eta / interval)
-    edges = interval * np.arange(-cells, cells + 1)
-    law = _on_grid(_bounded_range_masses(eta, edges), edges)
-    assert law.sum() == pytest.approx(1, rel=1e-14, abs=0)
-    assert law @ np.exp(-edges) == pytest.approx(1, rel=1e-14, abs=0)
-    for epsilon in edges:
-        claimed = law @ np.maximum(-np.expm1(epsilon - edges), 0)
-        inside = min(max(epsilon, -eta), eta)
-        exact = (1 - math.exp((inside - eta) / 2)) ** 2 / -math.expm1(-eta)
-        if epsilon < -eta:
-            exact = -math.expm1(epsilon)
-        assert claimed == pytest.approx(exact, rel=1e-11, abs=1e-14)
 
 
 def test_every_method_is_monotone_in_the_noise():
@@ -220,23 +170,13 @@ class TestRefusals:
 
     def test_huge_events_fall_back_to_the_bounds_that_hold(self):
         assert compose([Pure(5000.0)], delta=1e-6).epsilon <= 5000
-        # Too long for privacy-loss distributions, and beyond the exact Gaussian curve.
+        # The last is beyond the exact Gaussian curve.
         for count, methods in (
             (10**7, ["embedding", "rdp", "basic"]),
             (10**16, ["rdp", "basic"]),
         ):
             bounds = all_bounds([BoundedRange(1e-3, count)], delta=1e-6)
             assert [bound.method for bound in bounds] == methods
-
-    def test_missing_extra_is_named(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
-        with pytest.raises(ParameterError, match=r"hushcov\[pld\]"):
-            LossDistributionCurve(Parts(pure=((0.1, 2),)))
-
-    def test_without_the_extra_the_other_bounds_remain(self, monkeypatch):
-        monkeypatch.setattr("hushcov.accounting.composition.pld_installed", lambda: False)
-        methods = [b.method for b in all_bounds([Gaussian(0.1), Pure(0.1)], delta=1e-6)]
-        assert sorted(methods) == ["basic", "rdp"]
 
 
 def test_bounds_are_plain_frozen_numbers():

@@ -26,7 +26,6 @@ from hushcov.accounting import (
 )
 from hushcov.accounting.curves import RenyiCurve
 from hushcov.accounting.events import readings
-from hushcov.accounting.pld import LossDistributionCurve
 
 DELTA = 1e-6
 NeighborRel = library.NeighborRel
@@ -110,7 +109,7 @@ def test_no_bound_claims_less_than_the_truth(block):
                 bound,
                 events,
             )
-        for bound in all_bounds(events, epsilon=1.0, pld=False):
+        for bound in all_bounds(events, epsilon=1.0):
             assert truth.get_delta_for_epsilon(1.0) <= bound.delta + 1e-12, (bound, events)
 
 
@@ -145,17 +144,6 @@ def test_renyi_agrees_with_the_rdp_accountant_both_ways():
         assert theirs * 0.99 <= ours <= theirs * (1 + 1e-9)
         compared += 1
     assert compared > 90
-
-
-def test_mu_is_used_once_not_twice():
-    """dp-accounting's REPLACE_ONE doubles the Gaussian's sensitivity; ours already is doubled."""
-    events = [Gaussian(0.3), Pure(1e-6)]
-    pld = LossDistributionCurve(readings(events)[0]).epsilon_at(DELTA)
-    assert pld == pytest.approx(compose([Gaussian(0.3)], delta=DELTA).epsilon, rel=1e-3, abs=0)
-    doubled = library.from_gaussian_mechanism(
-        1 / 0.3, neighboring_relation=NeighborRel.REPLACE_ONE
-    ).get_epsilon_for_delta(DELTA)
-    assert doubled > 2 * pld
 
 
 def test_slack_and_fixed_deltas_come_on_top():

@@ -114,7 +114,7 @@ def test_many_small_steps_cost_what_zcdp_says():
     assert many == pytest.approx(line, rel=1e-4, abs=0)
     assert many <= line
     # The embedding bound is better by what the exact Gaussian curve gains over zCDP, nearly.
-    best = compose([BoundedRange(1e-3, 40_000)], delta=1e-6, pld=False)
+    best = compose([BoundedRange(1e-3, 40_000)], delta=1e-6)
     assert best.method == "embedding"
     assert gaussian_epsilon(math.sqrt(2 * rho), 1e-6) < best.epsilon < 0.94 * many
 
@@ -142,6 +142,6 @@ def test_round_trips():
         [Gaussian(2.0), Pure(1.0)],
     ):
         for delta in (1e-10, 1e-5):
-            epsilon = compose(events, delta=delta, pld=False).epsilon
-            back = compose(events, epsilon=epsilon, pld=False).delta
+            epsilon = compose(events, delta=delta).epsilon
+            back = compose(events, epsilon=epsilon).delta
             assert back == pytest.approx(delta, rel=1e-6, abs=0)

@@ -184,7 +184,7 @@ def test_no_bound_that_needs_more_than_its_curve_is_used():
     events = (EVENT, Gaussian(0.1), BoundedRange(0.01, 50))
     assert {bound.method for bound in all_bounds(events, delta=1e-5)} <= {"basic", "embedding"}
     same = (Gaussian(EVENT.mu), Gaussian(0.1), BoundedRange(0.01, 50))
-    assert {"rdp"} <= {bound.method for bound in all_bounds(same, delta=1e-5, pld=False)}
+    assert {"rdp"} <= {bound.method for bound in all_bounds(same, delta=1e-5)}
     with pytest.raises(PrivacyConditionError):  # which is on no clock
         compose((EVENT, DiscreteGaussian(0.1)), delta=1e-5)
 
@@ -197,7 +197,7 @@ def test_beside_other_events_times_and_probabilities_of_being_late_add_up():
     plain = gaussian_delta(EVENT.mu, 1.5) + EVENT.late + 1e-8
     assert boxed.delta == pytest.approx(plain, rel=1e-9, abs=0)
     embedded = compose((EVENT, BoundedRange(0.01, 500)), epsilon=2.0)
-    alike = compose((Gaussian(EVENT.mu), BoundedRange(0.01, 500)), epsilon=2.0, pld=False)
+    alike = compose((Gaussian(EVENT.mu), BoundedRange(0.01, 500)), epsilon=2.0)
     assert embedded.method == "embedding"
     assert embedded.delta >= alike.delta + EVENT.late * (1 - 1e-9)
     slack = compose((EVENT, TotalVariation(1e-9)), epsilon=1.0)
@@ -210,9 +210,9 @@ def test_the_longest_clock_after_what_was_spent():
     spent = (Gaussian(0.1), BoundedRange(0.01, 20))
     event = clocked(EPSILON, DELTA, spent)
     assert event.mu < EVENT.mu
-    assert compose((*spent, event), delta=DELTA, pld=False).epsilon <= EPSILON
+    assert compose((*spent, event), delta=DELTA).epsilon <= EPSILON
     longer = Clocked(event.mu * (1 + 1e-6), event.late)
-    assert compose((*spent, longer), delta=DELTA, pld=False).epsilon > EPSILON
+    assert compose((*spent, longer), delta=DELTA).epsilon > EPSILON
 
 
 def test_plain_data_and_back():

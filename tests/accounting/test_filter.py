@@ -50,10 +50,10 @@ def by_composition(events, epsilon, delta=DELTA):
     apart = math.fsum(box.epsilon for box in boxes)
     try:
         if rest:
-            apart += compose(rest, delta=left, pld=False).epsilon
+            apart += compose(rest, delta=left).epsilon
         elif left < 0:
             apart = math.inf
-        return min(apart, compose(events, delta=delta, pld=False).epsilon) <= epsilon
+        return min(apart, compose(events, delta=delta).epsilon) <= epsilon
     except (PrivacyConditionError, ValueError):
         return apart <= epsilon and left > 0
 
@@ -310,7 +310,7 @@ def test_the_price_of_freedom_is_a_few_percent():
         [Gaussian(0.1), BoundedRange(0.005, 300), BoundedRange(0.01, 40)] * 3,
         [Gaussian(0.05), BoundedRange(0.05, 3)] * 2,
     ):
-        fixed = compose(events, delta=DELTA, pld=False).epsilon
+        fixed = compose(events, delta=DELTA).epsilon
         assert not by_filter(events, fixed)
         assert by_filter(events, 1.08 * fixed)
 

@@ -14,13 +14,11 @@ import sys
 import tempfile
 import threading
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hushcov.accounting import (
-    NOT_CERTIFIED,
     Approximate,
     BoundedRange,
     DiscreteGaussian,
@@ -90,7 +88,7 @@ def test_charges_cost_what_the_filter_says(ledger):
         assert receipt.total == ledger.spent("people")
         assert receipt.adaptive
         if past == list(events):  # the first one: nobody had seen a result
-            assert receipt.total == compose(past, delta=DELTA, pld=False)
+            assert receipt.total == compose(past, delta=DELTA)
         else:
             assert receipt.total == spent_adaptively(past, 1.0, DELTA)
     assert ledger.spent("others").epsilon == 0
@@ -100,7 +98,7 @@ def test_ten_gaussians_do_not_cost_ten_epsilons(ledger):
     one = compose([Gaussian(0.05)], delta=DELTA).epsilon
     for _ in range(10):
         ledger.charge("people", Gaussian(0.05), label="again")
-    fixed = compose([Gaussian(0.05)] * 10, delta=DELTA, pld=False).epsilon
+    fixed = compose([Gaussian(0.05)] * 10, delta=DELTA).epsilon
     assert fixed < ledger.spent("people").epsilon < 1.06 * fixed < 4 * one
 
 
@@ -150,13 +148,6 @@ def test_slack_is_priced_at_the_epsilon_of_the_budget(ledger):
     with pytest.raises(BudgetError, match="does not fit"):
         ledger.charge("people", one, label="no room for slack")
     assert ledger.charge("people", one.events, label="without").total.epsilon < 1
-
-
-def test_what_is_not_certified_is_not_charged(ledger):
-    uncertified = replace(guarantee(Gaussian(0.05), private=False), method=NOT_CERTIFIED)
-    with pytest.raises(PrivacyConditionError, match="certified"):
-        ledger.charge("people", uncertified, label="by an argument with gaps")
-    assert ledger.history("people") == ()
 
 
 def test_a_guarantee_of_black_boxes_is_charged_as_promised():
@@ -475,7 +466,7 @@ def earlier_version(ledger, *, charges):
     for count in range(charges):
         with ledger._store.writing() as book:
             past = [Gaussian(0.1)] * (count + 1)
-            total = compose(past, delta=DELTA, pld=False)
+            total = compose(past, delta=DELTA)
             body = charge_body("early", as_charge(Gaussian(0.1)), total, {"hushcov": "0.0"})
             book.append(CHARGE, "people", json.dumps(body))
     with closing(sqlite3.connect(ledger.path)) as connection, connection:

@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import norm
 
 from hushcov.accounting import (
-    NOT_CERTIFIED,
     ONE_REPLACED,
     RELATIONS,
     Approximate,
@@ -202,8 +201,6 @@ def test_odds_of_a_guarantee():
     assert odds.beliefs == tuple((p, highest_posterior(p, 1.0)) for p in PRIORS)
     assert odds.fails == 1e-6
     assert dict(odds.tests)[0.05] == pytest.approx(norm.cdf(norm.ppf(0.05) + mu))
-    claimed = promised(Gaussian(mu), method=NOT_CERTIFIED, private=False).odds()
-    assert claimed.tests == odds_of(1.0, 1e-6).tests  # nothing but what is claimed
     assert json.loads(json.dumps(odds.to_dict()))["guess"] == guess_words(REPLACED)
 
 

@@ -23,7 +23,7 @@ def family(noise):
 
 def test_a_guess_changes_no_calibration(monkeypatch):
     guessed = calibrate(family, 1.0, 1e-6, (0.5, 5.0))
-    bound = compose(family(guessed), delta=1e-6, pld=False)
+    bound = compose(family(guessed), delta=1e-6)
     assert bound.epsilon <= 1.0
     monkeypatch.setattr(
         composition,
@@ -40,7 +40,7 @@ def test_a_wrong_guess_is_found_out(monkeypatch):
     for wrong in (0.6, 4.0):  # too little noise, and too much
         monkeypatch.setattr(composition, "root", lambda *_, wrong=wrong, **__: math.log(wrong))
         found = calibrate(family, 1.0, 1e-6, (0.5, 5.0))
-        assert compose(family(found), delta=1e-6, pld=False).epsilon <= 1.0
+        assert compose(family(found), delta=1e-6).epsilon <= 1.0
         assert found >= right
 
 

@@ -107,7 +107,7 @@ def test_a_release_without_the_words_is_another_one(tmp_path):
 
 def test_no_prediction_is_no_refusal():
     """Bounds and thresholds of one's own are not what the planner predicts."""
-    for changes in ({"clipping": "coordinate"}, {"row_norm": 3.0}, {"threshold": 0.5}):
+    for changes in ({"row_norm": 3.0}, {"threshold": 0.5}):
         est = make(GaussianCovariance, **KNOWN, **changes).fit(np.ones((10, D)))
         assert est.warnings_ == ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 import itertools
@@ -24,14 +23,14 @@ from hushcov import (
     stages,
 )
 from hushcov.accounting import ONE_REPLACED, REPLACE, Clock, Neighbours
-from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, UncertifiedWarning
+from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.pairs import release_pairs
 from hushcov.mechanisms.gaussian.units import release_unit_bound
 from hushcov.mechanisms.multiscale import grid_for
 from hushcov.mechanisms.peers.coinpress import transformed_gram
 from hushcov.mechanisms.screened import mechanism, release_values
-from hushcov.mechanisms.screened.mechanism import release_norm_bound, select_pairs
+from hushcov.mechanisms.screened.mechanism import select_pairs
 from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.noise import entropy_source
 from hushcov.records import (
@@ -43,8 +42,6 @@ from hushcov.records import (
     bounded_sums,
     candidate_sign_sums,
     cell_counts,
-    clipped_gram,
-    clipped_sums,
     fourth_sums,
     log2_histogram,
     norm_histogram,
@@ -104,26 +101,12 @@ def no_search(monkeypatch):
     skip_search(monkeypatch)
 
 
-def printed(records, entropy):
-    with pytest.warns(UncertifiedWarning):
-        run = planned(RowTopKCovariance, constants="paper")
-    return run.release(records, ONES, entropy)
-
-
 def scales(records, entropy):
     return release_scales(records, scale_parameters(N, D, 0.5), entropy)
 
 
 def selected(records, entropy):
-    return select_pairs(records, ONES, parameters(ScreenedCovariance), entropy)
-
-
-def norm_bound(records, entropy):
-    chosen = dataclasses.replace(parameters(ScreenedCovariance), norm_mu=0.1)
-    grid = FeatureGrid(ONES, mechanism.RADIUS, chosen.half_width)
-    pair = np.array([0]), np.array([1])
-    products = mechanism.product_map(grid, *pair, chosen.norm_bound)
-    return release_norm_bound(records, products, chosen, entropy)
+    return select_pairs(records, parameters(ScreenedCovariance), entropy)
 
 
 def values_of_pairs(records, entropy):
@@ -175,18 +158,14 @@ FUNCTIONS = {
     "release_coinpress": runs(CoinPressCovariance),
     "release_separate": runs(SeparateCovariance),
     "release_row_top_k": runs(RowTopKCovariance),
-    "release_printed": printed,
     "release_eigen_sampling": runs(EigenSamplingCovariance),
     "multiscale": runs(PrivateSparseCovariance, mechanism="multiscale"),
     "release_scales": scales,
     "select_pairs": selected,
-    "release_norm_bound": norm_bound,
     "transformed_gram": step_of_coinpress,
     "second_moments": moments,
     "record_statistics": lambda records, _: record_statistics(records, RecordMap(D, GRID)),
     "row_bounded_gram": lambda records, _: row_bounded_gram(records, GRID, 20),
-    "clipped_gram": lambda records, _: clipped_gram(records, GRID),
-    "clipped_sums": lambda records, _: clipped_sums(records, GRID, *LISTED),
     "candidate_sign_sums": lambda records, _: candidate_sign_sums(records, *LISTED),
     "sign_gram": lambda records, _: sign_gram(records),
     "sign_gram_and_sums": lambda records, _: sign_gram_and_sums(records),

@@ -139,7 +139,7 @@ def test_several_fits_cost_less_than_their_sum(ledger, fits, most):
         est = make(cls, epsilon=0.35, **charged(ledger)).fit(RECORDS)
         events += est.release_.guarantee.events
     spent = ledger.spent("people").epsilon
-    fixed = compose(events, delta=BUDGET["delta"], pld=False).epsilon
+    fixed = compose(events, delta=BUDGET["delta"]).epsilon
     assert fixed < spent < most * fixed
     assert 0.35 < spent <= 1 < len(fits) * 0.35
 

@@ -24,25 +24,25 @@ EVERYWHERE = {
 }
 WHOSE = {"neighbours", "max_rows_per_unit", "estimand", "max_sample_weight"}
 SCALED = WHOSE | {"feature_scale", "positive_semidefinite"}
-APPROXIMATE = SCALED | {"delta", "on_large_delta", "scale_share", "drop_nulls"}
+APPROXIMATE = SCALED | {"delta", "on_large_delta", "drop_nulls"}
 CENTRED = APPROXIMATE | {"centre", "bounds", "on_hopeless"}
 TOLD = CENTRED | {"bandwidth", "candidate_pairs"}
 OPTIONS = {
     "PrivateSparseCovariance": TOLD | {"sparse_output", "mechanism", "adaptive_width"},
-    "ScreenedCovariance": TOLD | {"sparse_output", "screen", "norm_bound", "threshold"},
-    "GaussianCovariance": TOLD | {"clipping", "row_norm", "threshold"},
+    "ScreenedCovariance": TOLD | {"sparse_output", "threshold"},
+    "GaussianCovariance": TOLD | {"row_norm", "threshold"},
     "MultiscaleCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),
     },
-    "RowTopKCovariance": CENTRED | {"constants", "radius"},
-    "SeparateCovariance": CENTRED | {"method", "row_norm", "constants"},
-    "CoinPressCovariance": CENTRED | {"n_steps", "eigenvalue_bounds", "constants"},
+    "RowTopKCovariance": CENTRED | {"radius"},
+    "SeparateCovariance": CENTRED | {"method", "row_norm"},
+    "CoinPressCovariance": CENTRED | {"n_steps", "eigenvalue_bounds"},
     "GenotypeCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "bandwidth", "candidate_pairs", "window_bp"),
         *("frequencies", "positions", "chromosomes", "neighbours"),
     },
-    "EigenSamplingCovariance": SCALED | {"row_norm", "allocation", "constants"},
+    "EigenSamplingCovariance": SCALED | {"row_norm", "allocation"},
 }
 
 # Options that mean nothing to a class.

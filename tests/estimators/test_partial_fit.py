@@ -72,7 +72,6 @@ CHOICES = {
     "as it is": {},
     "universal threshold": {"threshold": "universal"},
     "positive semidefinite": {"threshold": 0.1, "positive_semidefinite": True},
-    "coordinates": {"clipping": "coordinate"},
     "norm": {"row_norm": 3.0},
     "centred": {"assume_centered": True},
     "scales": {"feature_scale": np.linspace(0, 2, D)},
@@ -232,18 +231,17 @@ rows = st.lists(coordinates, min_size=3, max_size=3)
 @given(
     sites=st.lists(st.lists(rows, min_size=1, max_size=4), min_size=2, max_size=3),
     planned=st.integers(1, 10**12),
-    clipping=st.sampled_from(["row", "coordinate"]),
     data=st.data(),
 )
-def test_no_record_of_a_site_moves_the_sums_beyond_what_is_charged(sites, planned, clipping, data):
+def test_no_record_of_a_site_moves_the_sums_beyond_what_is_charged(sites, planned, data):
     """Neighbours differ in one record of one site; the plan is any number."""
     public = {"n_features": 3, "row_sparsity": 2, "epsilon": 1.0, "delta": 1e-6}
     n_records = sum(len(site) for site in sites)
-    map_of_plan = gaussian_parameters(ReleaseInputs(n_records=planned, **public), clipping=clipping)
+    map_of_plan = gaussian_parameters(ReleaseInputs(n_records=planned, **public))
     grid = FeatureGrid(np.array([0.5, 1.0, 2.0]), map_of_plan.radius, map_of_plan.half_width)
     record_map = RecordMap(3, grid, map_of_plan.norm_bound)
     inputs = ReleaseInputs(n_records=n_records, **public)
-    parameters = parameters_for_sums(inputs, record_map, clipping=clipping)
+    parameters = parameters_for_sums(inputs, record_map)
 
     def gram(tables):
         first, *others = [record_statistics(ArrayRecords(X), record_map) for X in tables]
@@ -350,7 +348,6 @@ def test_the_charge_comes_before_the_noise(ledger, monkeypatch):
     [
         {"feature_scale": 2.0},
         {"feature_scale": None},
-        {"clipping": "coordinate"},
         {"row_norm": 2.0},
         {"assume_centered": True},
         {"threshold": "best"},

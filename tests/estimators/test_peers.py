@@ -33,7 +33,6 @@ from hushcov.exceptions import (
     DataError,
     ParameterError,
     SeededNoiseWarning,
-    UncertifiedWarning,
 )
 from hushcov.metrics import operator_norm_error
 from hushcov.release import Release
@@ -122,10 +121,9 @@ def test_nothing_of_an_earlier_fit_remains(cls):
         ({}, np.where(np.arange(4000)[:, None] == 3999, np.nan, RECORDS)),
         ({}, RECORDS[:, 0]),
         ({"epsilon": -1}, RECORDS),
-        ({"constants": "both"}, RECORDS),
         ({"random_state": "seed"}, RECORDS),
     ],
-    ids=["NaN", "one dimension", "a parameter", "a mechanism's own", "a seed"],
+    ids=["NaN", "one dimension", "a parameter", "a seed"],
 )
 def test_a_refused_fit_leaves_the_earlier_one_alone(fitted, changes, X):
     estimator = pickle.loads(pickle.dumps(fitted))
@@ -239,7 +237,6 @@ KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 GUARANTEED = [
     *((name, {}) for name in SETTINGS),
     *((name, KNOWN) for name in SETTINGS),
-    *((name, {"constants": "paper"}) for name in SETTINGS if name != "row_top_k"),
     *((name, {"epsilon": 5.0, "delta": 1e-9}) for name in SCALING),
     ("row_top_k", {"row_sparsity": 1}),
     ("row_top_k", {"row_sparsity": D}),
@@ -254,9 +251,7 @@ def test_the_promise_is_what_was_asked(name, changes):
     pure = isinstance(estimator, EigenSamplingCovariance)
     assert guarantee.epsilon == estimator.epsilon
     assert guarantee.delta == (0.0 if pure else estimator.delta)
-    # The noise of the papers is private too, but wasteful.
-    least = 0.5 if "constants" in changes else 0.99
-    assert least * guarantee.epsilon < guarantee.transcript_epsilon <= guarantee.epsilon
+    assert 0.99 * guarantee.epsilon < guarantee.transcript_epsilon <= guarantee.epsilon
     assert guarantee.transcript_delta + guarantee.numerical_delta <= guarantee.delta
     assert guarantee.adjacency == "replace-one"
     spent = estimator.public_inputs(estimator.n_records_, D).spent
@@ -289,15 +284,6 @@ def test_differences_are_charged_as_the_records_they_are_of(cls):
     centred = fit(make_class(cls, feature_scale=1.0, assume_centered=True), RECORDS[:2000])
     assert pairs.n_records_ == 2 * centred.n_records_ == len(RECORDS)
     assert pairs.release_.guarantee == centred.release_.guarantee
-
-
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-@pytest.mark.parametrize("random_state", [None, 0])
-def test_the_printed_noise_of_row_top_k_is_never_called_private(random_state):
-    estimator = make_class(RowTopKCovariance, constants="paper", random_state=random_state)
-    with pytest.warns(UncertifiedWarning, match="NOT certified"):
-        estimator.fit(RECORDS)
-    assert not estimator.release_.guarantee.private
 
 
 # Seeds.

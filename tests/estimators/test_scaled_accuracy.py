@@ -189,38 +189,6 @@ def test_projected_estimates_are_positive_semidefinite(cls):
 # Screens and norms.
 
 
-def test_clipped_products_screen_as_well():
-    error = median_error(
-        make(ScreenedCovariance, screen="clipped", **LEAN, **KNOWN), "block", 50, 20_000, range(3)
-    )
-    assert error < 0.06
-
-
-@pytest.fixture(scope="module")
-def right_scale():
-    return median_error(make(ScreenedCovariance, **LEAN, **KNOWN), "block", 50, 20_000, range(3))
-
-
-def with_scale(scale, norm_bound="quantile"):
-    changes = LEAN | KNOWN | {"feature_scale": scale, "norm_bound": norm_bound}
-    return median_error(make(ScreenedCovariance, **changes), "block", 50, 20_000, range(3))
-
-
-@pytest.mark.parametrize(("scale", "times"), [(1.0, 1.3), (0.7, 1.3), (1.5, 1.5), (2.0, 2.0)])
-def test_a_private_norm_makes_up_for_rough_scales(right_scale, scale, times):
-    assert with_scale(scale) < times * right_scale
-
-
-def test_scales_that_are_three_times_too_large(right_scale):
-    """A private norm takes a good part of the loss back; a public one has seven times the error."""
-    assert with_scale(3.0) < 3 * right_scale
-    assert with_scale(3.0, "public") > 5 * right_scale
-
-
-def test_scales_that_are_three_times_too_small(right_scale):
-    assert with_scale(1 / 3) < 2 * right_scale
-
-
 # Other data than the predictions are for: no worse than the Gaussian mechanism with a threshold.
 
 N, D = 40_000, 100

@@ -19,12 +19,8 @@ from hushcov.records import PairDifferences
 
 SETTINGS = {
     "gaussian": (GaussianCovariance, {}),
-    "gaussian, coordinates": (GaussianCovariance, {"clipping": "coordinate"}),
     "gaussian, threshold": (GaussianCovariance, {"threshold": "universal"}),
     "screened": (ScreenedCovariance, {}),
-    "screened, clipped": (ScreenedCovariance, {"screen": "clipped"}),
-    "screened, quantile": (ScreenedCovariance, {"norm_bound": "quantile"}),
-    "screened, most on scales": (ScreenedCovariance, {"scale_share": 0.9}),
     "screened, variances alone": (ScreenedCovariance, {"row_sparsity": 1}),
     "auto": (PrivateSparseCovariance, {}),
     "auto, large budget": (PrivateSparseCovariance, {"epsilon": 5.0, "delta": 1e-9}),
@@ -123,9 +119,9 @@ def test_scales_and_release_see_the_same_differences(monkeypatch):
             return super().map_sum(block_function, progress=progress)
 
     monkeypatch.setattr("hushcov.estimators.base.PairDifferences", Spy)
-    fit(make(ScreenedCovariance, norm_bound="quantile", centre="pairs"), RECORDS)
-    # The histogram of the scales, the screen, the histogram of norms, and the values.
-    assert len(seen) == 4
+    fit(make(ScreenedCovariance, centre="pairs"), RECORDS)
+    # The histogram of the scales, the screen, and the values.
+    assert len(seen) == 3
     assert len(set(map(id, seen))) == 1
 
 

@@ -53,14 +53,10 @@ USUAL: dict[str, tuple[object, ...]] = {
     "row_sparsity": (1, 2, 3),
     "feature_scale": (None, 1.0, [1.0, 2.0, 0.0]),
     "scale": (1.0, 10.0),
-    "scale_share": ("auto", 0.1),
-    "clipping": ("row", "coordinate"),
     "row_norm": (None, 1.0, 100.0),
     "threshold": (None, "auto", "universal", "adaptive", 0.1),
-    "screen": ("sign", "clipped"),
-    "norm_bound": ("public", "quantile"),
     "mechanism": ("auto", "screened", "gaussian-threshold", "gaussian"),
-    "constants": ("theorem", "calibrated", "sound", "paper"),
+    "constants": ("theorem", "calibrated"),
     "method": ("gauss", "separate", "adaptive"),
     "n_steps": (1, 3),
     "eigenvalue_bounds": (None, (0.5, 2.0)),
@@ -96,7 +92,7 @@ USUAL: dict[str, tuple[object, ...]] = {
 }
 FLAGS = ("positive_semidefinite", "store_precision", "assume_centered", "drop_nulls")
 # What is tried with wild arrays; comparing all mechanisms would take longer.
-_BOTH = {"constants": ("sound", "paper"), "assume_centered": (True, False)}
+_BOTH = {"assume_centered": (True, False)}
 OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
     hushcov.PrivateSparseCovariance: {
         "mechanism": USUAL["mechanism"],
@@ -134,7 +130,7 @@ LIMIT_S = 300  # no case is near it: whatever runs into it would run for ever
 # Whose releases are damaged: they have guarantees and parameters of every kind.
 STORED: dict[type, dict[str, Any]] = {
     hushcov.ScreenedCovariance: {},
-    hushcov.RowTopKCovariance: {"constants": "paper"},
+    hushcov.RowTopKCovariance: {},
     hushcov.SeparateCovariance: {"method": "adaptive"},
     hushcov.CoinPressCovariance: {"feature_scale": [1.0, 2.0, 3.0, 0.0]},
     hushcov.EigenSamplingCovariance: {"feature_scale": 1.0},

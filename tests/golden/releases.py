@@ -48,12 +48,6 @@ def cases() -> dict[str, tuple[object, np.ndarray]]:
             gaps,
         ),
         "screened": (hushcov.ScreenedCovariance(row_sparsity=2, **BUDGET, **FREE), rows),
-        "screened, clipped": (
-            hushcov.ScreenedCovariance(
-                row_sparsity=2, screen="clipped", norm_bound="quantile", **scale, **BUDGET, **FREE
-            ),
-            rows,
-        ),
         "screened, sparse": (
             hushcov.ScreenedCovariance(row_sparsity=2, sparse_output=True, **BUDGET, **FREE),
             rows,
@@ -61,12 +55,6 @@ def cases() -> dict[str, tuple[object, np.ndarray]]:
         "gaussian": (hushcov.GaussianCovariance(**BUDGET, **FREE), rows),
         "gaussian, threshold": (
             hushcov.GaussianCovariance(threshold="universal", **scale, **BUDGET, **FREE),
-            rows,
-        ),
-        "gaussian, coordinates": (
-            hushcov.GaussianCovariance(
-                clipping="coordinate", positive_semidefinite=True, **BUDGET, **FREE
-            ),
             rows,
         ),
         "multiscale": (

@@ -164,13 +164,12 @@ def test_replacing_a_record_never_exceeds_the_sensitivity(pair, half_width, norm
 
 @pytest.mark.parametrize("d", [1, 2, 5, 50, 1000])
 @pytest.mark.parametrize("n_records", [3, 10**4, 10**9])
-@pytest.mark.parametrize("clipping", ["row", "coordinate"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-9), (1.0, 1e-6), (10.0, 0.01)])
-def test_parameters_spend_the_budget_and_no_more(d, n_records, clipping, epsilon, delta):
+def test_parameters_spend_the_budget_and_no_more(d, n_records, epsilon, delta):
     inputs = inputs_for(
         n_records=n_records, n_features=d, row_sparsity=min(d, 5), epsilon=epsilon, delta=delta
     )
-    parameters = gaussian_parameters(inputs, clipping=clipping)
+    parameters = gaussian_parameters(inputs)
     spent = dp_accounting.get_epsilon_gaussian(1 / parameters.mu, delta)
     assert epsilon * (1 - 1e-6) < spent <= epsilon * (1 + 1e-9)
     guarantee = certify_gaussian(parameters, private=True)
@@ -231,16 +230,6 @@ def test_the_diagonal_gets_its_natural_ratio_where_that_pays(d, ratio):
     assert p.diagonal_sigma / p.sigma == pytest.approx(ratio, rel=1e-6, abs=0)
 
 
-def test_row_clipping_needs_less_noise_than_coordinate_clipping():
-    for d in (2, 20, 200):
-        inputs = inputs_for(n_features=d, row_sparsity=2)
-        row, coordinate = (gaussian_parameters(inputs, clipping=c) for c in ("row", "coordinate"))
-        assert row.noise_sd < coordinate.noise_sd
-        assert coordinate.noise_sd == pytest.approx(
-            d * 36 / 10_000 / coordinate.mu, rel=1e-6, abs=0
-        )
-
-
 def test_chosen_bounds_are_used():
     p = gaussian_parameters(inputs_for(), radius=5.0, row_norm=3.0)
     assert p.radius == 5.0
@@ -252,11 +241,9 @@ def test_chosen_bounds_are_used():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"clipping": "none"}, "clipping"),
         ({"radius": 0.0}, "radius"),
         ({"radius": math.inf}, "radius"),
         ({"row_norm": -1.0}, "row_norm"),
-        ({"row_norm": 2.0, "clipping": "coordinate"}, "row_norm"),
     ],
 )
 def test_bad_choices_are_refused(changes, words):
@@ -269,7 +256,6 @@ def test_bad_choices_are_refused(changes, words):
     [
         {"norm_bound": None},
         {"norm_bound": 0},
-        {"clipping": "coordinate"},
         {"sigma": 0},
         {"sigma": 2**41, "diagonal_sigma": 2**41},
         {"diagonal_sigma": 1},
@@ -351,9 +337,8 @@ def test_the_release_is_the_gram_matrix_and_noise(sample):
     assert np.all(np.abs(release.covariance() - truth) < allowed * np.multiply.outer(SCALE, SCALE))
 
 
-@pytest.mark.parametrize("clipping", ["row", "coordinate"])
-def test_same_bits_for_any_block_size_and_row_order(sample, clipping):
-    p = gaussian_parameters(inputs_for(), clipping=clipping)
+def test_same_bits_for_any_block_size_and_row_order(sample):
+    p = gaussian_parameters(inputs_for())
     expected = release_gaussian(open_records(sample), SCALE, p, seeded()).integers
     for block_rows, seed in ((1, 1), (999, 2), (10_000, 3)):
         shuffled = np.random.default_rng(seed).permutation(sample)

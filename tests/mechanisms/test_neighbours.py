@@ -24,24 +24,17 @@ N, D = 60, 4
 HUGE = 1e9
 
 
-def _screened(screen, norm, n_levels=2):
+def _screened(n_levels=2):
     design = dataclasses.replace(DESIGN, n_levels=n_levels, norm_factor=0.5)
-    return lambda inputs: screened_parameters(inputs, design, screen=screen, norm=norm)
+    return lambda inputs: screened_parameters(inputs, design)
 
 
 # Parameters, the release, and how much of the charge the worst neighbours reach: of the Gaussian
 # steps with "replace" and with "add-remove", and of the selections.
 MECHANISMS = {
-    "gaussian, row": (gaussian_parameters, release_gaussian, (0.98, 0.98, 0)),
-    "gaussian, coordinate": (
-        lambda inputs: gaussian_parameters(inputs, clipping="coordinate"),
-        release_gaussian,
-        (0.99, 0.99, 0),
-    ),
-    "screened, sign": (_screened("sign", "public"), release_screened, (0.6, 0.6, 0.99)),
-    "screened, clipped": (_screened("clipped", "public"), release_screened, (0.6, 0.6, 0.99)),
-    "screened, quantile": (_screened("sign", "quantile"), release_screened, (0.3, 0.3, 0.99)),
-    "screened, all pairs": (_screened("sign", "public", 0), release_screened, (0.8, 0.9, 0)),
+    "gaussian": (gaussian_parameters, release_gaussian, (0.98, 0.98, 0)),
+    "screened": (_screened(), release_screened, (0.6, 0.6, 0.99)),
+    "screened, all pairs": (_screened(0), release_screened, (0.8, 0.9, 0)),
     "adaptive": (adaptive_parameters, release_adaptive, (0.5, 0.5, 0)),
     "row top k": (row_top_k_parameters, release_row_top_k, (0.7, 0.7, 0.99)),
     "separate, gauss": (
@@ -54,21 +47,9 @@ MECHANISMS = {
         release_separate,
         (0.95, 0.95, 0),
     ),
-    "separate, paper": (
-        lambda inputs: separate_parameters(inputs, method="separate", constants="paper"),
-        release_separate,
-        (0.8, 0.8, 0),
-    ),
     "separate, adaptive": (separate_parameters, release_separate, (0.8, 0.8, 0)),
     "coinpress": (
         lambda inputs: coinpress_parameters(inputs, eigenvalue_bounds=(1.0, 1.0)),
-        release_coinpress,
-        (0.98, 0.98, 0),
-    ),
-    "coinpress, paper": (
-        lambda inputs: coinpress_parameters(
-            inputs, eigenvalue_bounds=(1.0, 1.0), constants="paper"
-        ),
         release_coinpress,
         (0.98, 0.98, 0),
     ),

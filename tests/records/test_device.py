@@ -29,7 +29,6 @@ from hushcov.records import (
     bounded,
     bounded_sums,
     cell_counts,
-    clipped_gram,
     count_complete,
     log2_histogram,
     norm_histogram,
@@ -77,10 +76,6 @@ STATISTICS = {
     },
     "signs": lambda r: np.triu(sign_gram(r)),
     "signs of a panel": lambda r: np.triu(sign_gram(r, 1, 2)),
-    "clipped": lambda r: clipped_gram(r, FeatureGrid(np.ones(D), 1.5, 15)),
-    "clipped to halves": lambda r: clipped_gram(r, FeatureGrid(np.ones(D), 4.0, 8)),
-    "clipped finely": lambda r: clipped_gram(r, FeatureGrid(SCALES, 1.5, 4096)),
-    "a clipped panel": lambda r: np.triu(clipped_gram(r, FeatureGrid(SCALES, 1.5, 15), 1, 3)),
     "octaves": log2_histogram,
     "signed octaves": lambda r: signed_octaves(
         r, np.array([0.25, -2.0, 0.0, 1e300]), np.array([0, 0.5, 0, 1e299]), np.array([0, 1, 2, 0])

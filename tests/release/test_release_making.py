@@ -42,11 +42,6 @@ def fit(estimator, rows):
     return quietly(estimator.fit, rows)
 
 
-def _paper():
-    estimator = hushcov.RowTopKCovariance(row_sparsity=2, constants="paper", **BUDGET)
-    return fit(estimator, records(4000, 6))
-
-
 def _theorem():
     moments = wishart_moments(np.eye(2), 60_000_000_000, random_state=1)
     known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "scale": 1.0}
@@ -62,7 +57,6 @@ def _summed():
 
 
 MORE = {
-    "row top-k, paper": _paper,
     "theorem": _theorem,
     "sums": _summed,
 }
@@ -155,7 +149,7 @@ def test_thresholds():
     noise = fitted("gaussian, threshold").release_.noise_sd[0]
     assert threshold("gaussian, threshold") == universal_threshold(noise, 4000, 6)
     assert threshold("screened") > 0
-    for name in ("gaussian", "gaussian, coordinates", "multiscale", "row top-k", "coinpress"):
+    for name in ("gaussian", "multiscale", "row top-k", "coinpress"):
         assert threshold(name) == 0
     assert fitted("gaussian, threshold").release_.name == "gaussian-threshold"
     assert fitted("gaussian").release_.name == "gaussian"
@@ -173,7 +167,7 @@ def test_names_are_those_of_the_columns():
 
 def test_a_mechanism_by_itself_says_what_it_knows():
     inputs = ReleaseInputs(4000, 6, 2, 1.0, 1e-6)
-    parameters = gaussian_parameters(inputs, clipping="row", row_norm=None)
+    parameters = gaussian_parameters(inputs)
     entropy = quietly(entropy_source, 0)
     release = release_gaussian(ArrayRecords(records(4000, 6)), np.ones(6), parameters, entropy)
     making = release.making

@@ -20,8 +20,8 @@ SCALES = np.array([0.1, 1.0, 30.0, 1.0, 5.0, 2.0])
 
 ESTIMATORS = {
     "screened": lambda: hushcov.ScreenedCovariance(**SPARSE, random_state=0),
-    "screened-quantile": lambda: hushcov.ScreenedCovariance(
-        **SPARSE, feature_scale=SCALES, norm_bound="quantile", random_state=0
+    "screened-given": lambda: hushcov.ScreenedCovariance(
+        **SPARSE, feature_scale=SCALES, random_state=0
     ),
     "gaussian": lambda: hushcov.GaussianCovariance(**BUDGET, random_state=0),
     "gaussian-threshold": lambda: hushcov.GaussianCovariance(
@@ -31,9 +31,6 @@ ESTIMATORS = {
         **SPARSE, mechanism="multiscale", random_state=0
     ),
     "row-top-k": lambda: hushcov.RowTopKCovariance(**SPARSE, random_state=0),
-    "row-top-k-paper": lambda: hushcov.RowTopKCovariance(
-        **SPARSE, constants="paper", random_state=0
-    ),
     "separate": lambda: hushcov.SeparateCovariance(**BUDGET, random_state=0),
     "coinpress": lambda: hushcov.CoinPressCovariance(**BUDGET, random_state=0),
     "eigen-sampling": lambda: hushcov.EigenSamplingCovariance(

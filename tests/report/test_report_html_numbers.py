@@ -44,7 +44,7 @@ def ends_of(estimator, found):
     return [end[found.rows, found.columns] for end in estimator.covariance_interval(LEVEL)]
 
 
-@pytest.mark.parametrize("mechanism", ["screened", "screened-quantile", "gaussian-threshold"])
+@pytest.mark.parametrize("mechanism", ["screened", "screened-given", "gaussian-threshold"])
 def test_pairs_and_intervals_are_the_estimators_own(mechanism):
     estimator = fitted(mechanism)
     found = find(estimator.release_)

@@ -29,7 +29,7 @@ from hushcov.accounting.events import (
     TotalVariation,
     event_to_dict,
 )
-from hushcov.accounting.guarantee import NOT_CERTIFIED, Guarantee
+from hushcov.accounting.guarantee import Guarantee
 from hushcov.accounting.neighbours import (
     ADD_REMOVE,
     ONE_REPLACED,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADD_REMOVE",
-    "NOT_CERTIFIED",
     "ONE_REPLACED",
     "RECORD",
     "RELATIONS",

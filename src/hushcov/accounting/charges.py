@@ -24,7 +24,7 @@ from hushcov.accounting.events import (
     event_to_dict,
 )
 from hushcov.accounting.filter import spent_adaptively
-from hushcov.accounting.guarantee import NOT_CERTIFIED, Guarantee
+from hushcov.accounting.guarantee import Guarantee
 from hushcov.accounting.ledger_file import Entry
 from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit, for_group
 from hushcov.accounting.promise import change_words, largest_factor
@@ -166,7 +166,7 @@ def _replaced(charge: Charge) -> Charge:
 
 
 def _twice(event: Event) -> Event:
-    # proof: step 27
+    # proof: step 24
     if isinstance(event, TotalVariation):
         return event  # it holds for every dataset
     if not isinstance(event, Approximate):
@@ -187,11 +187,6 @@ def _guarantee_charge(guarantee: Guarantee) -> Charge:
     moments adds (docs/proofs/multiscale.md, step 8), which only the promise covers. What is pure
     throughout is a promise, too.
     """
-    if guarantee.method == NOT_CERTIFIED:
-        raise PrivacyConditionError(
-            "the guarantee must be certified to be charged, got one that no bound certifies: what "
-            "the release costs is not known. Use constants with a proof. Nothing was charged."
-        )
     epsilon, delta = guarantee.epsilon, guarantee.delta
     promise = Approximate(epsilon, delta) if delta else Pure(epsilon)
     events = guarantee.events
@@ -326,7 +321,7 @@ def total(charges: Sequence[Charge], budget: Budget) -> Bound:
     """
     if not charges:
         return Bound(0.0, 0.0, "none")
-    # proof: step 27
+    # proof: step 24
     if _adds_promises(charges, budget):
         return _promises_added(charges, budget.delta)
     events = tuple(event for charge in charges for event in charge.events)
@@ -383,7 +378,7 @@ def _alone(charge: Charge, delta: float) -> list[Bound]:
     found = []
     for events in readings:
         try:
-            found.append(compose(events, delta=delta, pld=False))
+            found.append(compose(events, delta=delta))
         except PrivacyConditionError:
             continue
     return found
@@ -417,7 +412,7 @@ def _promise(charge: Charge, delta: float) -> tuple[float, float]:
     if isinstance(charge.promise, Pure):
         return charge.promise.epsilon, 0.0
     try:
-        bound = compose(charge.events, delta=_UNPROMISED * delta, pld=False)
+        bound = compose(charge.events, delta=_UNPROMISED * delta)
     except PrivacyConditionError:
         return math.inf, delta
     return bound.epsilon, bound.delta

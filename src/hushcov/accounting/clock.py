@@ -1,7 +1,7 @@
 """One run whose steps choose each other's costs: a clock that is fixed before the first of them.
 
 Gaussians take the time mu^2 of one Brownian motion, bounded-range steps a random time that is
-bounded by its exponential moment at one rate (`docs/proofs/accounting.md`, step 29). Nothing but
+bounded by its exponential moment at one rate (`docs/proofs/accounting.md`, step 26). Nothing but
 the end of the clock, the rate and the probability of being late is fixed beforehand.
 """
 
@@ -64,7 +64,7 @@ class Clock:
         angle = eta * math.sqrt(self.rate / 2)
         if angle > WIDEST_ANGLE:
             return math.inf
-        # proof: step 29
+        # proof: step 26
         return float(log_exit_moment(np.array([angle]))[0]) / self.rate
 
     def steps_left(self, eta: float, share: float = 1.0) -> int:
@@ -85,7 +85,7 @@ class Clock:
         self.started = True
 
     def _take(self, time: float, left: float) -> None:
-        # proof: step 29
+        # proof: step 26
         if not time <= left:
             raise PrivacyConditionError(
                 "the clock of an adaptive release has no time left for its next step: this is a "

@@ -5,7 +5,6 @@ Every answer of a calibration has itself been checked, not its neighbour.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +41,7 @@ MOST_NOISE = 1e6
 class Bound:
     """A proved (epsilon, delta) and the name of the method that proves it.
 
-    The method is "basic", "gaussian" (the exact curve), "zcdp", "rdp", "embedding" or "pld".
+    The method is "basic", "gaussian" (the exact curve), "zcdp", "rdp" or "embedding".
     """
 
     epsilon: float
@@ -61,11 +60,7 @@ class _Curve(Protocol):
 
 
 def compose(
-    events: Sequence[Event],
-    *,
-    delta: float | None = None,
-    epsilon: float | None = None,
-    pld: bool = True,
+    events: Sequence[Event], *, delta: float | None = None, epsilon: float | None = None
 ) -> Bound:
     """Return the best valid bound on the adaptive composition of the events.
 
@@ -76,31 +71,24 @@ def compose(
     delta, epsilon
         Give one of them and the other is made as small as can be proved. Give neither to add up
         epsilons and deltas (basic composition), which needs events that have fixed ones.
-    pld
-        Also try privacy-loss distributions where dp-accounting is installed: tighter for mixed
-        events, slower.
 
     Raises
     ------
     PrivacyConditionError
         If an event cannot be bounded, or no bound reaches the asked delta or epsilon.
     """
-    return all_bounds(events, delta=delta, epsilon=epsilon, pld=pld)[0]
+    return all_bounds(events, delta=delta, epsilon=epsilon)[0]
 
 
 def all_bounds(
-    events: Sequence[Event],
-    *,
-    delta: float | None = None,
-    epsilon: float | None = None,
-    pld: bool = True,
+    events: Sequence[Event], *, delta: float | None = None, epsilon: float | None = None
 ) -> tuple[Bound, ...]:
     """Return the best bound of every applicable method, best first; see `compose`."""
     choices = readings(events)
     delta, epsilon = _check_target(delta, epsilon)
     best: dict[str, Bound] = {}
     for parts in choices:
-        for curve in _curves(parts, pld=pld and (delta is not None or epsilon is not None)):
+        for curve in _curves(parts):
             bound = _evaluate(curve, parts, delta, epsilon)
             if bound is not None and bound.delta < 1:
                 known = best.setdefault(bound.method, bound)
@@ -121,26 +109,16 @@ def _check_target(delta: float | None, epsilon: float | None) -> tuple[float | N
     return delta, epsilon
 
 
-def _curves(parts: Parts, *, pld: bool) -> Iterator[_Curve]:
+def _curves(parts: Parts) -> Iterator[_Curve]:
     # proof: step 4
     if not parts.discrete_gaussian:
         yield BasicCurve(parts)
     if embedding_applies(parts):
         yield EmbeddedCurve(parts)
-    if parts.clocked:  # proof: step 29
+    if parts.clocked:  # proof: step 26
         return
     if parts.mu or parts.bounded_range or parts.pure:
         yield RenyiCurve(parts)
-    if pld and pld_installed():
-        from hushcov.accounting.pld import LossDistributionCurve, pld_applies
-
-        if pld_applies(parts):
-            yield LossDistributionCurve(parts)
-
-
-def pld_installed() -> bool:
-    """Return whether dp-accounting can be imported."""
-    return importlib.util.find_spec("dp_accounting") is not None
 
 
 def _evaluate(
@@ -164,7 +142,7 @@ def _at_delta(curve: _Curve, parts: Parts, delta: float) -> Bound | None:
     A trial epsilon sets the slack. When the epsilon that then follows is no larger than the
     trial, its own slack is no larger either, so it is a valid answer whatever came before.
     """
-    # proof: step 17
+    # proof: step 14
     trial = 0.0
     for _ in range(_ROUNDS):
         rest = delta - parts.fixed_delta(trial)
@@ -270,9 +248,6 @@ def calibrate(
         The positive multipliers to search between. If the lower end is private it is returned.
     precision
         Relative distance to the smallest multiplier; the answer is on the private side of it.
-
-    Privacy-loss distributions are not used, so that the noise does not depend on whether an
-    optional package is installed.
     """
     epsilon, delta = _check_budget(epsilon, delta)
     low, high = _check_bracket(bracket)
@@ -356,12 +331,12 @@ def _largest(holds: Callable[[float], bool]) -> float:
 
 
 def _proofs(events: Sequence[Event]) -> tuple[tuple[_Curve, Parts], ...]:
-    """Every curve that bounds the events, but for privacy-loss distributions."""
+    """Every curve that bounds the events."""
     try:
         choices = readings(events)
     except PrivacyConditionError:
         return ()
-    return tuple((curve, parts) for parts in choices for curve in _curves(parts, pld=False))
+    return tuple((curve, parts) for parts in choices for curve in _curves(parts))
 
 
 def _proved(proofs: Sequence[tuple[_Curve, Parts]], epsilon: float, delta: float) -> bool:
@@ -401,14 +376,14 @@ def _guessed(
 
         found = _bisect(likely, safe, unsafe, precision)
         # One curve may be the best at both ends and not between: then less noise would do.
-        if holds(found) and not holds(found * (1 - 2 * _UNSURE)):  # proof: step 18
+        if holds(found) and not holds(found * (1 - 2 * _UNSURE)):  # proof: step 15
             return found
     return _bisect(holds, safe, unsafe, precision)
 
 
 def _bisect(holds: Callable[[float], bool], safe: float, unsafe: float, precision: float) -> float:
     """Narrow the gap from the safe side; what is returned has passed `holds`."""
-    # proof: step 18
+    # proof: step 15
     while abs(unsafe - safe) > precision * safe:
         middle = math.sqrt(safe) * math.sqrt(unsafe)
         if holds(middle):

@@ -24,7 +24,7 @@ from scipy.special import erfcx, log_ndtr
 from hushcov._arrays import FloatArray
 from hushcov.accounting.events import Parts
 
-# proof: step 19
+# proof: step 16
 # Added to every delta, relative to it (and growing with mu, whose size limits the accuracy of
 # epsilon/mu - mu/2), so that double rounding never claims too much. The tests measure errors
 # ten times smaller against 60-digit arithmetic.
@@ -57,7 +57,7 @@ _AT_ONCE = 16  # of them, in one go
 #: Of a step whose moment is used: below pi/2, where it is infinite.
 WIDEST_ANGLE = 1.5
 _ANGLES = np.geomspace(1e-6, WIDEST_ANGLE, 512)
-# proof: step 20
+# proof: step 17
 # Relative, of mu. All terms of the time are positive, so that no cancellation enlarges errors.
 CLOCK_ROUNDING = 1e-12
 # Smaller angles and mu might underflow. Larger ones are valid, since the bounds increase in them.
@@ -311,7 +311,7 @@ class EmbeddedCurve:
 
     def epsilon_at(self, delta: float) -> float:
         """Return the smallest epsilon at this delta, rounded up; inf at delta = 0."""
-        # proof: step 21
+        # proof: step 18
         lates = [late for late in _LATES if _SMALLEST_SHARE * delta <= late < delta]
         mus = self._mus(lates)
         epsilons = (gaussian_epsilon(mu, delta - late) for mu, late in zip(mus, lates, strict=True))
@@ -353,7 +353,7 @@ class StoppingTime:
         Chernoff's bound: min over r of (sum of count * log E e^(r tau) + log(1/late)) / r, with
         angle = eta sqrt(r/2).
         """
-        # proof: step 20
+        # proof: step 17
         costs = np.array([[-math.log(late)] for late in lates]).reshape(len(lates), 1)
         roots = np.sqrt((self._log_moments + costs) / 2) / _ANGLES
         return [self._widest * root for root in np.min(roots, axis=1).tolist()]
@@ -364,7 +364,7 @@ def log_exit_moment(angle: FloatArray) -> FloatArray:
 
     Here angle = eta sqrt(r/2), below pi/2. The bound is -log(cos(angle)), for every start.
     """
-    # proof: step 20
+    # proof: step 17
     sine: FloatArray = np.sin(np.maximum(angle, _SMALLEST_ANGLE))
     # This form keeps its digits where cos(angle) is close to 1.
     return -np.log1p(-sine * sine) / 2

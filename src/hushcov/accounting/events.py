@@ -347,7 +347,7 @@ def _collect(events: tuple[Event | None, ...]) -> Parts | None:
             case TotalVariation(distance):
                 distances.append(distance)
             case Clocked(mu, late):
-                # proof: step 29
+                # proof: step 26
                 gaussian.append(mu)
                 deltas.append(late)
                 clocked = True

@@ -26,7 +26,7 @@ from hushcov.accounting.curves import (
 from hushcov.accounting.events import Event, Parts, fixed_reading
 from hushcov.exceptions import PrivacyConditionError
 
-# proof: step 26
+# proof: step 23
 # Shares of delta; multiples of 1/64 that add up to 1.
 PROMISED = 8 / 64  # reserve for deltas of black boxes
 SLACK = 4 / 64  # reserve for finite precision
@@ -35,7 +35,7 @@ LATE = 1 / 64  # that its clock runs late
 RENYI = 24 / 64  # account that adds up Renyi divergences
 # The account that adds up epsilons needs no delta.
 
-# proof: step 24
+# proof: step 21
 # Rates of the clock's exponential moments. Fixed here, because a rate chosen afterwards is not
 # covered; one that is off by a factor of 2 costs a quarter of a small term.
 _RATES = 4.0 ** np.arange(-3, 21)
@@ -75,14 +75,14 @@ def spent_adaptively(events: Sequence[Event], epsilon: float, delta: float) -> B
 
 def _reserves_hold(parts: Parts, epsilon: float, delta: float) -> bool:
     """Whether fixed deltas and finite precision stay within what is set aside for each."""
-    # proof: step 22
+    # proof: step 19
     slack = Parts(total_variation=parts.total_variation).fixed_delta(epsilon)
     return parts.delta <= PROMISED * delta and slack <= SLACK * delta
 
 
 def _basic(parts: Parts, delta: float) -> Bound:
     """Epsilons added up, where all have one."""
-    # proof: step 23
+    # proof: step 20
     if parts.mu:
         return Bound(math.inf, delta, "basic")
     return Bound(parts.pure_epsilon, parts.delta, "basic")
@@ -101,7 +101,7 @@ def _root_of_time(steps: tuple[tuple[float, int], ...], delta: float) -> float:
     """The root of the time that steps take, but for a probability of `LATE` times delta."""
     if not steps:
         return 0.0
-    # proof: step 24
+    # proof: step 21
     moments = np.zeros(len(_RATES))
     for eta, count in steps:
         angles = eta * np.sqrt(_RATES / 2)
@@ -113,7 +113,7 @@ def _root_of_time(steps: tuple[tuple[float, int], ...], delta: float) -> float:
 
 def _renyi(parts: Parts, epsilon: float, delta: float) -> Bound:
     """The sum of Renyi divergences at the order that belongs to the total epsilon."""
-    # proof: step 25
+    # proof: step 22
     if delta == 0 or parts.clocked:
         return Bound(math.inf, delta, "renyi")
     spent = renyi_epsilon(parts, _ORDERS, RENYI * delta) * (1 + ROUNDING)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from hushcov.accounting.promise import Odds
 
 ADJACENCIES = tuple(RELATIONS.values())
-#: The method of a release whose published privacy argument has gaps: nothing is certified.
-NOT_CERTIFIED = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +33,7 @@ class Guarantee:
     events
         The privacy events charged.
     method
-        The name of the composition bound, as in `Bound.method`; `NOT_CERTIFIED` where nothing is
-        proved and the numbers are what the authors of a mechanism claim. Such a release is never
-        `private`.
+        The name of the composition bound, as in `Bound.method`.
     preconditions
         What was checked before noise was drawn, in words.
     adjacency
@@ -97,11 +93,6 @@ class Guarantee:
             raise ParameterError(
                 f"method must name a bound, got {shown(self.method)}: pass Bound.method."
             )
-        if self.method == NOT_CERTIFIED and self.private:
-            raise PrivacyConditionError(
-                "private must be False where no bound certifies the release: use a mechanism with "
-                "a proof."
-            )
         self._set_tuple("events", get_args(Event))
         self._set_tuple("preconditions", (str,))
 
@@ -159,9 +150,8 @@ class Guarantee:
         """
         from hushcov.accounting.promise import odds_of
 
-        proved = self.method != NOT_CERTIFIED
-        events, slack = (self.events if proved else ()), self.numerical_delta
-        return odds_of(self.epsilon, self.delta, self.adjacency, self.unit, events, slack)
+        promised = self.epsilon, self.delta, self.adjacency, self.unit
+        return odds_of(*promised, self.events, self.numerical_delta)
 
     def __str__(self) -> str:
         from hushcov.accounting.promise import promise_words
@@ -176,9 +166,7 @@ class Guarantee:
             "  checked: " + ("; ".join(self.preconditions) or "nothing needed checking"),
         ]
         caution = (
-            "NOT CERTIFIED: the published privacy argument has gaps. What its authors claim is"
-            if self.method == NOT_CERTIFIED
-            else "NOT PRIVATE: the noise came from a seed or a simulation. With secret noise the "
+            "NOT PRIVATE: the noise came from a seed or a simulation. With secret noise the "
             "same mechanism would give"
         )
         return "\n".join(lines if self.private else [caution, *lines])

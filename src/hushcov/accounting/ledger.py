@@ -96,7 +96,7 @@ class Ledger:
     returns, so a crash between charge and release loses budget, never privacy. All charges, by any
     number of processes and threads, compose to at most the dataset's (epsilon, delta) for the
     neighbours it was opened for (one replaced record by default), also where what a release costs
-    was chosen in the light of earlier ones: `docs/proofs/accounting.md`, steps 22 to 28.
+    was chosen in the light of earlier ones: `docs/proofs/accounting.md`, steps 19 to 25.
     `docs/ledger.md` has what a ledger cannot see.
 
     Examples
@@ -167,7 +167,7 @@ class Ledger:
         Whom it protects stays. A larger total weakens what people were told before: it is theirs to
         decide.
         """
-        # proof: step 28
+        # proof: step 25
         asked = _check_budget(name, epsilon, delta)
         with self._store.writing() as book:
             known = _known(book, name)

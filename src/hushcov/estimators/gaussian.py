@@ -43,8 +43,6 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
 
     Parameters
     ----------
-    clipping : {"row", "coordinate"}, default="row"
-        Whether the Euclidean norm of a record is bounded, or its coordinates only.
     row_norm : float, optional
         Public bound on the norm of a record whose features are divided by their scales. None takes
         one from the number of features.
@@ -53,7 +51,7 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         features: correlations, about.
     on_hopeless : {"raise", "warn"}, default="raise"
         What to do where the predicted error is no better than that of the zero matrix: refuse
-        (`HopelessError`), or warn and release. There is a prediction where rows are clipped
+        (`HopelessError`), or warn and release. There is a prediction
         without `row_norm`, for `threshold` None, 0 or "universal".
 
     Attributes
@@ -84,7 +82,6 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
     True
     """
 
-    clipping: str = "row"
     row_norm: float | None = None
     threshold: Any = None
 
@@ -94,11 +91,10 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
         room, level = self._threshold()
-        self._refuse_candidates(self.clipping != "row" or self.row_norm is not None)
+        self._refuse_candidates(self.row_norm is not None)
         return room.plan(
             inputs,
             sparse=self._sparse(inputs.n_features),
-            clipping=self.clipping,
             row_norm=self.row_norm,
             level=level,
         )
@@ -107,7 +103,7 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         """Refuse what is for sums of all pairs where candidates are given."""
         if refused and (self.bandwidth is not None or self.candidate_pairs is not None):
             raise ParameterError(
-                "bandwidth and candidate_pairs must be left out with clipping, row_norm, "
+                "bandwidth and candidate_pairs must be left out with row_norm, "
                 "partial_fit and fit_statistics, which are for sums of all pairs: use fit, and "
                 "leave the others as they are."
             )
@@ -133,7 +129,7 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         ----------
         statistics : Statistics, optional
             Exact sums of `partial_fit`, merged or loaded; those of this estimator if left out. They
-            must be of this estimator's `feature_scale`, `clipping`, `row_norm` (if given) and
+            must be of this estimator's `feature_scale`, `row_norm` (if given) and
             `assume_centered`. Budget and threshold are those of the release, and so is the number
             of records: `total_records` need not have been right. The guarantee holds whatever it
             was; a total that is far off puts the bound on the norm of records where it suits
@@ -146,14 +142,10 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
             request = self.request(statistics.n_features)
             inputs, stages = request.divide(n_averaged, statistics.n_features)
             self._name_features(statistics)
-            parameters = parameters_for_sums(
-                inputs, record_map, clipping=self.clipping, row_norm=self.row_norm
-            )
+            parameters = parameters_for_sums(inputs, record_map, row_norm=self.row_norm)
             scale = self._scale_of(record_map)
             room, level = self._threshold()
-            chosen = room.thresholded(
-                parameters, level, usual=self.clipping == "row" and self.row_norm is None
-            )
+            chosen = room.thresholded(parameters, level, usual=self.row_norm is None)
             plan = request.plan(inputs, stages, chosen, scale)
             self._keep(plan)
             self._heed(*plan.cautions)
@@ -169,7 +161,7 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
     def _record_map(self, n_averaged: int, n_features: int, **known: Any) -> RecordMap:
         scale = self._declared_scale(n_features)
         inputs = self.request(n_features).inputs(n_averaged, n_features)
-        parameters = gaussian_parameters(inputs, clipping=self.clipping, row_norm=self.row_norm)
+        parameters = gaussian_parameters(inputs, row_norm=self.row_norm)
         certify_gaussian(parameters, private=self.random_state is None)
         grid = FeatureGrid(scale, parameters.radius, parameters.half_width)
         return RecordMap(n_features, grid, parameters.norm_bound, **known)

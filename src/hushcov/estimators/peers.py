@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov.estimators.options import CentreOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance, ScaledCovariance
-from hushcov.exceptions import ParameterError, UncertifiedWarning
+from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.peers.coinpress import COINPRESS
 from hushcov.mechanisms.peers.eigen_sampling import EIGEN_SAMPLING
@@ -43,9 +42,6 @@ class CoinPressCovariance(CentreOptions, ApproximateCovariance):
         Public bounds on the eigenvalues of the covariance of the features over their scales. None
         takes those of a correlation matrix, 0.1 and `row_sparsity`. Bounds that do not hold
         cost accuracy, never privacy.
-    constants : {"sound", "paper"}, default="sound"
-        "sound" adds the least noise that the budget allows. "paper" adds that of the publication,
-        sqrt(2) times as much off the diagonal, for comparisons; the guarantee is the same.
     positive_semidefinite : bool, default=False
         Whether to project the estimate, in units of the scales, on the positive semidefinite
         matrices. It has no negative eigenvalue but for rounding.
@@ -80,7 +76,6 @@ class CoinPressCovariance(CentreOptions, ApproximateCovariance):
 
     n_steps: int = 3
     eigenvalue_bounds: Any = None
-    constants: str = "sound"
 
     assumed_row_sparsity = math.inf
 
@@ -89,7 +84,6 @@ class CoinPressCovariance(CentreOptions, ApproximateCovariance):
             inputs,
             n_steps=self.n_steps,
             eigenvalue_bounds=self.eigenvalue_bounds,
-            constants=self.constants,
         )
         return planned
 
@@ -113,10 +107,6 @@ class SeparateCovariance(CentreOptions, ApproximateCovariance):
         Public bound on the norm of a record whose features are divided by their scales; longer
         records are shrunk to it. None takes one from the number of features, or from the released
         norms where means are found. With "adaptive" the bound may be generous.
-    constants : {"sound", "paper"}, default="sound"
-        "sound" uses exact sensitivities, shares of the budget that were measured to be good, and
-        the order of the eigenvalues. "paper" uses the noise levels and shares of the paper: as
-        private, and less accurate.
     positive_semidefinite : bool, default=False
         Project once more onto positive semidefinite matrices. Released eigenvalues are not
         negative, so that this only removes what rounding to integers did.
@@ -164,7 +154,6 @@ class SeparateCovariance(CentreOptions, ApproximateCovariance):
 
     method: str = "adaptive"
     row_norm: float | None = None
-    constants: str = "sound"
 
     @property
     def method_(self) -> str:
@@ -179,9 +168,7 @@ class SeparateCovariance(CentreOptions, ApproximateCovariance):
         return float(str(self.release_.parameters["chosen_row_norm"]))
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
-        planned = SEPARATE.plan(
-            inputs, method=self.method, constants=self.constants, row_norm=self.row_norm
-        )
+        planned = SEPARATE.plan(inputs, method=self.method, row_norm=self.row_norm)
         return planned
 
 
@@ -191,9 +178,9 @@ class RowTopKCovariance(CentreOptions, ApproximateCovariance):
 
     The algorithm of Kumar, Pandey, Sarkar and Tian (COLT 2026). Every row of the second-moment
     matrix privately selects its largest entries; pairs of features that select each other are
-    released with noise, and so are all variances. As printed its noise is not proved to be
-    private. `constants="sound"` keeps the algorithm and makes its noise as small as a proof
-    allows: exponential selection, then Gaussian noise for what was selected.
+    released with noise, and so are all variances. Its noise as published is not proved to be
+    private, and is replaced by noise that is: exponential selection, then Gaussian noise for what
+    was selected.
 
     Parameters
     ----------
@@ -201,37 +188,30 @@ class RowTopKCovariance(CentreOptions, ApproximateCovariance):
         Most nonzero entries in a row of the covariance, the diagonal included. Required. The
         diagonal is always released, so a row selects one entry less than this, whatever the data.
         1 releases variances alone; the number of features releases everything.
-    constants : {"sound", "paper"}, default="sound"
-        "paper" takes clipping, Laplace noise and averages as they are printed, with failure
-        probability 0.1. Its published privacy argument has gaps: the fit warns, its release is
-        never marked as private, and a ledger, which charges what is certified, refuses it.
     radius : float, optional
         Public bound on every coordinate in units of its scale. None balances noise and clipping
-        bias for Gaussian records. The paper's constants have a radius of their own.
+        bias for Gaussian records.
 
     Attributes
     ----------
     noise_sd_ : ndarray
-        Standard deviation of the privacy noise of each released entry, NaN elsewhere. Intervals
-        take noise for normal, also the paper's Laplace noise.
+        Standard deviation of the privacy noise of each released entry, NaN elsewhere.
     selected_ : ndarray of bool
         Where two features selected each other, and the diagonal.
-    parameters_ : RowTopKParameters or PrintedParameters
+    parameters_ : RowTopKParameters
         Every public quantity of the mechanism.
 
     Warns
     -----
-    UncertifiedWarning
-        With `constants="paper"`.
     SeededNoiseWarning
         If `random_state` is given.
 
     Notes
     -----
-    Privacy, with `constants="sound"`. Neighbours: replace one record; no precondition. Guarantee:
+    Privacy. Neighbours: replace one record; no precondition. Guarantee:
     (epsilon, delta)-differential privacy of `release_`, `feature_scale_` and everything computed
     from them, for every dataset; proof: `docs/proofs/row_top_k.md`, which also lists the gaps
-    of the printed argument.
+    of the published argument.
 
     Examples
     --------
@@ -245,7 +225,6 @@ class RowTopKCovariance(CentreOptions, ApproximateCovariance):
     True
     """
 
-    constants: str = "sound"
     radius: float | None = None
 
     assumed_row_sparsity = None
@@ -257,24 +236,7 @@ class RowTopKCovariance(CentreOptions, ApproximateCovariance):
         return self.release_.released
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
-        paper = self.constants == "paper"
-        planned = ROW_TOP_K.plan(
-            apart if paper else inputs, constants=self.constants, radius=self.radius
-        )
-        if not paper:
-            return planned
-        if self.ledger is not None:
-            raise ParameterError(
-                "ledger must be left out with constants='paper': a ledger charges what is "
-                "certified, and this release is not. Use constants='sound'."
-            )
-        warnings.warn(
-            "constants='paper' was given: the published privacy argument has gaps, so this "
-            "release is NOT certified to be private. Use constants='sound' for sensitive records.",
-            UncertifiedWarning,
-            stacklevel=5,
-        )
-        return planned
+        return ROW_TOP_K.plan(inputs, radius=self.radius)
 
 
 @with_options
@@ -297,9 +259,6 @@ class EigenSamplingCovariance(ScaledCovariance):
     allocation : {"adaptive", "uniform"}, default="adaptive"
         How the budget of the directions is divided: by the roots of the noisy eigenvalues, or
         equally.
-    constants : {"sound", "paper"}, default="sound"
-        "paper" draws directions as in the publication. It is private as well, and noisier: it
-        spends three quarters of the budget.
     positive_semidefinite : bool, default=False
         Whether to project the estimate, in units of the scales, on the positive semidefinite
         matrices. Up to rounding it is one of them anyway.
@@ -336,7 +295,6 @@ class EigenSamplingCovariance(ScaledCovariance):
 
     row_norm: float | None = None
     allocation: str = "adaptive"
-    constants: str = "sound"
 
     def request(self, n_features: int) -> Request:
         """Scales are public: none are estimated."""
@@ -348,7 +306,5 @@ class EigenSamplingCovariance(ScaledCovariance):
         return super().request(n_features)
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
-        planned = EIGEN_SAMPLING.plan(
-            inputs, allocation=self.allocation, constants=self.constants, row_norm=self.row_norm
-        )
+        planned = EIGEN_SAMPLING.plan(inputs, allocation=self.allocation, row_norm=self.row_norm)
         return planned

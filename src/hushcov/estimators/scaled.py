@@ -87,7 +87,6 @@ class ScaledCovariance(PrivateCovariance):
     sparse_output = False  # options of some estimators
     bandwidth: ClassVar[int | None] = None
     candidate_pairs: ClassVar[Any] = None
-    scale_share = "auto"
     #: Nonzeros of a row that are assumed where none are declared; None where they must be.
     assumed_row_sparsity: ClassVar[float | None] = 5
 
@@ -367,7 +366,6 @@ class ScaledCovariance(PrivateCovariance):
             known_mean=bool(self.assume_centered),
             centre=self._way_to_centre,
             known_scale=self.feature_scale is not None,
-            scale_share=self.scale_share,
             pure=not hasattr(self, "delta"),
             candidates=candidates,
         )
@@ -386,14 +384,9 @@ class ApproximateCovariance(DeltaOptions, ScaledCovariance):
 
     Parameters
     ----------
-    scale_share : "auto" or float, default="auto"
-        Share of the budget that estimating scales spends when `feature_scale` is None and no means
-        are sought (`centre="pairs"` or `assume_centered=True`); "auto" is at most 0.2 and falls
-        with the number of records.
     drop_nulls : bool, default=False
         Leave out records with nulls, which otherwise are an error. About how many are complete is
         released with the rest, from 0.5 % of the budget.
     """
 
-    scale_share: Any = "auto"
     drop_nulls: bool = False

@@ -6,7 +6,6 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov._validation import check_choice
 from hushcov.estimators.options import (
     CandidateOptions,
     CentreOptions,
@@ -15,13 +14,7 @@ from hushcov.estimators.options import (
 )
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.screened import (
-    NORM_RULES,
-    SCREENED,
-    SCREENS,
-    PlannedScreened,
-    ScreenedPlan,
-)
+from hushcov.mechanisms.screened import SCREENED, PlannedScreened, ScreenedPlan
 from hushcov.planning import Plan
 
 
@@ -42,12 +35,6 @@ class ScreenedCovariance(CentreOptions, CandidateOptions, SparseOptions, Approxi
         smaller number asks for. It sets how many pairs are selected, `plan_.parameters.n_pairs`,
         whatever the data: if more have a covariance, the strongest are found and the others lost.
         1 releases variances alone.
-    screen : {"sign", "clipped"}, default="sign"
-        Scores of the screen. Signs rank pairs by correlation for elliptical distributions and
-        need no scale; products of clipped coordinates are for data where signs say little.
-    norm_bound : {"public", "quantile"}, default="public"
-        Norm to which records are scaled down: from the scales, or near the median norm, with 2 %
-        of the budget, for given scales that are only rough.
     threshold : None, "auto" or float, default="auto"
         Selected pairs below this many standard deviations, noise and sampling together, are set to
         zero: None and 0 keep all, "auto" takes the planned number.
@@ -94,8 +81,6 @@ class ScreenedCovariance(CentreOptions, CandidateOptions, SparseOptions, Approxi
     True
     """
 
-    screen: str = "sign"
-    norm_bound: str = "public"
     threshold: Any = "auto"
 
     assumed_row_sparsity = None
@@ -114,12 +99,10 @@ class ScreenedCovariance(CentreOptions, CandidateOptions, SparseOptions, Approxi
         return SCREENED.search(self.public_inputs(n_records, n_features), **self._options())
 
     def _options(self) -> dict[str, Any]:
-        check_choice("screen", self.screen, tuple(SCREENS))
-        check_choice("norm_bound", self.norm_bound, tuple(NORM_RULES))
         keep_above = self._check_threshold(
             self.threshold, "auto", at_most=100, cure="takes the planned number of deviations."
         )
-        return {"screen": self.screen, "norm": self.norm_bound, "keep_above": keep_above}
+        return {"keep_above": keep_above}
 
     def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> PlannedScreened:
         sparse = self._sparse(inputs.n_features)

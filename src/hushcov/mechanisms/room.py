@@ -20,8 +20,6 @@ from hushcov.release import Release
 from hushcov.stages import Prepared
 
 Parameters = TypeVar("Parameters")
-#: Where the numbers of a published mechanism come from: our proof, or its publication.
-CONSTANTS = ("sound", "paper")
 #: For an entry of a release: its integer, its estimate, and that while it is made symmetric.
 DENSE_BYTES = 3 * 8
 #: For a candidate pair: its two features, score, value and noise, twice in a symmetric matrix.

@@ -46,7 +46,6 @@ CENTRES = ("private", "pairs")
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
-_SCALE_SHARE = 'it is the share of the budget that estimating scales spends; "auto" chooses it.'
 _DELTA = f"{DELTA_WORDS} The eigen-sampling mechanism (EigenSamplingCovariance) needs none."
 
 
@@ -66,8 +65,6 @@ class Request:
     centre : {"private", "pairs"}
         What becomes of means that are not known: a share of the budget finds them, with scales
         and norms, or differences of two records are averaged, as always without a delta.
-    scale_share : "auto" or float
-        That share, where no means are sought; "auto" balances their errors against what is left.
     pure : bool
         Whether there is to be no delta, which is 0 then.
     bounds : Bounds, optional
@@ -83,7 +80,6 @@ class Request:
     delta: float
     known_mean: bool = False
     known_scale: bool = False
-    scale_share: Any = "auto"
     pure: bool = False
     centre: str = CENTRES[0]
     bounds: Bounds | None = None
@@ -94,10 +90,6 @@ class Request:
         check_choice("centre", self.centre, CENTRES)
         if not self.pure:
             check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA)
-        if isinstance(self.scale_share, str):
-            check_choice("scale_share", self.scale_share, ("auto",))
-        else:
-            check_real("scale_share", self.scale_share, above=0, at_most=0.9, cure=_SCALE_SHARE)
 
     @property
     def private_centre(self) -> bool:
@@ -145,12 +137,12 @@ class Request:
             stages.append(counted)
         if self.private_centre:
             stages.append(self._preparation(inputs, stages))
-        elif not self.pure:
+        elif not self.pure and not self.known_scale:
             rho = inputs.rho
-            share = self._scale_share(n_averaged, n_features, rho)
-            if not self.known_scale:
-                mu = math.sqrt(2 * share * rho)
-                stages.append(scale_parameters(n_averaged, n_features, mu, self.neighbours))
+            # What errors of scales cost is balanced against what is left.
+            share = min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_averaged)
+            mu = math.sqrt(2 * share * rho)
+            stages.append(scale_parameters(n_averaged, n_features, mu, self.neighbours))
         last = stages[-1] if stages else None
         found = last.expected if isinstance(last, Preparation) else inputs.found
         spent = tuple(stage.event for stage in stages)
@@ -231,11 +223,6 @@ class Request:
         spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
         cautions = self.cautions(spends, stages, chosen.forecast)
         return Plan(self, inputs, stages, chosen, feature_scale, cautions)
-
-    def _scale_share(self, n_averaged: int, n_features: int, rho: float) -> float:
-        if isinstance(self.scale_share, str):
-            return min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_averaged)
-        return float(self.scale_share)
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,8 +73,6 @@ if TYPE_CHECKING:
     from hushcov.records.genotypes import GenotypeBlock, GenotypeRecords, open_genotypes
     from hushcov.records.gram import (
         PANEL_BYTES,
-        clipped_gram,
-        clipped_sums,
         pair_sums,
         record_statistics,
         row_bounded_gram,
@@ -144,8 +142,6 @@ __all__ = [
     "cell_counts",
     "check_bounds",
     "check_feature_scale",
-    "clipped_gram",
-    "clipped_sums",
     "count_complete",
     "default_block_rows",
     "finest_half_width",
@@ -190,8 +186,7 @@ __getattr__ = lazy(
     compact="CompactRecords",
     files="FileRecords",
     genotypes="GenotypeBlock GenotypeRecords open_genotypes",
-    gram="PANEL_BYTES clipped_gram clipped_sums pair_sums record_statistics row_bounded_gram "
-    "second_moments",
+    gram="PANEL_BYTES pair_sums record_statistics row_bounded_gram second_moments",
     identifiers="split_columns",
     signs="PACKED_PANEL_BYTES TILE_BYTES TILE_ROWS PackedSigns candidate_sign_sums "
     "sign_gram sign_gram_and_sums sign_scores signs_kept",

@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import (
     LARGEST_EXACT_FLOAT,
-    LARGEST_EXACT_FLOAT32,
-    Float32Array,
     FloatArray,
     IntArray,
 )
-from hushcov._compiled import compiled, run_in_chunks, run_parts, threads
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov._compiled import run_parts, threads
+from hushcov.exceptions import CapacityError
 from hushcov.records.bounded import BoundedRows
 from hushcov.records.grids import FeatureGrid, IntegerGrid
 from hushcov.records.protocol import Progress, Records, is_tensor
-from hushcov.records.rows import CentringSums, exact_reduction, row_parts
+from hushcov.records.rows import CentringSums, row_parts
 from hushcov.records.statistics import RecordMap, Statistics
 from hushcov.records.views import is_paired
 
@@ -29,7 +27,6 @@ from hushcov.records.views import is_paired
 Panel = Callable[[int, int], IntArray]
 
 PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
-_LISTED_ROWS = 4096  # of a block whose columns are multiplied pair by pair, at a time
 STRIP = 2048  # rows of a matrix product converted to integers at a time
 
 
@@ -218,65 +215,6 @@ def _exact_gram(integers: FloatArray, half_width: int) -> IntArray:
     return sums.total()
 
 
-def clipped_gram(
-    records: Records,
-    grid: FeatureGrid,
-    start: int = 0,
-    stop: int | None = None,
-    *,
-    progress: Progress | None = None,
-) -> IntArray:
-    """Return the sum over records of y_i y_j for coordinates y on a coarse grid, as `sign_gram`.
-
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every entry by at most
-    2 half_width^2.
-    """
-    _check_coarse(grid, records)
-    stop = records.n_features if stop is None else stop
-    panel = _ClippedPanel(start, stop, grid.multipliers, grid.half_width)
-    return records.map_sum(panel, progress=progress)
-
-
-def clipped_sums(
-    records: Records,
-    grid: FeatureGrid,
-    rows: IntArray,
-    columns: IntArray,
-    *,
-    progress: Progress | None = None,
-) -> IntArray:
-    """Return the sums of `clipped_gram` for listed pairs alone, in one reading of the records.
-
-    Privacy
-    -------
-    Nothing here is private by itself; see `clipped_gram`.
-    """
-    _check_coarse(grid, records)
-    if (
-        len(rows)
-        and not 0
-        <= min(rows.min(), columns.min())
-        <= max(rows.max(), columns.max())
-        < records.n_features
-    ):
-        raise ParameterError(
-            f"rows and columns must be features, 0 to {records.n_features - 1}: list pairs of them."
-        )
-    listed = _ClippedList(rows, columns, grid.multipliers, grid.half_width)
-    return records.map_sum(listed, progress=progress)
-
-
-def _check_coarse(grid: FeatureGrid, records: Records) -> None:
-    if grid.half_width**2 > LARGEST_EXACT_FLOAT32:
-        raise CapacityError(
-            f"half_width must be at most 4096 for exact sums, got {grid.half_width}: use a coarser "
-            "grid."
-        )
-    grid.check_features(records.n_features)
-
-
 def pair_sums(
     panel: Panel, n_features: int, largest: int, *, panel_bytes: int | None = None
 ) -> NDArray[Any]:
@@ -297,112 +235,4 @@ def pair_sums(
             found[filled : filled + len(row)] = row
             filled += len(row)
         start = stop
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _ClippedPanel:
-    """Sums of products on a grid in a block. Picklable, as all block functions."""
-
-    start: int
-    stop: int
-    multipliers: FloatArray
-    half_width: int
-
-    def __call__(self, block: Any) -> Any:
-        width, n_rows = float(self.half_width), self.stop - self.start
-        multipliers, block = self.multipliers[self.start :], block[:, self.start :]
-        if is_tensor(block):
-            from hushcov.records import tensor_kernels as kernels
-
-            on_grid = kernels.integers_on_grid(block, multipliers, width)
-            return kernels.exact_panel(on_grid, n_rows, self.half_width**2)
-        integers = np.empty(block.shape, dtype=np.float32)
-        _fill_integers(block, multipliers, width, integers)
-        return _exact_panel(integers, n_rows, self.half_width**2)
-
-
-@dataclass(frozen=True, eq=False)
-class _ClippedList:
-    """Sums of products of listed pairs on a grid in a block. Picklable, as all block functions."""
-
-    rows: IntArray
-    columns: IntArray
-    multipliers: FloatArray
-    half_width: int
-
-    def __call__(self, block: Any) -> Any:
-        width = float(self.half_width)
-        if is_tensor(block):
-            from hushcov.records import tensor_kernels as kernels
-
-            on_grid = kernels.integers_on_grid(block, self.multipliers, width)
-            return kernels.listed_products(on_grid, self.rows, self.columns)
-        together = min(_LISTED_ROWS, LARGEST_EXACT_FLOAT32 // self.half_width**2)
-        sums = np.zeros(len(self.rows), dtype=np.int64)
-        for part in np.array_split(block, max(1, -(-len(block) // together))):
-            turned = np.empty(part.shape[::-1], dtype=np.float32)
-            _turn_integers(part, self.multipliers, width, turned)
-            run_in_chunks(_add_listed, len(sums), self.rows, self.columns, turned, sums)
-        return sums
-
-
-def _exact_panel(integers: Float32Array, n_rows: int, largest_product: int) -> IntArray:
-    """The first rows of a Gram matrix of small integers, in float32: half the time of float64.
-
-    Products are taken of so many records at a time that partial sums are exact.
-    """
-    exact_rows = LARGEST_EXACT_FLOAT32 // largest_product
-    d = integers.shape[1]
-    panel = np.zeros((n_rows, d), dtype=np.int64)
-    for first in range(0, len(integers), exact_rows):
-        part = integers[first : first + exact_rows]
-        for top in range(0, n_rows, STRIP):
-            left = part[:, top : min(top + STRIP, n_rows)]
-            # If all fits in one strip, the product is symmetric and BLAS computes half of it.
-            right = part if left.shape[1] == d else part[:, top:]
-            panel[top : top + left.shape[1], d - right.shape[1] :] += (left.T @ right).astype(
-                np.int64
-            )
-    return panel
-
-
-@compiled
-def _fill_integers(
-    block: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    integers: Float32Array,
-) -> None:
-    for a in range(block.shape[0]):
-        for i in range(block.shape[1]):
-            scaled = block[a, i] * multipliers[i]
-            integers[a, i] = np.rint(min(max(scaled, -half_width), half_width))
-
-
-@compiled
-def _turn_integers(
-    block: FloatArray, multipliers: FloatArray, half_width: float, turned: Float32Array
-) -> None:
-    """Integers on the grid, a row for each feature."""
-    for a in range(block.shape[0]):
-        for i in range(block.shape[1]):
-            scaled = block[a, i] * multipliers[i]
-            turned[i, a] = np.rint(min(max(scaled, -half_width), half_width))
-
-
-@compiled
-def _add_listed(
-    start: int, stop: int, rows: IntArray, columns: IntArray, turned: Float32Array, sums: IntArray
-) -> None:
-    """Add products of listed pairs, of so few rows that their sums are exact in any order."""
-    for e in range(start, stop):
-        sums[e] += int(_dot(turned[rows[e]], turned[columns[e]]))
-
-
-@exact_reduction
-def _dot(left: Float32Array, right: Float32Array) -> Any:
-    found = np.float32(0)
-    for a in range(len(left)):
-        found += left[a] * right[a]
     return found

@@ -56,7 +56,7 @@ class ProductMap:
     Nothing here is private by itself. Replacing one record, or one unit, moves the sum of
     contributions by at most sqrt((2 norm_bound)^2 + factor_range^2 + size_range^2) in Euclidean
     norm: the first part has norm at most `norm_bound` for every one, the two numbers lie in
-    [0, their range]. All of it is exact (`docs/proofs/screened.md`, steps 5 and 12), and sums fit
+    [0, their range]. All of it is exact (`docs/proofs/screened.md`, steps 4 and 11), and sums fit
     in int64 up to 2^36 records. `means` are public or released.
     """
 

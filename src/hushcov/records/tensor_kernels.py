@@ -45,16 +45,11 @@ def _quotient(number: float, tensor: Tensor) -> Tensor:
 
 def exact_gram(integers: Tensor, largest_product: int) -> Tensor:
     """Gram matrix of integers held in doubles."""
-    return exact_panel(integers, integers.shape[1], largest_product)
-
-
-def exact_panel(integers: Tensor, n_rows: int, largest_product: int) -> Tensor:
-    """The first rows of a Gram matrix of integers held in doubles."""
     exact_rows = LARGEST_EXACT_FLOAT // largest_product
-    panel: Tensor = 0
+    gram: Tensor = 0
     for part in integers.split(exact_rows):
-        panel = panel + (part[:, :n_rows].T @ part).to(torch.int64)
-    return panel
+        gram = gram + (part.T @ part).to(torch.int64)
+    return gram
 
 
 def exact_sums(integers: Tensor) -> Tensor:
@@ -144,15 +139,6 @@ def sign_products(block: Tensor, rows: Any, columns: Any) -> Tensor:
     for part in block.split(_rows_held(len(rows))):
         signs = torch.sign(part).to(torch.int8)
         total += (signs[:, left] * signs[:, right]).sum(dim=0, dtype=torch.int64)
-    return total
-
-
-def listed_products(integers: Tensor, rows: Any, columns: Any) -> Tensor:
-    """Sums of products of listed pairs of columns of integers."""
-    left, right = _on_device_of(integers, rows, columns)
-    total = torch.zeros(len(rows), dtype=torch.int64, device=integers.device)
-    for part in integers.split(_rows_held(len(rows))):
-        total += (part[:, left] * part[:, right]).sum(dim=0).to(torch.int64)
     return total
 
 

@@ -294,7 +294,7 @@ def alone(part: Part, delta: float) -> float | None:
     """The epsilon that a part would have at this delta if it were all there is."""
     charged = [event for event in part.events if not isinstance(event, TotalVariation)]
     try:
-        return compose(charged, delta=delta, pld=False).epsilon
+        return compose(charged, delta=delta).epsilon
     except HushcovError:
         return None
 

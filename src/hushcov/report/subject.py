@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import BoolArray
-from hushcov.accounting import NOT_CERTIFIED
 from hushcov.exceptions import ParameterError
 from hushcov.release import Part, Release
 from hushcov.release.coverage import coverage
@@ -87,11 +86,6 @@ class Subject:
     def pairs_word(self) -> str:
         """What these are called."""
         return "candidate pairs" if self.release.told_pairs else "pairs of features"
-
-    @property
-    def certified(self) -> bool:
-        """Whether there is a proof behind the guarantee."""
-        return self.release.guarantee.method != NOT_CERTIFIED
 
     @property
     def theorem(self) -> bool:

@@ -40,7 +40,7 @@ def test_an_audit_is_repeatable_and_its_attacks_do_not_depend_on_each_other():
     ("runs", "tight"), [(6_000, 0.7), pytest.param(20_000, 0.8, marks=pytest.mark.slow)]
 )
 def test_the_worst_pair_of_the_gaussian_is_nearly_as_bad_as_claimed(runs, tight):
-    attack = next(item for item in attacks_on("gaussian-row") if item.name == "axes")
+    attack = next(item for item in attacks_on("gaussian") if item.name == "axes")
     result = run_attack(attack, runs, 1e-3, seed=1)
     assert result.method == "Gaussian curve"
     assert tight < result.ratio <= 1

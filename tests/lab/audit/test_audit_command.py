@@ -85,7 +85,7 @@ def test_a_broken_claim_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_figure(tmp_path: Path) -> None:
     figure = tmp_path / "audit.png"
-    result = run("gaussian-row", "--runs", "100", "--figure", str(figure))
+    result = run("gaussian", "--runs", "100", "--figure", str(figure))
     assert result.exit_code == 0
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert "audit.png" in result.stdout

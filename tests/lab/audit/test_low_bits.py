@@ -106,7 +106,7 @@ def gaussian_setting():
 def screened_setting():
     inputs = ReleaseInputs(N, D, 3, EPSILON, DELTA)
     design = ScreenedDesign(0.4, 1.2, 2, 0.5, 0.6, 1.0, 3.0)
-    parameters = screened_parameters(inputs, design, screen="sign", norm="public")
+    parameters = screened_parameters(inputs, design)
     values = [(X.T @ X / N)[UPPER] for X in neighbours()]
 
     def draw(X, generator):

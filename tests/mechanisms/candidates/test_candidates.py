@@ -310,10 +310,9 @@ def test_what_cannot_be_is_refused_before_a_record_is_read(options, words):
         PrivateSparseCovariance(**BUDGET | options).fit_plan(N, D)
 
 
-@pytest.mark.parametrize("options", [{"row_norm": 2.0}, {"clipping": "coordinate"}])
-def test_options_for_sums_of_all_pairs_are_refused(options):
+def test_a_row_norm_is_refused_with_candidates():
     with pytest.raises(ParameterError, match="which are for sums of all pairs"):
-        GaussianCovariance(**BUDGET | options, bandwidth=2).fit_plan(N, D)
+        GaussianCovariance(**BUDGET, row_norm=2.0, bandwidth=2).fit_plan(N, D)
 
 
 def test_parameters_need_candidates_that_fit():

@@ -71,7 +71,7 @@ def test_every_design_is_certified_at_every_n(n_records):
         )
         rounding = 1 + n_records * 2.0**-52
         events = schedule_events(less, rounding * parameters.entry_sensitivity)
-        spent = compose(events, delta=inputs.delta, pld=False).epsilon
+        spent = compose(events, delta=inputs.delta).epsilon
         assert spent > inputs.epsilon
 
 

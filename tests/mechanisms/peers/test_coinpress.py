@@ -88,15 +88,14 @@ def neighbouring_records(draw):
 @settings(deadline=None, max_examples=100)
 @given(
     pair=neighbouring_records(),
-    constants=st.sampled_from(["sound", "paper"]),
     bounds=st.sampled_from([(1.0, 1.0), (0.1, 5.0), (1e-4, 1e3)]),
     seed=st.integers(0, 2**20),
 )
-def test_replacing_a_record_never_exceeds_the_sensitivity(pair, constants, bounds, seed):
+def test_replacing_a_record_never_exceeds_the_sensitivity(pair, bounds, seed):
     """Whatever matrix of the size that is allowed the earlier steps may have chosen."""
     d = len(pair[0])
     inputs = inputs_for(n_records=6, n_features=d, row_sparsity=1)
-    p = coinpress_parameters(inputs, eigenvalue_bounds=bounds, constants=constants)
+    p = coinpress_parameters(inputs, eigenvalue_bounds=bounds)
     generator = np.random.default_rng(seed)
     most = p.matrix_half_width
     matrix = generator.integers(-most, most, (d, d), endpoint=True).astype(np.float64)
@@ -119,15 +118,12 @@ def test_replacing_a_record_never_exceeds_the_sensitivity(pair, constants, bound
 @pytest.mark.parametrize("d", [1, 2, 50, 1000])
 @pytest.mark.parametrize("n_steps", [1, 2, 5])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-9), (1.0, 1e-6), (10.0, 0.01)])
-@pytest.mark.parametrize("constants", ["sound", "paper"])
-def test_parameters_spend_the_budget_and_no_more(d, n_steps, epsilon, delta, constants):
+def test_parameters_spend_the_budget_and_no_more(d, n_steps, epsilon, delta):
     inputs = inputs_for(n_features=d, row_sparsity=1, epsilon=epsilon, delta=delta)
-    p = coinpress_parameters(inputs, n_steps=n_steps, constants=constants)
+    p = coinpress_parameters(inputs, n_steps=n_steps)
     guarantee = certify_coinpress(p, private=True)
     spent = dp_accounting.get_epsilon_gaussian(1 / math.hypot(*p.mus), delta)
-    # The published noise allows for entries off the diagonal also where there are none.
-    least = 0.5 if constants == "paper" and d == 1 else 1 - 1e-6
-    assert epsilon * least < spent <= epsilon * (1 + 1e-9)
+    assert epsilon * (1 - 1e-6) < spent <= epsilon * (1 + 1e-9)
     assert guarantee.transcript_epsilon == pytest.approx(spent, rel=1e-8, abs=0)
     assert guarantee.events == tuple(map(Gaussian, p.mus))
     assert len(p.mus) == n_steps
@@ -144,20 +140,16 @@ def test_shares_are_the_published_ones():
     assert [mu**2 / total for mu in p.mus] == pytest.approx([1 / 8, 1 / 8, 3 / 4], rel=1e-6, abs=0)
 
 
-def test_published_noise_and_the_sound_one():
-    """Variance gamma^4 / (rho n^2); less by sqrt(2) off the diagonal, the same on it."""
-    paper, sound = (coinpress_parameters(inputs_for(), constants=c) for c in ("paper", "sound"))
-    for sd, mu in zip(paper.noise_sds, paper.mus, strict=True):
-        rho = mu**2 / 2
-        assert sd == pytest.approx(row_norm(6) ** 2 / (10_000 * math.sqrt(rho)), rel=1e-6, abs=0)
-    assert paper.sigmas == paper.diagonal_sigmas
-    for one, other in zip(sound.sigmas, paper.sigmas, strict=True):
-        assert one * math.sqrt(2) == pytest.approx(other, rel=1e-6, abs=0)
-    for one, other in zip(sound.diagonal_sigmas, paper.sigmas, strict=True):
-        assert one == pytest.approx(other, rel=1e-6, abs=0)
+def test_noise_and_norms():
+    """Variance gamma^4 / (rho n^2) on the diagonal, as published; half of it off the diagonal."""
+    p = coinpress_parameters(inputs_for())
+    for sigma, diagonal_sigma, mu in zip(p.sigmas, p.diagonal_sigmas, p.mus, strict=True):
+        published = p.norm_bound**2 / math.sqrt(mu**2 / 2)
+        assert diagonal_sigma == pytest.approx(published, rel=1e-6, abs=0)
+        assert sigma * math.sqrt(2) == pytest.approx(published, rel=1e-6, abs=0)
     # 10 + 2 sqrt(23.02585) + 4.60517 = 24.20222
     assert row_norm(10) ** 2 == pytest.approx(24.20222, abs=1e-5)
-    assert sound.slack == pytest.approx(math.sqrt(6e-4) + 3e-4, rel=1e-6, abs=0)
+    assert p.slack == pytest.approx(math.sqrt(6e-4) + 3e-4, rel=1e-6, abs=0)
 
 
 def test_bounds_come_from_the_row_sparsity():
@@ -179,7 +171,6 @@ def test_what_was_spent_comes_off_the_budget():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"constants": "none"}, "constants"),
         ({"n_steps": 0}, "n_steps"),
         ({"n_steps": 21}, "n_steps"),
         ({"n_steps": 2.0}, "n_steps"),
@@ -210,7 +201,6 @@ def test_bad_choices_are_refused(changes, words):
         {"sigmas": (0, 5, 5)},
         {"sigmas": (2**41,) * 3, "diagonal_sigmas": (2**41,) * 3},
         {"diagonal_sigmas": (1, 1, 1)},
-        {"constants": "none"},
     ],
 )
 def test_inconsistent_parameters_are_refused(changes):
@@ -256,9 +246,8 @@ def spread(truth, repeats):
     return np.tile(np.vstack([rows, -rows]), (repeats, 1))
 
 
-@pytest.mark.parametrize("constants", ["sound", "paper"])
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 6])
-def test_without_noise_the_answer_is_the_second_moments(monkeypatch, constants, n_steps):
+def test_without_noise_the_answer_is_the_second_moments(monkeypatch, n_steps):
     """Whatever the number of steps, and however skew the covariance: transposes are right."""
     no_noise(monkeypatch)
     generator = np.random.default_rng(3)
@@ -266,7 +255,7 @@ def test_without_noise_the_answer_is_the_second_moments(monkeypatch, constants, 
     truth = factor @ factor.T + 0.1 * np.eye(4)
     inputs = inputs_for(n_records=8000, n_features=4)
     bounds = (0.05, 1.5 * float(np.linalg.eigvalsh(truth)[-1]))
-    p = coinpress_parameters(inputs, n_steps=n_steps, eigenvalue_bounds=bounds, constants=constants)
+    p = coinpress_parameters(inputs, n_steps=n_steps, eigenvalue_bounds=bounds)
     release = release_coinpress(open_records(spread(truth, 1000)), np.ones(4), p, seeded())
     np.testing.assert_allclose(release.covariance(), truth, atol=3e-4 * bounds[1])
 
@@ -311,19 +300,16 @@ def test_matrices_keep_within_the_bounds_whatever_the_noise(bounds, epsilon):
         assert values[-1] < 33 / 32 / math.sqrt(bounds[0])
 
 
-def test_negative_eigenvalues_are_dropped_or_turned_as_published():
+def test_negative_eigenvalues_are_dropped():
     """On records of zeros the answer is noise without its negative eigenvalues."""
     inputs = inputs_for(n_records=20, n_features=3)
-    for constants, kept in (("sound", lambda x: np.maximum(x, 0)), ("paper", np.abs)):
-        p = coinpress_parameters(
-            inputs, n_steps=1, eigenvalue_bounds=(2.0, 2.0), constants=constants
-        )
-        gram_of = transformed_gram(open_records(np.zeros((20, 3))), np.ones(3), p)
-        transcript = run_steps(gram_of, p, np.random.default_rng(4))
-        values = np.linalg.eigvalsh(transcript.noisy_grams[0] * p.step**2 / 20)
-        assert values[0] < 0 < values[-1]
-        found = np.linalg.eigvalsh(transcript.integers * p.unit)
-        np.testing.assert_allclose(found, np.sort(2 * kept(values)), atol=1e-6, rtol=1e-6)
+    p = coinpress_parameters(inputs, n_steps=1, eigenvalue_bounds=(2.0, 2.0))
+    gram_of = transformed_gram(open_records(np.zeros((20, 3))), np.ones(3), p)
+    transcript = run_steps(gram_of, p, np.random.default_rng(4))
+    values = np.linalg.eigvalsh(transcript.noisy_grams[0] * p.step**2 / 20)
+    assert values[0] < 0 < values[-1]
+    found = np.linalg.eigvalsh(transcript.integers * p.unit)
+    np.testing.assert_allclose(found, np.sort(2 * np.maximum(values, 0)), atol=1e-6, rtol=1e-6)
 
 
 # Release
@@ -378,10 +364,9 @@ def test_the_release_is_close_symmetric_and_positive_semidefinite(sample, tmp_pa
     json.dumps(p.to_dict())
 
 
-@pytest.mark.parametrize("constants", ["sound", "paper"])
-def test_same_bits_for_any_block_size_and_row_order(sample, constants):
+def test_same_bits_for_any_block_size_and_row_order(sample):
     rows = sample[:2000]
-    p = coinpress_parameters(inputs_for(n_records=2000), constants=constants)
+    p = coinpress_parameters(inputs_for(n_records=2000))
     expected = release_coinpress(open_records(rows), SCALE, p, seeded()).integers
     for block_rows, seed in ((1, 1), (999, 2), (2000, 3)):
         shuffled = np.random.default_rng(seed).permutation(rows)
@@ -430,12 +415,11 @@ def variance_p_value(draws, deviation):
     return normal_p_value((square - 1) * math.sqrt(draws.size / 2))
 
 
-@pytest.mark.parametrize("constants", ["sound", "paper"])
-def test_the_noise_of_every_step_has_the_declared_law(constants):
+def test_the_noise_of_every_step_has_the_declared_law():
     """On records that are all zero; the same test rejects deviations that are 10 % wrong."""
     d = 40
     inputs = inputs_for(n_records=4, n_features=d)
-    p = coinpress_parameters(inputs, eigenvalue_bounds=(1.0, 1.0), constants=constants)
+    p = coinpress_parameters(inputs, eigenvalue_bounds=(1.0, 1.0))
     generator = np.random.default_rng(11)
 
     def zeros(matrix):

@@ -29,7 +29,6 @@ def test_a_fit_is_pure():
     np.testing.assert_array_equal(est.feature_scale_, np.ones(4))
     assert not hasattr(est, "noise_sd_")
     assert "delta" not in est.get_params()
-    assert "scale_share" not in est.get_params()
 
 
 def test_scales_bring_units():
@@ -76,7 +75,6 @@ def test_public_scales_are_required():
         ({"row_norm": 0.0}, "row_norm"),
         ({"row_norm": "auto"}, "row_norm"),
         ({"allocation": "none"}, "allocation"),
-        ({"constants": "theorem"}, "constants"),
         ({"positive_semidefinite": 1}, "positive_semidefinite"),
         ({"store_precision": None}, "store_precision"),
         ({"assume_centered": "yes"}, "assume_centered"),

@@ -1,4 +1,4 @@
-"""`RowTopKCovariance`: conventions, its two kinds of constants, and bad input."""
+"""`RowTopKCovariance`: conventions, and bad input."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import pytest
 from sklearn.base import clone
 
 from hushcov import RowTopKCovariance
-from hushcov.accounting import NOT_CERTIFIED, BoundedRange, Gaussian
+from hushcov.accounting import BoundedRange, Gaussian
 from hushcov.accounting.ledger import Ledger
 from hushcov.estimators import peers
 from hushcov.exceptions import (
     ParameterError,
     SeededNoiseWarning,
-    UncertifiedWarning,
 )
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -53,7 +52,6 @@ def test_a_sound_fit_finds_the_pairs_and_is_certified(known):
     assert 0.999 * 2.0 < guarantee.transcript_epsilon <= 2.0
     kinds = [type(event) for event in guarantee.events]
     assert kinds == [Gaussian] * ("centre" in known) + [BoundedRange, Gaussian]
-    assert est.parameters_.to_dict()["constants"] == "sound"
     np.testing.assert_array_equal(est.support_, TRUTH != 0)
     np.testing.assert_array_equal(est.selected_, est.support_)
     np.testing.assert_array_equal(np.isnan(est.noise_sd_), ~est.selected_)
@@ -69,37 +67,10 @@ def test_operating_system_entropy_makes_a_sound_fit_private():
     assert est.release_.guarantee.private
 
 
-@pytest.mark.parametrize("random_state", [None, 0])
-def test_the_papers_constants_warn_and_are_never_private(random_state):
-    estimator = make(constants="paper", feature_scale=1.0, random_state=random_state)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        estimator.fit(RECORDS)
-    kinds = {each.category for each in seen}
-    assert kinds == {UncertifiedWarning} | ({SeededNoiseWarning} if random_state == 0 else set())
-    warned = next(each for each in seen if each.category is UncertifiedWarning)
-    assert warned.filename == __file__
-    assert "NOT certified" in str(warned.message)
-    guarantee = estimator.release_.guarantee
-    assert not guarantee.private
-    assert guarantee.method == NOT_CERTIFIED
-    assert (guarantee.epsilon, guarantee.delta) == (1.0, 1e-6)
-
-
-def test_the_papers_constants_with_private_scales():
-    with pytest.warns(UncertifiedWarning):
-        est = fit(make(constants="paper"))
-    assert [type(event) for event in est.release_.guarantee.events] == [Gaussian]
-    np.testing.assert_allclose(est.feature_scale_, np.sqrt(np.diag(TRUTH)), rtol=0.2)
-
-
-def test_a_ledger_takes_sound_releases_only(tmp_path):
+def test_a_ledger_takes_the_release(tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
     ledger.open_dataset("people", epsilon=1.0, delta=1e-6)
     charged = {"ledger": ledger, "dataset": "people", "feature_scale": 1.0}
-    with pytest.raises(ParameterError, match=r"ledger must .*constants='sound'"):
-        make(constants="paper", **charged).fit(RECORDS)
-    assert ledger.history("people") == ()
     est = make(**charged).fit(RECORDS)
     assert ledger.history("people") == (est.receipt_,)
 
@@ -116,13 +87,9 @@ def test_a_ledger_takes_sound_releases_only(tmp_path):
         ({"row_sparsity": 2.5}, "row_sparsity"),
         ({"feature_scale": "wide"}, "feature_scale"),
         ({"feature_scale": np.ones(3)}, "feature_scale"),
-        ({"scale_share": 1.0}, "scale_share"),
-        ({"constants": "theorem"}, "constants"),
-        ({"constants": None}, "constants"),
         ({"radius": 0.0}, "radius"),
         ({"radius": math.inf}, "radius"),
         ({"radius": 1e7}, "radius"),
-        ({"radius": 3.0, "constants": "paper"}, "radius must be left out"),
         ({"positive_semidefinite": 1}, "positive_semidefinite"),
         ({"store_precision": "yes"}, "store_precision"),
         ({"assume_centered": None}, "assume_centered"),

@@ -153,46 +153,27 @@ def test_equal_noise_for_all_entries_covers_every_pair_of_rows(d, h, norm_bound)
 # Noise
 
 
-@pytest.mark.parametrize("constants", ["sound", "paper"])
 @pytest.mark.parametrize("method", ["gauss", "separate"])
 @pytest.mark.parametrize("d", [1, 2, 50, 1000])
-def test_every_choice_costs_what_is_charged_and_no_more(d, method, constants):
+def test_every_choice_costs_what_is_charged_and_no_more(d, method):
     """In exact arithmetic, at each of the norm bounds that may be chosen."""
     inputs = inputs_for(n_features=d, row_sparsity=1)
-    p = separate_parameters(inputs, method="adaptive", constants=constants)
+    p = separate_parameters(inputs, method="adaptive")
     charged = Fraction(p.release_mu) ** 2
     for square in (*squared_edges(p.norm_bound), p.norm_bound**2):
         bound = math.isqrt(square)
         noise = matrix_noise(p, method, bound)
-        if constants == "paper":
-            assert noise.sigma == noise.diagonal_sigma
-            matrix = Fraction(2 * bound**4, noise.sigma**2)
-        else:
-            matrix = squared_sensitivity(d, p.half_width, bound, noise.sigma, noise.diagonal_sigma)
-        spent = matrix
+        spent = squared_sensitivity(d, p.half_width, bound, noise.sigma, noise.diagonal_sigma)
         if method == "separate":
             sensitivity = eigenvalue_sensitivity(inputs.n_records, d, bound)
             values = Fraction(sensitivity**2, noise.eigenvalue_sigma**2)
             spent += values
             if bound > 1000:
-                share = 1 / 2 if constants == "paper" else 1 / 8
-                assert float(values / charged) == pytest.approx(share, rel=1e-3, abs=0)
+                assert float(values / charged) == pytest.approx(1 / 8, rel=1e-3, abs=0)
         else:
             assert noise.eigenvalue_sigma is None
         assert spent <= charged
         assert bound <= 1000 or spent >= charged * Fraction(998, 1000)  # noise is a whole number
-
-
-def test_noise_levels_of_the_paper():
-    """sqrt(2) r^2/(n mu) for Gauss, and at half of the squared mu for both parts of Separate."""
-    p = separate_parameters(inputs_for(), method="gauss", constants="paper", row_norm=2.0)
-    expected = math.sqrt(2) * p.row_norm**2 / (10_000 * p.release_mu)
-    noise = matrix_noise(p, "gauss", p.norm_bound)
-    assert noise.sigma * p.unit == pytest.approx(expected, rel=1e-6, abs=0)
-    p = separate_parameters(inputs_for(), method="separate", constants="paper", row_norm=2.0)
-    noise = matrix_noise(p, "separate", p.norm_bound)
-    for sigma in (noise.sigma, noise.diagonal_sigma, noise.eigenvalue_sigma):
-        assert sigma * p.unit == pytest.approx(expected * math.sqrt(2), rel=1e-5, abs=0)
 
 
 def test_noise_of_a_bound_that_was_not_declared_is_refused():
@@ -269,7 +250,6 @@ def test_the_certificate_says_what_is_trusted():
     [
         ({"method": "laplace"}, "method must be one of"),
         ({"method": None}, "method must be one of"),
-        ({"constants": "theorem"}, "constants must be one of"),
         ({"row_norm": 0.0}, "row_norm must be above 0"),
         ({"row_norm": -1}, "row_norm must be above 0"),
         ({"row_norm": math.inf}, "row_norm must be above 0"),
@@ -285,7 +265,6 @@ def test_bad_arguments_are_refused(arguments, message):
     ("change", "message"),
     [
         ({"method": "best"}, "method"),
-        ({"constants": "best"}, "constants"),
         ({"histogram_sigma": None}, "histogram_sigma"),
         ({"method": "gauss"}, "histogram_sigma"),
         ({"histogram_sigma": 0}, "histogram_sigma"),
@@ -386,14 +365,13 @@ def test_any_counts_lead_to_a_choice(seed, size):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("constants", ["sound", "paper"])
-def test_released_matrices_are_near_the_truth(method, constants):
+def test_released_matrices_are_near_the_truth(method):
     """Among many records; symmetric, without negative eigenvalues, and told apart by the seed."""
     rng = np.random.default_rng(0)
     scale = np.array([1.0, 10, 0.1, 1, 1, 1])
     X = rng.standard_normal((100_000, 6)) @ np.diag([1.0, 1.5, 0.5, 1, 1, 1]) * scale
     inputs = inputs_for(n_records=100_000, epsilon=8.0)
-    p = separate_parameters(inputs, method=method, constants=constants, row_norm=8.0)
+    p = separate_parameters(inputs, method=method, row_norm=8.0)
     release = release_separate(open_records(X), scale, p, seeded())
     truth = X.T @ X / len(X) / np.multiply.outer(scale, scale)
     found = release.covariance() / np.multiply.outer(scale, scale)
@@ -500,15 +478,14 @@ def test_the_release_has_the_declared_noise():
 # What is computed from the noisy integers
 
 
-def parameters_for(n, d, constants="sound"):
+def parameters_for(n, d):
     inputs = inputs_for(n_records=n, n_features=d, row_sparsity=1)
-    return separate_parameters(inputs, method="separate", constants=constants, row_norm=1.0)
+    return separate_parameters(inputs, method="separate", row_norm=1.0)
 
 
-@pytest.mark.parametrize("constants", ["sound", "paper"])
-def test_without_noise_the_gram_matrix_comes_back(constants):
+def test_without_noise_the_gram_matrix_comes_back():
     rng = np.random.default_rng(0)
-    p = parameters_for(100, 5, constants)
+    p = parameters_for(100, 5)
     rows = rng.integers(-(10**4), 10**4, (100, 5))
     gram = rows.T @ rows
     choice = Choice("separate", p.norm_bound)
@@ -539,20 +516,10 @@ def test_eigenvalues_are_kept_in_their_range():
         np.testing.assert_array_equal(recombine(transcript, p, choice), expected)
 
 
-def test_noise_that_breaks_the_order_is_averaged_with_sound_constants():
-    gram, values = np.diag([1, 2, 3]), np.array([5, 9, 7]) * 10**6
-    found = {
-        constants: np.diag(
-            recombine(
-                Transcript(gram, values),
-                parameters_for(100, 3, constants),
-                Choice("separate", 10**5),
-            )
-        )
-        for constants in ("sound", "paper")
-    }
-    np.testing.assert_array_equal(found["sound"], np.array([5, 8, 8]) * 10**6)
-    np.testing.assert_array_equal(found["paper"], values)
+def test_noise_that_breaks_the_order_is_averaged():
+    transcript = Transcript(np.diag([1, 2, 3]), np.array([5, 9, 7]) * 10**6)
+    found = recombine(transcript, parameters_for(100, 3), Choice("separate", 10**5))
+    np.testing.assert_array_equal(np.diag(found), np.array([5, 8, 8]) * 10**6)
 
 
 @pytest.mark.parametrize("sigma", [1, 7, 2**40])

@@ -29,14 +29,10 @@ def inputs_of(n, d, k, *, epsilon=1.0, delta=1e-6, spent=()):
     return ReleaseInputs(n, d, k, epsilon, delta, spent)
 
 
-def parameters_of(
-    n, d, k, *, epsilon=1.0, delta=1e-6, spent=(), screen="sign", norm="public", **design
-):
+def parameters_of(n, d, k, *, epsilon=1.0, delta=1e-6, spent=(), **design):
     return screened_parameters(
         inputs_of(n, d, k, epsilon=epsilon, delta=delta, spent=spent),
         dataclasses.replace(DESIGN, **design),
-        screen=screen,
-        norm=norm,
     )
 
 

@@ -7,13 +7,11 @@ import itertools
 import tracemalloc
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.accounting import ONE_REPLACED
 from hushcov.candidates import Candidates
-from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.screened import (
     ScreenLevel,
     level_sizes,
@@ -22,8 +20,8 @@ from hushcov.mechanisms.screened import (
     screened_parameters,
     select_pairs,
 )
-from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns
-from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, clipped_sums, gram
+from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
+from hushcov.records import ArrayRecords
 from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of, seeded
 from mechanisms.screened.test_selection import draw, literal_law, p_value, records_with, with_levels
 from mechanisms.screened.test_sensitivity import neighbours
@@ -43,7 +41,7 @@ def told(parameters, candidates):
 
 
 def every_screen(d):
-    return [*SCREENS.values(), CentredSigns(TILT[:d])]
+    return [SignScreen(), CentredSigns(TILT[:d])]
 
 
 @st.composite
@@ -64,32 +62,17 @@ def test_scores_are_those_of_all_pairs_and_move_by_no_more(tables, data):
     rows, columns = candidates.pairs
     for screen in every_screen(d):
         whole = np.zeros((d, d), dtype=np.int64)
-        whole[np.triu_indices(d, 1)] = screen.scores(first, scale, None)
-        found = screen.scores(first, scale, None, candidates)
+        whole[np.triu_indices(d, 1)] = screen.scores(first, None)
+        found = screen.scores(first, None, candidates)
         np.testing.assert_array_equal(found, whole[rows, columns])
-        moved = np.abs(screen.scores(second, scale, None, candidates) - found)
+        moved = np.abs(screen.scores(second, None, candidates) - found)
         assert moved.max(initial=0) <= screen.sensitivity(ONE_REPLACED)
 
 
-@pytest.mark.parametrize("half_width", [15, 4096])
-def test_clipped_sums_of_many_rows_are_exact(half_width):
-    """Sums beyond what single precision holds, in several parts of a block."""
-    X = np.random.default_rng(0).standard_normal((9_001, 3)) * 1e6
-    grid = FeatureGrid(np.ones(3), 1.5, half_width)
-    rows, columns = np.array([2, 0]), np.array([0, 1])
-    found = clipped_sums(ArrayRecords(X), grid, rows, columns)
-    np.testing.assert_array_equal(found, clipped_gram(ArrayRecords(X), grid)[[0, 0], [2, 1]])
-    none = gram._ClippedList(rows, columns, grid.multipliers, half_width)(X[:0])
-    assert none.tolist() == [0, 0]  # a block of no records
-    with pytest.raises(ParameterError, match="must be features, 0 to 2"):
-        clipped_sums(ArrayRecords(X), grid, rows + 1, columns)
-
-
-@pytest.mark.parametrize("screen", ["sign", "clipped"])
-def test_candidates_that_are_all_pairs_change_no_bit(screen):
+def test_candidates_that_are_all_pairs_change_no_bit():
     d = 12
     X = np.random.default_rng(1).standard_normal((400, d))
-    parameters = parameters_of(400, d, 3, screen=screen)
+    parameters = parameters_of(400, d, 3)
     assert parameters.levels
     first, second = (
         release_screened(ArrayRecords(X), np.ones(d), each, seeded(5), sparse=True)
@@ -105,7 +88,7 @@ def test_the_law_of_a_selection_among_candidates():
     X, levels = records_with((0, 1, 3, 6)), (ScreenLevel(1, 0.25), ScreenLevel(1, 0.6))
     band = Candidates.band(4, 1)
     inside = [0, 3, 5]  # places of these pairs among all
-    scores = SCREENS["sign"].scores(ArrayRecords(X), np.ones(4), None)[inside]
+    scores = SignScreen().scores(ArrayRecords(X), None)[inside]
     law = {
         frozenset(inside[each] for each in chosen): p
         for chosen, p in literal_law(scores, levels).items()
@@ -128,18 +111,17 @@ def test_all_candidates_use_no_data_and_no_noise():
     parameters = screened_parameters(inputs, DESIGN)
     assert parameters.levels == ()
     assert parameters.n_pairs == band.n_pairs == 15
-    found = select_pairs(Untouchable(), np.ones(9), parameters, Untouchable())
+    found = select_pairs(Untouchable(), parameters, Untouchable())
     np.testing.assert_array_equal(found, band.pairs)
     none = dataclasses.replace(inputs, candidates=Candidates.band(9, 0), row_sparsity=1)
     assert screened_parameters(none, DESIGN).n_pairs == 0
 
 
-@pytest.mark.parametrize("screen", ["sign", "clipped"])
-def test_nothing_is_as_large_as_all_pairs(screen):
+def test_nothing_is_as_large_as_all_pairs():
     d = 20_000
     X = np.random.default_rng(0).standard_normal((40, d))
     inputs = dataclasses.replace(inputs_of(40, d, 2), candidates=Candidates.band(d, 2))
-    parameters = screened_parameters(inputs, DESIGN, screen=screen, certified=False)
+    parameters = screened_parameters(inputs, DESIGN, certified=False)
     inputs = dataclasses.replace(inputs, epsilon=10.0, delta=0.1)
     parameters = dataclasses.replace(parameters, inputs=inputs)
     assert parameters.levels

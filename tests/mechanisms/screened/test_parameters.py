@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian, Pure, compose, smallest_sigma
-from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
+from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.mechanisms.screened import ScreenLevel, certify_screened, screened_parameters
 from hushcov.mechanisms.screened.parameters import (
     ranges,
@@ -26,20 +26,18 @@ from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of
 
 SETTINGS = {
     "two levels": parameters_of(10**5, 200, 5),
-    "clipped": parameters_of(10**4, 60, 3, screen="clipped"),
-    "four levels, private norm, scales": parameters_of(
+    "four levels, scales": parameters_of(
         10**5,
         1000,
         5,
         epsilon=0.3,
         delta=1e-8,
-        norm="quantile",
         spent=(Gaussian(0.02),),
         n_levels=4,
     ),
     "one level, large budget": parameters_of(10**4, 30, 3, epsilon=5.0, delta=1e-5, n_levels=1),
     "all pairs": parameters_of(10**4, 20, 3, n_levels=0),
-    "no pairs": parameters_of(10**4, 20, 1, norm="quantile"),
+    "no pairs": parameters_of(10**4, 20, 1),
     "one feature": parameters_of(10, 1, 1),
 }
 
@@ -53,7 +51,7 @@ def test_the_budget_is_kept_and_nearly_used(name):
     assert guarantee.transcript_delta <= parameters.inputs.delta
     assert guarantee.numerical_delta == 0
     assert guarantee.events == parameters.events
-    used = compose(parameters.events, epsilon=epsilon, pld=False)
+    used = compose(parameters.events, epsilon=epsilon)
     assert used.delta <= parameters.inputs.delta
 
 
@@ -115,19 +113,15 @@ def test_dp_accountings_loss_distributions_claim_no_more_than_delta(name):
 @given(
     epsilon=st.floats(1e-4, 10),
     delta=st.floats(1e-12, 0.05),
-    screen=st.sampled_from(["sign", "clipped"]),
     share=st.floats(0.05, 0.9),
 )
-def test_etas_are_no_less_than_the_rates_make_them(epsilon, delta, screen, share):
-    parameters = parameters_of(
-        1000, 12, 3, epsilon=epsilon, delta=delta, screen=screen, screen_share=share
-    )
-    sensitivity = {"sign": 2, "clipped": 2 * 15**2}[screen]
-    assert parameters.score_sensitivity == sensitivity
+def test_etas_are_no_less_than_the_rates_make_them(epsilon, delta, share):
+    parameters = parameters_of(1000, 12, 3, epsilon=epsilon, delta=delta, screen_share=share)
+    assert parameters.score_sensitivity == 2
     steps = [event for event in parameters.events if isinstance(event, BoundedRange)]
     assert len(steps) == len(parameters.levels) == 2
     for event, level in zip(steps, parameters.levels, strict=True):
-        exact = 2 * sensitivity * Fraction(level.rate)
+        exact = 4 * Fraction(level.rate)
         assert exact <= Fraction(event.eta) <= exact * (1 + Fraction(1, 2**48))
         assert event.count == level.size
 
@@ -148,17 +142,15 @@ def test_sigma_by_hand(square, mu, sigma):
     assert smallest_sigma(square, mu) == sigma
 
 
-@pytest.mark.parametrize("change", ["rate", "mu", "norm_mu", "size", "screen"])
+@pytest.mark.parametrize("change", ["rate", "mu", "size"])
 def test_parameters_made_by_hand_are_charged_for_what_they_do(change):
     """A tenth more of anything that costs privacy, and the certificate is refused."""
-    parameters = parameters_of(1000, 30, 3, norm="quantile", screen="sign")
+    parameters = parameters_of(1000, 30, 3)
     first, *rest = parameters.levels
     changed = {
         "rate": {"levels": (ScreenLevel(first.size, first.rate * 1.1), *rest)},
         "size": {"levels": (ScreenLevel(first.size + 10, first.rate), *rest)},
         "mu": {"mu": parameters.mu * 1.1},
-        "norm_mu": {"norm_mu": parameters.norm_mu * 2},
-        "screen": {"screen": "clipped"},  # the same rate on scores that move 225 times as far
     }[change]
     assert certify_screened(parameters, private=True).private
     with pytest.raises(PrivacyConditionError, match="transcript_epsilon"):
@@ -198,12 +190,11 @@ def test_a_budget_already_spent_is_refused(spent):
 # Extremes
 
 
-@pytest.mark.parametrize("norm", ["public", "quantile"])
 @pytest.mark.parametrize("d", [1, 2, 3, 40, 3000])
 @pytest.mark.parametrize("epsilon", [1e-8, 1e-6, 1e-3, 1.0, 10.0])
-def test_noise_can_be_drawn_for_every_norm_bound(norm, d, epsilon):
-    """At most 2^40, also for the largest bound that a private one may turn out to be."""
-    parameters = parameters_of(1000, d, min(d, 5), epsilon=epsilon, norm=norm)
+def test_noise_can_be_drawn_for_every_norm_bound(d, epsilon):
+    """At most 2^40, also for the largest bound."""
+    parameters = parameters_of(1000, d, min(d, 5), epsilon=epsilon)
     h = parameters.half_width
     assert 1 <= h <= 2047
     n_products = parameters.n_pairs + d
@@ -211,8 +202,6 @@ def test_noise_can_be_drawn_for_every_norm_bound(norm, d, epsilon):
     largest = math.isqrt(16 * h**4 * n_products)
     assert 1 <= parameters.norm_bound <= largest
     assert sum_sigma(largest, parameters.mu, ONE_REPLACED) <= 2**40
-    if parameters.norm_mu is not None:
-        assert smallest_sigma(2, parameters.norm_mu) <= 2**40
 
 
 def test_a_budget_too_small_for_integers_is_refused():
@@ -234,12 +223,6 @@ def test_pairs_released_without_a_screen(d, k, design, pairs):
     assert parameters.levels == ()
     assert parameters.n_pairs == pairs
     assert parameters.events == (Gaussian(parameters.mu),)
-
-
-@pytest.mark.parametrize("choice", [{"screen": "signs"}, {"norm": "private"}, {"norm": None}])
-def test_unknown_choices_are_refused(choice):
-    with pytest.raises(ParameterError, match=next(iter(choice))):
-        screened_parameters(inputs_of(100, 10, 2), DESIGN, **choice)
 
 
 def test_noise_falls_with_the_number_of_records_and_nothing_else_depends_on_it():

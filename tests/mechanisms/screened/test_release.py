@@ -26,8 +26,7 @@ class Draws:
     def __init__(self, monkeypatch):
         self.selections, self.sigmas, self.maps = [], [], []
         monkeypatch.setattr(mechanism, "gumbel_top", self.gumbel_top)
-        for module in (mechanism, values):
-            monkeypatch.setattr(module, "rounded_normal", self.rounded_normal)
+        monkeypatch.setattr(values, "rounded_normal", self.rounded_normal)
         monkeypatch.setattr(values, "ProductMap", self.product_map)
 
     def gumbel_top(self, generator, scores, rate, count):
@@ -51,15 +50,11 @@ class NoBits:
         raise AssertionError(name)
 
 
-@pytest.mark.parametrize("screen", ["sign", "clipped"])
-@pytest.mark.parametrize("norm", ["public", "quantile"])
 @pytest.mark.parametrize("n_levels", [0, 1, 3])
-def test_the_events_charged_are_the_ones_used(monkeypatch, screen, norm, n_levels):
+def test_the_events_charged_are_the_ones_used(monkeypatch, n_levels):
     """Every draw has its event, no event is for less than its draw, and nothing else is drawn."""
     spent = (Gaussian(0.05),)
-    parameters = parameters_of(
-        200, 12, 3, screen=screen, norm=norm, n_levels=n_levels, spent=spent, epsilon=2.0
-    )
+    parameters = parameters_of(200, 12, 3, n_levels=n_levels, spent=spent, epsilon=2.0)
     X = np.random.default_rng(1).standard_normal((200, 12))
     draws = Draws(monkeypatch)
     release = release_screened(
@@ -67,29 +62,21 @@ def test_the_events_charged_are_the_ones_used(monkeypatch, screen, norm, n_level
     )
     events = list(release.guarantee.events)
     assert tuple(events[:1]) == spent
-    reach = 2 * {"sign": 2, "clipped": 2 * 15**2}[screen]
     left = 66
     for (candidates, rate, count), event in zip(draws.selections, events[1:], strict=False):
         assert candidates == left
         assert isinstance(event, BoundedRange)
         assert event.count == count
-        assert Fraction(event.eta) >= reach * Fraction(rate)
+        assert Fraction(event.eta) >= 4 * Fraction(rate)
         left -= count
     n_pairs = 66 if n_levels == 0 else 66 - left
-    squares = (
-        [(2, len(draws.maps[0].norm_histogram(ArrayRecords(X))))] if norm == "quantile" else []
-    )
     bound = draws.maps[-1]
     square = 4 * bound.norm_bound**2 + bound.factor_range**2 + bound.size_range**2
-    squares.append((square, n_pairs + 12 + 2))
-    gaussians = events[1 + len(draws.selections) :]
     assert len(draws.selections) == n_levels
-    for (sigma, size), (square, entries), event in zip(
-        draws.sigmas, squares, gaussians, strict=True
-    ):
-        assert isinstance(event, Gaussian)
-        assert size == entries
-        assert Fraction(event.mu) ** 2 * sigma**2 >= square
+    [(sigma, size)], [event] = draws.sigmas, events[1 + n_levels :]
+    assert isinstance(event, Gaussian)
+    assert size == n_pairs + 12 + 2
+    assert Fraction(event.mu) ** 2 * sigma**2 >= square
 
 
 def test_nothing_is_read_before_the_certificate(monkeypatch):
@@ -197,11 +184,9 @@ EXTREME = {
 
 
 @pytest.mark.parametrize("value", EXTREME.values(), ids=EXTREME)
-@pytest.mark.parametrize("norm", ["public", "quantile"])
-@pytest.mark.parametrize("screen", ["sign", "clipped"])
-def test_extreme_records_are_released_like_any_other(value, norm, screen):
+def test_extreme_records_are_released_like_any_other(value):
     X = np.full((50, 6), value) * np.where(np.arange(50) % 2, 1.0, -1.0)[:, None]
-    parameters = parameters_of(50, 6, 2, norm=norm, screen=screen)
+    parameters = parameters_of(50, 6, 2)
     scale = [1.0, 1e-100, 1e100, 0.0, 2.0, 1.0]
     release = released(X, parameters, scale=scale)
     covariance = release.covariance()
@@ -219,13 +204,12 @@ def test_records_that_are_not_finite_are_refused(bad, n_levels):
         released(X, parameters_of(50, 8, 2, n_levels=n_levels))
 
 
-@pytest.mark.parametrize("norm", ["public", "quantile"])
 @pytest.mark.parametrize(
     ("n", "d", "k"), [(1, 1, 1), (1, 2, 2), (2, 2, 1), (1, 9, 3), (2, 9, 9), (30, 1, 1), (30, 9, 1)]
 )
-def test_the_smallest_sizes(n, d, k, norm):
+def test_the_smallest_sizes(n, d, k):
     X = np.random.default_rng(5).standard_normal((n, d))
-    release = released(X, parameters_of(n, d, k, norm=norm))
+    release = released(X, parameters_of(n, d, k))
     assert release.integers.shape == (d, d)
     assert np.isfinite(release.covariance()).all()
     assert (release.integers == release.integers.T).all()
@@ -238,7 +222,7 @@ def test_the_smallest_sizes(n, d, k, norm):
 def test_a_release_is_a_function_of_the_multiset_of_records_and_the_seed():
     random = np.random.default_rng(6)
     X = random.standard_normal((500, 10))
-    parameters = parameters_of(500, 10, 3, norm="quantile")
+    parameters = parameters_of(500, 10, 3)
     first = released(X, parameters, seed=7)
     for table in (
         ArrayRecords(X[random.permutation(500)], block_rows=33),
@@ -258,7 +242,7 @@ def test_differences_of_pairs_can_be_released():
 
 def test_the_description_is_plain_data(tmp_path):
     X = np.random.default_rng(8).standard_normal((50, 6))
-    release = released(X, parameters_of(50, 6, 2, norm="quantile", spent=(Gaussian(0.01),)))
+    release = released(X, parameters_of(50, 6, 2, spent=(Gaussian(0.01),)))
     folder = release.write(tmp_path / "release")
     description = json.loads((folder / "release.json").read_text())
     assert description["mechanism"] == "screened"

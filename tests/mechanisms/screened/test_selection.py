@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hushcov.mechanisms.screened import ScreenLevel, select_pairs
-from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, sign_gram
+from hushcov.records import ArrayRecords, sign_gram
 from mechanisms.screened.settings import parameters_of, seeded
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
@@ -19,9 +19,9 @@ PAIRS = list(itertools.combinations(range(D), 2))
 LEVELS = (ScreenLevel(2, 0.25), ScreenLevel(1, 0.6))
 
 
-def with_levels(n, levels, screen="sign", d=D):
+def with_levels(n, levels, d=D):
     """Parameters that select by the given levels; what they cost is not the question here."""
-    parameters = parameters_of(n, d, 2, screen=screen)
+    parameters = parameters_of(n, d, 2)
     return dataclasses.replace(parameters, levels=levels, n_pairs=sum(lv.size for lv in levels))
 
 
@@ -64,10 +64,10 @@ def literal_law(scores, levels, **options):
 
 def draw(X, parameters, runs, seed=1):
     """Selected sets, as positions among all pairs."""
-    records, entropy, scale = ArrayRecords(X), seeded(seed), np.ones(X.shape[1])
+    records, entropy = ArrayRecords(X), seeded(seed)
     drawn = []
     for _ in range(runs):
-        rows, columns = select_pairs(records, scale, parameters, entropy)
+        rows, columns = select_pairs(records, parameters, entropy)
         assert (rows < columns).all()
         chosen = list(zip(rows.tolist(), columns.tolist(), strict=True))
         assert chosen == sorted(chosen)
@@ -132,18 +132,6 @@ def test_parameters_as_certified_have_that_law_too():
     assert p_value(draw(X, parameters, 1_200), law) > FALSE_ALARM
 
 
-def test_clipped_scores_have_that_law_too():
-    X = records_with((0, 1, 3, 6)) * np.array([0.3, 1.0, 5.0, 1.5])
-    gram = np.abs(clipped_gram(ArrayRecords(X), FeatureGrid(np.ones(D), 1.5, 15)))
-    scores = np.array([gram[pair] for pair in PAIRS])
-    levels = (ScreenLevel(1, 0.002), ScreenLevel(2, 0.004))
-    law = literal_law(scores, levels)
-    drawn = draw(X, with_levels(len(X), levels, "clipped"), 1_000)
-    assert p_value(drawn, law) > FALSE_ALARM
-    twice = (ScreenLevel(1, 0.004), ScreenLevel(2, 0.008))
-    assert p_value(drawn, literal_law(scores, twice)) < FALSE_ALARM
-
-
 def test_scores_hundreds_of_noise_scales_apart():
     """The strong pair wins the first level for certain; the others compete among themselves."""
     n = 4_000
@@ -166,7 +154,7 @@ def test_without_noise_to_speak_of_the_largest_are_selected_in_order_of_levels()
     scores = np.abs(sign_gram(ArrayRecords(X)))[np.triu_indices(30, 1)]
     cut = np.sort(scores)[::-1]
     parameters = with_levels(500, (ScreenLevel(10, 1e6), ScreenLevel(7, 1e6)), d=30)
-    rows, columns = select_pairs(ArrayRecords(X), np.ones(30), parameters, seeded(0))
+    rows, columns = select_pairs(ArrayRecords(X), parameters, seeded(0))
     found = np.abs(sign_gram(ArrayRecords(X)))[rows, columns]
     assert sorted(found.tolist(), reverse=True) == cut[:17].tolist()
 
@@ -179,7 +167,7 @@ def test_positions_become_the_right_pairs(d):
     for i, j in every:
         X = np.ones((40, d))
         X[:10, i] = X[8:22, j] = -1.0  # they differ in 20 records: the only score of 0
-        rows, columns = select_pairs(ArrayRecords(X), np.ones(d), parameters, seeded(0))
+        rows, columns = select_pairs(ArrayRecords(X), parameters, seeded(0))
         chosen = set(zip(rows.tolist(), columns.tolist(), strict=True))
         assert set(every) - chosen == {(i, j)}
 
@@ -194,6 +182,6 @@ def test_no_pairs_and_all_pairs_use_no_data_and_no_noise(d, k, pairs):
             raise AssertionError(name)
 
     parameters = parameters_of(5, d, k)
-    rows, columns = select_pairs(Untouchable(), np.ones(d), parameters, Untouchable())
+    rows, columns = select_pairs(Untouchable(), parameters, Untouchable())
     assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == pairs
     assert rows.dtype == columns.dtype == np.int64

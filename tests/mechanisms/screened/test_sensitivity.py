@@ -20,8 +20,8 @@ from hushcov.mechanisms.screened.parameters import (
     RADIUS,
     squared_sum_sensitivity,
 )
-from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns, ClippedScreen
-from hushcov.records import ArrayRecords, FeatureGrid, clipped_gram, sign_gram
+from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
+from hushcov.records import ArrayRecords, FeatureGrid, sign_gram
 from mechanisms.screened.settings import parameters_of
 
 SCALE = np.array([1.0, 1e-100, 3.0, 0.0, 1e100, 0.5])
@@ -53,12 +53,9 @@ def all_pairs_of(d, factor):
 @settings(deadline=None, max_examples=60)
 @given(tables=neighbours())
 def test_scores(tables):
-    first, second, scale = tables
-    grid = FeatureGrid(scale, ClippedScreen.radius, ClippedScreen.half_width)
-    for screen, gram in {"sign": sign_gram, "clipped": lambda r: clipped_gram(r, grid)}.items():
-        sensitivity = parameters_of(100, 20, 3, screen=screen).score_sensitivity
-        moved = np.abs(gram(first)) - np.abs(gram(second))
-        assert np.abs(moved).max() <= sensitivity
+    first, second, _ = tables
+    moved = np.abs(sign_gram(first)) - np.abs(sign_gram(second))
+    assert np.abs(moved).max() <= parameters_of(100, 20, 3).score_sensitivity
 
 
 @settings(deadline=None, max_examples=50)
@@ -69,7 +66,7 @@ def test_scores(tables):
     keep=st.integers(0, 15),
 )
 def test_sums(tables, factor, bound, keep):
-    """For public bounds, and for any that a private one may turn out to be."""
+    """For the bounds of parameters, and for any other."""
     first, second, scale = tables
     d = len(scale)
     parameters = all_pairs_of(d, factor)
@@ -111,9 +108,7 @@ def test_centred_signs_move_by_no_more_than_their_sensitivity(tilt):
         rng = np.random.default_rng(seed)
         one, other = (rng.choice([-1.0, 0.0, 1.0], size=(9, d)) for _ in range(2))
         other[1:] = one[1:]
-        scores = [
-            screen.scores(ArrayRecords(X), np.ones(d), None).astype(int) for X in (one, other)
-        ]
+        scores = [screen.scores(ArrayRecords(X), None).astype(int) for X in (one, other)]
         largest = max(largest, int(np.abs(scores[1] - scores[0]).max()))
     most = screen.sensitivity(ONE_REPLACED)
     assert 0.4 * most < largest <= most
@@ -126,7 +121,7 @@ def test_centred_signs_are_the_sums_that_they_say():
     m = np.array(tilt) / 1024
     centred = (np.sign(X) - m) / (1 + np.abs(m))
     exact = np.abs(centred.T @ centred)[np.triu_indices(6, 1)]
-    scores = CentredSigns(tilt).scores(ArrayRecords(X), np.ones(6), None)
+    scores = CentredSigns(tilt).scores(ArrayRecords(X), None)
     np.testing.assert_array_equal(scores, np.floor(64 * exact + 1e-9))
-    plain = SCREENS["sign"].scores(ArrayRecords(X), np.ones(6), None)
+    plain = SignScreen().scores(ArrayRecords(X), None)
     assert plain.mean() > 5 * scores.mean() / 64  # rare features agree by themselves

@@ -128,7 +128,7 @@ class SignsTarget(PartTarget):
     def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
         """One look, for all of the time."""
         inputs, mu = self.parameters.inputs, clock.mu_left
-        sums = self.screen.sums(records, np.ones(records.n_features), None)
+        sums = self.screen.sums(records, None)
         return flat(look_at_signs(sums, self.screen, inputs, 1.0, mu, clock, entropy).mean)
 
 
@@ -151,7 +151,7 @@ class LadderTarget(PartTarget):
         return self._climbed(self._scores(records), entropy, clock)
 
     def _scores(self, records: Records) -> IntArray:
-        return _SCREEN.scores(records, np.ones(records.n_features), None)
+        return _SCREEN.scores(records, None)
 
     def _climbed(
         self, scores: IntArray, entropy: Entropy, clock: Clock | None = None

@@ -150,7 +150,7 @@ def ends_of_the_spectrum(n_features: int, shorter: float) -> Pair:
     return neighbours.replacement("ends of spectrum", axes[0], shorter * axes[-1], others)
 
 
-def _separate(name: str, *, method: str, constants: str = "sound") -> tuple[Attack, ...]:
+def _separate(name: str, *, method: str) -> tuple[Attack, ...]:
     d = FEATURES
     # Where norms are counted, the replacement is just short enough to be in another bin.
     shorter = 0.84 if method == "adaptive" else 1.0
@@ -160,13 +160,11 @@ def _separate(name: str, *, method: str, constants: str = "sound") -> tuple[Atta
         neighbours.sign_flips_among_others(_APART, d, HUGE),
         neighbours.huge_or_zero(_APART, d),
     )
-    return tuple(_separate_attack(name, method, constants, pair) for pair in found)
+    return tuple(_separate_attack(name, method, pair) for pair in found)
 
 
-def _separate_attack(name: str, method: str, constants: str, pair: Pair) -> Attack:
-    parameters = separate_parameters(
-        inputs_of(pair), method=method, constants=constants, row_norm=1.0
-    )
+def _separate_attack(name: str, method: str, pair: Pair) -> Attack:
+    parameters = separate_parameters(inputs_of(pair), method=method, row_norm=1.0)
     target = SeparateTarget(parameters)
     along_change, trace, fitted = matrix_statistics(pair)
     statistics = (*target.statistics(pair), along_change, trace)
@@ -261,7 +259,6 @@ HANDMADE: Handmade = {
     SEPARATE: {
         "gauss": partial(_separate, method="gauss"),
         "eigen": partial(_separate, method="separate"),
-        "paper": partial(_separate, method="separate", constants="paper"),
         "adaptive": partial(_separate, method="adaptive"),
     },
     sampling.NAME: {"": _eigen_sampling},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -117,10 +116,10 @@ def _counts(rows: FloatArray) -> IntArray:
     return log2_histogram(ArrayRecords(rows)).ravel()
 
 
-def _row(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
+def _gaussian(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
     found = [
-        _attack(name, turn(pair), "row")
+        _attack(name, turn(pair))
         for pair in (
             neighbours.sign_flips(n, d, HUGE),
             neighbours.sign_flips_among_others(n, d, HUGE),
@@ -137,22 +136,8 @@ def _row(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     return tuple(found)
 
 
-def _coordinate(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
-    n, d = RECORDS, FEATURES
-    odd, single = neighbours.sign_flips(n, 3, HUGE), neighbours.huge_or_zero(n, 1)
-    found = (
-        neighbours.sign_flips(n, d, HUGE),
-        neighbours.sign_flips_among_others(n, d, HUGE),
-        replace(odd, name="flips, 3 features"),
-        replace(single, name="huge or 0, 1 feat."),
-        neighbours.axes(n, d, HUGE),
-        neighbours.huge_or_zero(n, d),
-    )
-    return tuple(_attack(name, turn(pair), "coordinate") for pair in found)
-
-
-def _attack(name: str, pair: Pair, clipping: str) -> Attack:
-    parameters = gaussian_parameters(inputs_of(pair), clipping=clipping)
+def _attack(name: str, pair: Pair) -> Attack:
+    parameters = gaussian_parameters(inputs_of(pair))
     return Attack(name, GaussianTarget(parameters), pair, matrix_statistics(pair))
 
 
@@ -209,11 +194,9 @@ def all_steps(pair: Pair, parameters: CoinPressParameters) -> Statistic:
     return Statistic("all steps", np.concatenate(weights))
 
 
-def _coinpress(name: str, *, constants: str = "sound") -> tuple[Attack, ...]:
+def _coinpress(name: str) -> tuple[Attack, ...]:
     def attack(title: str, pair: Pair, bounds: tuple[float, float]) -> Attack:
-        parameters = coinpress_parameters(
-            inputs_of(pair), eigenvalue_bounds=bounds, constants=constants
-        )
+        parameters = coinpress_parameters(inputs_of(pair), eigenvalue_bounds=bounds)
         statistics: tuple[Statistic, ...] = (all_steps(pair, parameters),)
         if bounds[0] < bounds[1]:
             statistics += matrix_statistics(pair)
@@ -225,25 +208,22 @@ def _coinpress(name: str, *, constants: str = "sound") -> tuple[Attack, ...]:
     # Many records whose second moments are the identity: the matrix is so too, nearly.
     others = math.sqrt(d) * np.tile(np.eye(d), (500, 1))
     among_others = neighbours.replacement("", axes.first[0], axes.second[0], others)
-    found = [
+    return (
         # Equal bounds leave no choice of the matrix: every step sees the whole change.
         attack("axes, equal bounds", axes, (1.0, 1.0)),
         attack("axes among others", among_others, (0.25, 4.0)),
         attack("axes, wide bounds", axes, (0.01, 100.0)),
-    ]
-    if constants == "sound":  # the published noise is more than flips need
-        found.append(attack("flips, equal bounds", flips, (1.0, 1.0)))
-    return tuple(found)
+        attack("flips, equal bounds", flips, (1.0, 1.0)),
+    )
 
 
 HANDMADE: Handmade = {
-    gaussian.NAME: {"row": _row, "coordinate": _coordinate},
+    gaussian.NAME: {"": _gaussian},
     "scales": {"": _scales},
-    COINPRESS: {"": _coinpress, "paper": partial(_coinpress, constants="paper")},
+    COINPRESS: {"": _coinpress},
 }
 
 TURNED: dict[str, Turned] = {
-    f"{gaussian.NAME}-row": _row,
-    f"{gaussian.NAME}-coordinate": _coordinate,
+    gaussian.NAME: _gaussian,
     "scales": _scales,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -68,9 +68,6 @@ from hushcov.noise import Entropy, rounded_normal
 from hushcov.records import (
     ArrayRecords,
     FeatureGrid,
-    ProductMap,
-    Progress,
-    Records,
     second_moments,
 )
 from hushcov.release import Release
@@ -101,11 +98,11 @@ _DESIGN = Design(
 
 @dataclass(frozen=True)
 class ScreenedTarget(Target):
-    """`release_screened`: what was selected, the noisy sums, and the norm bound.
+    """`release_screened`: what was selected, and the noisy sums.
 
     An output holds for each pair of features whether it was selected (0 or 1), then for each
     pair its noisy sum (0 where it was not selected), then those of the diagonal, of shrinkage
-    and of size, and last the logarithm of the norm bound.
+    and of size.
     """
 
     parameters: ScreenedParameters
@@ -119,29 +116,20 @@ class ScreenedTarget(Target):
 
     def quick(self, rows: FloatArray) -> Draw:
         """Exact sums are kept by what was selected; selection and noise are drawn each time."""
-        p, scale = self.parameters, np.ones(rows.shape[1])
+        p = self.parameters
         records = records_of(rows, p.inputs.n_records)
-        grid = FeatureGrid(scale, RADIUS, p.half_width)
+        grid = FeatureGrid(np.ones(rows.shape[1]), RADIUS, p.half_width)
 
         @remembered
-        def exact_sums(first: IntArray, second: IntArray, bound: int) -> IntArray:
-            return product_map(grid, first, second, bound).sum(records)
-
-        @remembered
-        def counted(first: IntArray, second: IntArray) -> _CountedProducts:
-            products = product_map(grid, first, second, p.norm_bound)
-            return _CountedProducts(**vars(products), counts=products.norm_histogram(records))
+        def exact_sums(first: IntArray, second: IntArray) -> IntArray:
+            return product_map(grid, first, second, p.norm_bound).sum(records)
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            entropy, bound = Entropy(generator, private=False), p.norm_bound
-            selected = select_pairs(records, scale, p, entropy)
-            if p.norm_mu is not None:
-                bound = screened.release_norm_bound(records, counted(*selected), p, entropy)
-            sums = exact_sums(*selected, bound)
-            noise = rounded_normal(
-                generator, sum_sigma(bound, p.mu, p.inputs.neighbours), len(sums)
-            )
-            return self._output(*selected, sums + noise, bound)
+            selected = select_pairs(records, p, Entropy(generator, private=False))
+            sums = exact_sums(*selected)
+            sigma = sum_sigma(p.norm_bound, p.mu, p.inputs.neighbours)
+            noise = rounded_normal(generator, sigma, len(sums))
+            return self._output(*selected, sums + noise)
 
         return draw
 
@@ -159,36 +147,17 @@ class ScreenedTarget(Target):
         centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records
         return round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)
 
-    def _output(self, rows: IntArray, columns: IntArray, sums: IntArray, bound: int) -> FloatArray:
+    def _output(self, rows: IntArray, columns: IntArray, sums: IntArray) -> FloatArray:
         d, n_pairs = self.parameters.inputs.n_features, self.n_pairs
         place = rows * (2 * d - rows - 1) // 2 + columns - rows - 1
-        output = np.zeros(2 * n_pairs + d + 3)
+        output = np.zeros(2 * n_pairs + d + 2)
         output[place] = 1
         output[n_pairs + place] = sums[: len(rows)]
-        output[2 * n_pairs : -1] = sums[len(rows) :]
-        output[-1] = np.log(bound)
+        output[2 * n_pairs :] = sums[len(rows) :]
         return output
 
 
-@dataclass(frozen=True, eq=False)
-class _CountedProducts(ProductMap):
-    """Products whose histogram of norms was counted before."""
-
-    counts: IntArray = field(kw_only=True)
-
-    def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
-        """Return the counts."""
-        return self.counts
-
-
-def _screened(
-    name: str,
-    turn: Turn = replaced,
-    *,
-    screen: str = "sign",
-    norm: str = "public",
-    known: bool = False,
-) -> tuple[Attack, ...]:
+def _screened(name: str, turn: Turn = replaced, *, known: bool = False) -> tuple[Attack, ...]:
     """Attacks on values and selections; `known` says that pairs that change are all candidates."""
 
     def attack(title: str, pair: Pair, **design: Any) -> Attack:
@@ -198,21 +167,16 @@ def _screened(
             d = pair.n_features
             places = np.array(neighbours.changing_pairs(d)).T
             inputs = replace(inputs, candidates=Candidates.of_pairs(d, *places))
-        target = ScreenedTarget(screened_parameters(inputs, changed, screen=screen, norm=norm))
+        target = ScreenedTarget(screened_parameters(inputs, changed))
         statistics = (*_screened_statistics(target), FITTED)
         return Attack(name, target, replace(pair, name=title), statistics)
 
-    # Many records where the norm bound is read off them, so that it is nearly the same each time.
-    n = 2000 if norm == "quantile" else RECORDS
-    size = 1.5  # both screens see such coordinates at their largest
-    one, two = (
-        neighbours.edge_of_selection(3, size, 60, 4),
-        neighbours.edge_of_selection(4, size, 60, 0),
-    )
+    one = neighbours.edge_of_selection(3, 1.5, 60, 4)
+    two = neighbours.edge_of_selection(4, 1.5, 60, 0)
     return (
         # With two features there is nothing to select. Squares are at the centre: only the product
         # counts, which reaches the norm bound with either sign.
-        attack("values, sign flips", neighbours.sign_flips(n, 2, 1.0)),
+        attack("values, sign flips", neighbours.sign_flips(RECORDS, 2, 1.0)),
         attack("values, huge or 0", neighbours.huge_or_zero(RECORDS, 2)),
         attack("edge, one pair", one, screen_share=0.95),
         attack("edge, two pairs", two),
@@ -224,7 +188,7 @@ def _screened_statistics(target: ScreenedTarget) -> tuple[Statistic, ...]:
     d, n_pairs = target.parameters.inputs.n_features, target.n_pairs
     place = {pair: index for index, pair in enumerate(combinations(range(d), 2))}
     favoured = [place[i, j] for i, j in neighbours.changing_pairs(d) if (i + j) % 2 == 0]
-    n_columns = 2 * n_pairs + d + 3
+    n_columns = 2 * n_pairs + d + 2
     return (
         summed("pair value", [n_pairs], n_columns),
         summed("pair selected", favoured[:1], n_columns),
@@ -396,8 +360,6 @@ HANDMADE: Handmade = {
     },
     screened.NAME: {
         "": _screened,
-        "clipped": partial(_screened, screen="clipped"),
-        "quantile": partial(_screened, norm="quantile"),
         "candidates": partial(_screened, known=True),
     },
     row_top_k.NAME: {"": _row_top_k},
@@ -405,7 +367,5 @@ HANDMADE: Handmade = {
 
 TURNED: dict[str, Turned] = {
     screened.NAME: _screened,
-    f"{screened.NAME}-clipped": partial(_screened, screen="clipped"),
-    f"{screened.NAME}-quantile": partial(_screened, norm="quantile"),
     f"{screened.NAME}-candidates": partial(_screened, known=True),
 }

@@ -16,7 +16,6 @@ from hushcov.exceptions import ParameterError
 from hushcov.inputs import PublicInputs
 from hushcov.mechanisms.multiscale import theorem_parameters
 from hushcov.mechanisms.multiscale.parameters import smallest_n
-from hushcov.mechanisms.peers.row_top_k import printed_laplace_scale, printed_radius
 
 
 def kumar_smallest_n(
@@ -109,6 +108,21 @@ def _entry_error(inputs: PublicInputs, n: int) -> float:
     )
     sampling = 8 * math.sqrt(math.log(6 * d * (d + 1) / beta) / n)
     return sampling + noise * math.log(6 * d**2 / beta)
+
+
+def printed_radius(n_records: int, n_features: int, failure_probability: float) -> float:
+    """R = sqrt(2 log(6 n d/beta)) in units of the scale."""
+    return math.sqrt(2 * math.log(6 * n_records * n_features / failure_probability))
+
+
+def printed_laplace_scale(
+    sensitivity: float, n_features: int, row_sparsity: int, epsilon: float, delta: float
+) -> float:
+    """b = (2 Delta/eps_row) sqrt(k log(d/delta_row)) for entries that move by Delta."""
+    d = n_features
+    delta_row = delta / (2 * d)
+    epsilon_row = epsilon / 4 / math.sqrt(2 * d * math.log(2 / delta))
+    return 2 * sensitivity / epsilon_row * math.sqrt(row_sparsity * math.log(d / delta_row))
 
 
 def _inputs(

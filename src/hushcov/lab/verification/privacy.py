@@ -274,7 +274,7 @@ def transcript_budget(setting: Setting) -> Claim:
     try:
         guarantee = certify(setting.parameters, private=False, exact_statistic=True)
         spent = (guarantee.transcript_epsilon, guarantee.transcript_delta)
-        bound = compose(guarantee.events, pld=False)
+        bound = compose(guarantee.events)
         composed = (bound.epsilon, bound.delta)
     except PrivacyConditionError:
         spent = composed = (math.inf, math.inf)

@@ -209,7 +209,7 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     """
     tilt, d = run.parameters.tilt, run.d
     screen = SignScreen() if tilt is None else CentredSigns(tilt)
-    sums = screen.sums(run.records, run.scale, run.progress)  # proof: step 2
+    sums = screen.sums(run.records, run.progress)  # proof: step 2
     probe = None
     if probed:
         mu = math.sqrt(PROBE * run.clock.left)

@@ -1,7 +1,6 @@
 """Gaussian noise on the whole second-moment matrix: Analyze Gauss, calibrated exactly."""
 
 from hushcov.mechanisms.gaussian.mechanism import (
-    CLIPPINGS,
     LARGEST_HALF_WIDTH,
     RADIUS,
     WITHIN,
@@ -34,7 +33,6 @@ from hushcov.mechanisms.gaussian.units import (
 )
 
 __all__ = [
-    "CLIPPINGS",
     "GAUSSIAN",
     "GAUSSIAN_THRESHOLD",
     "LARGEST_HALF_WIDTH",

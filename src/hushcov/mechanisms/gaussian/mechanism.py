@@ -17,7 +17,7 @@ from scipy import special
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov._triangle import mirror, spread_pairs
-from hushcov._validation import check_choice, check_integer, check_real, shown
+from hushcov._validation import check_integer, check_real
 from hushcov.accounting import (
     ONE_REPLACED,
     Event,
@@ -25,7 +25,7 @@ from hushcov.accounting import (
     Guarantee,
     Neighbours,
 )
-from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.exceptions import CapacityError, DataError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.units import release_unit_bound, unit_sigmas
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
@@ -51,18 +51,6 @@ WITHIN = 1 - 2.0**-40
 
 
 @dataclass(frozen=True)
-class Clipping:
-    """How records are bounded: coordinates always, and their norm where `bounds_norm` says so."""
-
-    name: str
-    bounds_norm: bool
-
-
-#: Every way by its name; another name is an error, never another one's sensitivity.
-CLIPPINGS = {each.name: each for each in (Clipping("row", True), Clipping("coordinate", False))}
-
-
-@dataclass(frozen=True)
 class GaussianParameters:
     """Everything about a release that is public, and what follows from it.
 
@@ -71,25 +59,17 @@ class GaussianParameters:
     """
 
     inputs: ReleaseInputs
-    clipping: str
     radius: float
     half_width: int
-    norm_bound: int | None  # None for coordinate clipping
+    norm_bound: int
     sigma: int  # of the noise off the diagonal
     diagonal_sigma: int
 
     def __post_init__(self) -> None:
-        check_choice("clipping", self.clipping, tuple(CLIPPINGS))
-        if (self.norm_bound is not None) != CLIPPINGS[self.clipping].bounds_norm:
-            raise ParameterError(
-                f"norm_bound must be given exactly with clipping='row', got {self.norm_bound!r} "
-                f"with {self.clipping!r}: use gaussian_parameters."
-            )
         cure = "use gaussian_parameters."
         check_real("radius", self.radius, above=0, cure=cure)
         check_integer("half_width", self.half_width, at_least=1, cure=cure)
-        if self.norm_bound is not None:
-            check_integer("norm_bound", self.norm_bound, at_least=1, cure=cure)
+        check_integer("norm_bound", self.norm_bound, at_least=1, cure=cure)
         check_integer("sigma", self.sigma, at_least=1, at_most=LARGEST_SIGMA, cure=cure)
         # proof: step 2
         check_integer(
@@ -147,7 +127,7 @@ class GaussianParameters:
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
         spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
-        names = ("clipping", "radius", "half_width", "norm_bound", "sigma", "diagonal_sigma", "mu")
+        names = ("radius", "half_width", "norm_bound", "sigma", "diagonal_sigma", "mu")
         return {
             "inputs": self.inputs.to_dict() | {"spent": spent},
             **{name: getattr(self, name) for name in names},
@@ -186,7 +166,6 @@ def squared_sensitivity(
 def gaussian_parameters(
     inputs: ReleaseInputs,
     *,
-    clipping: str = "row",
     radius: float | None = None,
     row_norm: float | None = None,
 ) -> GaussianParameters:
@@ -196,8 +175,6 @@ def gaussian_parameters(
     ----------
     inputs : ReleaseInputs
         Public inputs; what they say was spent comes off the budget.
-    clipping : {"row", "coordinate"}
-        "row" bounds the norm of each record as well; "coordinate" clips coordinates only.
     radius : float, optional
         Bound on every coordinate in units of its scale; 6 if left out.
     row_norm : float, optional
@@ -209,30 +186,21 @@ def gaussian_parameters(
     Neighbours: replace one record; no precondition. Nothing here depends on records. The events
     of the answer compose to at most (epsilon, delta); `docs/proofs/gaussian.md`, step 5.
     """
-    row_norm = _checked_norm(clipping, row_norm)
+    row_norm = _checked_norm(row_norm)
     d = inputs.n_features
     mu = inputs.largest_mu() * WITHIN  # proof: step 5
     cure = "it is a public bound on every coordinate, in units of its scale."
     radius = RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
-    norm = radius * math.sqrt(d)  # no record is longer
-    if CLIPPINGS[clipping].bounds_norm:
-        norm = min(norm, balanced_row_norm(inputs, mu) if row_norm is None else row_norm)
+    norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
+    norm = min(norm, radius * math.sqrt(d))  # no record is longer
     half_width = exact_half_width(inputs, radius, norm, mu)
-    norm_bound = (
-        norm_in_steps(norm, d, radius, half_width) if CLIPPINGS[clipping].bounds_norm else None
-    )
-    sigma, diagonal_sigma = noise_sigmas(d, half_width, norm_bound, mu, inputs.neighbours)
-    return GaussianParameters(
-        inputs, clipping, radius, half_width, norm_bound, sigma, diagonal_sigma
-    )
+    norm_bound = norm_in_steps(norm, d, radius, half_width)
+    sigmas = noise_sigmas(d, half_width, norm_bound, mu, inputs.neighbours)
+    return GaussianParameters(inputs, radius, half_width, norm_bound, *sigmas)
 
 
 def parameters_for_sums(
-    inputs: ReleaseInputs,
-    record_map: RecordMap,
-    *,
-    clipping: str = "row",
-    row_norm: float | None = None,
+    inputs: ReleaseInputs, record_map: RecordMap, *, row_norm: float | None = None
 ) -> GaussianParameters:
     """The least noise that the budget allows on sums whose map was fixed before.
 
@@ -243,15 +211,15 @@ def parameters_for_sums(
     record_map : RecordMap
         Where the records were clipped. It may have been declared for another number of records,
         or another budget: that costs accuracy, not privacy.
-    clipping, row_norm
-        What is declared of the map; refused if the map is another one.
+    row_norm : float, optional
+        Bound on the norm of a record that is declared of the map; refused if the map has another.
 
     Privacy
     -------
     Neighbours: replace one record; no precondition. The noise follows from the map and the budget
     alone; `docs/proofs/gaussian.md`, step 6.
     """
-    row_norm = _checked_norm(clipping, row_norm)
+    row_norm = _checked_norm(row_norm)
     grid, d, bound = record_map.grid, inputs.n_features, record_map.norm_bound
     if not isinstance(grid, FeatureGrid):
         raise DataError(
@@ -261,10 +229,10 @@ def parameters_for_sums(
     declared = (
         bound if row_norm is None else norm_in_steps(row_norm, d, grid.radius, grid.half_width)
     )
-    if (bound is not None) != CLIPPINGS[clipping].bounds_norm or bound != declared:
+    if bound is None or bound != declared:
         raise DataError(
-            f"statistics must have been clipped as declared (clipping={clipping!r}, "
-            f"row_norm={row_norm}), got radius {grid.radius:g}, half_width {grid.half_width} and "
+            f"statistics must have been clipped as declared (row_norm={row_norm}), got radius "
+            f"{grid.radius:g}, half_width {grid.half_width} and "
             f"norm_bound {bound}: release them with the parameters they were summed with."
         )
     mu = inputs.largest_mu() * WITHIN
@@ -275,19 +243,13 @@ def parameters_for_sums(
             f"hold on a grid of half width {grid.half_width}: use a larger budget, or sum the "
             "records again with this one declared."
         )
-    return GaussianParameters(inputs, clipping, grid.radius, grid.half_width, bound, *sigmas)
+    return GaussianParameters(inputs, grid.radius, grid.half_width, bound, *sigmas)
 
 
-def _checked_norm(clipping: str, row_norm: float | None) -> float | None:
-    """The declared bound on the norm of records, if there is one and it has a meaning."""
-    check_choice("clipping", clipping, tuple(CLIPPINGS))
+def _checked_norm(row_norm: float | None) -> float | None:
+    """Check the declared bound on the norm of records, if there is one."""
     if row_norm is None:
         return None
-    if not CLIPPINGS[clipping].bounds_norm:
-        raise ParameterError(
-            f"row_norm must be left out with clipping={clipping!r}, got {shown(row_norm)}: "
-            "use clipping='row'."
-        )
     cure = "it is a public bound on the norm of every record, in units of the scales."
     return check_real("row_norm", row_norm, above=0, cure=cure)
 
@@ -337,13 +299,13 @@ def exact_half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: floa
 def noise_sigmas(
     n_features: int,
     half_width: int,
-    norm_bound: int | None,
+    norm_bound: int,
     mu: float,
     neighbours: Neighbours = ONE_REPLACED,
 ) -> tuple[int, int]:
     """The smallest noise off and on the diagonal whose mu is at most the given one."""
     d = n_features
-    equal = norm_bound is None or d == 1 or norm_bound >= _EQUAL_NOISE_FROM * half_width
+    equal = d == 1 or norm_bound >= _EQUAL_NOISE_FROM * half_width
     square = squared_sensitivity(d, half_width, norm_bound, 1, 1 if equal else 2, neighbours)
     sigma = math.isqrt(math.floor(square / Fraction(mu) ** 2)) + 1
     return sigma, sigma if equal else math.isqrt(2 * sigma**2) + 1
@@ -380,7 +342,7 @@ def release_gaussian(
     check_entropy(entropy)
     guarantee = certify_gaussian(parameters, private=entropy.private)
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    if inputs.neighbours.together > 1 and parameters.norm_bound is not None:
+    if inputs.neighbours.together > 1:
         return _of_units(records, feature_scale, parameters, guarantee, entropy, progress)
     gram = row_bounded_gram(
         records, grid, parameters.norm_bound, progress=progress

@@ -132,7 +132,6 @@ def _shrinkage(parameters: GaussianParameters, setting: _Setting) -> tuple[float
     computed at q = 1 and at the largest q, with a scaled chi-square for the law of s + q c, and
     taken as linear in q.
     """
-    assert parameters.norm_bound is not None
     bound = (parameters.norm_bound * parameters.step) ** 2
     ref, d = setting.ref, parameters.inputs.n_features
     correlations = setting.spectrum / ref.variance

@@ -65,11 +65,11 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
     def after(self, prepared: Prepared) -> PlannedGaussian:
         """See `PooledPlan.after`; bound and threshold follow what was released.
 
-        A bound of one's own is kept, and so is the clipping of coordinates.
+        A bound of one's own is kept.
         """
-        inputs, clipping = shared(self, prepared), self.parameters.clipping
-        if prepared.norm is None or clipping != "row" or self.row_norm is not None:
-            parameters = gaussian_parameters(inputs, clipping=clipping, row_norm=self.row_norm)
+        inputs = shared(self, prepared)
+        if prepared.norm is None or self.row_norm is not None:
+            parameters = gaussian_parameters(inputs, row_norm=self.row_norm)
         else:
             parameters = gaussian_parameters(inputs, radius=WIDEST, row_norm=prepared.norm.norm)
         level = self.mechanism.level(parameters, self.given)
@@ -91,10 +91,8 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
         """See `MechanismPlan.facts`."""
         parameters, inputs = self.parameters, self.parameters.inputs
         pairs = f"all {inputs.n_features * (inputs.n_features - 1) // 2:,} pairs are released"
-        clipped = "values of a record, in units of the scales, are clipped"
-        if parameters.norm_bound is not None:
-            bound = number(parameters.norm_bound * parameters.step, 3)
-            clipped = f"records, in units of the scales, are scaled down to norm {bound}"
+        bound = number(parameters.norm_bound * parameters.step, 3)
+        clipped = f"records, in units of the scales, are scaled down to norm {bound}"
         kept = f"entries below a correlation of {number(self.level, 2)} are set to zero"
         return [
             ("budget", budget_words(inputs, before, {}, "the values")),
@@ -126,13 +124,12 @@ class GaussianNoise(Mechanism):
         inputs: ReleaseInputs,
         *,
         sparse: bool = False,
-        clipping: str = "row",
         row_norm: float | None = None,
         level: float | None = None,
     ) -> MechanismPlan[Any]:
         """See `Mechanism.plan`; `level` is a threshold of one's own.
 
-        There is a forecast where rows are clipped at the bound taken from public inputs. Of
+        There is a forecast where norms are bounded as public inputs say. Of
         candidates that are known it is a single look at all of them, in their own room.
         """
         if inputs.candidates is not None:
@@ -142,8 +139,8 @@ class GaussianNoise(Mechanism):
             return CANDIDATES.plan(
                 inputs, sparse=sparse, single=True, level=level or 0.0, universal=universal
             )
-        parameters = gaussian_parameters(inputs, clipping=clipping, row_norm=row_norm)
-        planned = self.thresholded(parameters, level, usual=clipping == "row" and row_norm is None)
+        parameters = gaussian_parameters(inputs, row_norm=row_norm)
+        planned = self.thresholded(parameters, level, usual=row_norm is None)
         return replace(planned, row_norm=row_norm)
 
     def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:

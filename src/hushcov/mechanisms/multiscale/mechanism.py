@@ -66,7 +66,7 @@ def certify_calibrated(parameters: CalibratedParameters, *, private: bool) -> Gu
     inputs = parameters.inputs
     allowed = composition_delta(inputs.delta, parameters.numerical_delta)
     events = inputs.neighbours.charged(parameters.events)
-    bound = compose(events, delta=allowed, pld=False)
+    bound = compose(events, delta=allowed)
     return Guarantee(
         epsilon=inputs.epsilon,
         delta=inputs.delta,

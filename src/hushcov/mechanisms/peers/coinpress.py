@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
-from hushcov._validation import check_choice, check_integer, check_real, shown
+from hushcov._validation import check_integer, check_real, shown
 from hushcov.accounting import Event, Gaussian, Guarantee
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, noise_sigmas, squared_sensitivity, symmetric_noise
-from hushcov.mechanisms.room import CONSTANTS, Mechanism, PooledPlan, pool_of, shared
+from hushcov.mechanisms.room import Mechanism, PooledPlan, pool_of, shared
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy
 from hushcov.records import FeatureGrid, Progress, Records, TransformedRecords, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
@@ -54,7 +54,6 @@ class CoinPressParameters:
 
     inputs: ReleaseInputs
     eigenvalue_bounds: tuple[float, float]
-    constants: str
     norm_bound: int
     record_half_width: int
     matrix_half_width: int
@@ -63,7 +62,6 @@ class CoinPressParameters:
 
     def __post_init__(self) -> None:
         cure = "use coinpress_parameters."
-        check_choice("constants", self.constants, CONSTANTS)
         check_integer("n_steps", len(self.sigmas), at_least=1, at_most=MOST_STEPS, cure=cure)
         for name in ("norm_bound", "record_half_width", "matrix_half_width"):
             check_integer(name, getattr(self, name), at_least=1, cure=cure)
@@ -141,7 +139,7 @@ class CoinPressParameters:
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
         spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
-        names = ("constants", "n_steps", "row_norm", "norm_bound", "record_half_width")
+        names = ("n_steps", "row_norm", "norm_bound", "record_half_width")
         lists = ("eigenvalue_bounds", "sigmas", "diagonal_sigmas", "mus", "noise_sds")
         return {
             "inputs": self.inputs.to_dict() | {"spent": spent},
@@ -168,7 +166,6 @@ def coinpress_parameters(
     *,
     n_steps: int = 3,
     eigenvalue_bounds: Any = None,
-    constants: str = "sound",
 ) -> CoinPressParameters:
     """The noise of every step that the budget allows, and the grids.
 
@@ -182,16 +179,12 @@ def coinpress_parameters(
         Public bounds on the eigenvalues of the covariance, in units of the squared scales. If
         left out they are those of a correlation matrix: from 0.1 to `row_sparsity`, which no
         eigenvalue exceeds by Gershgorin's theorem.
-    constants : {"sound", "paper"}
-        "sound" takes the least noise; "paper" takes that of the publication, the same on the
-        diagonal and off it, and turns negative eigenvalues round as the published code does.
 
     Privacy
     -------
     Neighbours: those of the inputs; no precondition. Nothing here depends on records. The events
     of the answer compose to at most (epsilon, delta); `docs/proofs/coinpress.md`, step 4.
     """
-    check_choice("constants", constants, CONSTANTS)
     cure = "more steps bear wider eigenvalue_bounds; 3 is usual."
     n_steps = check_integer("n_steps", n_steps, at_least=1, at_most=MOST_STEPS, cure=cure)
     bounds = _check_bounds(eigenvalue_bounds, inputs)
@@ -199,11 +192,11 @@ def coinpress_parameters(
     mus = [mu * math.sqrt(share) for share in budget_shares(n_steps)]
     norm_bound = _norm_bound(inputs, min(mus))
     record_half_width, matrix_half_width = _fixed_point(inputs.n_features, bounds)
-    sigmas = [_sigmas(inputs, norm_bound, constants, mu_t) for mu_t in mus]
+    d, neighbours = inputs.n_features, inputs.neighbours
+    sigmas = [noise_sigmas(d, ROOM * norm_bound, norm_bound, mu_t, neighbours) for mu_t in mus]
     return CoinPressParameters(
         inputs,
         bounds,
-        constants,
         norm_bound,
         record_half_width,
         matrix_half_width,
@@ -267,17 +260,6 @@ def _fixed_point(n_features: int, bounds: tuple[float, float]) -> tuple[int, int
         )
     # One less, because an entry may be rounded up past the end.
     return record_half_width, room // record_half_width - 1
-
-
-def _sigmas(inputs: ReleaseInputs, norm_bound: int, constants: str, mu: float) -> tuple[int, int]:
-    """The noise of one step, off the diagonal and on it."""
-    d, neighbours = inputs.n_features, inputs.neighbours
-    if constants == "sound":
-        return noise_sigmas(d, ROOM * norm_bound, norm_bound, mu, neighbours)
-    # Variance norm^4/rho with rho = mu^2/2; half of it where records are removed.
-    halves = neighbours.moved(replaced=2, removed=1)
-    sigma = math.floor(math.sqrt(halves) * norm_bound**2 / mu) + 1
-    return sigma, sigma
 
 
 #: The exact Gram matrix of the records times an integer matrix.
@@ -385,9 +367,7 @@ def _moment_root(noisy: IntArray, parameters: CoinPressParameters) -> FloatArray
     """A matrix R such that R R' are the noisy second moments without negative eigenvalues."""
     moments = noisy * (parameters.step**2 / parameters.inputs.n_records)
     values, vectors = np.linalg.eigh(moments)
-    # The published code takes singular values: negative eigenvalues change their sign there.
-    values = np.abs(values) if parameters.constants == "paper" else np.maximum(values, 0.0)
-    return np.asarray(vectors * np.sqrt(values))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _next_matrix(
@@ -433,7 +413,6 @@ class PlannedCoinPress(PooledPlan[CoinPressParameters]):
             shared(self, prepared),
             n_steps=planned.n_steps,
             eigenvalue_bounds=planned.eigenvalue_bounds,
-            constants=planned.constants,
         )
         return replace(self, parameters=parameters)
 
@@ -453,14 +432,11 @@ class CoinPress(Mechanism):
         sparse: bool = False,
         n_steps: int = 3,
         eigenvalue_bounds: Any = None,
-        constants: str = "sound",
     ) -> PlannedCoinPress:
         """See `Mechanism.plan` and `coinpress_parameters`."""
         return PlannedCoinPress(
             self,
-            coinpress_parameters(
-                inputs, n_steps=n_steps, eigenvalue_bounds=eigenvalue_bounds, constants=constants
-            ),
+            coinpress_parameters(inputs, n_steps=n_steps, eigenvalue_bounds=eigenvalue_bounds),
         )
 
 

@@ -20,7 +20,7 @@ from hushcov.accounting import ONE_REPLACED, Event, Guarantee, Neighbours, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, WITHIN, balanced_row_norm
-from hushcov.mechanisms.room import CONSTANTS, Mechanism, MechanismPlan
+from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import MOST_CONCENTRATED, Bingham, Entropy, check_entropy, discrete_laplace
 from hushcov.records import FeatureGrid, Progress, Records, row_bounded_gram
 from hushcov.release import Making, Release, named_parts
@@ -51,7 +51,6 @@ class EigenSamplingParameters:
 
     inputs: ReleaseInputs
     allocation: str
-    constants: str
     radius: float
     half_width: int
     norm_bound: int
@@ -60,7 +59,6 @@ class EigenSamplingParameters:
 
     def __post_init__(self) -> None:
         check_choice("allocation", self.allocation, ALLOCATIONS)
-        check_choice("constants", self.constants, CONSTANTS)
         cure = "use eigen_sampling_parameters."
         check_real("radius", self.radius, above=0, cure=cure)
         check_integer("half_width", self.half_width, at_least=1, cure=cure)
@@ -160,7 +158,6 @@ def eigen_sampling_parameters(
     inputs: ReleaseInputs,
     *,
     allocation: str = "adaptive",
-    constants: str = "sound",
     row_norm: float | None = None,
 ) -> EigenSamplingParameters:
     """The least noise that the budget allows, and where to clip.
@@ -171,9 +168,6 @@ def eigen_sampling_parameters(
         Public inputs; their delta is not used, and nothing may have been spent.
     allocation : {"adaptive", "uniform"}
         Whether directions of large noisy eigenvalues get more of the budget.
-    constants : {"sound", "paper"}
-        "paper" draws directions half as concentrated, and sets budget aside for the last one, which
-        needs none. It spends 3/4 of the budget.
     row_norm : float, optional
         Bound on the norm of a record in units of the scales; chosen from the public inputs if
         left out.
@@ -183,16 +177,14 @@ def eigen_sampling_parameters(
     Neighbours: those of the inputs; no precondition. Nothing here depends on records. The answer
     costs at most epsilon; `docs/proofs/eigen_sampling.md`, step 6.
     """
-    check_choice("constants", constants, CONSTANTS)
     n, d, neighbours = _allowed_for(inputs), inputs.n_features, inputs.neighbours
     half_width, B = _grid(inputs, row_norm)
     # proof: step 6
     budget = Fraction(inputs.epsilon * WITHIN) / (1 if d == 1 else 2) / neighbours.most_rows
-    rate = budget / score_range(n, d, B, neighbours) / (2 if constants == "paper" else 1)
+    rate = budget / score_range(n, d, B, neighbours)
     return EigenSamplingParameters(
         inputs=inputs,
         allocation=allocation,
-        constants=constants,
         radius=RADIUS,
         half_width=half_width,
         norm_bound=B,
@@ -366,10 +358,9 @@ def shares(eigenvalues: IntArray, parameters: EigenSamplingParameters) -> list[i
         noise = math.ceil(parameters.eigenvalue_scale * Fraction(math.log(2 * d / _FAILURE)))
         # Shifted, for roots that are not coarse where eigenvalues are small.
         weights = [math.isqrt(int(value) + noise << 40) for value in eigenvalues]
-    if parameters.constants == "sound":
-        weights.pop()
+    weights.pop()
     total = sum(weights)
-    return [SHARES * weight // total for weight in weights[: d - 1]]  # proof: step 5
+    return [SHARES * weight // total for weight in weights]  # proof: step 5
 
 
 def contraction(basis: FloatArray) -> FloatArray:
@@ -428,7 +419,6 @@ class EigenSampling(Mechanism):
         *,
         sparse: bool = False,
         allocation: str = "adaptive",
-        constants: str = "sound",
         row_norm: float | None = None,
     ) -> PlannedEigenSampling:
         """See `Mechanism.plan` and `eigen_sampling_parameters`; a delta is left unspent."""
@@ -442,7 +432,6 @@ class EigenSampling(Mechanism):
             eigen_sampling_parameters(
                 replace(inputs, delta=0.0),
                 allocation=allocation,
-                constants=constants,
                 row_norm=row_norm,
             ),
         )

@@ -9,7 +9,6 @@ from hushcov.mechanisms.screened.mechanism import (
 )
 from hushcov.mechanisms.screened.parameters import (
     DIAGONAL_WEIGHT,
-    NORM_RULES,
     PAIR_WEIGHT,
     RADIUS,
     ScreenedDesign,
@@ -30,10 +29,8 @@ from hushcov.mechanisms.screened.planner import (
 )
 from hushcov.mechanisms.screened.room import SCREENED, PlannedScreened
 from hushcov.mechanisms.screened.screens import (
-    SCREENS,
     TO_CORRELATION,
     CentredSigns,
-    Screen,
     SignScreen,
 )
 from hushcov.mechanisms.screened.units import (
@@ -46,15 +43,12 @@ from hushcov.mechanisms.screened.values import Values, product_map, release_valu
 
 __all__ = [
     "DIAGONAL_WEIGHT",
-    "NORM_RULES",
     "PAIR_WEIGHT",
     "RADIUS",
     "SCREENED",
-    "SCREENS",
     "TO_CORRELATION",
     "CentredSigns",
     "PlannedScreened",
-    "Screen",
     "ScreenLevel",
     "ScreenedDesign",
     "ScreenedParameters",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Guarantee, smallest_sigma
+from hushcov.accounting import Guarantee
 from hushcov.exceptions import CapacityError
 from hushcov.mechanisms.screened.parameters import (
     RADIUS,
@@ -18,9 +18,9 @@ from hushcov.mechanisms.screened.parameters import (
 )
 from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
-from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top, rounded_normal
+from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top
 from hushcov.postprocess import symmetric_sparse
-from hushcov.records import FeatureGrid, ProductMap, Progress, Records, check_feature_scale
+from hushcov.records import FeatureGrid, Progress, Records, check_feature_scale
 from hushcov.release import Making, Release, named_parts
 
 NAME = "screened"
@@ -33,12 +33,12 @@ def certify_screened(parameters: ScreenedParameters, *, private: bool) -> Guaran
     Privacy
     -------
     Neighbours: replace one record; no precondition. Peeling steps are bounded-range events, the
-    histogram of norms and the values are Gaussians; `docs/proofs/screened.md`.
+    values are a Gaussian; `docs/proofs/screened.md`.
     """
     inputs = parameters.inputs
     check_exact(inputs.n_records)
-    # proof: step 8
-    # proof: step 10
+    # proof: step 7
+    # proof: step 9
     return inputs.certify(parameters.events, private=private)
 
 
@@ -71,19 +71,16 @@ def release_screened(
     part of the release, also those whose value comes out as zero.
     """
     check_entropy(entropy)
-    guarantee = certify_screened(parameters, private=entropy.private)  # proof: step 8
+    guarantee = certify_screened(parameters, private=entropy.private)  # proof: step 7
     parameters.inputs.check_size(records)
     d = parameters.inputs.n_features
     scale = check_feature_scale(feature_scale, d)
-    rows, columns = select_pairs(records, scale, parameters, entropy, progress=progress)
+    rows, columns = select_pairs(records, parameters, entropy, progress=progress)
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
     if parameters.inputs.neighbours.together > 1:
         values = _values_of_units(records, grid, (rows, columns), parameters, entropy, progress)
         return _document(values, parameters, guarantee, sparse=sparse)
     products = product_map(grid, rows, columns, parameters.norm_bound)
-    if parameters.norm_mu is not None:
-        bound = release_norm_bound(records, products, parameters, entropy, progress=progress)
-        products = product_map(grid, rows, columns, bound)
     values = release_values(
         records, products, parameters.mu, parameters.inputs.neighbours, entropy, progress=progress
     )
@@ -102,19 +99,18 @@ def _values_of_units(
     inputs = parameters.inputs
     size = float(min(len(places[0]), possible_pairs(inputs))), (inputs.row_sparsity + 1) / 2
     args = (records, grid, places, size, parameters.mu, inputs.neighbours, entropy)
-    return release_unit_values(*args, progress=progress)  # proof: step 12
+    return release_unit_values(*args, progress=progress)  # proof: step 11
 
 
 def _document(
     values: Values, parameters: ScreenedParameters, guarantee: Guarantee, *, sparse: bool
 ) -> Release:
-    release = _assemble(values, parameters, guarantee)  # proof: step 9
+    release = _assemble(values, parameters, guarantee)  # proof: step 8
     return release if sparse else replace(release, integers=release.integers.toarray())
 
 
 def select_pairs(
     records: Records,
-    feature_scale: FloatArray,
     parameters: ScreenedParameters,
     entropy: Entropy,
     *,
@@ -134,9 +130,9 @@ def select_pairs(
     """
     d, candidates = parameters.inputs.n_features, parameters.inputs.candidates
     if not parameters.levels:
-        return _all_pairs(parameters)  # proof: step 13
+        return _all_pairs(parameters)  # proof: step 12
     # proof: step 1
-    scores = parameters.scoring.scores(records, feature_scale, progress, candidates)
+    scores = parameters.scoring.scores(records, progress, candidates)
     selected = np.empty(0, dtype=np.int64)
     for level in parameters.levels:
         # proof: step 2
@@ -155,32 +151,6 @@ def _all_pairs(parameters: ScreenedParameters) -> tuple[IntArray, IntArray]:
         return parameters.inputs.candidates.pairs
     rows, columns = np.triu_indices(parameters.inputs.n_features, 1)
     return rows.astype(np.int64), columns.astype(np.int64)
-
-
-def release_norm_bound(
-    records: Records,
-    products: ProductMap,
-    parameters: ScreenedParameters,
-    entropy: Entropy,
-    *,
-    progress: Progress | None = None,
-) -> int:
-    """A norm bound from the noisy median of the records' norms.
-
-    Privacy
-    -------
-    Neighbours: replace one record. Each record adds one to one bin of the histogram, which moves
-    by at most sqrt(2); the noise makes that `norm_mu` standard deviations. All else is
-    post-processing.
-    """
-    assert parameters.norm_mu is not None
-    counts = products.norm_histogram(records, progress=progress)
-    square = parameters.inputs.neighbours.moved(replaced=2, removed=1)
-    sigma = smallest_sigma(square, parameters.norm_mu)  # proof: step 4
-    noisy = counts + rounded_normal(entropy.generator, sigma, len(counts))
-    above = np.cumsum(noisy[::-1])[::-1]  # records in this bin or a higher one, about
-    median = int(np.flatnonzero(above >= parameters.inputs.n_records / 2)[-1:].sum())
-    return products.norm_of_bin(median, parameters.design.norm_factor)  # proof: step 4
 
 
 def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarantee) -> Release:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from scipy import special
 
-from hushcov._validation import check_choice, check_integer, check_real
+from hushcov._validation import check_integer, check_real
 from hushcov.accounting import (
     UP,
     BoundedRange,
@@ -21,7 +21,7 @@ from hushcov.accounting import (
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.gaussian import WITHIN
-from hushcov.mechanisms.screened.screens import SCREENS, CentredSigns, Screen
+from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.noise import LARGEST_SIGMA
 from hushcov.records import finest_half_width
 
@@ -114,22 +114,6 @@ _BETWEEN = 0.75  # exponent: between independent records of a unit and alike one
 
 
 @dataclass(frozen=True)
-class NormRule:
-    """Where the bound on the norm of records comes from.
-
-    `share` is its part of the budget, for a noisy histogram of norms; 0 where the bound follows
-    from public numbers, so that nothing is released for it.
-    """
-
-    name: str
-    share: float
-
-
-#: Every rule by its name; another name is an error.
-NORM_RULES = {rule.name: rule for rule in (NormRule("public", 0.0), NormRule("quantile", 0.02))}
-
-
-@dataclass(frozen=True)
 class ScreenLevel:
     """One peeling: the `size` largest of rate * score + Gumbel, among the pairs still there."""
 
@@ -143,20 +127,17 @@ class ScreenedParameters:
 
     inputs: ReleaseInputs
     design: ScreenedDesign
-    screen: str
-    norm: str
     levels: tuple[ScreenLevel, ...]
     n_pairs: int
     half_width: int
-    norm_bound: int  # in integers; the starting point of a private one
+    norm_bound: int  # in integers
     mu: float  # sensitivity of the summed contributions over their noise
-    norm_mu: float | None  # the same for the histogram of norms, if there is one
     tilt: tuple[int, ...] | None = None  # released means of signs, in 1024ths, taken off the signs
 
     @property
-    def scoring(self) -> Screen:
+    def scoring(self) -> SignScreen:
         """How pairs are scored."""
-        return SCREENS[self.screen] if self.tilt is None else CentredSigns(self.tilt)
+        return SignScreen() if self.tilt is None else CentredSigns(self.tilt)
 
     @property
     def score_sensitivity(self) -> int:
@@ -168,19 +149,17 @@ class ScreenedParameters:
         found = replace(self, tilt=tilt)
         ratio = self.score_sensitivity / found.score_sensitivity * WITHIN
         levels = tuple(replace(level, rate=level.rate * ratio) for level in self.levels)
-        return replace(found, levels=levels)  # proof: step 11
+        return replace(found, levels=levels)  # proof: step 10
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What is charged, the events spent before included."""
         reach = 2 * self.score_sensitivity
-        own: list[Event] = [
+        own = [
             BoundedRange(reach * level.rate * UP, level.size)  # proof: step 2
             for level in self.levels
         ]
-        if self.norm_mu is not None:
-            own.append(Gaussian(self.norm_mu))  # proof: step 4
-        return (*self.inputs.spent, *own, Gaussian(self.mu))  # proof: step 7
+        return (*self.inputs.spent, *own, Gaussian(self.mu))  # proof: step 6
 
     @property
     def part_names(self) -> tuple[str, ...]:
@@ -191,10 +170,9 @@ class ScreenedParameters:
             f"{level.size:,} of them"
             for place, level in enumerate(self.levels, 1)
         ]
-        norms = [] if self.norm_mu is None else ["bound on the norms of records"]
         d = self.inputs.n_features
         values = f"values of the selected pairs ({self.n_pairs:,}) and of all variances ({d:,})"
-        return (*levels, *norms, values)
+        return (*levels, values)
 
     @property
     def integers_per_square(self) -> float:
@@ -213,14 +191,11 @@ class ScreenedParameters:
         return {
             "inputs": self.inputs.to_dict(),
             "design": asdict(self.design),
-            "screen": self.screen,
-            "norm": self.norm,
             "levels": [asdict(level) for level in self.levels],
             "n_pairs": self.n_pairs,
             "half_width": self.half_width,
             "norm_bound": self.norm_bound,
             "mu": self.mu,
-            "norm_mu": self.norm_mu,
             "tilt": None if self.tilt is None else list(self.tilt),
         }
 
@@ -234,7 +209,7 @@ def squared_sum_sensitivity(norm_bound: int, neighbours: Neighbours) -> int:
     """Most that the summed contributions move in Euclidean norm, squared."""
     square = norm_bound**2
     beside = sum(part**2 for part in ranges(norm_bound))
-    return neighbours.moved(replaced=4 * square, removed=square) + beside  # proof: step 6
+    return neighbours.moved(replaced=4 * square, removed=square) + beside  # proof: step 5
 
 
 def sum_sigma(norm_bound: int, mu: float, neighbours: Neighbours) -> int:
@@ -242,8 +217,8 @@ def sum_sigma(norm_bound: int, mu: float, neighbours: Neighbours) -> int:
 
     `mu` is that of a record; where units are bounded as one, theirs is as many times more.
     """
-    square = neighbours.shared(squared_sum_sensitivity(norm_bound, neighbours))  # proof: step 12
-    return smallest_sigma(square, mu)  # proof: step 7
+    square = neighbours.shared(squared_sum_sensitivity(norm_bound, neighbours))  # proof: step 11
+    return smallest_sigma(square, mu)  # proof: step 6
 
 
 def size_cap(n_features: int) -> float:
@@ -302,12 +277,7 @@ def widest_norm(n_pairs: int, n_features: int) -> float:
 
 @lru_cache(maxsize=4096)
 def screened_parameters(
-    inputs: ReleaseInputs,
-    design: ScreenedDesign,
-    *,
-    screen: str = "sign",
-    norm: str = "public",
-    certified: bool = True,
+    inputs: ReleaseInputs, design: ScreenedDesign, *, certified: bool = True
 ) -> ScreenedParameters:
     """The least noisy release of a design within the budget.
 
@@ -319,8 +289,6 @@ def screened_parameters(
     before, compose to at most (epsilon, delta) by the accountant, which re-checks its own answer;
     `docs/proofs/screened.md`.
     """
-    check_choice("screen", screen, tuple(SCREENS))
-    check_choice("norm", norm, tuple(NORM_RULES))
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
     largest = widest_norm(n_pairs, inputs.n_features) * inputs.neighbours.together
@@ -329,44 +297,36 @@ def screened_parameters(
     def draft(multiplier: float) -> ScreenedParameters:
         """The release with noise `multiplier` times what the zCDP bound asks for."""
         budget = rho / multiplier**2
-        for_norm = NORM_RULES[norm].share * budget
-        for_screen = design.screen_share * (budget - for_norm) if sizes else 0.0
-        mu = math.sqrt(2 * (budget - for_norm - for_screen))
+        for_screen = design.screen_share * budget if sizes else 0.0
+        mu = math.sqrt(2 * (budget - for_screen))
         half_width = product_half_width(inputs, n_pairs, mu)
         bound = design.norm_factor * typical_norm(inputs, n_pairs, half_width)
         bound *= usual_of_units(inputs.neighbours)
         return ScreenedParameters(
             inputs=inputs,
             design=design,
-            screen=screen,
-            norm=norm,
-            levels=_levels(sizes, design, for_screen, SCREENS[screen], inputs.neighbours),
+            levels=_levels(sizes, design, for_screen, inputs.neighbours),
             n_pairs=n_pairs,
             half_width=half_width,
             norm_bound=max(1, int(min(bound, largest * half_width**2))),
             mu=mu,
-            norm_mu=math.sqrt(2 * for_norm) if for_norm else None,
         )
 
     if not certified:
         return draft(1.0)
-    # proof: step 8
+    # proof: step 7
     found = calibrate_near(lambda m: inputs.charged(draft(m).events), inputs.epsilon, inputs.delta)
     return draft(found)
 
 
 def _levels(
-    sizes: tuple[int, ...],
-    design: ScreenedDesign,
-    rho: float,
-    screen: Screen,
-    neighbours: Neighbours,
+    sizes: tuple[int, ...], design: ScreenedDesign, rho: float, neighbours: Neighbours
 ) -> tuple[ScreenLevel, ...]:
     """Levels whose `size` steps of range eta cost their share of rho: size eta^2 / 8 each."""
     levels = []
     for size, share in zip(sizes, level_shares(sizes, design), strict=True):
         eta = math.sqrt(8 * rho * share / size)
-        levels.append(ScreenLevel(size, eta / (2 * screen.sensitivity(neighbours))))
+        levels.append(ScreenLevel(size, eta / (2 * SignScreen().sensitivity(neighbours))))
     return tuple(levels)
 
 
@@ -379,7 +339,7 @@ def product_half_width(inputs: ReleaseInputs, n_pairs: int, mu: float) -> int:
     widest = widest_norm(n_pairs, inputs.n_features)
     finest = min(
         finest_half_width(n_pairs, inputs.n_features, PAIR_WEIGHT, at_most=_LARGEST_HALF_WIDTH),
-        int(math.sqrt(LARGEST_SIGMA * mu / (3 * widest))),  # proof: step 7
+        int(math.sqrt(LARGEST_SIGMA * mu / (3 * widest))),  # proof: step 6
     )
     if finest < 1:
         raise CapacityError(

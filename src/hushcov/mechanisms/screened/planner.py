@@ -21,7 +21,6 @@ from hushcov._arrays import FloatArray, IndexArray
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened.parameters import (
     DIAGONAL_WEIGHT,
-    NORM_RULES,
     PAIR_WEIGHT,
     ScreenedDesign,
     ScreenedParameters,
@@ -32,7 +31,6 @@ from hushcov.mechanisms.screened.parameters import (
     screened_parameters,
     shrunk_part,
 )
-from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.predicting import REFERENCE_MODELS, Entries, Reference, descend, reference
 
 _SEARCH_MODELS = ("block", "banded", "random")
@@ -78,26 +76,22 @@ class ScreenedPlan:
 
 
 @lru_cache(maxsize=512)
-def plan_screened(
-    inputs: ReleaseInputs, screen: str = "sign", norm: str = "public", *, short: bool = False
-) -> ScreenedPlan:
+def plan_screened(inputs: ReleaseInputs, *, short: bool = False) -> ScreenedPlan:
     """Choose the design for these inputs and predict the error of each reference model.
 
     A `short` search takes a fifth of the time; its errors are up to a fifth larger.
     """
-    design = best_design(inputs, screen, norm, short=short)
-    parameters = screened_parameters(inputs, design, screen=screen, norm=norm)
+    design = best_design(inputs, short=short)
+    parameters = screened_parameters(inputs, design)
     return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
 
 
-def best_design(
-    inputs: ReleaseInputs, screen: str, norm: str, *, short: bool = False
-) -> ScreenedDesign:
+def best_design(inputs: ReleaseInputs, *, short: bool = False) -> ScreenedDesign:
     """The best design found by descent from a few starts, on small references."""
 
     @cache  # lines cross, and descents from several starts meet
     def score(design: ScreenedDesign) -> float:
-        parameters = screened_parameters(inputs, design, screen=screen, norm=norm, certified=False)
+        parameters = screened_parameters(inputs, design, certified=False)
         logs = [
             math.log(_rough_error(parameters, _reference(model, inputs, _SEARCH_FEATURES)))
             for model in _SEARCH_MODELS
@@ -154,7 +148,7 @@ def draw_errors(
     value += ref.values * (1 - law.bias)
     value += np.where(off, law.pair, law.diagonal) * draws.normals
     pairs = _pairs(ref)
-    found, false = _selected(parameters.levels, parameters.screen, parameters.inputs, ref)
+    found, false = _selected(parameters.levels, parameters.inputs, ref)
     chance = np.ones(len(ref.values))
     chance[off] = found[pairs.index]
     threshold = _threshold(parameters, ref, law)
@@ -194,23 +188,20 @@ def found_probability(
     parameters: ScreenedParameters, ref: Reference, correlation: FloatArray
 ) -> FloatArray:
     """Chance that the screen selects a pair of this correlation, the reference being the rest."""
-    chance, _ = _selection(
-        parameters.levels, parameters.screen, parameters.inputs, ref, correlation
-    )
+    chance, _ = _selection(parameters.levels, parameters.inputs, ref, correlation)
     return chance
 
 
 @lru_cache(maxsize=1024)
 def _selected(
-    levels: tuple[ScreenLevel, ...], screen: str, inputs: ReleaseInputs, ref: Reference
+    levels: tuple[ScreenLevel, ...], inputs: ReleaseInputs, ref: Reference
 ) -> tuple[FloatArray, float]:
     """The same for the reference's own pairs: designs of the same screen differ in the rest."""
-    return _selection(levels, screen, inputs, ref, _pairs(ref).correlations)
+    return _selection(levels, inputs, ref, _pairs(ref).correlations)
 
 
 def _selection(
     levels: tuple[ScreenLevel, ...],
-    screen_name: str,
     inputs: ReleaseInputs,
     ref: Reference,
     correlation: FloatArray,
@@ -222,15 +213,20 @@ def _selection(
     present, weight = pairs.correlations, pairs.weights
     zeros = ref.zero_sizes(inputs.n_records) / ref.variance
     n_zeros = max(0.0, candidate_pairs(inputs) - float(weight.sum()))
-    screen, n = SCREENS[screen_name], inputs.n_records
-    scores = np.concatenate([screen.expected(n, present), screen.of_zero(n, zeros)])
+    n = inputs.n_records
+    scores = np.concatenate([_expected_score(n, present), n * zeros])
     remaining = np.concatenate([weight, np.full(len(zeros), n_zeros / len(zeros))])
     rates = np.array([level.rate for level in levels])
     sizes = np.array([float(level.size) for level in levels])
     # What a pair lacks to be selected is more often sampling error of its score than noise.
-    asked = screen.expected(n, correlation)[:, None] + screen.deviation(n) * _NODES
+    asked = _expected_score(n, correlation)[:, None] + math.sqrt(n) * _NODES
     missed = _peel(scores, remaining, rates, sizes, np.abs(asked))
     return 1 - missed @ _WEIGHTS, n_zeros - float(remaining[len(present) :].sum())
+
+
+def _expected_score(n_records: int, correlation: FloatArray) -> FloatArray:
+    """Expected sum of products of signs of a Gaussian pair with this correlation."""
+    return np.asarray(n_records * 2 / math.pi * np.arcsin(correlation))
 
 
 def _peel(
@@ -324,15 +320,11 @@ def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
     norm = parameters.integers_per_square * math.sqrt(
         PAIR_WEIGHT**2 * products + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
     )
-    ratio, noise = parameters.norm_bound / norm, ref.variance
-    if NORM_RULES[parameters.norm].share:
-        ratio = parameters.design.norm_factor
-        noise *= ratio * norm / parameters.norm_bound
-    shrinkage, shrunk = shrunk_part(ratio, norm_spread(inputs.n_features))
+    shrinkage, shrunk = shrunk_part(parameters.norm_bound / norm, norm_spread(inputs.n_features))
     pair, diagonal = _noise_sd(parameters)
     return _ValueLaw(
-        pair=pair * noise / shrinkage,
-        diagonal=diagonal * noise / shrinkage,
+        pair=pair * ref.variance / shrinkage,
+        diagonal=diagonal * ref.variance / shrinkage,
         bias=min(0.2, _REMAINING_BIAS / inputs.n_features) * shrunk / shrinkage,
     )
 
@@ -394,7 +386,7 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     noise = law.pair
     threshold, sampling = _threshold(parameters, ref, law), ref.variance**2 / inputs.n_sampled
     entries = _pairs(ref).sizes
-    found, false = _selected(parameters.levels, parameters.screen, inputs, ref)
+    found, false = _selected(parameters.levels, inputs, ref)
     found = found[_pairs(ref).index] * special.ndtr((entries - threshold) / noise)
     energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))
     energy += law.diagonal**2 + 2 * sampling

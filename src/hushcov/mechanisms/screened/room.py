@@ -29,7 +29,6 @@ from hushcov.mechanisms.screened.planner import (
     plan_screened,
     predicted_errors,
 )
-from hushcov.mechanisms.screened.screens import SCREENS
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
@@ -86,7 +85,7 @@ class PlannedScreened(PooledPlan[ScreenedParameters]):
     @property
     def tilts(self) -> bool:
         """Signs of skewed features agree by themselves: they are centred, too."""
-        return bool(self.parameters.levels) and SCREENS[self.parameters.screen].tilts
+        return bool(self.parameters.levels)
 
     def threshold(self, release: Release) -> float:
         """The planned number of deviations, with the noise as it came out."""
@@ -152,26 +151,17 @@ class Screened(Mechanism):
         inputs: ReleaseInputs,
         *,
         sparse: bool = False,
-        screen: str = "sign",
-        norm: str = "public",
         keep_above: float | None = None,
     ) -> PlannedScreened:
         """See `Mechanism.plan`; `keep_above` replaces the planned number of deviations."""
-        plan = self.search(inputs, screen=screen, norm=norm, keep_above=keep_above)
+        plan = self.search(inputs, keep_above=keep_above)
         limit = plan.detection_limit if plan.parameters.n_pairs else None  # no pair is looked for
         forecast = Forecast(self.name, plan.predicted_error, limit)
         return PlannedScreened(self, plan.parameters, forecast, sparse, plan)
 
-    def search(
-        self,
-        inputs: ReleaseInputs,
-        *,
-        screen: str = "sign",
-        norm: str = "public",
-        keep_above: float | None = None,
-    ) -> ScreenedPlan:
+    def search(self, inputs: ReleaseInputs, *, keep_above: float | None = None) -> ScreenedPlan:
         """The best design, and what to expect of it."""
-        plan = plan_screened(inputs, screen, norm)
+        plan = plan_screened(inputs)
         if keep_above is None:
             return plan
         design = replace(plan.parameters.design, keep_above=keep_above)

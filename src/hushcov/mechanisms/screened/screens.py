@@ -1,10 +1,9 @@
-"""How pairs are scored before some are selected: each screen with its own sensitivity."""
+"""How pairs are scored before some are selected, and how far one record moves a score."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,99 +14,34 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov.accounting import Neighbours
 from hushcov.candidates import Candidates
-from hushcov.records import (
-    FeatureGrid,
-    Progress,
-    Records,
-    candidate_sign_sums,
-    clipped_gram,
-    clipped_sums,
-    pair_sums,
-    sign_scores,
-)
+from hushcov.records import Progress, Records, candidate_sign_sums, sign_scores
 from hushcov.stages.preparation import TILT_UNIT
 
 TO_CORRELATION = math.pi / 2  # a small mean product of signs, times this, is a correlation
 
 
-class Screen(ABC):
-    """One way to score pairs: integers that say how strongly two features move together.
+class SignScreen:
+    """Score pairs by the products of their signs: a record adds +1, -1 or 0.
 
-    `most` is the most that one record adds to a score, or takes off it.
+    Scores are in units of 1 / `resolution`, and are rounded where `rounding` is 1. `most` is the
+    most that one record adds to a score, or takes off it.
     """
 
-    name: ClassVar[str]
-    most: ClassVar[int]
+    most: ClassVar[int] = 1  # proof: step 1
     rounding: ClassVar[int] = 0  # less than what scores are rounded by, and 1
-    tilts: ClassVar[bool] = False  # whether released means of signs can be taken off the signs
+    resolution: ClassVar[int] = 1
 
     def sensitivity(self, neighbours: Neighbours) -> int:
         """The most that a score moves between neighbours that differ in one record."""
         own = neighbours.moved(replaced=2 * self.most, removed=self.most)
         return own + self.rounding  # proof: step 1
 
-    @abstractmethod
-    def sums(
-        self, records: Records, feature_scale: FloatArray, progress: Progress | None
-    ) -> npt.NDArray[Any]:
-        """Scores with their signs, pair by pair."""
-
-    @abstractmethod
-    def listed_sums(
-        self,
-        records: Records,
-        feature_scale: FloatArray,
-        pairs: tuple[IntArray, IntArray],
-        progress: Progress | None,
-    ) -> npt.NDArray[Any]:
-        """The same integers, of these pairs alone; nothing is as large as n_features^2."""
-
-    def scores(
-        self,
-        records: Records,
-        feature_scale: FloatArray,
-        progress: Progress | None,
-        candidates: Candidates | None = None,
-    ) -> npt.NDArray[Any]:
-        """Sizes of the scores, pair by pair: of all pairs, or of the candidates."""
-        if candidates is None:
-            sums = self.sums(records, feature_scale, progress)
-        else:
-            sums = self.listed_sums(records, feature_scale, candidates.pairs, progress)
-        return np.asarray(np.abs(sums, out=sums))
-
-    @abstractmethod
-    def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
-        """Expected score of a Gaussian pair with this correlation."""
-
-    @abstractmethod
-    def deviation(self, n_records: int) -> float:
-        """Sampling error of a score, about: that of a pair without covariance."""
-
-    @abstractmethod
-    def of_zero(self, n_records: int, sizes: FloatArray) -> FloatArray:
-        """Scores of pairs without covariance, from the sizes of their empirical correlations."""
-
-
-class SignScreen(Screen):
-    """Products of signs: a record adds +1, -1 or 0.
-
-    Scores are in units of 1 / `resolution`, and are rounded where `rounding` is 1.
-    """
-
-    name = "sign"
-    most = 1  # proof: step 1
-    tilts = True
-    resolution: ClassVar[int] = 1
-
     def variances(self, n_features: int) -> FloatArray:
         """The variances of what is multiplied, about."""
         return np.ones(n_features)
 
-    def sums(
-        self, records: Records, feature_scale: FloatArray, progress: Progress | None
-    ) -> npt.NDArray[Any]:
-        """See `Screen.sums`; signs need no scales."""
+    def sums(self, records: Records, progress: Progress | None) -> npt.NDArray[Any]:
+        """Scores with their signs, pair by pair."""
         return sign_scores(
             records, lambda products, *_: products, records.n_rows, progress=progress
         )
@@ -118,27 +52,15 @@ class SignScreen(Screen):
         """As `sums`, of listed pairs alone; in one reading, and nothing of size n_features^2."""
         return candidate_sign_sums(records, rows, columns, progress=progress)[0]
 
-    def listed_sums(
-        self,
-        records: Records,
-        feature_scale: FloatArray,
-        pairs: tuple[IntArray, IntArray],
-        progress: Progress | None,
+    def scores(
+        self, records: Records, progress: Progress | None, candidates: Candidates | None = None
     ) -> npt.NDArray[Any]:
-        """See `Screen.listed_sums`."""
-        return self.sums_of(records, *pairs, progress)  # proof: step 13
-
-    def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
-        """See `Screen.expected`."""
-        return np.asarray(n_records * 2 / math.pi * np.arcsin(correlation))
-
-    def deviation(self, n_records: int) -> float:
-        """See `Screen.deviation`."""
-        return math.sqrt(n_records)
-
-    def of_zero(self, n_records: int, sizes: FloatArray) -> FloatArray:
-        """See `Screen.of_zero`."""
-        return n_records * sizes
+        """Sizes of the scores, pair by pair: of all pairs, or of the candidates."""
+        if candidates is None:
+            sums = self.sums(records, progress)
+        else:
+            sums = self.sums_of(records, *candidates.pairs, progress)  # proof: step 12
+        return np.asarray(np.abs(sums, out=sums))
 
 
 @dataclass(frozen=True)
@@ -153,17 +75,15 @@ class CentredSigns(SignScreen):
 
     resolution: ClassVar[int] = 2**6
     rounding: ClassVar[int] = 1  # rounding towards zero moves a score by less than 1
-    most: ClassVar[int] = resolution  # proof: step 11
+    most: ClassVar[int] = resolution  # proof: step 10
 
     def variances(self, n_features: int) -> FloatArray:
         """See `SignScreen.variances`: of a sign with a mean of m, less m and over 1 + |m|."""
         size = np.abs(np.array(self.tilt)) / TILT_UNIT
         return np.asarray((1 - size) / (1 + size))
 
-    def sums(
-        self, records: Records, feature_scale: FloatArray, progress: Progress | None
-    ) -> npt.NDArray[Any]:
-        """See `Screen.sums`; exact integers, rounded towards zero once."""
+    def sums(self, records: Records, progress: Progress | None) -> npt.NDArray[Any]:
+        """See `SignScreen.sums`; exact integers, rounded towards zero once."""
         n = records.n_rows  # each of them has its means taken off
         tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
@@ -231,50 +151,3 @@ def _centre_listed(
         centred = TILT_UNIT * TILT_UNIT * products[e] + shift
         size = resolution * abs(centred) // (most[i] * most[j])
         products[e] = size if centred >= 0 else -size
-
-
-class ClippedScreen(Screen):
-    """Products of values on a coarse grid, clipped at `radius` scales to `half_width` steps."""
-
-    name = "clipped"
-    radius, half_width = 1.5, 15
-    most = half_width**2  # proof: step 1
-
-    def sums(
-        self, records: Records, feature_scale: FloatArray, progress: Progress | None
-    ) -> npt.NDArray[Any]:
-        """See `Screen.sums`."""
-        coarse = FeatureGrid(feature_scale, self.radius, self.half_width)
-        return pair_sums(
-            lambda i, j: clipped_gram(records, coarse, i, j, progress=progress),
-            records.n_features,
-            records.n_rows * self.half_width**2,
-        )
-
-    def listed_sums(
-        self,
-        records: Records,
-        feature_scale: FloatArray,
-        pairs: tuple[IntArray, IntArray],
-        progress: Progress | None,
-    ) -> npt.NDArray[Any]:
-        """See `Screen.listed_sums`."""
-        coarse = FeatureGrid(feature_scale, self.radius, self.half_width)
-        return clipped_sums(records, coarse, *pairs, progress=progress)  # proof: step 13
-
-    def expected(self, n_records: int, correlation: FloatArray) -> FloatArray:
-        """See `Screen.expected`."""
-        inside = math.erf(self.radius / math.sqrt(2))
-        return n_records * correlation * (inside * self.half_width / self.radius) ** 2
-
-    def deviation(self, n_records: int) -> float:
-        """See `Screen.deviation`."""
-        return float(self.expected(n_records, np.array([1 / math.sqrt(n_records)]))[0])
-
-    def of_zero(self, n_records: int, sizes: FloatArray) -> FloatArray:
-        """See `Screen.of_zero`."""
-        return self.expected(n_records, sizes)
-
-
-#: Every screen by its name; another name is an error, never another screen's sensitivity.
-SCREENS: dict[str, Screen] = {screen.name: screen for screen in (SignScreen(), ClippedScreen())}

@@ -92,7 +92,7 @@ def release_unit_values(
     -------
     Neighbours: as given; no precondition. Two histograms and two looks, each Gaussian, of which
     each follows from what the ones before released; the squares of their mu add up to less than
-    that of `mu`: `docs/proofs/screened.md`, step 12.
+    that of `mu`: `docs/proofs/screened.md`, step 11.
     """
     together = neighbours.together
     parts = [mu * WITHIN * math.sqrt(each) for each in (_NORMS, _FIRST, _NORMS, _LAST)]
@@ -101,13 +101,13 @@ def release_unit_values(
         widest = int(together * widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
         products = product_map(grid, *places, widest, together, means)
         counts = products.norm_histogram(records, progress=progress)
-        sigma = count_sigma(for_norms, neighbours)  # proof: step 12
+        sigma = count_sigma(for_norms, neighbours)  # proof: step 11
         counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
         moved = for_values * together / sum_movement(neighbours)
         bound = chosen_bound(counts, sigma, products, records.n_records, size, moved)
         products = product_map(grid, *places, bound, together, means)
         args = (records, products, for_values, neighbours, entropy)
-        return release_values(*args, progress=progress)  # proof: step 12
+        return release_values(*args, progress=progress)  # proof: step 11
 
     first = look(None, parts[0], parts[1])
     means = mean_products(*first.in_scales, product_map(grid, *places, 1, together))

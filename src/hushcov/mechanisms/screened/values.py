@@ -57,7 +57,7 @@ def product_map(
     means: IntArray | None = None,
 ) -> ProductMap:
     """What each record, or each unit, contributes to the sums, bounded in norm."""
-    factor_range, size_range = ranges(norm_bound)  # proof: step 6
+    factor_range, size_range = ranges(norm_bound)  # proof: step 5
     d, unit = grid.n_features, _integers_per_square(grid)
     return ProductMap(
         grid=grid,
@@ -92,14 +92,14 @@ def release_values(
     `mu` deviations; all else is post-processing. `docs/proofs/screened.md`.
     """
     if products.rows_per_unit != neighbours.together:
-        raise PrivacyConditionError(  # proof: step 12
+        raise PrivacyConditionError(  # proof: step 11
             f"products must bound {neighbours.together} records as one, which noise is for, got "
             f"{products.rows_per_unit}: make them for these neighbours."
         )
     n, d = records.n_records, records.n_features
-    sigma = sum_sigma(products.norm_bound, mu, neighbours)  # proof: step 7
-    sums = products.sum(records, progress=progress)  # proof: step 5
-    sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 7
+    sigma = sum_sigma(products.norm_bound, mu, neighbours)  # proof: step 6
+    sums = products.sum(records, progress=progress)  # proof: step 4
+    sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 6
     unit = n * _integers_per_square(products.grid)
     n_pairs = len(products.rows)
     unshrunk = sums[-2] / (n * products.factor_range) * products.rows_per_unit

@@ -6,26 +6,12 @@ from hushcov.mechanisms.peers.row_top_k.mechanism import (
     release_row_top_k,
     row_top_k_parameters,
 )
-from hushcov.mechanisms.peers.row_top_k.printed import (
-    PrintedParameters,
-    claim_printed,
-    printed_laplace_scale,
-    printed_parameters,
-    printed_radius,
-    release_printed,
-)
 from hushcov.mechanisms.peers.row_top_k.room import ROW_TOP_K
 
 __all__ = [
     "ROW_TOP_K",
-    "PrintedParameters",
     "RowTopKParameters",
     "certify_row_top_k",
-    "claim_printed",
-    "printed_laplace_scale",
-    "printed_parameters",
-    "printed_radius",
-    "release_printed",
     "release_row_top_k",
     "row_top_k_parameters",
 ]

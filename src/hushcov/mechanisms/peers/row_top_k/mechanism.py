@@ -118,7 +118,6 @@ class RowTopKParameters:
         spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         return {
             "inputs": self.inputs.to_dict() | {"spent": spent},
-            "constants": "sound",
             "radius": self.radius,
             "half_width": self.half_width,
             "rate": self.rate,

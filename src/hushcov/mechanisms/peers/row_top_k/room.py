@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, shown
 from hushcov.accounting import Guarantee
-from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.mechanisms.peers.row_top_k.mechanism import (
@@ -18,16 +15,8 @@ from hushcov.mechanisms.peers.row_top_k.mechanism import (
     release_row_top_k,
     row_top_k_parameters,
 )
-from hushcov.mechanisms.peers.row_top_k.printed import (
-    PrintedParameters,
-    claim_printed,
-    printed_parameters,
-    release_printed,
-)
 from hushcov.mechanisms.room import (
-    CONSTANTS,
     Mechanism,
-    MechanismPlan,
     PooledPlan,
     left_of,
     pool_of,
@@ -63,19 +52,6 @@ class PlannedRowTopK(PooledPlan[RowTopKParameters]):
         return replace(self, parameters=self.parameters.with_values(inputs, mu))
 
 
-@dataclass(frozen=True)
-class PlannedPrinted(MechanismPlan[PrintedParameters]):
-    """The noise as it is printed, which is not certified."""
-
-    def certify(self, *, private: bool) -> Guarantee:
-        """What the paper claims; it is never marked as private."""
-        return claim_printed(self.parameters)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_printed`."""
-        return release_printed(records, feature_scale, self.parameters, entropy)
-
-
 class RowTopK(Mechanism):
     """Rows select their partners; pairs that select each other are released."""
 
@@ -85,23 +61,10 @@ class RowTopK(Mechanism):
     estimator = ("RowTopKCovariance", {})
 
     def plan(
-        self,
-        inputs: ReleaseInputs,
-        *,
-        sparse: bool = False,
-        constants: str = "sound",
-        radius: float | None = None,
-    ) -> MechanismPlan[Any]:
+        self, inputs: ReleaseInputs, *, sparse: bool = False, radius: float | None = None
+    ) -> PlannedRowTopK:
         """See `Mechanism.plan` and `row_top_k_parameters`."""
-        check_choice("constants", constants, CONSTANTS)
-        if constants == "sound":
-            return PlannedRowTopK(self, row_top_k_parameters(inputs, radius=radius))
-        if radius is not None:
-            raise ParameterError(
-                f"radius must be left out with constants='paper', got {shown(radius)}: the "
-                "paper prints its own. Use constants='sound' to choose one."
-            )
-        return PlannedPrinted(self, printed_parameters(inputs))
+        return PlannedRowTopK(self, row_top_k_parameters(inputs, radius=radius))
 
 
 ROW_TOP_K = RowTopK()

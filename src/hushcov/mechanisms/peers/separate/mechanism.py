@@ -147,12 +147,11 @@ def recombine(transcript: Transcript, parameters: SeparateParameters, choice: Ch
     # proof: step 8
     values, vectors = np.linalg.eigh(transcript.gram.astype(np.float64))
     if transcript.eigenvalues is not None:
-        values = transcript.eigenvalues.astype(np.float64)
-        if parameters.constants == "sound":
-            # The nearest increasing sequence: noise that breaks the order averages out.
-            from scipy import optimize
+        # The nearest increasing sequence: noise that breaks the order averages out.
+        from scipy import optimize
 
-            values = optimize.isotonic_regression(values).x
+        noisy = transcript.eigenvalues.astype(np.float64)
+        values = optimize.isotonic_regression(noisy).x
     largest = parameters.inputs.n_records * choice.norm_bound**2
     root = vectors * np.sqrt(np.clip(values, 0.0, float(largest)))
     # One matrix times its own transpose: exactly symmetric.
@@ -203,9 +202,7 @@ class PlannedSeparate(PooledPlan[SeparateParameters]):
             room = _ROOM_TO_CHOOSE if planned.method == "adaptive" else 1.0
             row_norm = room * prepared.norm.norm
         inputs = shared(self, prepared)
-        parameters = separate_parameters(
-            inputs, method=planned.method, constants=planned.constants, row_norm=row_norm
-        )
+        parameters = separate_parameters(inputs, method=planned.method, row_norm=row_norm)
         return replace(self, parameters=parameters)
 
 
@@ -223,13 +220,10 @@ class Separate(Mechanism):
         *,
         sparse: bool = False,
         method: str = "adaptive",
-        constants: str = "sound",
         row_norm: float | None = None,
     ) -> PlannedSeparate:
         """See `Mechanism.plan` and `separate_parameters`."""
-        parameters = separate_parameters(
-            inputs, method=method, constants=constants, row_norm=row_norm
-        )
+        parameters = separate_parameters(inputs, method=method, row_norm=row_norm)
         return PlannedSeparate(self, parameters, row_norm=row_norm)
 
 

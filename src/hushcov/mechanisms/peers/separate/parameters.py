@@ -14,7 +14,6 @@ from hushcov.accounting import ONE_REPLACED, Event, Gaussian, Neighbours, smalle
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN, balanced_row_norm, noise_sigmas
-from hushcov.mechanisms.room import CONSTANTS
 from hushcov.noise import LARGEST_SIGMA
 
 METHODS = ("gauss", "separate", "adaptive")
@@ -28,11 +27,10 @@ _LARGEST_HALF_WIDTH = 2**19
 # LAPACK's error of an eigenvalue and that of turning integers into doubles, together, in units of
 # 2^-53 n_features times the norm of the matrix.
 _EIGENSOLVER = 16
-# Shares of the squared mu, by constants. Counts take 4 / n_features of it, within these limits:
+# Shares of the squared mu. Counts take 4 / n_features of it, within these limits:
 # their noise has to be small against that of a matrix, which grows with n_features.
 _LEAST_HISTOGRAM_SHARE, _LARGEST_HISTOGRAM_SHARE, _HISTOGRAM_FEATURES = 1 / 64, 1 / 4, 4
-_PAPER_HISTOGRAM_SHARE = 1 / 4
-_EIGENVALUE_SHARE = {"sound": 1 / 8, "paper": 1 / 2}
+_EIGENVALUE_SHARE = 1 / 8
 # Two shares of mu, each rounded, compose to no more than mu.
 _INSIDE = 1 - 2.0**-50
 
@@ -49,7 +47,6 @@ class SeparateParameters:
 
     inputs: ReleaseInputs
     method: str
-    constants: str
     radius: float
     half_width: int
     norm_bound: int
@@ -58,7 +55,6 @@ class SeparateParameters:
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
-        check_choice("constants", self.constants, CONSTANTS)
         if (self.histogram_sigma is None) == (self.method == "adaptive"):
             raise ParameterError(
                 "histogram_sigma must be given exactly with method='adaptive', got "
@@ -176,29 +172,22 @@ def matrix_noise(parameters: SeparateParameters, method: str, norm_bound: int) -
     inputs, mu = parameters.inputs, parameters.release_mu
     eigenvalue_sigma = None
     if method == "separate":
-        share = _EIGENVALUE_SHARE[parameters.constants]
         size = inputs.n_records, inputs.n_features
         sensitivity = eigenvalue_sensitivity(*size, norm_bound, inputs.neighbours)
-        eigenvalue_mu = mu * math.sqrt(share) * _INSIDE
+        eigenvalue_mu = mu * math.sqrt(_EIGENVALUE_SHARE) * _INSIDE
         eigenvalue_sigma = smallest_sigma(sensitivity**2, eigenvalue_mu)  # proof: step 6
-        mu *= math.sqrt(1 - share) * _INSIDE
+        mu *= math.sqrt(1 - _EIGENVALUE_SHARE) * _INSIDE
     # proof: step 2
-    if parameters.constants == "paper":
-        square = norm_bound**4
-        square = inputs.neighbours.moved(replaced=2 * square, removed=square)
-        sigma = diagonal_sigma = smallest_sigma(square, mu)
-    else:
-        sigma, diagonal_sigma = noise_sigmas(
-            inputs.n_features, parameters.half_width, norm_bound, mu, inputs.neighbours
-        )
-    return MatrixNoise(sigma, diagonal_sigma, eigenvalue_sigma)
+    sigmas = noise_sigmas(
+        inputs.n_features, parameters.half_width, norm_bound, mu, inputs.neighbours
+    )
+    return MatrixNoise(*sigmas, eigenvalue_sigma)
 
 
 def separate_parameters(
     inputs: ReleaseInputs,
     *,
     method: str = "adaptive",
-    constants: str = "sound",
     row_norm: float | None = None,
 ) -> SeparateParameters:
     """The least noise that the budget allows, and where to bound the records.
@@ -210,9 +199,6 @@ def separate_parameters(
     method : {"gauss", "separate", "adaptive"}
         A noisy Gram matrix; its eigenvectors with eigenvalues released apart; or whichever is
         expected to be better, at a norm bound chosen from noisy counts of norms.
-    constants : {"sound", "paper"}
-        "sound" uses exact sensitivities and budget shares that were measured to be good; "paper"
-        the noise levels and shares of the paper, which are private too, but noisier.
     row_norm : float, optional
         Bound on the norm of a record in units of the scales. If left out it is chosen from the
         public inputs as in the Gaussian mechanism.
@@ -223,11 +209,10 @@ def separate_parameters(
     of the answer compose to at most (epsilon, delta); `docs/proofs/separate.md`, step 9.
     """
     check_choice("method", method, METHODS)
-    check_choice("constants", constants, CONSTANTS)
     mu = inputs.largest_mu() * WITHIN  # proof: step 9
     histogram_sigma = None
     if method == "adaptive":
-        share = _histogram_share(inputs.n_features, constants)
+        share = _histogram_share(inputs.n_features)
         square = inputs.neighbours.moved(replaced=2, removed=1)
         histogram_sigma = smallest_sigma(square, mu * math.sqrt(share))
         counts = Gaussian(histogram_mu(histogram_sigma, inputs.neighbours))
@@ -236,24 +221,20 @@ def separate_parameters(
     cure = "it is a public bound on the norm of every record, in units of the scales."
     norm = min(check_real("row_norm", norm, above=0, cure=cure), _LARGEST_RADIUS)
     radius = max(norm, _SMALLEST_RADIUS)
-    half_width = _half_width(inputs, radius, norm, _largest_norm_bound(inputs, mu, constants))
+    half_width = _half_width(inputs, radius, norm, _largest_norm_bound(inputs, mu))
     norm_bound = max(1, math.floor(norm * half_width / radius))
-    return SeparateParameters(
-        inputs, method, constants, radius, half_width, norm_bound, histogram_sigma, mu
-    )
+    return SeparateParameters(inputs, method, radius, half_width, norm_bound, histogram_sigma, mu)
 
 
-def _histogram_share(n_features: int, constants: str) -> float:
-    if constants == "paper":
-        return _PAPER_HISTOGRAM_SHARE
+def _histogram_share(n_features: int) -> float:
     wanted = _HISTOGRAM_FEATURES / n_features
     return min(_LARGEST_HISTOGRAM_SHARE, max(_LEAST_HISTOGRAM_SHARE, wanted))
 
 
-def _largest_norm_bound(inputs: ReleaseInputs, mu: float, constants: str) -> float:
+def _largest_norm_bound(inputs: ReleaseInputs, mu: float) -> float:
     """The norm bound at which noise is as large as is drawn, or sums as large as int64 holds."""
     n, d = _allowed_for(inputs), inputs.n_features
-    share = _EIGENVALUE_SHARE[constants]
+    share = _EIGENVALUE_SHARE
     matrix = (LARGEST_SIGMA - 3) * mu * math.sqrt(1 - share) / math.sqrt(2)
     rounding = math.sqrt(d) + 4  # as in `eigenvalue_sensitivity`, from above
     growth = math.sqrt(2) + 2 * math.sqrt(d) * _EIGENSOLVER * d * n / LARGEST_EXACT_FLOAT
@@ -291,7 +272,7 @@ _EIGENVECTOR_ERROR = 1 / 3
 # Measured: eigenvectors cause no more than this share of the noise itself, and putting noisy
 # eigenvalues in order takes off half of their error or more.
 _LARGEST_EIGENVECTOR_ERROR = 0.8
-_EIGENVALUE_ERROR = {"sound": 0.5, "paper": 1.0}
+_EIGENVALUE_ERROR = 0.5
 
 
 @dataclass(frozen=True)
@@ -342,7 +323,7 @@ def choose(parameters: SeparateParameters, noisy_counts: IntArray) -> Choice:
     best = int(np.argmin(total))
     separate = math.hypot(
         min(found.vectors[best], _LARGEST_EIGENVECTOR_ERROR * found.matrix[best]),
-        _EIGENVALUE_ERROR[parameters.constants] * found.values[best],
+        _EIGENVALUE_ERROR * found.values[best],
     )
     method = "separate" if separate < found.gauss[best] else "gauss"
     squares = (*squared_edges(parameters.norm_bound), parameters.norm_bound**2)

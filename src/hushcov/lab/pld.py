@@ -1,4 +1,7 @@
-"""Privacy-loss distributions, composed by Google's dp-accounting (the extra `hushcov[pld]`)."""
+"""Privacy-loss distributions, composed by Google's dp-accounting: a check of the accountant.
+
+Nothing is certified by them. `docs/proofs/accounting.md`, "A cross-check", has their proof.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov.accounting.events import Parts
-from hushcov.exceptions import ParameterError
 
-# proof: step 19
 # Rounding errors of the Fourier transforms, as an additive delta per composed step. The tests
 # measure errors a hundred times smaller against exact sums.
 FFT_DELTA_PER_STEP = 1e-14
@@ -21,23 +22,6 @@ FFT_DELTA_PER_STEP = 1e-14
 # variance, so the standard deviation of the whole grows by at most 1 part in 80,000.
 _RESOLUTION = 2000.0
 _RESOLUTION_PER_ROOT_STEP = 100.0
-
-# Beyond these a composition takes minutes, or overflows: the other bounds remain.
-_LARGEST_GRID = 2.0**20
-_LARGEST_SPREAD = 100.0
-
-
-def pld_applies(parts: Parts) -> bool:
-    """Return whether every event has a privacy-loss distribution worth composing numerically.
-
-    The discrete Gaussian has none that is proved for every dimension, and Gaussians alone have
-    an exact curve already.
-    """
-    if parts.discrete_gaussian or not (parts.bounded_range or parts.pure):
-        return False
-    spread, steps = _spread_and_steps(parts)
-    points = (spread / 2 + 32) * _points_per_deviation(steps)
-    return spread <= _LARGEST_SPREAD and points <= _LARGEST_GRID
 
 
 class LossDistributionCurve:
@@ -63,8 +47,8 @@ class LossDistributionCurve:
 
 def _compose(parts: Parts) -> Any:
     """Return dp-accounting's privacy-loss distribution of the dominating pair."""
-    # proof: step 14
-    library = _library()
+    from dp_accounting.pld import privacy_loss_distribution as library
+
     spread, steps = _spread_and_steps(parts)
     interval = spread / _points_per_deviation(steps)
     total = library.identity(interval)
@@ -95,7 +79,6 @@ def _pure_masses(radius: float, edges: FloatArray) -> FloatArray:
 
 def _bounded_range_masses(radius: float, edges: FloatArray) -> FloatArray:
     """Return each cell's mass of the loss of the pair that dominates bounded-range steps."""
-    # proof: step 15
     inside = np.clip(edges, -radius, radius)
     weights = np.exp((inside[:-1] - radius) / 2) * np.expm1(np.diff(inside) / 2)
     return weights / -math.expm1(-radius)
@@ -108,7 +91,6 @@ def _on_grid(masses: FloatArray, edges: FloatArray) -> FloatArray:
     pair is kept. Under the second one a cell has the mass of its mirror image: both pairs used
     here are symmetric.
     """
-    # proof: step 16
     low, high = edges[:-1], edges[1:]
     # (second - first e^-high) / (e^-low - e^-high), with e^-high taken out of both.
     to_low = (masses[::-1] * np.exp(high) - masses) / np.expm1(high - low)
@@ -128,13 +110,3 @@ def _spread_and_steps(parts: Parts) -> tuple[float, int]:
 
 def _points_per_deviation(steps: int) -> float:
     return max(_RESOLUTION, _RESOLUTION_PER_ROOT_STEP * math.sqrt(steps))
-
-
-def _library() -> Any:
-    try:
-        from dp_accounting.pld import privacy_loss_distribution
-    except ImportError as error:
-        raise ParameterError(
-            "privacy-loss distributions need dp-accounting: pip install 'hushcov[pld]'."
-        ) from error
-    return privacy_loss_distribution
