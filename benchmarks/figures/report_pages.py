@@ -2,7 +2,7 @@
 
     python benchmarks/figures/report_pages.py --output docs/figures
 
-Makes the tables of docs/outputs.md, releases each, draws its report, and takes pictures of the first
+Makes made-up tables, releases each, draws its report, and takes pictures of the first
 screens on a desktop, on a phone and by night, and of the first printed pages. The tables are made
 up, and the noise is that of a private release, so that numbers differ from run to run. Chromium is
 `$CHROMIUM`, or the one in the path. Releases and pages are kept in `--releases`, and releases that
