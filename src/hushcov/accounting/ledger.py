@@ -204,8 +204,7 @@ class Ledger:
         BudgetError
             If all charges together would pass the budget.
         PrivacyConditionError
-            If the guarantee is not certified, or not for whom the budget protects: what it would
-            cost is not known.
+            If the guarantee is not for whom the budget protects: what it would cost is not known.
         LedgerError
             If the file cannot be read or written. Do not release.
 
