@@ -27,8 +27,10 @@ from hushcov.accounting import (
 )
 from hushcov.accounting import filter as filter_module
 from hushcov.accounting.curves import gaussian_epsilon, gaussian_log_delta
+from hushcov.accounting.events import readings
 from hushcov.accounting.filter import CLOCK, LATE, PROMISED, RENYI, SLACK, spent_adaptively
 from hushcov.exceptions import PrivacyConditionError
+from hushcov.lab.pld import LossDistributionCurve
 
 DELTA = 1e-6
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
@@ -194,7 +196,7 @@ def test_shares_add_up_to_the_whole():
 def test_curves_of_the_search_are_those_of_the_accountant(event):
     """Also below zero, where the curve is that of the reversed pair."""
     for epsilon in (0.0, 0.05, 0.15):
-        exact = compose((event,), epsilon=epsilon).delta
+        exact = LossDistributionCurve(readings((event,))[0]).delta_at(epsilon)
         assert curve(event, epsilon) == pytest.approx(exact, rel=2e-3, abs=0)
         reversed_pair = 1 - math.exp(-epsilon) * (1 - curve(event, epsilon))
         assert curve(event, -epsilon) == pytest.approx(reversed_pair, rel=1e-9, abs=0)

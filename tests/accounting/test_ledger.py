@@ -30,7 +30,7 @@ from hushcov.accounting import (
     calibrate_gaussian,
     compose,
 )
-from hushcov.accounting.charges import CHARGE, as_charge, charge_body
+from hushcov.accounting.charges import as_charge
 from hushcov.accounting.filter import SLACK, spent_adaptively
 from hushcov.accounting.ledger import Ledger, Remaining
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
@@ -86,7 +86,6 @@ def test_charges_cost_what_the_filter_says(ledger):
         receipt = ledger.charge("people", events, label="a release")
         past += events
         assert receipt.total == ledger.spent("people")
-        assert receipt.adaptive
         if past == list(events):  # the first one: nobody had seen a result
             assert receipt.total == compose(past, delta=DELTA)
         else:
@@ -458,56 +457,10 @@ def test_other_databases_and_other_versions(ledger, tmp_path):
     refuse_all(other, "belongs to another program")
     with closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("PRAGMA user_version = 3")
-    refuse_all(ledger, "of schema version 2 or before, got .* of version 3: use the hushcov that")
-
-
-def earlier_version(ledger, *, charges):
-    """Turn a ledger into what version 1 wrote: no rule in its entries, another number."""
-    for count in range(charges):
-        with ledger._store.writing() as book:
-            past = [Gaussian(0.1)] * (count + 1)
-            total = compose(past, delta=DELTA)
-            body = charge_body("early", as_charge(Gaussian(0.1)), total, {"hushcov": "0.0"})
-            book.append(CHARGE, "people", json.dumps(body))
+    refuse_all(ledger, "of schema version 2, got .* of version 3: use the hushcov that")
     with closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("PRAGMA user_version = 1")
-    return total
-
-
-def schema(ledger):
-    with closing(sqlite3.connect(ledger.path)) as connection:
-        return connection.execute("PRAGMA user_version").fetchone()[0]
-
-
-def test_an_earlier_ledger_is_read_and_goes_on_under_the_filter(ledger):
-    promised = earlier_version(ledger, charges=2)
-    statement = ledger.statement("people")
-    assert schema(ledger) == 1  # reading changes nothing
-    assert statement.fixed_costs == statement.receipts
-    assert statement.receipts[-1].total == promised
-    assert statement.spent() == spent_adaptively([Gaussian(0.1)] * 2, 1.0, DELTA)
-    new = ledger.charge("people", Gaussian(0.01), label="now")
-    assert schema(ledger) == 2  # the earlier version refuses the file from now on
-    statement = ledger.statement("people")
-    assert [receipt.adaptive for receipt in statement.receipts] == [False, False, True]
-    assert new.total == statement.spent()
-    assert new.to_dict()["adaptive"] is True
-
-
-def test_an_earlier_ledger_that_is_nearly_full_takes_no_more(ledger):
-    """What fits for fixed costs alone does not fit the filter; nothing more is accepted."""
-    mu = calibrate_gaussian(1.0, DELTA) / math.sqrt(2)
-    for label in ("one", "two"):
-        with ledger._store.writing() as book:
-            charge = as_charge(Gaussian(mu))
-            body = charge_body(label, charge, compose([Gaussian(mu)] * 2, delta=DELTA), {})
-            book.append(CHARGE, "people", json.dumps(body))
-    assert ledger.spent("people").epsilon > 1
-    for cost in (Gaussian(1e-9), Pure(1e-9)):
-        with pytest.raises(BudgetError, match="Nothing is left"):
-            ledger.charge("people", cost, label="more")
-    ledger.change_budget("people", 2.0, DELTA)
-    ledger.charge("people", Gaussian(0.01), label="under a new promise")
+    refuse_all(ledger, "of schema version 2, got .* of version 1: use the hushcov that")
 
 
 def test_an_entry_of_a_newer_version_is_not_ignored(ledger):

@@ -33,7 +33,7 @@ from hushcov.mechanisms.peers import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source
-from hushcov.records import ArrayRecords
+from hushcov.records import ArrayRecords, ProductMap
 from hushcov.release import Release
 from hushcov.stages import complete
 from mechanisms.screened.settings import DESIGN
@@ -215,7 +215,7 @@ def trace_leaked(monkeypatch):
 
 def size_leaked(monkeypatch):
     """A screened release whose document has the exact sum of sizes."""
-    total, seen = screened.ProductMap.sum, {}
+    total, seen = ProductMap.sum, {}
 
     def watched(self, *rest, **options):
         sums = total(self, *rest, **options)
@@ -225,7 +225,7 @@ def size_leaked(monkeypatch):
     def document_with_it(**fields):
         return Release(**fields | {"parameters": fields["parameters"] | seen})
 
-    monkeypatch.setattr(screened.ProductMap, "sum", watched)
+    monkeypatch.setattr(ProductMap, "sum", watched)
     monkeypatch.setattr(screened, "Release", document_with_it)
 
 

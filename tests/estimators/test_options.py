@@ -63,8 +63,8 @@ def test_shared_options_have_one_default():
         for name, option in inspect.signature(cls).parameters.items():
             defaults.setdefault(name, set()).add(option.default)
     different = {name for name, values in defaults.items() if len(values) > 1}
-    # The paper assumes that means are zero, and has constants of its own.
-    assert different == {"assume_centered", "constants", "threshold"}
+    # The paper assumes that means are zero.
+    assert different == {"assume_centered", "threshold"}
 
 
 @each_class

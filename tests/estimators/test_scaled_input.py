@@ -161,7 +161,7 @@ def test_bad_data_are_refused_without_a_value_and_nothing_is_released(monkeypatc
     for module in (
         "stages.scales",
         "mechanisms.gaussian.mechanism",
-        "mechanisms.screened.mechanism",
+        "mechanisms.screened.values",
     ):
         monkeypatch.setattr(f"hushcov.{module}.rounded_normal", None)
     estimator = make(cls, row_sparsity=1, on_hopeless="warn")
@@ -274,8 +274,6 @@ ITS_OWN = {
     },
     ScreenedCovariance: {
         "row_sparsity": [None],
-        "screen": ["signs", None, ["sign"]],
-        "norm_bound": ["median", None, 5.0],
         "threshold": [-1, math.nan, 101, "universal", True, False, [3.0]],
     },
     PrivateSparseCovariance: {

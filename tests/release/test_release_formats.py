@@ -1,10 +1,9 @@
-"""Documents of earlier formats are read, and what the newest one has more is checked."""
+"""The format of documents: one is read, and what it says of those it protects is checked."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from hushcov.exceptions import DamagedReleaseError, ReleaseError
 from hushcov.release import Making, Part, Release
 from hushcov.release.schema import FORMAT
 
-# Written by the versions that wrote these formats.
-FORMAT_4, FORMAT_5, FORMAT_6 = (Path(__file__).parent / f"format_{number}" for number in (4, 5, 6))
 EVENTS = (Pure(0.02), Gaussian(0.1))
 COUNTED = {
     "released": 19_987,
@@ -64,71 +61,35 @@ def folder(tmp_path) -> Path:
     return counted_release().write(tmp_path / "out")
 
 
-# Earlier formats.
-
-
-def test_a_document_of_format_4_is_for_one_replaced_record():
-    release, about = Release.read(FORMAT_4), described(FORMAT_4)
-    assert about["format"] == 4
-    assert "unit" not in about["guarantee"]
-    guarantee = release.guarantee
-    assert (guarantee.adjacency, guarantee.unit, guarantee.rows_per_unit) == (
-        *("replace-one", "record"),
-        1,
-    )
-    assert release.making.counted is None
-    assert release.making.words == "4,000"
-
-
-def test_a_document_of_format_5_has_no_name_of_its_table():
-    release, about = Release.read(FORMAT_5), described(FORMAT_5)
-    assert about["format"] == 5
-    assert "dataset" not in about["making"]
-    assert release.making.dataset is None
-    assert release == counted_release()
-
-
 def test_the_name_of_the_table_is_kept_and_does_not_count_for_equality(tmp_path):
     named = counted_release(dataset="patients.csv")
     assert Release.read(named.write(tmp_path / "out")).making.dataset == "patients.csv"
     assert named == counted_release()
 
 
-def test_a_document_of_format_6_has_no_positions():
-    release, about = Release.read(FORMAT_6), described(FORMAT_6)
-    assert about["format"] == 6
-    assert "positions" not in about
-    assert release.positions is release.chromosomes is None
-    assert release.selected.tolist() == [[0, 3], [1, 1]]
-    assert release.column_names == ("a", "b", "c", "d")
-
-
-@pytest.mark.parametrize("version", [3, 4, 5, 6])
-def test_earlier_documents_read_as_what_is_written_of_them_now(tmp_path, version):
-    source = {5: FORMAT_5, 6: FORMAT_6}.get(version, FORMAT_4)
-    old = shutil.copytree(source, tmp_path / "old")
-    about = described(old) | {"format": version}
-    if version == 3:
-        for name in ("tails", "structure", "bounds"):
-            del about["making"][name]
-    seal(old, about)
-    release = Release.read(old)
-    new = release.write(tmp_path / "new")
-    assert described(new)["format"] == FORMAT == 7
-    assert Release.read(new) == release
-
-
-def test_the_newest_format_says_whom_it_protects(folder):
+def test_the_format_says_whom_it_protects(folder):
     about = described(folder)
     assert (about["guarantee"]["unit"], about["guarantee"]["rows_per_unit"]) == ("patient", 10)
     for name in ("unit", "rows_per_unit"):
         lacking = {key: value for key, value in about["guarantee"].items() if key != name}
         seal(folder, about | {"guarantee": lacking})
-        with pytest.raises(DamagedReleaseError, match=r"guarantee of release\.json lacks unit or"):
+        with pytest.raises(DamagedReleaseError, match="guarantee must have the fields"):
             Release.read(folder)
-    for version in (2, 8, 7.0, True, "7", [7], None):
+
+
+def test_other_formats_are_refused(folder):
+    about = described(folder)
+    for version in (1, FORMAT - 1):
         seal(folder, about | {"format": version})
-        with pytest.raises(DamagedReleaseError, match="format 3, 4, 5, 6 or 7"):
+        with pytest.raises(ReleaseError) as caught:
+            Release.read(folder)
+        assert not isinstance(caught.value, DamagedReleaseError)
+        words = f"{folder / 'release.json'} must have format {FORMAT}, got {version}, "
+        assert str(caught.value).startswith(words)
+        assert str(caught.value).endswith("read it with the version that wrote it.")
+    for version in (-1, 0, 8, 7.0, True, "7", [7], None):
+        seal(folder, about | {"format": version})
+        with pytest.raises(DamagedReleaseError, match="must have format 7"):
             Release.read(folder)
 
 

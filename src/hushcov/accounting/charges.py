@@ -31,8 +31,6 @@ from hushcov.accounting.promise import change_words, largest_factor
 from hushcov.exceptions import LedgerError, ParameterError, PrivacyConditionError
 
 BUDGET, CHARGE = "budget", "charge"
-# How a charge was counted when it was accepted; entries of the first version do not say.
-_FILTER = "filter-1"
 # Budgets and charges are decimals such as 0.1, of which doubles hold neighbours: three times 0.1
 # is a unit in the last place above 0.3. Plain sums may pass by this much, relative to the budget.
 _LAST_PLACES = 2.0**-50
@@ -85,9 +83,7 @@ class Receipt:
     `number` counts the releases of the dataset from 1, and `id` the entries of the ledger, promises
     among them. `total` is what all charges of the dataset, with this one, cost together.
     `private` is False where the noise of the release came from a seed.
-    `adaptive` says that the charge was accepted by the rule for costs chosen in the light of
-    results; earlier versions of hushcov had another one. `digest` seals the entry and all entries
-    before.
+    `digest` seals the entry and all entries before.
     """
 
     id: int
@@ -97,13 +93,12 @@ class Receipt:
     charge: Charge
     total: Bound
     versions: Mapping[str, str] = field(default_factory=dict)
-    adaptive: bool = True
     digest: str = ""
     number: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain, JSON-ready data."""
-        names = ("id", "number", "dataset", "time", "adaptive", "digest")
+        names = ("id", "number", "dataset", "time", "digest")
         about = {name: getattr(self, name) for name in names}
         return about | charge_body(self.label, self.charge, self.total, self.versions)
 
@@ -236,7 +231,7 @@ def charge_json(label: str, charge: Charge, total: Bound) -> str:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
     }
-    return _dump(charge_body(label, charge, total, versions) | {"rule": _FILTER})
+    return _dump(charge_body(label, charge, total, versions))
 
 
 def read_entry(entry: Entry) -> Budget | Receipt:
@@ -265,8 +260,8 @@ def _read_receipt(entry: Entry) -> Receipt:
         events=tuple(event_from_dict(event) for event in body["events"]),
         promise=None if promise is None else cast("Pure | Approximate", event_from_dict(promise)),
         private=body["private"],
-        converted=body.get("converted", False),
-        whole=body.get("whole", 0.0),
+        converted=body["converted"],
+        whole=body["whole"],
     )
     return Receipt(
         id=entry.id,
@@ -276,7 +271,6 @@ def _read_receipt(entry: Entry) -> Receipt:
         charge=charge,
         total=Bound(**body["total"]),
         versions=body["versions"],
-        adaptive=body.get("rule") == _FILTER,
         digest=entry.digest,
     )
 

@@ -212,15 +212,10 @@ def event_from_dict(data: object) -> Event:
     return event
 
 
-def exact_fields(
-    what: str, data: object, kind: type[Any], *, optional: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """Return plain data that has all fields of a dataclass and no other, or raise.
-
-    Earlier versions did not write those that are `optional`.
-    """
+def exact_fields(what: str, data: object, kind: type[Any]) -> dict[str, Any]:
+    """Return plain data that has all fields of a dataclass and no other, or raise."""
     expected = [field.name for field in fields(kind)]
-    if not isinstance(data, dict) or set(data) | set(optional) != set(expected):
+    if not isinstance(data, dict) or set(data) != set(expected):
         raise ParameterError(
             f"{what} must have the fields {', '.join(expected)} and no other: pass what to_dict "
             "returned."

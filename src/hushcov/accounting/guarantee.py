@@ -132,7 +132,7 @@ class Guarantee:
     @classmethod
     def from_dict(cls, data: object) -> Guarantee:
         """Return the guarantee that `to_dict` turned into plain data, checked anew."""
-        found = exact_fields("guarantee", data, cls, optional=("unit", "rows_per_unit"))
+        found = exact_fields("guarantee", data, cls)
         if not isinstance(found["events"], list):
             raise ParameterError("guarantee.events must be a list: pass what to_dict returned.")
         events = tuple(event_from_dict(event) for event in found["events"])

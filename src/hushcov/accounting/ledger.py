@@ -67,14 +67,6 @@ class Statement:
         """Return what all charges cost together, at the budget's delta."""
         return total(self.charges, self.budget)
 
-    @property
-    def fixed_costs(self) -> tuple[Receipt, ...]:
-        """Charges that an earlier version accepted, by a total for costs fixed in advance.
-
-        The total of the last of them is what that version promised.
-        """
-        return tuple(receipt for receipt in self.receipts if not receipt.adaptive)
-
     def remaining(self) -> Remaining:
         """Return what still fits the budget."""
         return remaining(self.charges, self.budget)
@@ -212,8 +204,7 @@ class Ledger:
         BudgetError
             If all charges together would pass the budget.
         PrivacyConditionError
-            If the guarantee is not certified, or not for whom the budget protects: what it would
-            cost is not known.
+            If the guarantee is not for whom the budget protects: what it would cost is not known.
         LedgerError
             If the file cannot be read or written. Do not release.
 

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from hushcov.exceptions import LedgerError
 
-#: Written now. Version 1 has the same table, and charges whose totals were counted otherwise.
+#: Written and read.
 SCHEMA_VERSION = 2
-_READABLE = (1, SCHEMA_VERSION)
 _APPLICATION_ID = 0x68757368  # "hush", in the header of the file
 _CREATE = """
 CREATE TABLE entries (
@@ -147,11 +146,7 @@ class Store:
                 connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             self._check_schema(connection)
-            book = Book(connection)
-            if _header(connection, "user_version") != [SCHEMA_VERSION]:
-                # Within the transaction: a version that counts otherwise must not write any more.
-                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            yield book
+            yield Book(connection)
             self._commit(connection)
 
     def _commit(self, connection: sqlite3.Connection) -> None:
@@ -197,9 +192,9 @@ class Store:
                 f"path must be a ledger, got {self.path}, which {what}: create a ledger with "
                 "open_dataset or 'hushcov ledger init'. Nothing was charged."
             )
-        if version not in _READABLE:
+        if version != SCHEMA_VERSION:
             raise LedgerError(
-                f"path must be a ledger of schema version {SCHEMA_VERSION} or before, got "
+                f"path must be a ledger of schema version {SCHEMA_VERSION}, got "
                 f"{self.path} of version {version}: use the hushcov that wrote it. Nothing was "
                 "charged."
             )

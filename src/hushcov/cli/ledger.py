@@ -197,7 +197,6 @@ def _print_statement(out: Console, statement: Statement) -> None:
             ("for", clean(budget.change)),
             ("spent", _spent(statement, spent.epsilon, spent.delta)),
             *_composition(statement, spent.epsilon),
-            *_fixed_costs(statement),
             ("left", _left(statement.remaining())),
         ),
     )
@@ -235,22 +234,6 @@ def _composition(statement: Statement, spent: float) -> list[tuple[str, str]]:
             "has to allow for (composition)"
         )
     return [("", f"{'Less' if spent < added else 'More'} {than}: {why}.")]
-
-
-def _fixed_costs(statement: Statement) -> list[tuple[str, str]]:
-    """What was promised of charges by an earlier version, which counted otherwise."""
-    early = statement.fixed_costs
-    if not early:
-        return []
-    last = early[-1]
-    return [
-        (
-            "of these",
-            f"the first {len(early):,}, by an earlier version: its total, "
-            f"{_cost(last.total.epsilon, last.total.delta)}, holds if costs were not chosen in the "
-            "light of results",
-        )
-    ]
 
 
 def _left(left: Remaining) -> str:
@@ -307,6 +290,5 @@ def _as_json(statement: Statement) -> dict[str, object]:
         "promises": [asdict(each) for each in statement.promises],
         "spent": asdict(statement.spent()),
         "remaining": asdict(statement.remaining()),
-        "fixed_costs": len(statement.fixed_costs),
         "charges": [receipt.to_dict() for receipt in statement.receipts],
     }

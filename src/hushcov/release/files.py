@@ -343,7 +343,7 @@ def _read(path: Path, key: PublicKey | None) -> StoredRelease:
         raise DamagedReleaseError(f"{DESCRIPTION} does not match its checksum in {SEAL}")
     if key is not None:
         _check_signature(path, seal, key)
-    description = parse(content)
+    description = parse(content, str(path / DESCRIPTION))
     check_written(description)
     files = description["files"]
     check_files(files, INTEGERS)

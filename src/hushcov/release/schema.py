@@ -13,28 +13,17 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov.accounting import RELATIONS, Guarantee
-from hushcov.exceptions import DamagedReleaseError, HushcovError
+from hushcov.exceptions import DamagedReleaseError, HushcovError, ReleaseError
 from hushcov.postprocess import Matrix, is_sparse
 from hushcov.release.columns import describe_pairs
 from hushcov.release.document import COUNTED, KINDS, Making, Part, Release, Structure, Tails
 from hushcov.release.stored import read_matrix, read_selected, wrong
 
 FORMAT = 7
-# Formats before, which are read as well, with what they do not have.
-_EARLIER = {
-    3: ("tails", "structure", "bounds", "counted", "dataset"),
-    4: ("counted", "dataset"),
-    5: ("dataset",),
-    6: (),
-}
-_PLACES = ("positions", "chromosomes")  # of the features
-_PLACES_SINCE = 7
-_PROTECTED = ("unit", "rows_per_unit")  # of a guarantee; one record in formats before
-_PROTECTED_SINCE = 5
 _FIELDS = (
     *("format", "hushcov", "numpy", "python", "written", "private", "mechanism", "unit"),
     *("n_features", "guarantee", "parameters", "feature_scale", "location", "noise_sd"),
-    *("selected", "warnings", "column_names", *_PLACES, "making", "files"),
+    *("selected", "warnings", "column_names", "positions", "chromosomes", "making", "files"),
 )
 _MAKING = (
     *("n_rows", "n_averaged", "paired", "complete", "counted", "scales", "threshold"),
@@ -89,8 +78,11 @@ def _describe_making(making: Making) -> dict[str, Any]:
     return plain | {"parts": parts, "complete": complete, "structure": structure} | listed
 
 
-def parse(content: bytes | bytearray) -> dict[str, Any]:
-    """Read JSON strictly: no key twice, no number that is not finite as a double."""
+def parse(content: bytes | bytearray, name: str = "release.json") -> dict[str, Any]:
+    """Read JSON strictly: no key twice, no number that is not finite as a double.
+
+    `name` is what a document of an earlier format is called where it is refused.
+    """
     try:
         found = json.loads(
             content.decode("utf-8"),
@@ -103,21 +95,16 @@ def parse(content: bytes | bytearray) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DamagedReleaseError("release.json must be an object with named fields")
     version = found.get("format")
-    if type(version) is not int or version not in (*_EARLIER, FORMAT):
-        known = ", ".join(map(str, _EARLIER))
-        raise DamagedReleaseError(
-            f"release.json must have format {known} or {FORMAT}, which this hushcov reads"
+    if type(version) is int and 0 < version < FORMAT:
+        raise ReleaseError(
+            f"{name} must have format {FORMAT}, got {version}, of a hushcov that was never "
+            "published: read it with the version that wrote it."
         )
-    for name in _PLACES if version < _PLACES_SINCE else ():
-        found.setdefault(name, None)
+    if type(version) is not int or version != FORMAT:
+        raise DamagedReleaseError(
+            f"release.json must have format {FORMAT}, which this hushcov reads"
+        )
     _check_names("release.json", found, _FIELDS)
-    making, guarantee = found["making"], found["guarantee"]
-    if isinstance(making, dict):
-        for name in _EARLIER.get(version, ()):
-            making.setdefault(name, None)
-    says = isinstance(guarantee, dict) and version >= _PROTECTED_SINCE
-    if says and not set(_PROTECTED) <= set(guarantee):
-        raise DamagedReleaseError(f"guarantee of release.json lacks {' or '.join(_PROTECTED)}")
     return found
 
 
