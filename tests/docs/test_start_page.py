@@ -1,4 +1,4 @@
-"""The transcript on the page about the guided start is what is asked and said."""
+"""The guided start asks and says what start.txt has, and its page shows parts of that."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from docs.pages import DOCS, blocks, is_shown
 from hushcov.cli.main import cli
 
 PAGE = (DOCS / "start.md").read_text()
+TRANSCRIPT = (Path(__file__).parent / "start.txt").read_text()  # `...` stands for anything
 ANSWER = re.compile(r"^  (?:\[.*\] )?>(.*)$", re.MULTILINE)
 LAST = "Run it now?"
 
 
 def test_the_transcript(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, transcript, settings = (
+    code, excerpt, settings = (
         next(block.text for block in blocks(PAGE) if block.language == language)
         for language in ("python", "text", "toml")
     )
+    assert is_shown(excerpt, TRANSCRIPT, noisy=False)
     exec(code, {})
-    command, _, shown = transcript.partition("\n")
+    command, _, shown = TRANSCRIPT.partition("\n")
     *answers, yes = (found.strip() for found in ANSWER.findall(shown))
     assert yes == "yes"
     result = CliRunner(env={"COLUMNS": "80"}).invoke(
