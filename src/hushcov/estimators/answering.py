@@ -122,7 +122,7 @@ class Answers:
         return window(self._released(), first, last, level=check_level(level)).of(self._frames)
 
     def regression(self, target: str | int, on: Any = None, *, level: float = 0.95) -> Regression:
-        """Regress one feature on others, with intervals; see `docs/regression.md`.
+        """Regress one feature on others, with intervals; see `docs/questions.md`.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class Answers:
         means: Mapping[Any, float] | None = None,
         level: float = 0.95,
     ) -> Conditional:
-        """What to expect of features given values of others; see `docs/conditional.md`.
+        """What to expect of features given values of others; see `docs/questions.md`.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Answers:
         features: Any = None,
         level: float = 0.95,
     ) -> Components:
-        """Principal components, with intervals; see `docs/components.md`.
+        """Principal components, with intervals; see `docs/questions.md`.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Answers:
     def partial_correlations(
         self, features: Any = None, *, level: float = 0.95
     ) -> PartialCorrelations:
-        """Partial correlations and their graph; see `docs/partial-correlations.md`.
+        """Partial correlations and their graph; see `docs/questions.md`.
 
         `warning` says so where noise drowns them. Parameters are those of `components`.
         """
@@ -251,7 +251,7 @@ class Answers:
         overwrite: bool = False,
         level: float = 0.95,
     ) -> Exported:
-        """Write the estimate for other programs, without a charge; see `docs/export.md`.
+        """Write the estimate for other programs, without a charge; see `docs/outputs.md`.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class Answers:
         **With `centre="pairs"` or given means they are those of normal columns. Skewed columns,
         heavy tails and rare events are covered less often, and the less the more records there
         are:** at level 0.95 and 100,000 records 0.77 of the pairs for t with 5 degrees of freedom,
-        none for lognormal ones. `docs/intervals.md` has the tables.
+        none for lognormal ones. `docs/questions.md` has the tables.
 
         An estimate that barely passed the threshold may lie outside its own interval, which allows
         for having been shown and lies closer to zero. `positive_semidefinite` moves estimates and
@@ -391,7 +391,7 @@ class Answers:
         released of the records: heavy tails, rare events, strong skew. An entry has an interval to
         be believed where both of its features do. With too few records to tell heavy tails, about
         9,300 at epsilon = 1, the default says False of all. With `centre="pairs"` or given means
-        nothing of that was released, and all are True. `docs/intervals.md` says how it is found.
+        nothing of that was released, and all are True. `docs/questions.md` says how it is found.
         """
         self._released()
         return interval_holds(self.release_)
