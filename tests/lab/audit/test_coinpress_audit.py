@@ -17,11 +17,7 @@ from hushcov.noise import rounded_normal
 from hushcov.records import ArrayRecords, row_bounded_gram
 
 FALSE_ALARM = 1e-6
-ATTACKS = {
-    f"{attack.mechanism}/{attack.name}": attack
-    for name in ("coinpress", "coinpress-paper")
-    for attack in attacks_on(name)
-}
+ATTACKS = {f"{attack.mechanism}/{attack.name}": attack for attack in attacks_on("coinpress")}
 EQUAL_BOUNDS = [name for name in ATTACKS if "equal bounds" in name]
 
 
@@ -50,9 +46,7 @@ def attacked(name, runs):
     return run_attack(ATTACKS[name], runs, FALSE_ALARM, seed=11)
 
 
-@pytest.mark.parametrize(
-    "name", ["coinpress/axes, equal bounds", "coinpress-paper/axes among others"]
-)
+@pytest.mark.parametrize("name", ["coinpress/axes, equal bounds", "coinpress/axes among others"])
 def test_noise_halved(monkeypatch, name):
     def halved(generator, sigma, size):
         return rounded_normal(generator, (sigma + 1) // 2, size)

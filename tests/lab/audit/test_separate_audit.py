@@ -85,7 +85,7 @@ def test_replacement_forgotten_by_the_eigenvalues(monkeypatch):
     """A third of what eigenvalues move by, and all of the budget spent on them."""
     correct = parameters.eigenvalue_sensitivity
     monkeypatch.setattr(parameters, "eigenvalue_sensitivity", lambda *a: correct(*a) // 3)
-    monkeypatch.setitem(parameters._EIGENVALUE_SHARE, "sound", 0.9)
+    monkeypatch.setattr(parameters, "_EIGENVALUE_SHARE", 0.9)
     assert is_caught("separate-eigen")
 
 
