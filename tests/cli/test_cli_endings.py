@@ -39,6 +39,8 @@ import hushcov.release.files as files
 from hushcov.accounting.ledger_file import Store
 from hushcov.cli.main import main
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run under nohup
+
 def around(place, name, when, numbers):
     real = getattr(place, name)
     def patched(*args, **kwargs):

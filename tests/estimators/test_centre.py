@@ -22,7 +22,7 @@ from hushcov.planning import Request
 from hushcov.records import open_records
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.stages import shares
+from hushcov.stages import preparation
 from hushcov.stages.location import LocationParameters
 from statistics_helpers import short_and_long
 
@@ -188,11 +188,11 @@ def test_what_is_set_aside_where_nothing_is_shared_is_enough(n, d):
     (event,) = request.apart(inputs).spent
     looks = LocationParameters(n, d, stage.pool).largest_mu
     others = [
-        math.sqrt(shares.centre_share(n, found, stage.pool)) * stage.pool
+        math.sqrt(preparation.centre_share(n, found, stage.pool)) * stage.pool
         for found in range(1, d + 1)
     ]
-    norms = shares.norm_share(n, d, stage.pool)
-    rest = (norms, shares.OF_TAILS, shares.OF_SQUARES)
+    norms = preparation.norm_share(n, d, stage.pool)
+    rest = (norms, preparation.OF_TAILS, preparation.OF_SQUARES)
     others = [max(others), *(math.sqrt(share) * stage.pool for share in rest)]
     taken = sum(Fraction(mu) ** 2 for mu in (looks, *others))
     assert 0.999 * Fraction(event.mu) ** 2 < taken <= Fraction(event.mu) ** 2

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import math
 
 import numpy as np
@@ -129,22 +127,3 @@ def test_with_too_few_records_to_tell_tails_none_is_said_to_hold(by_default):
     assert not few.interval_holds_.any()
     assert "too few records" in dict(preparation_words(few.release_))[UNCOVERED]
     assert coverage(by_default["normal"].release_).told
-
-
-def test_a_release_of_the_format_before_is_read(tmp_path):
-    X = normals(5_000, 0)
-    estimator = GaussianCovariance(
-        epsilon=1.0, delta=1e-6, assume_centered=True, feature_scale=1.0, random_state=0
-    ).fit(X)
-    assert estimator.interval_holds_.all()
-    folder = estimator.release_.write(tmp_path / "release")
-    described = json.loads((folder / "release.json").read_text())
-    assert described["format"] == 7
-    assert described["making"].pop("tails") is None
-    described["making"].pop("counted")
-    described["format"] = 3
-    content = json.dumps(described).encode()
-    (folder / "release.json").write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    (folder / "release.sha256").write_text(f"{digest}  release.json\n")
-    assert Release.read(folder) == estimator.release_

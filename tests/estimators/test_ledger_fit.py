@@ -237,7 +237,7 @@ def test_the_command_charges_and_is_refused(ledger, run_fit, tmp_path):
     assert len(ledger.history("people")) == 1
     second = run_fit(*options, "-o", "second")
     assert second.exit_code == 7
-    assert "Nothing was charged" in second.stderr
+    assert "It was not charged" in second.stderr
     assert not (tmp_path / "second").exists()
     assert len(ledger.history("people")) == 1
     guarantee = json.loads((tmp_path / "x-release/release.json").read_text())["guarantee"]

@@ -38,7 +38,6 @@ from hushcov.records import (
     WatchedRecords,
     bounded_sums,
     cell_counts,
-    clipped_gram,
     cluster,
     count_complete,
     log2_histogram,
@@ -88,7 +87,6 @@ def statistics(records):
     for each in (records, ScaledRecords(records, SCALES * 3), centred):
         yield row_bounded_gram(each, grid, 1500)
         yield sign_gram(each)
-        yield clipped_gram(each, FeatureGrid(SCALES, 1.5, 15), 1, 3)
         yield log2_histogram(each)
         yield signed_octaves(each, SCALES, SCALES * 0.1, np.arange(4))
         yield cell_counts(each, np.arange(4), SCALES, SCALES / 7, np.full(4, -30), 50)
