@@ -115,6 +115,7 @@ class ScaledCovariance(PrivateCovariance):
 
     def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
         """The table without the column of identifiers, and whose privacy it is."""
+        self._check_flags("drop_nulls")
         identifiers, word, gaps = None, RECORD, bool(self.drop_nulls)
         if unit is not None:
             from hushcov.records import split_columns
