@@ -8,14 +8,14 @@ from pathlib import Path
 from hushcov._validation import check_real
 from hushcov._words import number
 from hushcov.accounting import RECORD, RELATIONS, REPLACE
-from hushcov.accounting.ledger import Ledger
-from hushcov.accounting.promise import (
+from hushcov.accounting.guarantee import (
     PRIORS,
     guess_words,
     highest_posterior,
     in_percent,
     odds_of,
 )
+from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import check_parent, refuse_taken
 from hushcov.cli.output import facts, heading, paragraph, show, text_table
 from hushcov.cli.prompts import NONE, a_number
