@@ -20,7 +20,6 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import (
     adaptive,
     candidates,
-    counts,
     eigenvectors,
     gaussian,
     genotypes,
@@ -137,7 +136,7 @@ _TURNED: dict[str, Turned] = {
     **candidates.TURNED,
     **gaussian.TURNED,
     **genotypes.TURNED,
-    counts.NAME: counts.attacks,
+    preparation.NAME: preparation.attacks,
 }
 _OTHERS: dict[str, Turned] = {
     name: registered

@@ -59,12 +59,12 @@ from hushcov.paper import (
     theorem_parameters,
 )
 from hushcov.paper import mechanism as multiscale
+from hushcov.peers import row_top_k
 from hushcov.peers.row_top_k import (
     RowTopKParameters,
     release_row_top_k,
     row_top_k_parameters,
 )
-from hushcov.peers.row_top_k import mechanism as row_top_k
 from hushcov.release import Release
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments

@@ -16,7 +16,7 @@ from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
 from hushcov.lab.benchmark.cells import DELTA, Point
 from hushcov.mechanisms.room import Mechanism
-from hushcov.peers.separate.mechanism import NAME as SEPARATE
+from hushcov.peers.separate import NAME as SEPARATE
 from hushcov.planning import mechanisms
 from hushcov.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
