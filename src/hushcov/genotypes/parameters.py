@@ -120,13 +120,13 @@ class GenotypeParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged: what was spent before, and one Gaussian for each kind of number."""
+        """Events charged: those spent before, and one Gaussian for each kind of number."""
         own = (self.count_mu, self.norm_mu, self.value_mu)
         return (*self.inputs.spent, *map(Gaussian, own))  # proof: step 6
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """What each event of its own released, in words."""
+        """Names of what each own event released."""
         counts = "calls of the variants" if self.known else "allele frequencies and calls"
         return counts, "norms of records, block by block", "products of variants in windows"
 
@@ -151,7 +151,7 @@ def usual_square(size: int) -> int:
 
 
 def count_weight(bound: int, neighbours: Neighbours) -> int:
-    """What a record that is kept adds to their number, beside sums of at most this norm.
+    """Return the weight of one in the count, beside sums of at most this norm.
 
     Where a record is replaced, by one that is kept as well or by one that is not, it is free.
     """
@@ -250,7 +250,7 @@ _UNSEEN = 2.0  # squared bound over the usual squared norm, where nothing is see
 
 @dataclass(eq=False)
 class Variants:
-    """What was released, or is public, of the variants: filled in block by block.
+    """Released or public frequencies of the variants, filled in block by block.
 
     `shares` are those of records with a call, `means` those of genotypes. A value of genotype g is
     the integer slope * g - offset. `mean_noise` is the deviation of a mean for a share of 1.
@@ -288,7 +288,7 @@ class Variants:
 
     @property
     def spoilt(self) -> FloatArray:
-        """What noise of the means added to variances, in the same unit, squared."""
+        """Return the part of the variances that is noise of the means, in squared units."""
         added = (self.slopes * self.mean_noise / (SCALE * self.shares)) ** 2
         return np.minimum(added, _LARGEST_SPOILT)
 

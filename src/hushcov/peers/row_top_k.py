@@ -91,7 +91,7 @@ class RowTopKParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged: the events spent before, the picks of all rows, and the values."""
+        """Events charged: those spent before, the picks of all rows, and the values."""
         own: tuple[Event, ...] = (Gaussian(self.mu),)  # proof: step 6
         if self.rate is not None:
             eta = 2 * self.score_sensitivity * self.rate * UP
@@ -100,7 +100,7 @@ class RowTopKParameters:
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """What each event of its own released, in words."""
+        """Names of what each own event released."""
         picked = () if self.rate is None else ("partners of every feature",)
         return (*picked, "values of the selected pairs and the variances")
 
@@ -110,7 +110,7 @@ class RowTopKParameters:
         return (self.radius / self.half_width) ** 2 / self.inputs.n_records
 
     def with_values(self, inputs: ReleaseInputs, mu: float) -> RowTopKParameters:
-        """The same picks, and values that cost `mu`; on a coarser grid if noise needs it."""
+        """Return the same picks with values that cost `mu`, on a coarser grid if noise needs it."""
         half_width = min(self.half_width, _half_width(inputs, mu))
         rate = self.rate
         if rate is not None and half_width < self.half_width:
@@ -252,7 +252,7 @@ def _half_width(inputs: ReleaseInputs, mu: float) -> int:
 
 
 def _rest(inputs: ReleaseInputs) -> float:
-    """What the budget has left in zCDP, about; the accountant has the last word."""
+    """Return about what is left of the budget in zCDP; the accountant decides."""
     total = inputs.rho
     return max(total - spent_rho(inputs.spent), total * 1e-3)
 

@@ -1,4 +1,4 @@
-"""What is public about a release of eigenvectors and eigenvalues, and the noise that follows."""
+"""Release of eigenvectors and eigenvalues: public parameters, noise, and mechanism."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class SeparateParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged: events spent before, the counts if there are any, and the matrix."""
+        """Events charged: those spent before, the counts if there are any, and the matrix."""
         return (*self.inputs.spent, *map(Gaussian, self.mus))  # proof: step 6
 
     @property
@@ -113,7 +113,7 @@ class SeparateParameters:
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """What each event of its own released, in words."""
+        """Names of what each own event released."""
         counts = () if self.histogram_sigma is None else ("counts of the norms of records",)
         return (*counts, "the matrix, with its eigenvalues where they are released apart")
 
@@ -510,7 +510,7 @@ def _released(
     noise: MatrixNoise,
     noisy_counts: IntArray | None,
 ) -> dict[str, object]:
-    """What is known after the release only, as plain data."""
+    """Return what is known only after the release, as plain data."""
     return {
         "chosen_method": choice.method,
         "chosen_row_norm": choice.norm_bound * parameters.step,

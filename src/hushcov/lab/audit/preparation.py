@@ -81,7 +81,7 @@ class StepTarget(Target):
         return lambda generator: self._compared(sums + rounded_normal(generator, sigma, len(sums)))
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """What the step releases."""
+        """Return what the step releases."""
         return self._compared(self.step(rows, entropy))
 
     def _compared(self, numbers: FloatArray | IntArray) -> FloatArray:
@@ -173,7 +173,7 @@ class CountTarget(Target):
 
     @property
     def promise(self) -> Promise:
-        """What the count spends, without a delta."""
+        """Claim of the count, which needs no delta."""
         return Promise(self.counting.count_epsilon, 0.0, gaussian=False)
 
     def quick(self, rows: FloatArray) -> Draw:
@@ -187,7 +187,7 @@ class CountTarget(Target):
 
 @dataclass(frozen=True, eq=False)
 class CountedTarget(CountTarget):
-    """The same, and the Gaussian release that is planned for it with what is left."""
+    """A count, and the Gaussian release that is planned with what is left."""
 
     @property
     def promise(self) -> Promise:

@@ -132,14 +132,14 @@ class ScreenedTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """What was selected, and the noisy sums of pairs and of the diagonal."""
+        """Return the selection, and the noisy sums of pairs and of the diagonal."""
         release, upper = self.release(rows, entropy), np.triu_indices(rows.shape[1], 1)
         sums = release.integers[upper] // DIAGONAL_WEIGHT
         squares = (np.diag(release.integers) - self._centre(release)) // PAIR_WEIGHT
         return flat(release.released[upper], sums, squares)
 
     def _centre(self, release: Release) -> int:
-        """What the release added to every square, in its integers."""
+        """Return the integer that the release added to every square."""
         shrinkage = release.parameters["shrinkage"]
         assert isinstance(shrinkage, float)
         centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records

@@ -27,7 +27,7 @@ _NOISE = 7  # keeps the stream of the noise apart from that of the data
 
 
 class Estimator(Protocol):
-    """What a contender does."""
+    """Interface of a contender."""
 
     covariance_: FloatArray
 
@@ -37,7 +37,7 @@ class Estimator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What every contender is told: the public inputs, and a seed for its noise."""
+    """Public inputs that every contender gets, and a seed for its noise."""
 
     point: Point
     feature_scale: FloatArray

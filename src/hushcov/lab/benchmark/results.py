@@ -97,7 +97,7 @@ def _curve(quantity: str, values: tuple[int, ...], fixed: dict[str, int]) -> Cur
 
 @dataclass(frozen=True)
 class Spread:
-    """What one contender reached at one point over the seeds, or why it was skipped."""
+    """Results of one contender at one point over the seeds, or why it was skipped."""
 
     point: Point
     contender: str
