@@ -9,7 +9,6 @@ from hushcov.exceptions import DataError, ParameterError
 from hushcov.records import (
     ArrayRecords,
     IntegerGrid,
-    PairDifferences,
     ScaledRecords,
     second_moments,
 )
@@ -27,11 +26,6 @@ def test_features_are_divided_by_their_scales(block_rows):
     scaled = ScaledRecords(ArrayRecords(ROWS, block_rows=block_rows), SCALES)
     assert (scaled.n_records, scaled.n_features) == (11, 3)
     np.testing.assert_array_equal(rows_of(scaled), ROWS / SCALES)
-
-
-def test_differences_can_be_scaled():
-    scaled = ScaledRecords(PairDifferences(ArrayRecords(ROWS)), SCALES)
-    np.testing.assert_allclose(rows_of(scaled), (ROWS[:10:2] - ROWS[1:10:2]) / SCALES / np.sqrt(2))
 
 
 def test_a_scale_of_zero_makes_zeros():

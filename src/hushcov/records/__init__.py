@@ -6,7 +6,7 @@
 - `genotypes`: two bits each, by variants, from tables and PLINK files (`bed`), with their own sums
   (`genotype_kernels`).
 - `knowledge`: public bounds of columns.
-- `views`: the same rows paired, centred, clipped, scaled, multiplied, without gaps, on a device, or
+- `views`: the same rows centred, clipped, scaled, multiplied, without gaps, on a device, or
   watched.
 - `rows`: rows checked, centred and summed by compiled loops, in one reading.
 - `compact`: rows as integers of two bytes, of which a copy may be kept.
@@ -54,7 +54,6 @@ from hushcov.records.views import (
     CompleteRecords,
     CountedRecords,
     DeviceRecords,
-    PairDifferences,
     ScaledRecords,
     TransformedRecords,
     WatchedRecords,
@@ -123,7 +122,6 @@ __all__ = [
     "IntegerGrid",
     "NpyRecords",
     "PackedSigns",
-    "PairDifferences",
     "PartitionedRecords",
     "ProductMap",
     "Progress",
