@@ -19,19 +19,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hushcov.genotypes import mechanism as genotypes
 from hushcov.mechanisms.adaptive import ladder, matrix, pairs, probe
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.gaussian import units as gaussian_units
-from hushcov.mechanisms.genotypes import mechanism as genotypes
-from hushcov.mechanisms.multiscale import mechanism as multiscale
-from hushcov.mechanisms.peers import coinpress, eigen_sampling
-from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
-from hushcov.mechanisms.peers.separate import mechanism as separate
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import units as screened_units
 from hushcov.mechanisms.screened import values
-from hushcov.stages import complete, preparation, scales, unit_centre
-from hushcov.stages.location import state
+from hushcov.paper import mechanism as multiscale
+from hushcov.peers import coinpress, eigen_sampling
+from hushcov.peers.row_top_k import mechanism as row_top_k
+from hushcov.peers.separate import mechanism as separate
+from hushcov.steps import complete, preparation, scales, unit_centre
+from hushcov.steps.location import state
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (

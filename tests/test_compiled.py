@@ -12,7 +12,7 @@ import pytest
 from numba.core.caching import IndexDataCacheFile
 
 from hushcov import _compiled
-from hushcov.records import rows
+from hushcov.sums import rows
 
 HEAVY = ("numba", "scipy.optimize")
 NOT_FOR_PLANS = ("sklearn", "pandas", "pyarrow", "matplotlib", "jinja2", "torch", "dask")

@@ -17,9 +17,10 @@ import pytest
 
 from hushcov.accounting import Gaussian, Guarantee, ledger_file
 from hushcov.accounting.ledger import Ledger
-from hushcov.records import IntegerGrid, RecordMap, Statistics
 from hushcov.release import Release
 from hushcov.release import files as release_files
+from hushcov.sums.grids import IntegerGrid
+from hushcov.sums.statistics import RecordMap, Statistics
 
 BOUND = Gaussian(0.1)
 pytestmark = pytest.mark.skipif(

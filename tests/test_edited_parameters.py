@@ -19,7 +19,8 @@ from hushcov.accounting import Gaussian, compose
 from hushcov.exceptions import HushcovError, ParameterError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import certify_gaussian, gaussian_parameters
-from hushcov.mechanisms.multiscale import (
+from hushcov.mechanisms.screened import certify_screened, screened_parameters
+from hushcov.paper import (
     CalibratedInputs,
     Design,
     PublicInputs,
@@ -27,17 +28,16 @@ from hushcov.mechanisms.multiscale import (
     certify,
     theorem_parameters,
 )
-from hushcov.mechanisms.peers.coinpress import certify_coinpress, coinpress_parameters
-from hushcov.mechanisms.peers.eigen_sampling import (
+from hushcov.peers.coinpress import certify_coinpress, coinpress_parameters
+from hushcov.peers.eigen_sampling import (
     certify_eigen_sampling,
     eigen_sampling_parameters,
     pure_inputs,
 )
-from hushcov.mechanisms.peers.row_top_k import certify_row_top_k, row_top_k_parameters
-from hushcov.mechanisms.peers.separate import certify_separate, separate_parameters
-from hushcov.mechanisms.screened import certify_screened, screened_parameters
-from hushcov.stages.complete import complete_parameters
-from hushcov.stages.scales import scale_parameters
+from hushcov.peers.row_top_k import certify_row_top_k, row_top_k_parameters
+from hushcov.peers.separate import certify_separate, separate_parameters
+from hushcov.steps.complete import complete_parameters
+from hushcov.steps.scales import scale_parameters
 from mechanisms.screened.settings import DESIGN
 
 INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, (Gaussian(0.02),))

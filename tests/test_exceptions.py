@@ -27,7 +27,11 @@ from hushcov.exceptions import (
     StatisticsError,
     raise_alone,
 )
-from hushcov.records import DaskRecords, Statistics, Units, open_genotypes, open_records
+from hushcov.genotypes.reading import open_genotypes
+from hushcov.sums.statistics import Statistics
+from hushcov.tables.cluster import DaskRecords
+from hushcov.tables.sources import open_records
+from hushcov.tables.units import Units
 
 SOURCE = Path(hushcov.__file__).parent
 #: Modules that see records, or what is computed from them before a release.

@@ -15,7 +15,7 @@ import pytest
 from hushcov.planning import mechanisms
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hushcov"
-MOST_MODULES = 59  # of ours, for the estimator to start with
+MOST_MODULES = 60  # of ours, for the estimator to start with
 LONGEST_MODULE, LONGEST_FUNCTION = 900, 60
 # The benchmark sets two theorems side by side, one of which has the name of its mechanism. An audit
 # tries the methods of SeparateCovariance, one of which has the name of another mechanism.
@@ -132,7 +132,7 @@ WEIGHT = {
     "words of documentation": 63_900,
     "lines of tests": 57_850,
 }
-SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core, once they are folders
+SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]
 
 
@@ -182,7 +182,7 @@ def test_the_house_does_not_get_heavier():
 
 @pytest.mark.parametrize("name", list(mechanisms()))
 def test_nothing_outside_a_room_decides_by_the_name_of_a_mechanism(name):
-    allowed = ("mechanisms/", *SAME_NAME.get(name, ()))
+    allowed = ("mechanisms/", *(f"{each}/" for each in SLICES[:3]), *SAME_NAME.get(name, ()))
     found = [path for path in decided_by(name, trees()) if not path.startswith(allowed)]
     assert found == []
 

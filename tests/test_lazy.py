@@ -8,12 +8,12 @@ from importlib import import_module
 
 import pytest
 
-PACKAGES = ("noise", "accounting", "records", "postprocess", "release")
+PACKAGES = ("noise", "accounting", "postprocess", "release")
 LATER = (
     *("noise.bingham", "noise.laplace", "noise.order_statistics"),
     *("accounting.filter", "accounting.charges", "accounting.ledger", "accounting.ledger_file"),
-    *("records.files", "records.formats", "records.cluster", "records.tensor_kernels"),
-    *("records.statistics_file", "release.files", "release.schema", "release.signature"),
+    *("tables.files", "tables.formats", "tables.cluster", "sums.tensor_kernels"),
+    *("sums.statistics_file", "release.files", "release.schema", "release.signature"),
 )
 
 
@@ -23,7 +23,7 @@ def test_every_public_name_is_there(package):
     assert all(getattr(module, name) is not None for name in module.__all__)
 
 
-@pytest.mark.parametrize("package", ["noise", "records", "release"])
+@pytest.mark.parametrize("package", ["noise", "release"])
 def test_other_names_are_not(package):
     module = import_module(f"hushcov.{package}")
     with pytest.raises(AttributeError, match=rf"'hushcov\.{package}' has no attribute 'nothing'"):
@@ -42,6 +42,6 @@ def test_what_is_rarely_needed_is_not_loaded():
         text=True,
         check=True,
     ).stdout.split()
-    assert "hushcov.records.products" in loaded
+    assert "hushcov.postprocess.matrices" in loaded
     assert not {f"hushcov.{name}" for name in LATER} & set(loaded)
     assert not {"torch", "dask", "pyarrow", "sqlite3", "cryptography"} & set(loaded)

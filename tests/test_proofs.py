@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PROVED = ("stages", "mechanisms", "mechanisms/peers")
-NOT_PROVED = {"__init__", "peers", "room", "shares", "stage"}
+PROVED = ("steps", "mechanisms", "peers")
+NOT_PROVED = {"__init__", "estimators", "room", "shares", "stage"}
+SLICES = {"multiscale": "paper", "genotypes": "genotypes"}  # a page for a whole folder
 # Pages about code in several places, which count for no other page.
-SHARED = {"neighbours": ("accounting/neighbours.py", "records/units.py", "stages/counting.py")}
+SHARED = {"neighbours": ("accounting/neighbours.py", "tables/units.py", "steps/counting.py")}
 
 HEADING = re.compile(r"^## Step (\d+): \S.*$")
 COMMENT = re.compile(r"^# proof: step (\d+)$")
@@ -38,6 +39,8 @@ def proved_code(root: Path) -> dict[str, list[Path]]:
         is_module = path.suffix == ".py" or (path / "__init__.py").exists()
         if is_module and path.stem not in NOT_PROVED and path not in shared:
             found[path.stem] = [module for module in modules(path) if module not in shared]
+    for name, folder in SLICES.items():
+        found[name] = modules(package / folder)
     return {name: paths for name, paths in found.items() if paths}
 
 
@@ -94,10 +97,12 @@ def proof_problems(root: Path) -> list[str]:
 
 
 def docstring_problems(root: Path) -> list[str]:
-    """Functions `release_*` of stages and mechanisms whose docstring has no Privacy section."""
+    """Functions `release_*` of steps and mechanisms whose docstring has no Privacy section."""
     problems = []
     package = root / "src" / "hushcov"
-    for module in (*modules(package / "stages"), *modules(package / "mechanisms")):
+    for module in (
+        path for folder in (*PROVED, *SLICES.values()) for path in modules(package / folder)
+    ):
         for node in ast.walk(ast.parse(module.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("release_"):
                 lines = [line.strip() for line in (ast.get_docstring(node) or "").splitlines()]
@@ -149,7 +154,7 @@ def tree(tmp_path):
     for name, text in {
         "src/hushcov/accounting/__init__.py": "",
         "src/hushcov/accounting/basic.py": "x = 1  # proof: step 1\n",
-        "src/hushcov/stages/__init__.py": "",
+        "src/hushcov/steps/__init__.py": "",
         "src/hushcov/mechanisms/__init__.py": "",
         "src/hushcov/inputs.py": "x = 1\n",
         "src/hushcov/mechanisms/example/__init__.py": "",

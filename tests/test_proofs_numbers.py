@@ -11,16 +11,16 @@ import pytest
 from scipy import special
 
 from hushcov.accounting import gaussian_delta
-from hushcov.mechanisms.multiscale import (
+from hushcov.noise import order_statistics, select_largest
+from hushcov.paper import (
     Level,
     PublicInputs,
     Schedule,
     certify,
     theorem_parameters,
 )
-from hushcov.mechanisms.multiscale.schedule import rounding_inflation, total_variation
-from hushcov.noise import order_statistics, select_largest
-from hushcov.records import IntegerGrid
+from hushcov.paper.schedule import rounding_inflation, total_variation
+from hushcov.sums.grids import IntegerGrid
 
 LARGEST_INFLATION = 8 / 3  # 1 + x on the page
 

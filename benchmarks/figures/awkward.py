@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from hushcov import PrivateSparseCovariance
+from hushcov.cli.drawing import finish
 from hushcov.exceptions import HopelessError
-from hushcov.lab.drawing import finish
 from hushcov.metrics import operator_norm, operator_norm_error
-from hushcov.records import open_records
 from hushcov.report.style import BLUE, VERMILION, new_figure, tidy, write_png
 from hushcov.simulate import gaussian_records, sparse_covariance, structured_covariance
+from hushcov.tables.sources import open_records
 
 ROWS, COLUMNS, RELEASES = 20_000, 20, 5
 PEOPLE, RARE = 5_000, 0.01  # of several rows each; the share of a rare answer

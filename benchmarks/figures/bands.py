@@ -24,7 +24,7 @@ from scipy.sparse.linalg import eigsh
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.accounting import calibrate_gaussian
-from hushcov.lab.drawing import finish, log_ticks
+from hushcov.cli.drawing import finish, log_ticks
 from hushcov.report.style import LOOKS, new_figure, tidy, write_png
 from hushcov.simulate import gaussian_records
 

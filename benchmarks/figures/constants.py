@@ -18,15 +18,15 @@ from pathlib import Path
 import numpy as np
 from rich.progress import Progress
 
-from hushcov.mechanisms.multiscale import (
+from hushcov.metrics import operator_norm_error
+from hushcov.noise import Entropy
+from hushcov.paper import (
     CalibratedInputs,
     PublicInputs,
     plan_multiscale,
     release_multiscale,
     theorem_parameters,
 )
-from hushcov.metrics import operator_norm_error
-from hushcov.noise import Entropy
 from hushcov.simulate import sparse_covariance, wishart_moments
 
 TARGET = 0.1

@@ -19,10 +19,10 @@ import numpy as np
 from rich.progress import Progress
 
 import hushcov
+from hushcov.cli.drawing import finish, log_ticks
 from hushcov.lab.benchmark.cells import DELTA, PRESETS, Ladder, Point
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Setting
 from hushcov.lab.benchmark.work import predict
-from hushcov.lab.drawing import finish, log_ticks
 from hushcov.metrics import operator_norm_error
 from hushcov.report.style import new_figure, write_png
 from hushcov.simulate import gaussian_records, sparse_covariance

@@ -30,7 +30,7 @@ import numpy as np
 from scipy import special, stats
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
-from hushcov.lab.drawing import finish
+from hushcov.cli.drawing import finish
 from hushcov.report.style import BLUE, VERMILION, new_figure, tidy, write_png
 
 EPSILON, DELTA, LEVEL = 1.0, 1e-6, 0.95

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from hushcov import PrivateSparseCovariance
+from hushcov.cli.drawing import finish
 from hushcov.exceptions import HopelessError
-from hushcov.lab.drawing import finish
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.release.structure import MOST_GOOD, MOST_ROUGH
 from hushcov.report.style import new_figure, write_png

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from hushcov.mechanisms.multiscale import CalibratedInputs, plan_multiscale
-from hushcov.mechanisms.multiscale.planner import CHOICES, Search
+from hushcov.paper import CalibratedInputs, plan_multiscale
+from hushcov.paper.planner import CHOICES, Search
 
 SETTINGS = {"gate": 5_000_000, "value": 1_000_000}
 LABELS = {

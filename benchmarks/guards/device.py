@@ -22,22 +22,15 @@ from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import SeededNoiseWarning
 from hushcov.metrics import support_recovery
 from hushcov.postprocess import symmetric_sparse
-from hushcov.records import (
-    ArrayRecords,
-    DeviceRecords,
-    FeatureGrid,
-    IntegerGrid,
-    ProductMap,
-    Records,
-    bounded_sums,
-    cell_counts,
-    log2_histogram,
-    open_records,
-    row_bounded_gram,
-    second_moments,
-    sign_gram,
-    signed_octaves,
-)
+from hushcov.sums.bounded import bounded_sums
+from hushcov.sums.counts import cell_counts, log2_histogram, signed_octaves
+from hushcov.sums.gram import row_bounded_gram, second_moments
+from hushcov.sums.grids import FeatureGrid, IntegerGrid
+from hushcov.sums.products import ProductMap
+from hushcov.sums.protocol import Records
+from hushcov.sums.signs import sign_gram
+from hushcov.sums.views import DeviceRecords
+from hushcov.tables.sources import ArrayRecords, open_records
 
 GROUP = 5
 

@@ -23,8 +23,8 @@ from statistics import median
 
 import numpy as np
 
-from hushcov.records.bed import write_packed, write_tables
-from hushcov.records.genotypes import GenotypeRecords, open_genotypes
+from hushcov.genotypes.bed import write_packed, write_tables
+from hushcov.genotypes.reading import GenotypeRecords, open_genotypes
 
 BLOCK = 1000
 READ_BYTES = 2**24

@@ -21,7 +21,10 @@ from statistics import median
 import numpy as np
 
 from hushcov._version import __version__
-from hushcov.records import ArrayRecords, IntegerGrid, PackedSigns, second_moments, sign_gram
+from hushcov.sums.gram import second_moments
+from hushcov.sums.grids import IntegerGrid
+from hushcov.sums.signs import PackedSigns, sign_gram
+from hushcov.tables.sources import ArrayRecords
 
 
 def main() -> None:

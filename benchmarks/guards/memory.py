@@ -124,8 +124,8 @@ def measure(place: str, path: str, n_records: int, estimator: str) -> dict[str, 
     """In a process of its own: peak and prediction."""
     warnings.simplefilter("ignore")
     from hushcov.planning import fit_memory
-    from hushcov.records import FileRecords, open_records
-    from hushcov.records.files import reader_bytes
+    from hushcov.tables.files import FileRecords, reader_bytes
+    from hushcov.tables.sources import open_records
 
     held, X = 0, None
     if place == "array":

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from rich.progress import Progress
 
-from hushcov.mechanisms.multiscale import CalibratedInputs, plan_multiscale, release_multiscale
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
+from hushcov.paper import CalibratedInputs, plan_multiscale, release_multiscale
 from hushcov.simulate import sparse_covariance, wishart_moments
 
 CELLS = [

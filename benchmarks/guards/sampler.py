@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from hushcov import __version__
-from hushcov.mechanisms.multiscale import PublicInputs, sample_exact, theorem_parameters
 from hushcov.noise import entropy_source
+from hushcov.paper import PublicInputs, sample_exact, theorem_parameters
 from hushcov.simulate import sparse_covariance, wishart_moments
 
 

@@ -41,8 +41,12 @@ import scale_costs
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, __version__
 from hushcov.cli.main import cli
 from hushcov.mechanisms.screened import plan_screened
-from hushcov.records import DaskRecords, FeatureGrid, FileRecords, row_bounded_gram, sign_gram
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.signs import sign_gram
+from hushcov.tables.cluster import DaskRecords
+from hushcov.tables.files import FileRecords
 
 PARTS = ("files", "cluster", "exponents")
 ROW_SPARSITY = 5

@@ -16,10 +16,14 @@ from typing import Any
 import numpy as np
 
 from hushcov import GaussianCovariance, ScreenedCovariance
-from hushcov.mechanisms.multiscale import PublicInputs, sample_exact, theorem_parameters
 from hushcov.noise import entropy_source, gumbel_top, rounded_normal
-from hushcov.records import ArrayRecords, FeatureGrid, ProductMap, row_bounded_gram, sign_gram
+from hushcov.paper import PublicInputs, sample_exact, theorem_parameters
 from hushcov.simulate import sparse_covariance, wishart_moments
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.products import ProductMap
+from hushcov.sums.signs import sign_gram
+from hushcov.tables.sources import ArrayRecords
 
 REPEATS = 3
 SHORTEST = 0.1  # seconds of a measurement; shorter actions are repeated

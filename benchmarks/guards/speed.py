@@ -36,8 +36,9 @@ import numpy as np
 import scale
 import scale_costs
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
-from hushcov.records import ArrayRecords, PackedSigns, open_records
 from hushcov.simulate import gaussian_records, structured_covariance
+from hushcov.sums.signs import PackedSigns
+from hushcov.tables.sources import ArrayRecords, open_records
 
 CELLS = 10**8
 SPARSE, DENSE = "block", "factor-blocks"

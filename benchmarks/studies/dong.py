@@ -28,7 +28,7 @@ from hushcov import SeparateCovariance
 from hushcov._version import __version__
 from hushcov.accounting import gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.peers.separate import (
+from hushcov.peers.separate import (
     Choice,
     draw_transcript,
     matrix_noise,

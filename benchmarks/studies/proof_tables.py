@@ -20,9 +20,9 @@ from hushcov import EigenSamplingCovariance, GaussianCovariance
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
 from hushcov.postprocess import guarded
-from hushcov.records import open_records
 from hushcov.simulate import gaussian_records
-from hushcov.stages.scales import release_scales, scale_parameters
+from hushcov.steps.scales import release_scales, scale_parameters
+from hushcov.tables.sources import open_records
 
 DRAWS = 10
 EIGEN_SIZES = ((5, 10_000), (5, 100_000), (20, 100_000), (50, 100_000))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         ThresholdedCovariance,
     )
     from hushcov.estimators.answering import load
-    from hushcov.records import Codebook, Statistics, read_codebook
+    from hushcov.sums.statistics import Statistics
+    from hushcov.tables.codebook import Codebook, read_codebook
 
 __all__ = [
     "Codebook",
@@ -44,12 +45,12 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
-    "Codebook": "hushcov.records",
+    "Codebook": "hushcov.tables.codebook",
     "Ledger": "hushcov.accounting.ledger",
-    "Statistics": "hushcov.records",
+    "Statistics": "hushcov.sums.statistics",
     "load": "hushcov.estimators.answering",
     "pairs_within": "hushcov.distances",
-    "read_codebook": "hushcov.records",
+    "read_codebook": "hushcov.tables.codebook",
 }
 
 

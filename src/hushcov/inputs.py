@@ -23,7 +23,8 @@ from hushcov.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.records import Records, Statistics
+    from hushcov.sums.protocol import Records
+    from hushcov.sums.statistics import Statistics
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18

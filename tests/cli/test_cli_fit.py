@@ -17,8 +17,9 @@ from hushcov.cli.output import WatchedRecords, busy, steps, watched
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import predicted
-from hushcov.records import ArrayRecords, Records
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.sums.protocol import Records
+from hushcov.tables.sources import ArrayRecords
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 PUBLIC = (*BUDGET, "--row-sparsity", 2)

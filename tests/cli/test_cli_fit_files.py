@@ -18,9 +18,10 @@ from estimators.settings import skip_search
 from hushcov.accounting import Gaussian
 from hushcov.cli import files
 from hushcov.cli.output import _RowsPerSecond, watched
-from hushcov.records import ArrayRecords, DaskRecords
 from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.tables.cluster import DaskRecords
+from hushcov.tables.sources import ArrayRecords
 
 PUBLIC = ("--epsilon", 2, "--delta", 1e-6, "--row-sparsity", 2)
 TRUTH = sparse_covariance("block", 4, 2)

@@ -14,9 +14,9 @@ from hushcov.cli import forecasts
 from hushcov.estimators import scaled
 from hushcov.planning import fit_memory, registry
 from hushcov.planning.memory import PICTURES
-from hushcov.records import compact
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.tables import compact
 
 PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
 

@@ -13,7 +13,7 @@ from pyarrow import csv, parquet
 
 from estimators.settings import skip_search
 from hushcov.cli import fit_units
-from hushcov.stages import counting
+from hushcov.steps import counting
 
 PUBLIC = ("--epsilon", 4, "--delta", 1e-6)
 SECRET = "s3cret-person"

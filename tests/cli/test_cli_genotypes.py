@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from genotypes.literal import linked_genotypes
 from hushcov import load
-from hushcov.records.bed import write_bed
-from mechanisms.genotypes.literal import linked_genotypes
+from hushcov.genotypes.bed import write_bed
 
 BUDGET = ["--epsilon", "5", "--delta", "1e-6"]
 

@@ -12,8 +12,9 @@ from pyarrow import csv, feather, parquet
 
 from hushcov.cli import fitting
 from hushcov.cli.output import watched
-from hushcov.records import ArrayRecords, CountedRecords
-from hushcov.stages.counting import Counting
+from hushcov.steps.counting import Counting
+from hushcov.sums.views import CountedRecords
+from hushcov.tables.sources import ArrayRecords
 
 N, NAMES = 3_000, ("age", "pulse", "height")
 ROWS = np.random.default_rng(8).standard_normal((N + 1, 3))

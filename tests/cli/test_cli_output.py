@@ -16,8 +16,8 @@ from hushcov.cli.words import (
     pair_table,
 )
 from hushcov.planning import Forecast
-from hushcov.records import ArrayRecords
 from hushcov.release import Release
+from hushcov.tables.sources import ArrayRecords
 
 
 @pytest.mark.parametrize(

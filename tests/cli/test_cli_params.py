@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hushcov.mechanisms.multiscale import PublicInputs, theorem_parameters
+from hushcov.paper import PublicInputs, theorem_parameters
 
 OPTIONS = {
     "--records": 1460676662127354,

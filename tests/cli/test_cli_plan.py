@@ -17,14 +17,14 @@ from hushcov import PrivateSparseCovariance
 from hushcov.cli import forecasts, plan
 from hushcov.cli.forecasts import Planner
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.multiscale import (
+from hushcov.mechanisms.screened import plan_screened
+from hushcov.paper import (
     Design,
     MultiscalePlan,
     calibrated_parameters,
     multiscale_inputs,
     room,
 )
-from hushcov.mechanisms.screened import plan_screened
 from hushcov.planning import (
     COMPARED_MODELS,
     Comparison,

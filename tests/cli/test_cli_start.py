@@ -25,8 +25,8 @@ from hushcov.cli.prompts import an_integer, columns_in
 from hushcov.cli.start_columns import looks_like_identifier
 from hushcov.cli.start_plan import command_line
 from hushcov.exceptions import ParameterError
-from hushcov.records import formats, headers
 from hushcov.release.files import read_release
+from hushcov.tables import formats, headers
 
 N = 3000
 NAMES = ("patient_id", "age", "smoker", "region", "bmi", "pulse")

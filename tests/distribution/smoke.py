@@ -64,8 +64,8 @@ def check_fit(rows: Path) -> None:
     import numpy as np
 
     from hushcov import GaussianCovariance
-    from hushcov.records import open_records
     from hushcov.report.style import new_figure
+    from hushcov.tables.sources import open_records
 
     estimator = GaussianCovariance(epsilon=1.0, delta=1e-6, feature_scale=1.0)
     np.save(rows, np.random.default_rng(0).normal(size=(2000, 4)))

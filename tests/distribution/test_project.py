@@ -14,9 +14,9 @@ from packaging.utils import canonicalize_name
 from distribution.building import ROOT
 from hushcov import __version__
 from hushcov.accounting import ledger_file
-from hushcov.records import statistics_file
 from hushcov.release import schema as release_schema
 from hushcov.release import signature as release_signature
+from hushcov.sums import statistics_file
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = [

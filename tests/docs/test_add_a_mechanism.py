@@ -17,7 +17,7 @@ from test_proofs import docstring_problems, steps_in_code, steps_in_page
 ROOT = DOCS.parent
 PAGE = blocks((DOCS / "add-a-mechanism.md").read_text())
 LIST = "src/hushcov/planning/registry.py"
-LAST = '    "multiscale:MULTISCALE",\n'
+LAST = '    "paper:MULTISCALE",\n'
 PUBLIC = ("--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1")
 
 
@@ -82,7 +82,7 @@ def test_three_files_and_a_line(tree):
         "src/hushcov/mechanisms/variances.py",
         "tests/mechanisms/test_variances.py",
     ]  # the third is the proof
-    assert lines_of_use()[0] == '"variances:VARIANCES",\n'
+    assert lines_of_use()[0] == '"mechanisms.variances:VARIANCES",\n'
     assert all((ROOT / name).parent.is_dir() for name in named_files())
 
 

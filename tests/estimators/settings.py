@@ -7,8 +7,8 @@ import warnings
 
 import numpy as np
 
-import hushcov.estimators.multiscale
 import hushcov.estimators.sparse
+import hushcov.paper.estimator
 from hushcov import (
     CoinPressCovariance,
     GaussianCovariance,
@@ -18,8 +18,8 @@ from hushcov import (
     SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
-from hushcov.mechanisms.multiscale import MultiscalePlan, calibrated_parameters, room
-from hushcov.mechanisms.multiscale.planner import _predictions, starting_design
+from hushcov.paper import MultiscalePlan, calibrated_parameters, room
+from hushcov.paper.planner import _predictions, starting_design
 from hushcov.planning import compare
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -56,7 +56,7 @@ def skip_search(monkeypatch):
         "compare",
         lambda inputs, apart=None, **_: compare(inputs, refine=False, apart=apart),
     )
-    for module in (hushcov.estimators.multiscale, room):
+    for module in (hushcov.paper.estimator, room):
         monkeypatch.setattr(module, "plan_multiscale", plan_without_search)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushcov.records import Records
+from hushcov.sums.protocol import Records
 
 
 class RepeatedRecords(Records):

@@ -17,9 +17,9 @@ from hushcov import (
     read_codebook,
 )
 from hushcov.exceptions import AccuracyWarning, HopelessError, ParameterError
-from hushcov.records import open_records
 from hushcov.release import Release
 from hushcov.release.preparation import preparation_words
+from hushcov.tables.sources import open_records
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
 N, SHARES = 20_000, np.array([0.5, 0.2, 0.004, 0.003, 0.002, 0.001])

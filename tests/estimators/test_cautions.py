@@ -28,9 +28,9 @@ from hushcov.exceptions import (
     TooFewCompleteError,
 )
 from hushcov.planning import Caution, large_delta
-from hushcov.records import ArrayRecords, open_records
 from hushcov.release import Release
 from hushcov.simulate import wishart_moments
+from hushcov.tables.sources import ArrayRecords, open_records
 
 PLANNED = {
     "gaussian": (GaussianCovariance, {}),

@@ -20,11 +20,11 @@ from hushcov.accounting import BoundedRange, Clocked, Gaussian
 from hushcov.exceptions import AccuracyWarning, DataError, HopelessError, ParameterError
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import Request
-from hushcov.records import open_records
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.stages import preparation
-from hushcov.stages.location import LocationParameters
+from hushcov.steps import preparation
+from hushcov.steps.location import LocationParameters
+from hushcov.tables.sources import open_records
 from statistics_helpers import short_and_long
 
 D, N = 20, 40_000

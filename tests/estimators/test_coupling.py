@@ -18,7 +18,6 @@ from scipy import sparse
 
 import hushcov
 from coupling import ADDED, coupled
-from estimators.peers import SCALING, SETTINGS, peer
 from estimators.settings import RECORDS, D, make, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
@@ -29,14 +28,16 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
-from hushcov.mechanisms.peers import row_top_k
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import screened_parameters
 from hushcov.noise import entropy_source
-from hushcov.records import ArrayRecords, ProductMap
+from hushcov.peers import row_top_k
 from hushcov.release import Release
-from hushcov.stages import complete
+from hushcov.steps import complete
+from hushcov.sums.products import ProductMap
+from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN
+from peers.estimators import SCALING, SETTINGS, peer
 
 # Other scales, other correlations, heavy tails, and one feature that hardly varies.
 OTHER = RECORDS[::-1] ** 3 @ np.linspace(-1.0, 1.0, D * D).reshape(D, D)

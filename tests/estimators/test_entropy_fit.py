@@ -26,16 +26,17 @@ from hushcov import (
     SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, SeededNoiseWarning
-from hushcov.mechanisms.multiscale import (
+from hushcov.noise import entropy
+from hushcov.paper import (
     CalibratedInputs,
     Design,
     calibrated_parameters,
     grid_for,
     release_multiscale,
 )
-from hushcov.noise import entropy
 from hushcov.postprocess import eigen
-from hushcov.records import ArrayRecords, second_moments
+from hushcov.sums.gram import second_moments
+from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
 MAKE = {

@@ -21,10 +21,12 @@ from hushcov import (
 from hushcov.accounting import Gaussian
 from hushcov.exceptions import DataError, ParameterError, TooFewCompleteError
 from hushcov.postprocess import sampling_sd
-from hushcov.records import ArrayRecords, FileRecords, count_complete, open_records
 from hushcov.simulate import gaussian_records
-from hushcov.stages import complete
-from hushcov.stages.complete import complete_parameters, release_complete_count
+from hushcov.steps import complete
+from hushcov.steps.complete import complete_parameters, release_complete_count
+from hushcov.sums.counts import count_complete
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import ArrayRecords, open_records
 
 N, MISSING = 20_000, 0.2
 # Noise this many deviations away is a false alarm in 10^7 for each entry, 10^6 for ten of them.

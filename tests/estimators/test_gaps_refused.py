@@ -20,53 +20,47 @@ from hushcov import (
     ScreenedCovariance,
     SeparateCovariance,
     mechanisms,
-    stages,
+    steps,
 )
 from hushcov.accounting import ONE_REPLACED, REPLACE, Clock, Neighbours
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.pairs import release_pairs
 from hushcov.mechanisms.gaussian.units import release_unit_bound
-from hushcov.mechanisms.multiscale import grid_for
-from hushcov.mechanisms.peers.coinpress import transformed_gram
 from hushcov.mechanisms.screened import mechanism, release_values
 from hushcov.mechanisms.screened.mechanism import select_pairs
 from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.noise import entropy_source
-from hushcov.records import (
-    CompleteRecords,
-    FeatureGrid,
-    RecordMap,
-    Units,
-    bounded_sums,
-    candidate_sign_sums,
-    cell_counts,
-    fourth_sums,
-    log2_histogram,
-    norm_histogram,
-    open_records,
-    record_statistics,
-    row_bounded_gram,
-    second_moments,
-    sign_gram,
-    sign_gram_and_sums,
-    sign_scores,
-    sign_sums,
-    signed_octaves,
-    signs_and_norms,
-)
-from hushcov.records.combined import unit_means
-from hushcov.stages.complete import complete_parameters
-from hushcov.stages.location import LocationParameters, find_location
-from hushcov.stages.preparation import (
+from hushcov.paper import grid_for
+from hushcov.peers.coinpress import transformed_gram
+from hushcov.steps.complete import complete_parameters
+from hushcov.steps.location import LocationParameters, find_location
+from hushcov.steps.preparation import (
     release_centre,
     release_norms,
     release_squares,
     release_tails,
     release_tilts,
 )
-from hushcov.stages.scales import release_scales, scale_parameters
-from hushcov.stages.unit_centre import release_unit_centre
+from hushcov.steps.scales import release_scales, scale_parameters
+from hushcov.steps.unit_centre import release_unit_centre
+from hushcov.sums.bounded import bounded_sums, fourth_sums
+from hushcov.sums.combined import unit_means
+from hushcov.sums.counts import (
+    cell_counts,
+    log2_histogram,
+    norm_histogram,
+    sign_sums,
+    signed_octaves,
+    signs_and_norms,
+)
+from hushcov.sums.gram import record_statistics, row_bounded_gram, second_moments
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums, sign_scores
+from hushcov.sums.statistics import RecordMap
+from hushcov.sums.views import CompleteRecords
+from hushcov.tables.sources import open_records
+from hushcov.tables.units import Units
 
 N, D = 4_000, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D))
@@ -216,7 +210,7 @@ def test_gaps_are_refused_and_complete_records_are_not(name, entropy):
 
 def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
     found = set()
-    packages = (mechanisms, stages)
+    packages = (mechanisms, steps)
     walks = (pkgutil.walk_packages(each.__path__, each.__name__ + ".") for each in packages)
     for module in itertools.chain(*walks):
         for name, function in inspect.getmembers(

@@ -31,9 +31,10 @@ from hushcov.exceptions import (
     PrivacyWarning,
     SeededNoiseWarning,
 )
-from hushcov.mechanisms.multiscale.schedule import total_variation
-from hushcov.records import ArrayRecords, second_moments
+from hushcov.paper.schedule import total_variation
 from hushcov.simulate import wishart_moments
+from hushcov.sums.gram import second_moments
+from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 # Records that the theorem's constants accept: 6e10 of them, a block repeated.

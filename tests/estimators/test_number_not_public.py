@@ -15,7 +15,8 @@ from pyarrow import feather, parquet
 
 from hushcov import GaussianCovariance, GenotypeCovariance, Ledger, PrivateSparseCovariance
 from hushcov.exceptions import DataError, HushcovError, TooFewCompleteError
-from hushcov.records import open_records, read_codebook
+from hushcov.tables.codebook import read_codebook
+from hushcov.tables.sources import open_records
 
 N = 3_217
 ROWS = np.random.default_rng(3).standard_normal((N, 3))

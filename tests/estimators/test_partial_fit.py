@@ -52,10 +52,13 @@ from hushcov.mechanisms.gaussian import (
     parameters_for_sums,
     release_gaussian_sums,
 )
-from hushcov.mechanisms.multiscale import MultiscalePlan, calibrated_parameters
-from hushcov.mechanisms.multiscale.planner import starting_design
 from hushcov.noise import entropy_source
-from hushcov.records import ArrayRecords, FeatureGrid, RecordMap, record_statistics
+from hushcov.paper import MultiscalePlan, calibrated_parameters
+from hushcov.paper.planner import starting_design
+from hushcov.sums.gram import record_statistics
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.statistics import RecordMap
+from hushcov.tables.sources import ArrayRecords
 
 
 def assert_same_release(one, other):
@@ -157,7 +160,7 @@ def test_the_multiscale_mechanism_too():
 
 
 def test_the_calibrated_mechanism_too(monkeypatch):
-    monkeypatch.setattr("hushcov.estimators.multiscale.plan_multiscale", _unsearched)
+    monkeypatch.setattr("hushcov.paper.estimator.plan_multiscale", _unsearched)
     estimator = multiscale(delta=1e-6, constants="calibrated", random_state=5)
     whole = quietly(clone(estimator).fit, BLOCK)
     statistics = summed(estimator, BLOCK[:200], BLOCK[200:202], BLOCK[202:], total=1000)

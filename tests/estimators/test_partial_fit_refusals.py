@@ -33,8 +33,10 @@ from hushcov.exceptions import (
 )
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian_sums
 from hushcov.noise import entropy_source
-from hushcov.records import ArrayRecords, FileRecords, second_moments
 from hushcov.simulate import wishart_moments
+from hushcov.sums.gram import second_moments
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import ArrayRecords
 
 # What an estimator holds, and when.
 

@@ -7,7 +7,9 @@ import pytest
 
 from hushcov import CoinPressCovariance, GaussianCovariance, ScreenedCovariance
 from hushcov.exceptions import SeededNoiseWarning
-from hushcov.records import ArrayRecords, WatchedRecords, compact
+from hushcov.sums.views import WatchedRecords
+from hushcov.tables import compact
+from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
 KNOWN = {"assume_centered": True, "feature_scale": 1.0}

@@ -22,7 +22,7 @@ from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovaria
 from hushcov.exceptions import AccuracyWarning, ParameterError, SeededNoiseWarning
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records
-from hushcov.stages.scales import FeatureScales, trusted_scale
+from hushcov.steps.scales import FeatureScales, trusted_scale
 
 each_estimator = pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}

@@ -18,7 +18,7 @@ from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovaria
 from hushcov._validation import shown
 from hushcov.accounting import calibrate_zcdp
 from hushcov.exceptions import DataError, HushcovError, ParameterError
-from hushcov.records import ArrayRecords
+from hushcov.tables.sources import ArrayRecords
 
 NAMES = [f"gene {i}" for i in range(D)]
 FRAME = pd.DataFrame(RECORDS, columns=NAMES)

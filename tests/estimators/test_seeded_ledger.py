@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 
-from estimators.peers import SETTINGS, peer
 from estimators.settings import ESTIMATORS, RECORDS, make, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
@@ -21,6 +20,7 @@ from hushcov import (
 from hushcov.accounting.charges import as_charge
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.simulate import SimulatedMoments
+from peers.estimators import SETTINGS, peer
 
 MANY = RepeatedRecords(BLOCK, 10**6)
 CALIBRATED = {"constants": "calibrated", "epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}

@@ -6,7 +6,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hushcov
-import hushcov.estimators.multiscale
+import hushcov.paper.estimator
 from estimators.settings import BUDGET, skip_search
 
 WARN = {"on_hopeless": "warn", "on_large_delta": "warn"}

@@ -12,9 +12,10 @@ from hushcov.accounting import Neighbours
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.mechanisms import screened
 from hushcov.noise import entropy_source
-from hushcov.records import ArrayRecords, FeatureGrid
-from hushcov.records.units import Units
-from hushcov.stages.counting import most_rows
+from hushcov.steps.counting import most_rows
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables.sources import ArrayRecords
+from hushcov.tables.units import Units
 from statistics_helpers import FALSE_ALARM
 
 D, PEOPLE, ROWS = 20, 3000, 16

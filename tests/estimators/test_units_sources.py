@@ -16,14 +16,11 @@ from sklearn.base import clone
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records import (
-    Units,
-    file_columns,
-    open_records,
-    partitions,
-    read_codebook,
-    split_columns,
-)
+from hushcov.tables import file_columns, partitions
+from hushcov.tables.codebook import read_codebook
+from hushcov.tables.identifiers import split_columns
+from hushcov.tables.sources import open_records
+from hushcov.tables.units import Units
 
 N, UNITS, SECRET = 600, 120, "s3cret-person"
 ROWS = np.random.default_rng(5).standard_normal((N, 3)) * [1.0, 2.0, 0.5]

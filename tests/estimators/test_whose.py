@@ -120,7 +120,7 @@ def test_nothing_but_sums_depends_on_the_true_number_of_records(estimator, monke
             discrete_laplace(generator, scale, size)
             return [5020 - n_rows] * size
 
-        monkeypatch.setattr("hushcov.stages.counting.discrete_laplace", same)
+        monkeypatch.setattr("hushcov.steps.counting.discrete_laplace", same)
         made.append(clone(estimator).set_params(neighbours="add-remove").fit(X))
     first, second = made
     assert first.release_.parameters["inputs"] == second.release_.parameters["inputs"]

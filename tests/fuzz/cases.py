@@ -30,8 +30,8 @@ from hushcov.candidates import read_candidates
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
-from hushcov.records import open_records
 from hushcov.release import Release
+from hushcov.tables.sources import open_records
 
 from . import command_lines, values
 

@@ -27,7 +27,8 @@ from rich.console import Console
 from rich.progress import track
 
 from hushcov.exceptions import HushcovError
-from hushcov.records import FeatureGrid, text_layout
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables import text_layout
 
 from .cases import Finding, bounded, judged, messages
 from .odd_records import Table, quoted, replaced, table

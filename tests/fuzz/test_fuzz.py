@@ -22,8 +22,8 @@ from hushcov.accounting import Guarantee
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import ReleaseInputs
 from hushcov.planning import smallest_n
-from hushcov.records import open_records
 from hushcov.release.schema import parse
+from hushcov.tables.sources import open_records
 
 from . import cases
 from .cases import ESTIMATORS, FLAGS, KINDS, OPTIONS, USUAL, Finding, judged, run_case

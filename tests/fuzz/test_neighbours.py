@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import DataError
-from hushcov.records import ArrayRecords, open_records
+from hushcov.tables.sources import ArrayRecords, open_records
 
 from .cases import Finding
 from .neighbours import run_case

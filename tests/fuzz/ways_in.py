@@ -29,20 +29,17 @@ from pyarrow import ipc, parquet
 import hushcov
 from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
-from hushcov.records import (
-    CompleteRecords,
-    DaskRecords,
-    FeatureGrid,
-    FileRecords,
-    Records,
-    Statistics,
-    cluster,
-    count_complete,
-    log2_histogram,
-    open_records,
-    row_bounded_gram,
-    sign_gram,
-)
+from hushcov.sums.counts import count_complete, log2_histogram
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.protocol import Records
+from hushcov.sums.signs import sign_gram
+from hushcov.sums.statistics import Statistics
+from hushcov.sums.views import CompleteRecords
+from hushcov.tables import cluster
+from hushcov.tables.cluster import DaskRecords
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import open_records
 
 from .odd_records import LINES, NOTES, NULL_WORDS, NUMBERS, OBJECTS, SHAPES, Line, Table
 

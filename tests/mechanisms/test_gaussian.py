@@ -33,7 +33,9 @@ from hushcov.mechanisms.gaussian import (
     squared_sensitivity,
 )
 from hushcov.noise import Entropy
-from hushcov.records import FeatureGrid, open_records, row_bounded_gram
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables.sources import open_records
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 

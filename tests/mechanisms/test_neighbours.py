@@ -11,12 +11,14 @@ from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import adaptive_parameters, release_adaptive
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.peers.coinpress import coinpress_parameters, release_coinpress
-from hushcov.mechanisms.peers.row_top_k import release_row_top_k, row_top_k_parameters
-from hushcov.mechanisms.peers.separate import release_separate, separate_parameters
 from hushcov.mechanisms.screened import release_screened, screened_parameters
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords, CountedRecords, Units
+from hushcov.peers.coinpress import coinpress_parameters, release_coinpress
+from hushcov.peers.row_top_k import release_row_top_k, row_top_k_parameters
+from hushcov.peers.separate import release_separate, separate_parameters
+from hushcov.sums.views import CountedRecords
+from hushcov.tables.sources import ArrayRecords
+from hushcov.tables.units import Units
 from mechanisms.screened.settings import DESIGN
 from moved import shares
 

@@ -21,19 +21,19 @@ import hushcov
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.multiscale import release_multiscale
 from hushcov.mechanisms.screened import release_screened
 from hushcov.noise import Entropy, check_entropy, entropy_source
 from hushcov.noise.entropy import SecretChaCha
-from hushcov.records import ArrayRecords
-from hushcov.stages.scales import release_scales, scale_parameters
+from hushcov.paper import release_multiscale
+from hushcov.steps.scales import release_scales, scale_parameters
+from hushcov.tables.sources import ArrayRecords
 
 SOURCE = Path(hushcov.__file__).parent
 PRIVATE = ("mechanisms", "stages", "noise", "records", "estimators")
 # The only place where a private release may get random bits.
 ORIGIN = "noise/entropy.py"
 # Random names of temporary folders and of sums, which are not noise.
-NAMES_ONLY = ("release/files.py", "records/statistics.py")
+NAMES_ONLY = ("release/files.py", "sums/statistics.py")
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
 # What is made of a release starts iterations, and stands in for its noise, from seeds as well.
@@ -42,10 +42,10 @@ SEEDED += ("answers/spectrum.py",)
 # Predictions of one mechanism lie in its room, beside what releases, which knows nothing of them.
 PREDICTIONS = {
     "mechanisms/gaussian/prediction.py",
-    "mechanisms/multiscale/prediction.py",
+    "paper/prediction.py",
     "mechanisms/screened/planner.py",
 }
-PLANNERS = {*PREDICTIONS, "mechanisms/multiscale/planner.py"}
+PLANNERS = {*PREDICTIONS, "paper/planner.py"}
 # What the private folders take from seeded modules that are not public planning.
 TAKEN = {"SimulatedMoments"}
 

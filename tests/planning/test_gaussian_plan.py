@@ -15,8 +15,8 @@ from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
 from hushcov.postprocess import hard_threshold, universal_threshold
 from hushcov.predicting import REFERENCE_MODELS, reference
-from hushcov.records import open_records
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.tables.sources import open_records
 
 
 def inputs_for(n_records, n_features, row_sparsity):

@@ -122,7 +122,7 @@ LAYOUTS = {
 }
 READ = """
 import sys, pyarrow
-from hushcov.records.files import FileRecords, reader_bytes
+from hushcov.tables.files import FileRecords, reader_bytes
 records = FileRecords(sys.argv[1])
 for block in records._blocks():
     pass

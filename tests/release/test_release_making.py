@@ -17,14 +17,14 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
 from hushcov.noise import entropy_source
 from hushcov.postprocess import is_sparse, universal_threshold
-from hushcov.records import ArrayRecords
 from hushcov.release import Making, Release
 from hushcov.release.document import UNNAMED
 from hushcov.release.findings import estimate, find
 from hushcov.simulate import wishart_moments
-from hushcov.stages import CompleteParameters, ScaleParameters
-from hushcov.stages.location import LocationParameters
-from hushcov.stages.preparation import Preparation
+from hushcov.steps import CompleteParameters, ScaleParameters
+from hushcov.steps.location import LocationParameters
+from hushcov.steps.preparation import Preparation
+from hushcov.tables.sources import ArrayRecords
 
 COMPLETE, SCALES = CompleteParameters.released, ScaleParameters.released
 LOOKS, PREPARED = LocationParameters.released, Preparation.released

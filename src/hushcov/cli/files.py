@@ -16,18 +16,15 @@ from numpy.linalg import LinAlgError
 
 from hushcov.cli.options import Function
 from hushcov.exceptions import CapacityError, DataError, MissingPackageError, ParameterError
-from hushcov.records import (
-    CodedRecords,
-    DaskRecords,
-    FileRecords,
-    Records,
-    open_records,
-    source_of,
-)
-from hushcov.records.sources import WILDCARDS
 from hushcov.release import SigningKey
 from hushcov.release.files import RELEASE_FILES, check_free, check_place, read_release
 from hushcov.report.style import new_figure
+from hushcov.sums.protocol import Records
+from hushcov.sums.views import source_of
+from hushcov.tables.cluster import DaskRecords
+from hushcov.tables.codebook import CodedRecords
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import WILDCARDS, open_records
 
 PASSPHRASE = "HUSHCOV_SIGN_PASSPHRASE"
 

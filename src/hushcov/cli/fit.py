@@ -25,7 +25,6 @@ from hushcov.cli.files import (
     reserved,
     stem_of,
 )
-from hushcov.cli.fit_genotypes import OWN, GenotypeJob, genotype_options, takes_genotypes
 from hushcov.cli.fit_options import THEOREM, check_budget, check_options
 from hushcov.cli.fit_source import Source, quoted
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
@@ -45,11 +44,14 @@ from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import show_pairs
 from hushcov.exceptions import DataError, MissingPackageError
-from hushcov.mechanisms.genotypes import NAME
+from hushcov.genotypes import NAME
+from hushcov.genotypes.fit_command import OWN, GenotypeJob, genotype_options, takes_genotypes
 from hushcov.planning import mechanisms
 from hushcov.postprocess import released_correlations
-from hushcov.records import Bounds, Codebook, Records, check_bounds, read_codebook
 from hushcov.report import write_release_heatmap
+from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.sums.protocol import Records
+from hushcov.tables.codebook import Codebook, read_codebook
 
 
 @click.command(cls=Command, name="fit")

@@ -9,10 +9,9 @@ from typing import Any
 from hushcov._words import counted
 from hushcov.accounting import Guarantee
 from hushcov.accounting.ledger import Ledger
-from hushcov.records import Records
-from hushcov.records.protocol import check_enough
-from hushcov.records.sources import WILDCARDS
 from hushcov.release import SigningKey
+from hushcov.sums.protocol import Records, check_enough
+from hushcov.tables.sources import WILDCARDS
 
 
 @dataclass(frozen=True)

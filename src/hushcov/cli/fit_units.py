@@ -16,10 +16,12 @@ from hushcov.cli.output import facts, heading
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.whose import ESTIMANDS, OpenedRecords, Whose
 from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyWarning
-from hushcov.records import CountedRecords, Records, split_columns
-from hushcov.records.headers import DeclaredRecords
-from hushcov.records.sources import TableRecords
 from hushcov.release import Making
+from hushcov.sums.protocol import Records
+from hushcov.sums.views import CountedRecords
+from hushcov.tables.headers import DeclaredRecords
+from hushcov.tables.identifiers import split_columns
+from hushcov.tables.sources import TableRecords
 
 _UNIT = click.option(
     "--unit",

@@ -46,7 +46,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import spent_rho
-from hushcov.mechanisms.multiscale import MULTISCALE, TheoremParameters, certify
+from hushcov.paper import MULTISCALE, TheoremParameters, certify
 from hushcov.planning import (
     Caution,
     Comparison,
@@ -59,17 +59,14 @@ from hushcov.planning import (
 )
 from hushcov.planning.memory import COMPILING, reader_memory
 from hushcov.postprocess import Matrix
-from hushcov.records import (
-    Bounds,
-    Records,
-    check_feature_scale,
-    default_block_rows,
-)
-from hushcov.records.files import reader_bytes
-from hushcov.records.sources import is_file_source
 from hushcov.release import Release
 from hushcov.release.structure import structure_dict, verdict
-from hushcov.stages.counting import Counted
+from hushcov.steps.counting import Counted
+from hushcov.sums.grids import check_feature_scale
+from hushcov.sums.knowledge import Bounds
+from hushcov.sums.protocol import Records, default_block_rows
+from hushcov.tables.files import reader_bytes
+from hushcov.tables.sources import is_file_source
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 

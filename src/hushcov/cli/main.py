@@ -47,7 +47,8 @@ COMMANDS = {
 }
 # Commands of the laboratory, which nothing else imports, by their module.
 _LABORATORY = {
-    "verify": "hushcov.lab.verification.command",
+    "params": "hushcov.paper.params_command",
+    "verify": "hushcov.paper.verification.command",
     "audit": "hushcov.lab.audit.command",
     "bench": "hushcov.lab.benchmark.command",
 }

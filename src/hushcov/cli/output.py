@@ -26,7 +26,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from hushcov.records import Records, WatchedRecords
+from hushcov.sums.protocol import Records
+from hushcov.sums.views import WatchedRecords
 
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)

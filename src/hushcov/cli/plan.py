@@ -48,7 +48,7 @@ from hushcov.cli.plan_families import (
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import PROMISED, promised
 from hushcov.exceptions import ParameterError
-from hushcov.mechanisms.genotypes import NAME as GENOTYPES
+from hushcov.genotypes import NAME as GENOTYPES
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import (
     COMPARED_MODELS,
@@ -59,8 +59,9 @@ from hushcov.planning import (
     told,
 )
 from hushcov.planning.families import USUAL_SPARSITY
-from hushcov.records import Bounds, check_bounds, read_codebook
-from hushcov.stages.counting import Counting
+from hushcov.steps.counting import Counting
+from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.tables.codebook import read_codebook
 
 
 @click.command(cls=Command, name="plan")
@@ -146,7 +147,7 @@ def command(
     check_budget(public["epsilon"], public["delta"])
     n_features, bounds, names = _known(n_features, codebook)
     if GENOTYPES in mechanisms:
-        from hushcov.cli.plan_genotypes import plan_genotypes
+        from hushcov.genotypes.plan_command import plan_genotypes
 
         others: dict[str, Any] = {"known_mean": known_mean, "known_scale": known_scale}
         others |= {"mechanism": mechanisms[1:], "row_sparsity": row_sparsity, "refine": refine}

@@ -13,9 +13,17 @@ from hushcov.cli.prompts import NONE, a_number, columns_in
 from hushcov.cli.settings import plain_number
 from hushcov.cli.start_columns import Draft
 from hushcov.exceptions import HushcovError, ParameterError
-from hushcov.records import CodebookColumn, read_codebook
-from hushcov.records.codebook import BINARY, CATEGORY, HEADER, NUMBER, SEPARATOR, VALUES
-from hushcov.records.headers import TEXT, TRUTH
+from hushcov.tables.codebook import (
+    BINARY,
+    CATEGORY,
+    HEADER,
+    NUMBER,
+    SEPARATOR,
+    VALUES,
+    CodebookColumn,
+    read_codebook,
+)
+from hushcov.tables.headers import TEXT, TRUTH
 
 ASK, TEMPLATE, LATER = "ask", "template", "later"
 _MOST_ASKED = 20  # columns whose bounds are asked for one by one

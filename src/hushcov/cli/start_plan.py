@@ -24,8 +24,9 @@ from hushcov.cli.output import facts, heading, paragraph, show
 from hushcov.cli.settings import MOST_ROWS, argument, arguments
 from hushcov.cli.start_budget import whom
 from hushcov.cli.start_columns import Draft
-from hushcov.records import Codebook, Records, read_codebook
-from hushcov.records.headers import DeclaredRecords
+from hushcov.sums.protocol import Records
+from hushcov.tables.codebook import Codebook, read_codebook
+from hushcov.tables.headers import DeclaredRecords
 
 _WIDTH = 76
 # What the plan says of what 'fit' announces, and options that are no public inputs of it.

@@ -15,7 +15,7 @@ from hushcov._words import counted, exact, number
 from hushcov.accounting import ONE_REPLACED, RELATIONS, Neighbours
 from hushcov.accounting.promise import odds_of, promise_words
 from hushcov.cli.output import clean, heading, paragraph, short_name, show, text_table
-from hushcov.mechanisms.multiscale import TheoremParameters
+from hushcov.paper import TheoremParameters
 from hushcov.planning import COMPARED_MODELS, Families, Forecast, named
 from hushcov.postprocess import is_noise
 from hushcov.predicting import DENSE, FACTOR
@@ -37,7 +37,7 @@ from hushcov.release.structure import (
     structure_words,
     verdict,
 )
-from hushcov.stages.complete import complete_words
+from hushcov.steps.complete import complete_words
 
 #: The heading over what a plan promises.
 PROMISED = "What would be promised"

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hushcov.estimators.gaussian import GaussianCovariance
-    from hushcov.estimators.genotypes import GenotypeCovariance
-    from hushcov.estimators.multiscale import MultiscaleCovariance
-    from hushcov.estimators.peers import (
+    from hushcov.estimators.screened import ScreenedCovariance
+    from hushcov.estimators.sparse import PrivateSparseCovariance
+    from hushcov.estimators.thresholded import ThresholdedCovariance
+    from hushcov.genotypes.estimator import GenotypeCovariance
+    from hushcov.paper.estimator import MultiscaleCovariance
+    from hushcov.peers.estimators import (
         CoinPressCovariance,
         EigenSamplingCovariance,
         RowTopKCovariance,
         SeparateCovariance,
     )
-    from hushcov.estimators.screened import ScreenedCovariance
-    from hushcov.estimators.sparse import PrivateSparseCovariance
-    from hushcov.estimators.thresholded import ThresholdedCovariance
 
 _MODULES = {
-    "CoinPressCovariance": "peers",
-    "EigenSamplingCovariance": "peers",
-    "GaussianCovariance": "gaussian",
-    "GenotypeCovariance": "genotypes",
-    "MultiscaleCovariance": "multiscale",
-    "PrivateSparseCovariance": "sparse",
-    "RowTopKCovariance": "peers",
-    "ScreenedCovariance": "screened",
-    "SeparateCovariance": "peers",
-    "ThresholdedCovariance": "thresholded",
+    "CoinPressCovariance": "peers.estimators",
+    "EigenSamplingCovariance": "peers.estimators",
+    "GaussianCovariance": "estimators.gaussian",
+    "GenotypeCovariance": "genotypes.estimator",
+    "MultiscaleCovariance": "paper.estimator",
+    "PrivateSparseCovariance": "estimators.sparse",
+    "RowTopKCovariance": "peers.estimators",
+    "ScreenedCovariance": "estimators.screened",
+    "SeparateCovariance": "peers.estimators",
+    "ThresholdedCovariance": "estimators.thresholded",
 }
 
 __all__ = [
@@ -49,5 +49,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return getattr(import_module(f"hushcov.estimators.{_MODULES[name]}"), name)
+        return getattr(import_module(f"hushcov.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'hushcov.estimators' has no attribute {name!r}")

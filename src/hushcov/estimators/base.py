@@ -24,17 +24,11 @@ from hushcov.estimators.frames import FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.planning import Caution
-from hushcov.records import (
-    ArrayRecords,
-    Bounds,
-    ClippedRecords,
-    DeviceRecords,
-    Records,
-    check_bounds,
-    open_records,
-)
-from hushcov.records.protocol import check_enough
 from hushcov.release import Release
+from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.sums.protocol import Records, check_enough
+from hushcov.sums.views import ClippedRecords, DeviceRecords
+from hushcov.tables.sources import ArrayRecords, open_records
 
 REACTIONS = ("raise", "warn")
 # What a fit leaves beside public attributes.

@@ -26,7 +26,8 @@ from hushcov.mechanisms.gaussian import (
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan
-from hushcov.records import FeatureGrid, RecordMap, Statistics
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.statistics import RecordMap, Statistics
 
 
 @with_options

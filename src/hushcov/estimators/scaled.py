@@ -22,12 +22,12 @@ from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan, Request
 from hushcov.planning.memory import LARGEST_DENSE
-from hushcov.records import check_feature_scale
 from hushcov.release import Release
+from hushcov.sums.grids import check_feature_scale
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.stages.counting import Counted
+    from hushcov.steps.counting import Counted
 
 # Not proved for units of several rows, nor where the number of records is not public.
 _SPENT = "This is known after the release: its budget is spent"
@@ -117,11 +117,11 @@ class ScaledCovariance(PrivateCovariance):
         self._check_flags("drop_nulls")
         identifiers, word, gaps = None, RECORD, bool(self.drop_nulls)
         if unit is not None:
-            from hushcov.records import split_columns
+            from hushcov.tables.identifiers import split_columns
 
             X, identifiers, word = split_columns(X, unit, drop_nulls=gaps)
         if weights is not None and unit is None:
-            from hushcov.records import split_columns
+            from hushcov.tables.identifiers import split_columns
 
             X, weights, _ = split_columns(X, weights, what="sample_weight", drop_nulls=gaps)
         return X, Whose.checked(self, word, identifiers, weights)

@@ -12,7 +12,9 @@ from hushcov.accounting import REPLACE
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records import RecordMap, Records, Statistics, record_statistics
+from hushcov.sums.gram import record_statistics
+from hushcov.sums.protocol import Records
+from hushcov.sums.statistics import RecordMap, Statistics
 
 _AFTER = (
     "partial_fit must come before the release, and this {name} has released: sums with more "
@@ -166,7 +168,7 @@ class SummedCovariance(PrivateCovariance):
         if not isinstance(statistics, Statistics):
             raise DataError(
                 f"statistics must be Statistics, got {type(statistics).__name__}: use partial_fit, "
-                "Statistics.load or hushcov.records.second_moments."
+                "Statistics.load or hushcov.sums.gram.second_moments."
             )
         return statistics
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ADD_REMOVE, RECORD, RELATIONS, REPLACE, Neighbours
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.records import Records
 from hushcov.release import Part, Release
+from hushcov.sums.protocol import Records
 
 if TYPE_CHECKING:
     from hushcov.noise import Entropy
     from hushcov.planning import Plan, Request
-    from hushcov.records import Units
-    from hushcov.stages.counting import Counted, Counting
+    from hushcov.steps.counting import Counted, Counting
+    from hushcov.tables.units import Units
 
 #: What may be estimated of units that have several rows.
 ESTIMANDS = ("rows", "unit-means")
@@ -96,7 +96,7 @@ class Whose:
         """The first release, where there is to be one."""
         if not self.counts:
             return None
-        from hushcov.stages.counting import Counting
+        from hushcov.steps.counting import Counting
 
         return Counting(epsilon, self.neighbours, chooses=self.most_rows is None)
 
@@ -105,13 +105,13 @@ class Whose:
         if self.estimand == ESTIMANDS[1]:
             return self._units(records).means(records), None
         if self.weights is not None:
-            from hushcov.records import weighted
+            from hushcov.tables.units import weighted
 
             return weighted(records, self.weights, self.most_weight), None
         return records, None if self.identifiers is None else self._units(records)
 
     def _units(self, records: Records) -> Units:
-        from hushcov.records import Units
+        from hushcov.tables.units import Units
 
         made = self.identifiers() if callable(self.identifiers) else self.identifiers
         return made if isinstance(made, Units) else Units.of(made, records.n_records)
@@ -178,7 +178,7 @@ def _weights(options: Any, weights: Any) -> dict[str, Any]:
         )
     if weights is None:
         return {}
-    from hushcov.records import WEIGHT_LEVELS
+    from hushcov.tables.units import WEIGHT_LEVELS
 
     cure = "it is the largest weight that any record can have."
     most = check_real("max_sample_weight", most, above=0, cure=cure)

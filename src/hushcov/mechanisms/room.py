@@ -15,9 +15,9 @@ from hushcov.accounting import Gaussian, Guarantee
 from hushcov.inputs import CalibratedInputs, ReleaseInputs, spent_rho
 from hushcov.noise import Entropy
 from hushcov.predicting import Forecast
-from hushcov.records import Records
 from hushcov.release import Release
-from hushcov.stages import Prepared
+from hushcov.steps import Prepared
+from hushcov.sums.protocol import Records
 
 Parameters = TypeVar("Parameters")
 #: For an entry of a release: its integer, its estimate, and that while it is made symmetric.
@@ -158,7 +158,7 @@ class Mechanism(ABC):
         Places, sums of every thread and scores of pairs, and what a release holds of them; where
         the output is not sparse, the matrix, too.
         """
-        from hushcov.records import TILE_BYTES, TILE_ROWS
+        from hushcov.sums.signs import TILE_BYTES, TILE_ROWS
 
         listed = LISTED_BYTES * n_pairs + (threads() + 2) * 8 * (n_pairs + n_features)
         signs = min(TILE_BYTES, 2 * (min(n_records, TILE_ROWS) * n_features // 8 + 1))

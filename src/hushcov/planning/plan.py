@@ -26,9 +26,8 @@ from hushcov.planning.cautions import (
 )
 from hushcov.planning.registry import check_memory, check_told, with_missing
 from hushcov.predicting import Forecast
-from hushcov.records import Bounds, Records
 from hushcov.release import Part, Release
-from hushcov.stages import (
+from hushcov.steps import (
     CompleteParameters,
     Prepared,
     ScaleParameters,
@@ -36,7 +35,9 @@ from hushcov.stages import (
     complete_parameters,
     scale_parameters,
 )
-from hushcov.stages.preparation import Preparation, preparation_for
+from hushcov.steps.preparation import Preparation, preparation_for
+from hushcov.sums.knowledge import Bounds
+from hushcov.sums.protocol import Records
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates

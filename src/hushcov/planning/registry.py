@@ -19,20 +19,20 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import Mechanism
 from hushcov.planning.memory import process_memory, total_memory
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
-from hushcov.records import default_block_rows
+from hushcov.sums.protocol import default_block_rows
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
 
 _LARGEST_LOST = 200  # features of a reference of which some are lost
-# The room in `hushcov.mechanisms`, and the mechanism in it, in the order of tables; first the
+# The room in `hushcov`, and the mechanism in it, in the order of tables; first the
 # default. Those whose error is predicted, and the others.
 _PREDICTED = (
-    "adaptive:ADAPTIVE",
-    "screened:SCREENED",
-    "gaussian:GAUSSIAN_THRESHOLD",
-    "gaussian:GAUSSIAN",
-    "multiscale:MULTISCALE",
+    "mechanisms.adaptive:ADAPTIVE",
+    "mechanisms.screened:SCREENED",
+    "mechanisms.gaussian:GAUSSIAN_THRESHOLD",
+    "mechanisms.gaussian:GAUSSIAN",
+    "paper:MULTISCALE",
 )
 _OTHERS = (
     "peers.row_top_k:ROW_TOP_K",
@@ -42,7 +42,11 @@ _OTHERS = (
 )
 # Those that can be told which pairs may covary; first the default where that is known, which makes
 # nothing of the whole table otherwise.
-_TOLD = ("candidates:CANDIDATES", "screened:SCREENED", "gaussian:GAUSSIAN")
+_TOLD = (
+    "mechanisms.candidates:CANDIDATES",
+    "mechanisms.screened:SCREENED",
+    "mechanisms.gaussian:GAUSSIAN",
+)
 
 
 @cache
@@ -89,7 +93,7 @@ def predicted() -> dict[str, Mechanism]:
 
 def _load(listed: tuple[str, ...]) -> dict[str, Mechanism]:
     places = (place.split(":") for place in listed)
-    found = (getattr(import_module(f"hushcov.mechanisms.{room}"), name) for room, name in places)
+    found = (getattr(import_module(f"hushcov.{room}"), name) for room, name in places)
     return {each.name: each for each in found}
 
 
@@ -168,8 +172,8 @@ def fit_memory(
     that means are found privately, so that a compact copy of few records is kept. `candidates`
     are the pairs that may covary, where that is known.
     """
-    from hushcov.records.compact import copy_bytes
-    from hushcov.records.together import early_signs
+    from hushcov.sums.together import early_signs
+    from hushcov.tables.compact import copy_bytes
 
     rows = default_block_rows(n_features)
     room = named(mechanism)

@@ -56,7 +56,7 @@ from hushcov.report.pairs import heat_data, largest_pairs, search_data
 from hushcov.report.spectrum import spectrum_section
 from hushcov.report.subject import Subject, printable, subject_of
 from hushcov.report.variances import spread_rows, spreads
-from hushcov.stages.complete import complete_words
+from hushcov.steps.complete import complete_words
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -16,13 +16,11 @@ from hushcov.lab.audit.neighbours import Pair, changing_pairs, edge_of_selection
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.parameters import RADIUS, sum_sigma
-from hushcov.records import (
-    ArrayRecords,
-    FeatureGrid,
-    log2_histogram,
-    row_bounded_gram,
-    sign_gram,
-)
+from hushcov.sums.counts import log2_histogram
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.signs import sign_gram
+from hushcov.tables.sources import ArrayRecords
 
 
 @functools.cache

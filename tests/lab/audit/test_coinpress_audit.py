@@ -11,10 +11,11 @@ import pytest
 from hushcov.lab.audit import attacks_on, check_path, run_attack
 from hushcov.lab.audit.gaussian import all_steps
 from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.peers import coinpress
-from hushcov.mechanisms.peers.coinpress import coinpress_parameters, transformed_gram
 from hushcov.noise import rounded_normal
-from hushcov.records import ArrayRecords, row_bounded_gram
+from hushcov.peers import coinpress
+from hushcov.peers.coinpress import coinpress_parameters, transformed_gram
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.tables.sources import ArrayRecords
 
 FALSE_ALARM = 1e-6
 ATTACKS = {f"{attack.mechanism}/{attack.name}": attack for attack in attacks_on("coinpress")}

@@ -9,7 +9,7 @@ import pytest
 from hushcov.lab.audit import attack as common
 from hushcov.lab.audit import attacks_on, check_path, run_attack
 from hushcov.lab.audit.eigenvectors import EigenSamplingTarget
-from hushcov.mechanisms.peers import eigen_sampling as mechanism
+from hushcov.peers import eigen_sampling as mechanism
 from statistics_helpers import FALSE_ALARM
 
 ATTACKS = {attack.name: attack for attack in attacks_on("eigen-sampling")}

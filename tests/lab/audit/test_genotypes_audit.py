@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from hushcov.genotypes import mechanism, parameters, squared_movement
 from hushcov.lab.audit import attacks_on, run_attack
-from hushcov.mechanisms.genotypes import mechanism, parameters, squared_movement
 from hushcov.noise import rounded_normal
 from statistics_helpers import short_and_long
 

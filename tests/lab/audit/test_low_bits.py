@@ -29,16 +29,18 @@ import pytest
 
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.multiscale import (
+from hushcov.mechanisms.screened import ScreenedDesign, release_screened, screened_parameters
+from hushcov.noise import Entropy
+from hushcov.paper import (
     CalibratedInputs,
     Design,
     calibrated_parameters,
     grid_for,
     release_multiscale,
 )
-from hushcov.mechanisms.screened import ScreenedDesign, release_screened, screened_parameters
-from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords, FeatureGrid, row_bounded_gram, second_moments
+from hushcov.sums.gram import row_bounded_gram, second_moments
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 EPSILON, DELTA = 0.5, 1e-6

@@ -11,13 +11,14 @@ import hushcov.lab.audit.adaptive
 import hushcov.lab.audit.attack
 import hushcov.lab.audit.gaussian
 import hushcov.lab.audit.selection
-import hushcov.stages.counting
+import hushcov.steps.counting
 from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.exceptions import ParameterError
 from hushcov.lab.audit import attacks_on, audit, run_attack
 from hushcov.lab.audit.attacks import audited
 from hushcov.lab.audit.neighbours import KINDS, UNITS, Pair, removed, sign_flips
-from hushcov.records import ArrayRecords, CountedRecords
+from hushcov.sums.views import CountedRecords
+from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM
 
 KINDS_HERE = tuple(kind for kind in KINDS if kind != REPLACE)
@@ -149,18 +150,18 @@ def test_the_number_of_records_is_taken_for_public(monkeypatch, kind, pair, kept
     """Without noise the count says which dataset it is, and so does all that is planned by it."""
     assert attacked("counts", pair, kind, kept).survives
     monkeypatch.setattr(
-        hushcov.stages.counting, "discrete_laplace", lambda generator, scale, size: [0] * size
+        hushcov.steps.counting, "discrete_laplace", lambda generator, scale, size: [0] * size
     )
     assert not attacked("counts", pair, kind, broken).survives
 
 
 def test_noise_of_the_count_that_forgets_the_rows_of_a_unit(monkeypatch):
     """Noise for one record where three come and go."""
-    correct = hushcov.stages.counting.discrete_laplace
+    correct = hushcov.steps.counting.discrete_laplace
 
     def small(generator, scale, size):
         return [each // ROWS for each in correct(generator, scale, size)]
 
     assert attacked("counts", "one more or not", UNITS, 1000).survives
-    monkeypatch.setattr(hushcov.stages.counting, "discrete_laplace", small)
+    monkeypatch.setattr(hushcov.steps.counting, "discrete_laplace", small)
     assert not attacked("counts", "one more or not", UNITS, 4000).survives

@@ -15,21 +15,22 @@ import pytest
 import hushcov.lab.audit.attack
 import hushcov.lab.audit.gaussian
 import hushcov.lab.audit.selection
-import hushcov.stages.scales
+import hushcov.steps.scales
 from hushcov.lab.audit import attacks_on, run_attack
 from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.multiscale import Schedule
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import parameters as screened_parameters
 from hushcov.mechanisms.screened import values
 from hushcov.noise import rounded_normal
-from hushcov.records import ProductMap, row_bounded_gram
+from hushcov.paper import Schedule
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.sums.products import ProductMap
 from statistics_helpers import short_and_long
 
 FALSE_ALARM = 1e-6
 MODULES_WITH_NOISE = (
     gaussian,
-    hushcov.stages.scales,
+    hushcov.steps.scales,
     screened,
     values,
     hushcov.lab.audit.gaussian,
@@ -87,9 +88,9 @@ def test_factor_two_of_replacement_forgotten_by_the_screened_values(monkeypatch)
 
 def test_factor_two_of_replacement_forgotten_by_the_scales(monkeypatch):
     """Noise for half the distance by which a record moves the counts, rounded up to 2."""
-    correct = hushcov.stages.scales.smallest_sigma
+    correct = hushcov.steps.scales.smallest_sigma
     monkeypatch.setattr(
-        hushcov.stages.scales, "smallest_sigma", lambda square, mu: correct(square // 4, mu)
+        hushcov.steps.scales, "smallest_sigma", lambda square, mu: correct(square // 4, mu)
     )
     assert is_caught("scales", "huge or zero", 4000)
 

@@ -7,7 +7,7 @@ import pytest
 
 from hushcov.lab.audit import attacks_on, preparation, run_attack
 from hushcov.noise import rounded_normal
-from hushcov.stages import preparation as stage
+from hushcov.steps import preparation as stage
 from statistics_helpers import FALSE_ALARM
 
 STEPS = ("location", "centre", "norms")

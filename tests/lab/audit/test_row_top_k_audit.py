@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from hushcov.lab.audit import attacks_on, check_path, run_attack
-from hushcov.mechanisms.peers.row_top_k import mechanism
 from hushcov.noise import rounded_normal
-from hushcov.records import ArrayRecords, FeatureGrid, row_bounded_gram
+from hushcov.peers.row_top_k import mechanism
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables.sources import ArrayRecords
 
 FALSE_ALARM = 1e-6
 

@@ -12,9 +12,9 @@ import pytest
 from hushcov.lab.audit import AUDITED, attacks_on, check_path, run_attack
 from hushcov.lab.audit import attack as common
 from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.peers.separate import mechanism, parameters
 from hushcov.noise import rounded_normal
-from hushcov.records import row_bounded_gram
+from hushcov.peers.separate import mechanism, parameters
+from hushcov.sums.gram import row_bounded_gram
 
 FALSE_ALARM = 1e-6
 SEPARATE = [name for name in AUDITED if name.startswith("separate-")]

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hushcov.cli.drawing import short
 from hushcov.lab.benchmark import figures
 from hushcov.lab.benchmark.cells import Cost, Fit
 from hushcov.lab.benchmark.contenders import CONTENDERS
 from hushcov.lab.benchmark.families import families_figure, over_best
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
 from hushcov.lab.benchmark.results import Results, predicted_rates
-from hushcov.lab.drawing import short
 from hushcov.report.style import write_png
 
 from .settings import TINY, finished, made_up_error

@@ -16,7 +16,7 @@ from hushcov.lab.benchmark.rates import (
     multiscale_smallest_n,
     printed_laplace_scale,
 )
-from hushcov.mechanisms.multiscale import PublicInputs, theorem_parameters
+from hushcov.paper import PublicInputs, theorem_parameters
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 BUDGET = {"target_error": 0.25, "epsilon": 1.0, "delta": 1e-6, "failure_probability": 0.1}

@@ -10,8 +10,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hushcov.lab.verification import accuracy, privacy, selection, theorem
-from hushcov.lab.verification.simulation import (
+from hushcov.noise import Entropy
+from hushcov.paper import Schedule, release_multiscale, sample_exact
+from hushcov.paper.verification import accuracy, privacy, selection, theorem
+from hushcov.paper.verification.simulation import (
     Claim,
     IdealSample,
     Run,
@@ -21,14 +23,12 @@ from hushcov.lab.verification.simulation import (
     make_setting,
     simulate_runs,
 )
-from hushcov.lab.verification.theorem import (
+from hushcov.paper.verification.theorem import (
     N_CLAIMS,
     Verification,
     to_dict,
     verify_setting,
 )
-from hushcov.mechanisms.multiscale import Schedule, release_multiscale, sample_exact
-from hushcov.noise import Entropy
 from hushcov.simulate import wishart_moments
 
 

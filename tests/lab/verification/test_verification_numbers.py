@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from hushcov.lab.verification import numerics
-from hushcov.lab.verification.numerics import (
+from hushcov.paper import gate_correction, theorem_parameters
+from hushcov.paper.verification import numerics
+from hushcov.paper.verification.numerics import (
     correction_by_moments,
     fired_length,
     fired_length_by_thresholds,
@@ -18,8 +19,7 @@ from hushcov.lab.verification.numerics import (
     mean_formula,
     read_again,
 )
-from hushcov.lab.verification.simulation import at_most, draw_ideal, make_setting
-from hushcov.mechanisms.multiscale import gate_correction, theorem_parameters
+from hushcov.paper.verification.simulation import at_most, draw_ideal, make_setting
 
 
 @pytest.mark.parametrize("r", [1e-6, 1e-3, 0.02, 0.3])

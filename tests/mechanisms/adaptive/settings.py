@@ -11,8 +11,8 @@ from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarni
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import adaptive_parameters, release_adaptive
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords
 from hushcov.simulate import sparse_covariance
+from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -16,10 +16,10 @@ import hushcov.mechanisms.adaptive.matrix
 import hushcov.mechanisms.adaptive.pairs
 import hushcov.mechanisms.adaptive.probe
 import hushcov.mechanisms.screened.values
-import hushcov.stages.complete
-import hushcov.stages.location.state
-import hushcov.stages.preparation
-import hushcov.stages.scales
+import hushcov.steps.complete
+import hushcov.steps.location.state
+import hushcov.steps.preparation
+import hushcov.steps.scales
 from hushcov.noise import gumbel_top, rounded_normal
 
 #: Modules in which noise is added to arrays, and those in which it is added to a number.
@@ -27,11 +27,11 @@ ARRAYS = (
     hushcov.mechanisms.adaptive.pairs,
     hushcov.mechanisms.adaptive.probe,
     hushcov.mechanisms.screened.values,
-    hushcov.stages.location.state,
-    hushcov.stages.preparation,
-    hushcov.stages.scales,
+    hushcov.steps.location.state,
+    hushcov.steps.preparation,
+    hushcov.steps.scales,
 )
-NUMBERS = (hushcov.mechanisms.adaptive.ladder, hushcov.stages.complete)
+NUMBERS = (hushcov.mechanisms.adaptive.ladder, hushcov.steps.complete)
 MATRIX, LADDER = hushcov.mechanisms.adaptive.matrix, hushcov.mechanisms.adaptive.ladder
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.mechanisms.adaptive.ladder import Ladder
-from hushcov.records import FeatureGrid, norm_histogram
-from hushcov.stages.preparation import HALF_WIDTH, WIDEST
-from hushcov.stages.stage import choose_norm, squared_norms
+from hushcov.steps.preparation import HALF_WIDTH, WIDEST
+from hushcov.steps.stage import choose_norm, squared_norms
+from hushcov.sums.counts import norm_histogram
+from hushcov.sums.grids import FeatureGrid
 from mechanisms.adaptive.settings import blocks, dense, drawn, fit, one_factor
 from mechanisms.adaptive.tape import OtherStepError, Tape
 

@@ -7,8 +7,8 @@ import pytest
 
 from hushcov.accounting import ONE_REPLACED, Clocked, compose
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords
-from hushcov.stages.preparation import release_squares
+from hushcov.steps.preparation import release_squares
+from hushcov.tables.sources import ArrayRecords
 from mechanisms.adaptive.settings import blocks, drawn, error, fit
 
 RNG = np.random.default_rng(3)

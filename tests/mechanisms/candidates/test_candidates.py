@@ -32,9 +32,9 @@ from hushcov.mechanisms.candidates.width import (
     dense,
     hidden_norm,
 )
-from hushcov.records import candidate_sign_sums
 from hushcov.release import Release
 from hushcov.release.findings import estimate, intervals
+from hushcov.sums.signs import candidate_sign_sums
 from mechanisms.adaptive.tape import OtherStepError, Tape
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 1}

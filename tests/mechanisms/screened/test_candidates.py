@@ -21,7 +21,7 @@ from hushcov.mechanisms.screened import (
     select_pairs,
 )
 from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
-from hushcov.records import ArrayRecords
+from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of, seeded
 from mechanisms.screened.test_selection import draw, literal_law, p_value, records_with, with_levels
 from mechanisms.screened.test_sensitivity import neighbours

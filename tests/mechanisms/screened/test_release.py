@@ -15,7 +15,10 @@ from hushcov.exceptions import CapacityError, DataError, ParameterError, Privacy
 from hushcov.mechanisms.screened import mechanism, release_screened, values
 from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, sum_sigma
 from hushcov.noise import TAKEN, Entropy
-from hushcov.records import ArrayRecords, FeatureGrid, ProductMap, Records
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.products import ProductMap
+from hushcov.sums.protocol import Records
+from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import parameters_of, released, seeded
 from statistics_helpers import FALSE_ALARM, normal_p_value
 

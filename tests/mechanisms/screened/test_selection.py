@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from hushcov.mechanisms.screened import ScreenLevel, select_pairs
-from hushcov.records import ArrayRecords, sign_gram
+from hushcov.sums.signs import sign_gram
+from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import parameters_of, seeded
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 

@@ -21,7 +21,9 @@ from hushcov.mechanisms.screened.parameters import (
     squared_sum_sensitivity,
 )
 from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
-from hushcov.records import ArrayRecords, FeatureGrid, sign_gram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.signs import sign_gram
+from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import parameters_of
 
 SCALE = np.array([1.0, 1e-100, 3.0, 0.0, 1e100, 0.5])

@@ -22,14 +22,12 @@ from hushcov.accounting import Clocked, Event, Gaussian
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit.neighbours import Pair, Turn
 from hushcov.noise import Entropy
-from hushcov.records import (
-    ArrayRecords,
-    CountedRecords,
-    FeatureGrid,
-    Records,
-    row_bounded_gram,
-)
 from hushcov.release import Release
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.protocol import Records
+from hushcov.sums.views import CountedRecords
+from hushcov.tables.sources import ArrayRecords
 
 # Sizes are small, so that one record matters and tens of thousands of runs are quick. Budgets are
 # large enough for a bound to be close, and small enough for few runs to break a false claim.

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from hushcov._words import number
 from hushcov.accounting import REPLACE
+from hushcov.cli.drawing import check_paths, figure_option, finish, json_option, seed_option
 from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
@@ -28,7 +29,6 @@ from hushcov.lab.audit.run import (
     AuditResult,
     audit,
 )
-from hushcov.lab.drawing import check_paths, figure_option, finish, json_option, seed_option
 from hushcov.report.style import BLUE, ORANGE, VERMILION, new_figure, tidy, write_png
 
 if TYPE_CHECKING:

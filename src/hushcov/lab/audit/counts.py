@@ -28,8 +28,8 @@ from hushcov.lab.audit.attack import (
 from hushcov.lab.audit.neighbours import HUGE, Turn, unit_removed
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
 from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords
-from hushcov.stages.counting import Counting
+from hushcov.steps.counting import Counting
+from hushcov.tables.sources import ArrayRecords
 
 NAME = "counts"
 

@@ -30,9 +30,10 @@ from hushcov.lab.audit.attack import (
     summed,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair
-from hushcov.mechanisms.peers import eigen_sampling as sampling
-from hushcov.mechanisms.peers.eigen_sampling import EigenSamplingParameters
-from hushcov.mechanisms.peers.separate import (
+from hushcov.noise import Entropy
+from hushcov.peers import eigen_sampling as sampling
+from hushcov.peers.eigen_sampling import EigenSamplingParameters
+from hushcov.peers.separate import (
     Choice,
     MatrixNoise,
     SeparateParameters,
@@ -44,11 +45,12 @@ from hushcov.mechanisms.peers.separate import (
     rounded_eigenvalues,
     separate_parameters,
 )
-from hushcov.mechanisms.peers.separate.mechanism import NAME as SEPARATE
-from hushcov.mechanisms.peers.separate.mechanism import draw_counts
-from hushcov.mechanisms.peers.separate.parameters import squared_edges
-from hushcov.noise import Entropy
-from hushcov.records import ArrayRecords, FeatureGrid, norm_histogram
+from hushcov.peers.separate.mechanism import NAME as SEPARATE
+from hushcov.peers.separate.mechanism import draw_counts
+from hushcov.peers.separate.parameters import squared_edges
+from hushcov.sums.counts import norm_histogram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables.sources import ArrayRecords
 
 # Eigenvalues this many records apart keep their order, and norms this common keep their bound.
 _APART = 40

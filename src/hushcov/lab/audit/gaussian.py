@@ -33,17 +33,18 @@ from hushcov.lab.audit.attack import (
 from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, replaced
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
 from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.peers.coinpress import NAME as COINPRESS
-from hushcov.mechanisms.peers.coinpress import (
+from hushcov.noise import Entropy, rounded_normal
+from hushcov.peers.coinpress import NAME as COINPRESS
+from hushcov.peers.coinpress import (
     CoinPressParameters,
     coinpress_parameters,
     release_coinpress,
     run_steps,
     transformed_gram,
 )
-from hushcov.noise import Entropy, rounded_normal
-from hushcov.records import ArrayRecords, log2_histogram
-from hushcov.stages.scales import ScaleParameters, release_scales, scale_parameters
+from hushcov.steps.scales import ScaleParameters, release_scales, scale_parameters
+from hushcov.sums.counts import log2_histogram
+from hushcov.tables.sources import ArrayRecords
 
 
 @dataclass(frozen=True, eq=False)

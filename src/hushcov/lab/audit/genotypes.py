@@ -12,6 +12,16 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov.accounting import ADD_REMOVE
 from hushcov.candidates import Candidates
+from hushcov.genotypes import (
+    NAME,
+    GenotypeParameters,
+    certify_genotypes,
+    document,
+    genotype_parameters,
+    release_genotypes,
+    run_blocks,
+)
+from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords, open_genotypes
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit.attack import (
     DELTA,
@@ -27,17 +37,7 @@ from hushcov.lab.audit.attack import (
     remembered,
 )
 from hushcov.lab.audit.neighbours import Pair, Turn, replaced, replacement
-from hushcov.mechanisms.genotypes import (
-    NAME,
-    GenotypeParameters,
-    certify_genotypes,
-    document,
-    genotype_parameters,
-    release_genotypes,
-    run_blocks,
-)
 from hushcov.noise import Entropy
-from hushcov.records.genotypes import GenotypeBlock, GenotypeRecords, open_genotypes
 from hushcov.release import Release
 
 _VARIANTS, _OTHERS = 8, 2000  # so many others that the bound on norms is sure

@@ -30,15 +30,18 @@ from hushcov.lab.audit.attack import (
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.records import ArrayRecords, FeatureGrid, bounded_sums, norm_histogram, signed_octaves
-from hushcov.stages.preparation import (
+from hushcov.steps.preparation import (
     HALF_WIDTH,
     WIDEST,
     centre_bound,
     release_centre,
     release_norms,
 )
-from hushcov.stages.stage import squared_norms
+from hushcov.steps.stage import squared_norms
+from hushcov.sums.bounded import bounded_sums
+from hushcov.sums.counts import norm_histogram, signed_octaves
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables.sources import ArrayRecords
 
 
 def _mu(squared_sensitivity: int) -> float:

@@ -35,25 +35,6 @@ from hushcov.lab.audit.attack import (
     summed,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, replaced
-from hushcov.mechanisms.multiscale import (
-    CalibratedInputs,
-    Design,
-    Moments,
-    Parameters,
-    PublicInputs,
-    TheoremParameters,
-    calibrated_parameters,
-    grid_for,
-    release_multiscale,
-    theorem_parameters,
-)
-from hushcov.mechanisms.multiscale import mechanism as multiscale
-from hushcov.mechanisms.peers.row_top_k import (
-    RowTopKParameters,
-    release_row_top_k,
-    row_top_k_parameters,
-)
-from hushcov.mechanisms.peers.row_top_k import mechanism as row_top_k
 from hushcov.mechanisms.screened import (
     ScreenedDesign,
     ScreenedParameters,
@@ -65,13 +46,30 @@ from hushcov.mechanisms.screened import (
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, RADIUS, sum_sigma
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.records import (
-    ArrayRecords,
-    FeatureGrid,
-    second_moments,
+from hushcov.paper import (
+    CalibratedInputs,
+    Design,
+    Moments,
+    Parameters,
+    PublicInputs,
+    TheoremParameters,
+    calibrated_parameters,
+    grid_for,
+    release_multiscale,
+    theorem_parameters,
 )
+from hushcov.paper import mechanism as multiscale
+from hushcov.peers.row_top_k import (
+    RowTopKParameters,
+    release_row_top_k,
+    row_top_k_parameters,
+)
+from hushcov.peers.row_top_k import mechanism as row_top_k
 from hushcov.release import Release
 from hushcov.simulate import SimulatedMoments
+from hushcov.sums.gram import second_moments
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables.sources import ArrayRecords
 
 _SCREENED = ScreenedDesign(
     screen_share=0.5,

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from hushcov._validation import check_integer
 from hushcov._words import counted, number
+from hushcov.cli.drawing import json_option
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, heading, paragraph, plain_table, show, steps
 from hushcov.cli.workers import usable_cores
@@ -24,7 +25,6 @@ from hushcov.lab.benchmark.contenders import CONTENDERS, check_contenders
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark, missing_work
-from hushcov.lab.drawing import json_option
 
 _JSON, _CSV = "results.json", "results.csv"
 _MOST_WORKERS = 1024

@@ -15,8 +15,8 @@ from hushcov._arrays import FloatArray
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
 from hushcov.lab.benchmark.cells import DELTA, Point
-from hushcov.mechanisms.peers.separate.mechanism import NAME as SEPARATE
 from hushcov.mechanisms.room import Mechanism
+from hushcov.peers.separate.mechanism import NAME as SEPARATE
 from hushcov.planning import mechanisms
 from hushcov.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 

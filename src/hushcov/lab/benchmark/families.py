@@ -6,9 +6,9 @@ import math
 import statistics
 from typing import TYPE_CHECKING
 
+from hushcov.cli.drawing import finish, short
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO
 from hushcov.lab.benchmark.results import Results
-from hushcov.lab.drawing import finish, short
 from hushcov.report.style import new_figure, tidy
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushcov.cli.drawing import finish, log_ticks, power, short
 from hushcov.lab.benchmark.cells import AXES, DELTA, Cost, Point
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Look
 from hushcov.lab.benchmark.families import TOP, families_figure
@@ -26,7 +27,6 @@ from hushcov.lab.benchmark.results import (
     Size,
     Spread,
 )
-from hushcov.lab.drawing import finish, log_ticks, power, short
 from hushcov.planning import predicted
 from hushcov.report.style import GREEN, PURPLE, new_figure, tidy, write_png
 from hushcov.simulate import MODELS

@@ -14,8 +14,8 @@ import numpy as np
 
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import PublicInputs
-from hushcov.mechanisms.multiscale import theorem_parameters
-from hushcov.mechanisms.multiscale.parameters import smallest_n
+from hushcov.paper import theorem_parameters
+from hushcov.paper.parameters import smallest_n
 
 
 def kumar_smallest_n(

@@ -34,7 +34,9 @@ from hushcov.mechanisms.screened import (
 )
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.postprocess import detection_deviation
-from hushcov.records import FeatureGrid, ProductMap, Records
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.products import ProductMap
+from hushcov.sums.protocol import Records
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from hushcov.accounting import Clocked, Event, clock_rate
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import WITHIN
-from hushcov.stages.stage import NormBound
+from hushcov.steps.stage import NormBound
 
 NAME = "adaptive"
 # Shares of the time on the clock. Chosen on the families of docs/mechanisms.md.

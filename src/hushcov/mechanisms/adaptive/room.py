@@ -31,9 +31,9 @@ from hushcov.mechanisms.room import (
 from hushcov.mechanisms.screened import SCREENED
 from hushcov.noise import Entropy
 from hushcov.predicting import FACTOR, Forecast
-from hushcov.records import Records
 from hushcov.release import Release
-from hushcov.stages import Prepared
+from hushcov.steps import Prepared
+from hushcov.sums.protocol import Records
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,9 @@ from hushcov.mechanisms.candidates.width import (
 from hushcov.mechanisms.screened import CentredSigns, SignScreen
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
-from hushcov.records import Records, check_feature_scale
 from hushcov.release import Making, Release, Structure, named_parts
+from hushcov.sums.grids import check_feature_scale
+from hushcov.sums.protocol import Records
 
 _FIRST_RUNG = 16  # of as many pairs as are expected, in the first selection
 

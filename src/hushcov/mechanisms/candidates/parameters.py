@@ -8,7 +8,7 @@ from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import AdaptiveParameters, adaptive_parameters
-from hushcov.records.products import MOST_PRODUCTS
+from hushcov.sums.products import MOST_PRODUCTS
 
 NAME = "candidates"
 # Shares of the time on the clock. Chosen on the families of benchmarks/studies/known_band.py.

@@ -31,8 +31,8 @@ from hushcov.mechanisms.room import (
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
-from hushcov.records import Records
 from hushcov.release import Release
+from hushcov.sums.protocol import Records
 
 
 @dataclass(frozen=True)

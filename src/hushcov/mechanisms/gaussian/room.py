@@ -31,10 +31,10 @@ from hushcov.mechanisms.room import (
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation, universal_threshold
 from hushcov.predicting import NINE_OF_TEN, Forecast
-from hushcov.records import Records
 from hushcov.release import Release
-from hushcov.stages import Prepared
-from hushcov.stages.preparation import WIDEST
+from hushcov.steps import Prepared
+from hushcov.steps.preparation import WIDEST
+from hushcov.sums.protocol import Records
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top
 from hushcov.postprocess import symmetric_sparse
-from hushcov.records import FeatureGrid, Progress, Records, check_feature_scale
 from hushcov.release import Making, Release, named_parts
+from hushcov.sums.grids import FeatureGrid, check_feature_scale
+from hushcov.sums.protocol import Progress, Records
 
 NAME = "screened"
 _LARGEST_N = 2**33  # for which sums and scores stay exact, with room for weights and noise

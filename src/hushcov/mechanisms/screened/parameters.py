@@ -23,7 +23,7 @@ from hushcov.inputs import ReleaseInputs, spent_rho
 from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.noise import LARGEST_SIGMA
-from hushcov.records import finest_half_width
+from hushcov.sums.products import finest_half_width
 
 
 @dataclass(frozen=True)

@@ -32,16 +32,11 @@ from hushcov.mechanisms.screened.planner import (
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
-from hushcov.records import (
-    PACKED_PANEL_BYTES,
-    PANEL_BYTES,
-    TILE_BYTES,
-    TILE_ROWS,
-    Records,
-    signs_kept,
-)
 from hushcov.release import Release
-from hushcov.stages import Prepared
+from hushcov.steps import Prepared
+from hushcov.sums.gram import PANEL_BYTES
+from hushcov.sums.protocol import Records
+from hushcov.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
 
 _MOST_OFF = 16.0  # factor by which norms may differ from what the scales say
 

@@ -17,7 +17,9 @@ from hushcov.mechanisms.screened.parameters import (
 )
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.records import FeatureGrid, ProductMap, Progress, Records
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.products import ProductMap
+from hushcov.sums.protocol import Progress, Records
 
 _LARGEST_MEAN = RADIUS**2 / 4  # of a product, in squared scales; more would be no help
 _REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them

@@ -20,7 +20,9 @@ from hushcov.mechanisms.screened.parameters import (
     sum_sigma,
 )
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.records import FeatureGrid, ProductMap, Progress, Records
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.products import ProductMap
+from hushcov.sums.protocol import Progress, Records
 
 _SURE = 4.0  # standard deviations beyond which the size of the records corrects the estimate
 

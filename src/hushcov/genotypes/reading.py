@@ -1,0 +1,324 @@
+"""Genotypes of persons, two bits each, streamed once by blocks of variants.
+
+A genotype is how many copies of an allele a person has: 0, 1, 2, or a missing call. Blocks follow
+each other along the genome, and each has the variants after it that its windows reach, so sums over
+pairs within a window need each variant once.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov._arrays import BoolArray, IntArray
+from hushcov._validation import check_integer
+from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.genotypes.bed import BedFile
+from hushcov.genotypes.kernels import (
+    CodeArray,
+    count_codes,
+    norm_bounds,
+    pack_calls,
+    product_sums,
+    row_words,
+    squares_of,
+)
+from hushcov.tables.chosen import chosen_columns
+from hushcov.tables.formats import TextOptions, readable, schema_of, whole_file
+from hushcov.tables.sources import (
+    check_frame,
+    check_table,
+    map_npy,
+    names_of,
+    numbers_of,
+    numeric_table,
+)
+
+#: Values of slope * copies - offset may be as large as this, so that sums of their fourth powers
+#: are exact.
+LARGEST_VALUE = 2**10
+#: Persons, so that their number times the largest bound on norms is below 2^62.
+MOST_PERSONS = 2**31
+_CURE = (
+    "give 0, 1 or 2 copies of an allele, and NaN, None or a negative number where the call is "
+    "missing."
+)
+_FAR = 2**20  # a slope or offset so large gives some genotype a larger value than allowed
+# Bytes of numbers that are packed at a time.
+_PIECE_BYTES = 2**26
+
+
+def open_genotypes(
+    X: object, *, n_records: int | None = None, feature_names: Sequence[str] | None = None
+) -> GenotypeRecords:
+    """Return genotypes as GenotypeRecords.
+
+    Parameters
+    ----------
+    X
+        An array, rows are persons and columns are variants; a table of pandas, polars or pyarrow;
+        or a path: PLINK's `.bed` with its `.bim` and `.fam` beside it, `.npy` or `.parquet`. Values
+        are 0, 1 or 2. NaN, None, masked values and negative numbers are missing calls; anything
+        else is refused.
+    n_records
+        How many persons there must be, which is public; anything else is refused.
+    feature_names
+        Names of the variants; otherwise those of the `.bim` file or of the table's columns.
+
+    Notes
+    -----
+    `.bed` and `.parquet` files are read by variants, each once. A `.npy` file is mapped into
+    memory; where the variants of a person are side by side in it and it is much larger than memory,
+    it is read more than once by the system: write a `.bed` file (`write_bed`), or
+    `numpy.save(path, numpy.asfortranarray(X))`.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Numbers of persons and variants, names and positions are
+    public. Identifiers of persons in a `.fam` file are counted and not read.
+    """
+    records = X if isinstance(X, GenotypeRecords) else _opened(X)
+    if n_records is not None:
+        check_integer("n_records", n_records, at_least=1, cure="give the number of persons.")
+        if n_records != records.n_records:
+            raise ParameterError(
+                f"n_records must be the number of persons in X, {records.n_records}, got "
+                f"{n_records}: leave it out, or check that these are the genotypes meant."
+            )
+    if feature_names is not None:
+        names = tuple(feature_names)
+        if len(names) != records.n_features or not all(isinstance(name, str) for name in names):
+            raise ParameterError(
+                f"feature_names must have a name for each of {records.n_features} variants, got "
+                f"{len(names)}: leave them out, or give all."
+            )
+        records = copy.copy(records)
+        records.feature_names = names
+    return records
+
+
+class GenotypeRecords:
+    """Genotypes of `n_records` persons at `n_features` variants; see `open_genotypes`."""
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        read: Callable[[int, int, CodeArray], None],
+        feature_names: tuple[str, ...] | None = None,
+        positions: IntArray | None = None,
+        chromosomes: tuple[str, ...] | None = None,
+    ) -> None:
+        if shape[0] > MOST_PERSONS:
+            raise CapacityError(
+                f"genotypes must be of at most {MOST_PERSONS:,} persons, so that sums are exact, "
+                "got more: use fewer."
+            )
+        self.n_records, self.n_features = shape
+        self.feature_names = feature_names
+        self.positions, self.chromosomes = positions, chromosomes
+        self._read = read
+
+    def blocks(self, n_variants: int, reach: int) -> Iterator[GenotypeBlock]:
+        """Consecutive blocks that own `n_variants` each and have `reach` more variants after them.
+
+        Each variant is read once. The next block is read while one is in use.
+        """
+        n_variants = check_integer(
+            "n_variants", n_variants, at_least=1, cure="give the variants of a block."
+        )
+        reach = check_integer("reach", reach, at_least=0, cure="give the width of the window.")
+        d = self.n_features
+        stops = [min(start + n_variants, d) for start in range(0, d, n_variants)]
+        with ThreadPoolExecutor(1, thread_name_prefix="hushcov-genotypes") as reader:
+            coming = reader.submit(self._following, 0, None, stops[0], reach)
+            for number, stop in enumerate(stops):
+                block = coming.result()
+                if number + 1 < len(stops):
+                    coming = reader.submit(self._following, stop, block, stops[number + 1], reach)
+                yield block
+                del block  # before the next one is waited for
+
+    def _following(
+        self, start: int, before: GenotypeBlock | None, stop: int, reach: int
+    ) -> GenotypeBlock:
+        end = min(stop + reach, self.n_features)
+        codes = np.empty((end - start, row_words(self.n_records)), dtype=np.uint32)
+        known = 0
+        if before is not None:
+            known = before.end - start
+            codes[:known] = before.codes[start - before.start :]
+        self._read(start + known, end, codes[known:])
+        return GenotypeBlock(start, stop, end, codes, self.n_records)
+
+
+class GenotypeBlock:
+    """Variants start..stop-1, with those that follow up to end-1, packed.
+
+    `slopes`, `offsets` and `ends` of its methods have an entry for each of start..end-1 (`ends` may
+    stop at stop-1). Values are v = slope * copies - offset, integers, and 0 where the call is
+    missing.
+    """
+
+    def __init__(self, start: int, stop: int, end: int, codes: CodeArray, n_records: int) -> None:
+        self.start, self.stop, self.end = start, stop, end
+        self.codes, self.n_records = codes, n_records
+
+    def counts(self) -> tuple[IntArray, IntArray]:
+        """By variant start..end-1: the sum of copies - 1 where called, and how many are called."""
+        return count_codes(self.codes, self.n_records)
+
+    def squared_norms(
+        self,
+        slopes: IntArray,
+        offsets: IntArray,
+        ends: IntArray,
+        pair_weight: int,
+        diagonal_weight: int,
+        centre: int,
+    ) -> IntArray:
+        """For each person a bound on the squared norm of its part in the sums of products.
+
+        The norm is pair_weight^2 times the sum of (v_i v_j)^2 over start <= i < stop and i < j <
+        ends[i], and diagonal_weight^2 times the sum of (v_i^2 - centre)^2 over these i where
+        called. The bound is never below it. It is above by less than 1 in 5,000, and by what
+        rounding squares up does in windows whose squares sum to more than 2^24. Where it is beyond
+        2^62 it is the largest int64. It depends on the person's own genotypes alone.
+        """
+        slopes, offsets, own_ends = self._checked(slopes, offsets, ends)
+        weights = int(pair_weight) ** 2, int(diagonal_weight) ** 2
+        if not weights[0]:
+            raise ParameterError("pair_weight must not be 0: norms are counted in its square.")
+        squares = squares_of(slopes, offsets)
+        bounds = norm_bounds(self.codes, squares, own_ends, *weights, int(centre))
+        return bounds.reshape(-1)[: self.n_records]
+
+    def products(
+        self, kept: BoolArray, slopes: IntArray, offsets: IntArray, ends: IntArray
+    ) -> tuple[IntArray, IntArray]:
+        """Exact sums over kept persons: of v_i v_j, i by i for i < j < ends[i], and of v_i^2."""
+        slopes, offsets, own_ends = self._checked(slopes, offsets, ends)
+        if np.shape(kept) != (self.n_records,) or np.asarray(kept).dtype != bool:
+            raise ParameterError(
+                f"kept must say True or False of each of {self.n_records} persons, got shape "
+                f"{np.shape(kept)}: give one for each."
+            )
+        return product_sums(self.codes, np.asarray(kept), slopes, offsets, own_ends)
+
+    def _checked(
+        self, slopes: IntArray, offsets: IntArray, ends: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The same as int64, and the ends of own variants counted from the block's start."""
+        given = [np.asarray(each) for each in (slopes, offsets, ends)]
+        if any(each.dtype.kind not in "iu" for each in given):
+            raise ParameterError("slopes, offsets and ends must be integers: round them.")
+        a, b, last = (each.astype(np.int64) for each in given)
+        n, owned = self.end - self.start, self.stop - self.start
+        if a.shape != (n,) or b.shape != (n,) or not owned <= len(last) <= n:
+            raise ParameterError(
+                f"slopes and offsets must have {n} entries and ends at least {owned}, got "
+                f"{a.shape}, {b.shape} and {last.shape}: give one for each variant of the block."
+            )
+        slope, offset = (np.clip(each, -_FAR, _FAR) for each in (a, b))  # no product wraps around
+        largest = max(int(np.abs(copies * slope - offset).max(initial=0)) for copies in range(3))
+        if largest > LARGEST_VALUE:
+            raise ParameterError(
+                f"slopes and offsets must keep values within {LARGEST_VALUE}, got {largest}: "
+                "scale them down."
+            )
+        last = last[:owned]
+        if np.any(np.diff(last) < 0) or (owned and int(last[-1]) > self.end):
+            raise ParameterError(
+                f"ends must not decrease and be at most {self.end}, which the block reaches: read "
+                "blocks with a larger reach."
+            )
+        return a, b, last - self.start
+
+
+def _opened(X: Any) -> GenotypeRecords:
+    if isinstance(X, str | os.PathLike):
+        return _opened_path(Path(X))
+    names = names_of(X)
+    if isinstance(X, np.ma.MaskedArray):
+        check_table("X", X.shape, X.dtype, kinds="biuf")
+        return _of_columns(X.shape, lambda a, b: _unmasked(X[:, a:b]), names)
+    check_frame(X)
+    if hasattr(X, "schema") and hasattr(X, "num_rows"):
+        return _of_columns(X.shape, lambda a, b: _of_arrow(X.select(range(a, b))), names)
+    if hasattr(X, "iloc"):
+        return _of_columns(X.shape, lambda a, b: X.iloc[:, a:b].to_numpy(), names)
+    if names is not None:
+        return _of_columns(X.shape, lambda a, b: X[:, a:b].to_numpy(), names)
+    table = numeric_table(X)
+    return _of_columns(table.shape, lambda a, b: table[:, a:b], None)
+
+
+def _unmasked(part: Any) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = part.astype(np.float64).filled(np.nan)
+    return found
+
+
+def _opened_path(path: Path) -> GenotypeRecords:
+    if path.suffix == ".bed":
+        file = BedFile(path)
+        shape = file.n_records, file.n_features
+        return GenotypeRecords(shape, file.read, file.names, file.positions, file.chromosomes)
+    if path.suffix == ".npy":
+        table = map_npy(path)
+        return _of_columns(table.shape, lambda a, b: table[:, a:b], None)
+    if path.suffix == ".parquet":
+        return _of_parquet(str(path))
+    raise DataError(
+        f"{path} must end in .bed, .npy or .parquet: convert it, for instance by plink2 --make-bed."
+    )
+
+
+def _of_parquet(path: str) -> GenotypeRecords:
+    """A file of which columns are read as they are needed."""
+    whole = whole_file(path, "parquet", TextOptions())
+    schema, rows = schema_of(whole), whole.n_rows
+    names = chosen_columns([path], [schema], None)
+    with readable(path):
+        from pyarrow.parquet import ParquetFile
+
+        file = ParquetFile(path)
+
+    def columns(a: int, b: int) -> NDArray[Any]:
+        with readable(path):
+            return _of_arrow(file.read(columns=list(names[a:b])))
+
+    return _of_columns((rows, len(names)), columns, names)
+
+
+def _of_arrow(table: Any) -> NDArray[np.float64]:
+    out = np.empty(table.shape, dtype=np.float64, order="F")
+    for place, column in enumerate(table.columns):
+        out[:, place] = column.to_numpy()  # nulls are NaN
+    return out
+
+
+def _of_columns(
+    shape: tuple[int, ...],
+    columns: Callable[[int, int], NDArray[Any]],
+    names: tuple[str, ...] | None,
+) -> GenotypeRecords:
+    step = max(1, _PIECE_BYTES // (8 * max(1, shape[0])))
+
+    def read(start: int, stop: int, codes: CodeArray) -> None:
+        for a in range(start, stop, step):
+            b = min(a + step, stop)
+            table = columns(a, b)
+            if table.shape != (shape[0], b - a):  # compiled loops trust it
+                raise DataError("X must stay as it is while it is in use, and changed: fit again.")
+            if table.dtype.kind == "O":
+                table = numbers_of(table, True, None)
+            if not pack_calls(table, codes[a - start : b - start]):
+                raise DataError(f"X must hold genotypes, got another number: {_CURE}")
+
+    return GenotypeRecords((shape[0], shape[1]), read, names)

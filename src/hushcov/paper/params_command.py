@@ -1,0 +1,124 @@
+"""`hushcov params`: every public quantity of the mechanism, without any data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from hushcov._words import number
+from hushcov.cli.options import INTEGER, Command, theorem_inputs
+from hushcov.cli.output import console, echo_json, facts, heading, plain_table, show, text_table
+from hushcov.cli.words import accuracy_verdict, privacy_verdict
+from hushcov.exceptions import CapacityError
+from hushcov.paper import PublicInputs, TheoremParameters, theorem_parameters
+from hushcov.paper.schedule import level_table
+
+# Public word (field of PublicInputs), the paper's symbol, meaning.
+INPUTS = (
+    ("n_records", "n", "number of records"),
+    ("n_features", "d", "number of features"),
+    ("row_sparsity", "k", "most nonzeros in a row"),
+    ("target_error", "alpha", "error sought, over scale^2"),
+    ("epsilon", "epsilon", "privacy budget"),
+    ("delta", "delta", "privacy budget"),
+    ("failure_probability", "beta", "chance to miss the target"),
+    ("scale", "sigma", "sub-Gaussian scale"),
+)
+# Public word (field of TheoremParameters), the paper's symbol, meaning.
+QUANTITIES = (
+    ("n_levels", "L", "dyadic threshold levels"),
+    ("log_factor", "H", "log(80 d L / beta)"),
+    ("clip_radius", "R", "bound on a coordinate"),
+    ("entry_sensitivity", "Delta", "sensitivity of S_ij"),
+    ("test_rate", "rho", "tests per entry over t^2"),
+    ("query_budget", "A", "sum of s / t^2"),
+    ("total_quota", "S_star", "tests kept, all levels"),
+    ("gate_noise", "r", "noise of a kept test"),
+    ("gate_correction", "kappa", "corrects the bias of r"),
+    ("union_log", "Gamma", "log(80 L M / (beta delta))"),
+    ("log_clipping_slack", "log_eta", "log price of clipping"),
+)
+
+
+@click.command(cls=Command, name="params")
+@click.option(
+    "--records", "n_records", type=INTEGER, required=True, metavar="N", help="Number of records."
+)
+@click.option(
+    "--features", "n_features", type=INTEGER, required=True, metavar="D", help="Number of features."
+)
+@theorem_inputs
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON under the paper's symbols, integers exact."
+)
+def command(as_json: bool, **inputs: Any) -> None:
+    """Print every public quantity of the paper's theorem, and how many records it needs.
+
+    These are the numbers of 'hushcov fit --mechanism theorem'. No data is needed. Whole numbers
+    may be written as 53338474066, 53_000 or 1e16.
+
+    \b
+    Example:
+      hushcov params --records 1e16 --features 100 --row-sparsity 5 \\
+          --epsilon 1 --delta 1e-6 --scale 1
+    """
+    parameters = _evaluate(PublicInputs(**inputs))
+    if as_json:
+        echo_json(parameters.to_dict())
+        return
+    out = console()
+    heading(out, "Public parameters of the multiscale mechanism, at the paper's constants")
+    show(out, _scalar_table(parameters))
+    heading(out, "Levels")
+    show(out, text_table(*level_table(parameters.schedule)))
+    _print_verdicts(out, parameters)
+
+
+def _evaluate(inputs: PublicInputs) -> TheoremParameters:
+    """Evaluate the parameters, refusing inputs so extreme that a double cannot hold them."""
+    try:
+        with np.errstate(all="ignore"):
+            parameters = theorem_parameters(inputs)
+        values = [getattr(parameters, word) for word, _, _ in QUANTITIES]
+        values += [parameters.smallest_private_n, parameters.smallest_accurate_n]
+        representable = all(math.isfinite(value) for value in (*values, *parameters.thresholds))
+    except ArithmeticError:
+        representable = False
+    if not representable:
+        raise CapacityError(
+            "the parameters leave the range of double precision (1e-308 to 1e308) for these "
+            "inputs: use a larger target_error or epsilon, or a scale closer to 1."
+        )
+    return parameters
+
+
+def _scalar_table(parameters: TheoremParameters) -> Table:
+    table = plain_table()
+    for title in ("name", "symbol", "value"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("meaning")
+    for source, rows in ((parameters.inputs, INPUTS), (parameters, QUANTITIES)):
+        for word, symbol, meaning in rows:
+            table.add_row(word, symbol, _value(getattr(source, word)), meaning)
+        table.add_section()
+    return table
+
+
+def _value(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else number(value, 10)
+
+
+def _print_verdicts(out: Console, parameters: TheoremParameters) -> None:
+    heading(out, "In words")
+    facts(
+        out,
+        (
+            ("private", privacy_verdict(parameters)),
+            ("accurate", accuracy_verdict(parameters)),
+        ),
+    )

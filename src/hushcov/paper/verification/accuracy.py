@@ -1,0 +1,379 @@
+"""Lemmas 1, 2, 3 and 6: how far S and the ideal estimator are from Sigma.
+
+Clipping alters nothing and S is close to Sigma, entry by entry (1 and 6); mean, bias and support of
+the ideal estimator (2); its fluctuation (3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import integrate, optimize, special
+
+from hushcov._arrays import FloatArray
+from hushcov.paper import kernels
+from hushcov.paper.verification import numerics
+from hushcov.paper.verification.numerics import (
+    correction_by_moments,
+    fired_length,
+    fired_length_by_thresholds,
+    mean_formula,
+)
+from hushcov.paper.verification.simulation import (
+    FALSE_ALARM,
+    LOG10,
+    Claim,
+    IdealSample,
+    Run,
+    Setting,
+    agree,
+    at_most,
+)
+
+# With E exp(|X|/K) <= 2 every moment has E|X|^p <= p! K^p, and Bernstein's inequality then holds
+# with this constant c: t^2 / (4 n K^2 + 2 K t) >= min(t^2/(n K^2), t/K) / 6.
+BERNSTEIN = 1 / 6
+# psi_1 norm of a centred product of sigma-sub-Gaussian coordinates: 8/3 sigma^2 from
+# E exp(x X^2) <= (1 - 2 x sigma^2)^(-1/2), and sigma^2 / ln 2 for its mean.
+PRODUCT_NORM = 8 / 3 + 1 / math.log(2)
+_IDENTITY_TOLERANCE = 1e-9  # far above quadrature error (1e-13), far below kappa - 1 at default
+
+
+def clipping(setting: Setting) -> Claim:
+    """No coordinate of n Gaussian records passes R, except with probability beta/20."""
+    parameters, inputs = setting.parameters, setting.inputs
+    count = float(inputs.n_records) * inputs.n_features
+    radius = parameters.clip_radius / inputs.scale
+    union = math.log(2 * count) - radius**2 / 2
+    bound = math.log(inputs.failure_probability / 20)
+    # Coordinates of a record are dependent; Sidak's inequality makes independence the worst case.
+    measured = numerics.log_any(numerics.log_two_sided(radius), count)
+    second = numerics.log_any(numerics.log_two_sided_by_quadrature(radius), count)
+    return at_most(
+        "clipping",
+        "Lemma 1",
+        "P(a coordinate passes R) <= 2nd exp(-R^2/(2 sigma^2)) <= beta/20",
+        bound=bound / LOG10,
+        measured=measured / LOG10,
+        second=second / LOG10,
+        also=union <= bound + 1e-9 and agree(measured, second),
+        detail=f"Gaussian coordinates of variance sigma^2; union bound 10^{union / LOG10:.3f}",
+        logarithmic=True,
+    )
+
+
+def log_covariance_failure(setting: Setting, deviation: float | None = None) -> float:
+    """Log of a union bound on P(||S - Sigma||_max > deviation), by default t_0/16, unclipped."""
+    tau = setting.base_threshold / 16 if deviation is None else deviation
+    (covariances, variances), counts = setting.entry_laws
+    n = setting.inputs.n_records
+    logs = numerics.log_product_deviation(covariances, variances, tau, n, sharp=True)
+    return float(special.logsumexp(logs, b=counts))
+
+
+def covariance_event(setting: Setting, runs: Sequence[Run]) -> Claim:
+    """E_cov: every entry of S is within t_0/16 of Sigma, except with probability beta/10."""
+    inputs = setting.inputs
+    radius = setting.base_threshold / 16
+    ratios = np.array([run.deviation for run in runs]) / radius
+    beta = inputs.failure_probability
+    quantile = np.quantile(ratios, 1 - beta / 10, method="inverted_cdf")
+    goal = math.log(beta / 20)
+    log_factor = optimize.brentq(
+        lambda x: max(-700.0, log_covariance_failure(setting, radius * math.exp(x))) - goal,
+        math.log(1e-9),
+        math.log(1e9),
+        xtol=1e-6,
+    )
+    norm = PRODUCT_NORM * inputs.scale**2
+    needed = math.log(40 * inputs.n_features**2 / beta) * norm**2 / (BERNSTEIN * radius**2)
+    return at_most(
+        "covariance event",
+        "Lemma 1",
+        "||S - Sigma||_max <= t_0/16 with frequency >= 1 - beta/10; unit t_0/16",
+        bound=1.0,
+        measured=float(quantile),
+        second=math.exp(log_factor),
+        detail=f"{int(np.sum(ratios <= 1))} of {len(ratios)} draws, largest {ratios.max():.3g}; "
+        "second: radius at which the union of entry tails is beta/20; "
+        f"every sub-Gaussian law: n >= {needed:.2g} suffices (c = 1/6)",
+    )
+
+
+def scalar_bernstein(setting: Setting) -> Claim:
+    """Lemma 6 with an explicit constant, for squares of Gaussians at tau = t_0/16."""
+    inputs = setting.inputs
+    n, tau = inputs.n_records, setting.base_threshold / 16 / inputs.scale**2
+    K = _centred_square_norm()
+    bound = math.log(2) - BERNSTEIN * n * min((tau / K) ** 2, tau / K)
+    one = np.ones(1)
+    measured = float(numerics.log_product_deviation(one, one, tau, n)[0])
+    shape = n / 2
+    upper, lower = (
+        special.gammaincc(shape, shape * (1 + tau)),
+        special.gammainc(shape, shape * (1 - tau)),
+    )
+    exact = float(upper + lower)
+    return at_most(
+        "scalar Bernstein",
+        "Lemma 6",
+        "P(|mean of X^2 - 1| > tau) <= 2 exp(-c n min(tau^2/K^2, tau/K)), c = 1/6",
+        bound=bound / LOG10,
+        measured=measured / LOG10,
+        second=math.log10(exact) if exact > 0 else -math.inf,
+        also=exact <= math.exp(measured) * (1 + 1e-6),
+        detail=f"tau = t_0/16, K = {K:.4f}; measured: Chernoff; second: exact chi-square tail",
+        logarithmic=True,
+    )
+
+
+def _centred_square_norm() -> float:
+    """psi_1 norm of g^2 - 1: the s with E exp(|g^2 - 1|/s) = 2."""
+
+    def excess(s: float) -> float:
+        def integrand(x: float) -> float:
+            return math.exp(abs(x * x - 1) / s - x * x / 2)
+
+        inner, outer = integrate.quad(integrand, 0, 1)[0], integrate.quad(integrand, 1, np.inf)[0]
+        return float(math.sqrt(2 / math.pi) * (inner + outer) - 2)
+
+    return float(optimize.brentq(excess, 2.2, 8.0, xtol=1e-10))
+
+
+def gate_correction(setting: Setting) -> Claim:
+    """kappa = E[1/(1-Z)] lies in [1, 4/3]."""
+    schedule = setting.parameters.schedule
+    second = correction_by_moments(schedule.gate_noise, schedule.gate_clip)
+    kappa = schedule.gate_correction
+    return at_most(
+        "gate correction",
+        "Lemma 2",
+        "1 <= kappa <= 4/3",
+        bound=4 / 3,
+        measured=kappa,
+        second=second,
+        also=kappa >= 1 - 1e-15 and agree(kappa, second, 1e-12),
+        detail=f"kappa - 1 = {kappa - 1:.3g}; second: sum of the moments of Z",
+    )
+
+
+def scalar_identity(setting: Setting) -> Claim:
+    """(1/kappa) int_0^inf E psi(a/t + Z) dt = a."""
+    schedule = setting.parameters.schedule
+    r, clip = schedule.gate_noise, schedule.gate_clip
+    top = setting.inputs.scale**2
+    sizes = np.array([0.5, 1.0, 3.3]) * setting.base_threshold
+    sizes = np.append(sizes, [top / 7, top])
+    by_thresholds = np.array([fired_length_by_thresholds(float(a), r, clip) for a in sizes])
+    by_noise = fired_length(sizes, 0.0, math.inf, r, clip)
+    residuals = np.abs(np.stack([by_thresholds, by_noise]) / (sizes * schedule.gate_correction) - 1)
+    return at_most(
+        "scalar identity",
+        "Lemma 2",
+        "(1/kappa) int_0^inf E psi(a/t + Z) dt = a; relative residual",
+        bound=_IDENTITY_TOLERANCE,
+        measured=float(residuals[0].max()),
+        second=float(residuals[1].max()),
+        detail=f"{len(sizes)} values of a from t_0/2 to sigma^2; integrated over t, then over Z",
+    )
+
+
+def conditional_mean(setting: Setting, sample: IdealSample) -> Claim:
+    """The sampler's average is the paper's integral, entry by entry."""
+    entries = sample.statistic[sample.able]
+    formula = mean_formula(entries, setting.parameters)
+    error = np.sqrt(sample.exact.variance / sample.draws)
+    limit = float(-special.ndtri(FALSE_ALARM / (2 * max(1, len(entries)))))
+    return at_most(
+        "conditional mean",
+        "Lemma 2",
+        "E[Sigma_id | S] = (1/kappa) int_{t_0}^{t_L} E psi(S_e/t + Z) dt; standard errors",
+        bound=limit,
+        measured=float(np.max(np.abs(sample.average - formula) / error, initial=0.0)),
+        second=float(np.max(np.abs(kernel_mean(setting, entries) - formula) / error, initial=0.0)),
+        detail=f"{sample.draws} draws of {len(entries)} entries, false alarm 1e-6; resolves "
+        f"{limit * error.max(initial=0.0) / setting.base_threshold:.2g} t_0; "
+        "second: the sampler's own probabilities",
+    )
+
+
+def kernel_mean(setting: Setting, entries: FloatArray) -> FloatArray:
+    """The mean that the sampler's binomial probabilities imply."""
+    schedule = setting.parameters.schedule
+    total = np.zeros(len(entries))
+    for level in schedule.levels:
+        fired = [
+            kernels.gate_masses(
+                float(alpha), -math.inf, math.inf, 1.0, schedule.gate_noise, schedule.gate_clip
+            )[0]
+            for alpha in np.abs(entries) / level.threshold
+        ]
+        expected = level.repetitions * level.activation * np.array(fired)
+        total += expected / (schedule.gate_correction * schedule.test_rate * level.threshold)
+    return np.asarray(np.sign(entries) * total)
+
+
+def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
+    """The conditional mean misses S by at most t_0 in every entry."""
+    schedule, t_0 = setting.parameters.schedule, setting.base_threshold
+    # The omitted integral itself: no difference of nearly equal numbers is taken.
+    omitted = fired_length(
+        np.abs(sample.statistic), 0.0, t_0, schedule.gate_noise, schedule.gate_clip
+    )
+    # In the second route such a difference is taken, so it may be off by a few roundings of S.
+    rounding = 2.0**-50 * max(run.largest_entry for run in runs)
+    return at_most(
+        "bias",
+        "Lemma 2",
+        "||E[Sigma_id | S] - S||_max <= t_0; unit t_0",
+        bound=1.0,
+        measured=float(omitted.max()) / schedule.gate_correction / t_0,
+        second=(max(run.bias for run in runs) - rounding) / t_0,
+        detail="the omitted integral over [0, t_0]; t_0/kappa is attained at every entry above "
+        f"5 t_0/4; second: formula minus S, largest over {len(runs)} draws",
+    )
+
+
+def top_threshold(setting: Setting, runs: Sequence[Run]) -> Claim:
+    """No gate can open above t_L, so nothing is cut off at the top."""
+    scale2 = setting.inputs.scale**2
+    t_L = setting.parameters.thresholds[-1]
+    return at_most(
+        "top threshold",
+        "Lemma 2",
+        "4/3 |S_e| < 2 sigma^2 <= t_L < 4 sigma^2; unit sigma^2",
+        bound=t_L / scale2,
+        measured=4 / 3 * max(run.largest_entry for run in runs) / scale2,
+        second=4 / 3 * (1 + setting.base_threshold / 16 / scale2),
+        also=2 * scale2 <= t_L * (1 + 1e-12) and t_L < 4 * scale2,
+        detail="second: the largest S_e possible on E_cov",
+    )
+
+
+def off_support(setting: Setting, runs: Sequence[Run]) -> Claim:
+    """Where Sigma is zero no gate opens, so the output is exactly zero there."""
+    noise = setting.parameters.schedule.gate_clip
+    nonzero = sum(run.false_entries for run in runs)
+    quiet = max(run.quiet_entry for run in runs) / setting.base_threshold
+    return at_most(
+        "off the support",
+        "Lemma 2",
+        "|S_e/T + Z| <= 1/16 + 1/4 < 1 where Sigma_e = 0, so the output there is 0",
+        bound=1 / 16 + noise,
+        measured=quiet + noise,
+        second=quiet + noise if nonzero == 0 else math.inf,
+        also=1 / 16 + noise < 1,
+        detail=f"{nonzero} nonzero outputs off the support in {len(runs)} runs",
+    )
+
+
+def mean_error(setting: Setting, runs: Sequence[Run]) -> Claim:
+    """The conditional mean misses Sigma by at most 17/16 k t_0 in operator norm."""
+    k = setting.inputs.row_sparsity
+    unit = k * setting.base_threshold
+    return at_most(
+        "error of the mean",
+        "Lemma 2",
+        "||E[Sigma_id | S] - Sigma||_op <= 17/16 k t_0 = 17/4096 alpha sigma^2; unit k t_0",
+        bound=17 / 16,
+        measured=max(run.mean_error for run in runs) / unit,
+        second=max(run.bias + run.deviation for run in runs) / setting.base_threshold,
+        also=agree(17 / 16 * unit, 17 / 4096 * setting.target, 1e-12),
+        detail="second: row sums, k (||mean - S||_max + ||S - Sigma||_max)",
+    )
+
+
+def matrix_variance(setting: Setting, sample: IdealSample) -> Claim:
+    """The matrix variance v of the ideal estimator is at most kL/rho."""
+    parameters = setting.parameters
+    bound = parameters.inputs.row_sparsity * parameters.n_levels / parameters.test_rate
+    exact = exact_variance(setting, sample)
+    drawn = _largest_row_sum(setting, sample, sample.variance)
+    # Sampling spread of the total: Var(s^2) = (fourth cumulant + 2 variance^2) / draws.
+    moments = sample.exact
+    total = float(moments.variance.sum())
+    spread = math.sqrt(
+        float(np.sum(moments.fourth_cumulant + 2 * moments.variance**2)) / sample.draws
+    )
+    deviation = abs(float(sample.variance.sum()) - total) / spread if spread else 0.0
+    return at_most(
+        "matrix variance",
+        "Lemma 3",
+        "v = ||sum_c E[W_c^2 | S]||_op <= kL/rho, centred; unit kL/rho",
+        bound=1.0,
+        measured=exact / bound,
+        second=drawn / bound,
+        also=deviation <= float(-special.ndtri(FALSE_ALARM / 2)),
+        detail="exact binomial variances; second: sample variances of the drawn estimators, "
+        f"whose total is {deviation:.2f} standard errors off",
+    )
+
+
+def exact_variance(setting: Setting, sample: IdealSample) -> float:
+    """v: the largest row sum of entry variances, because every B_e^2 is diagonal."""
+    return _largest_row_sum(setting, sample, sample.exact.variance)
+
+
+def _largest_row_sum(setting: Setting, sample: IdealSample, values: FloatArray) -> float:
+    upper = np.zeros(len(sample.statistic))
+    upper[sample.able] = values
+    return float(setting.symmetric(upper).sum(axis=1).max())
+
+
+def bernstein_radius(setting: Setting, variance: float) -> float:
+    """sqrt(2 v u) + 2 B u / 3 with B = 2/(rho t_0), u = log(40 d / beta)."""
+    parameters, inputs = setting.parameters, setting.inputs
+    u = math.log(40 * inputs.n_features / inputs.failure_probability)
+    envelope = 2 / (parameters.test_rate * setting.base_threshold)
+    return math.sqrt(2 * variance * u) + 2 * envelope * u / 3
+
+
+def log_bernstein_failure(setting: Setting, variance: float) -> float:
+    """Log of matrix Bernstein's bound on P(||Sigma_id - mean||_op > alpha sigma^2 / 2)."""
+    parameters = setting.parameters
+    x = setting.target / 2
+    envelope = 2 / (parameters.test_rate * setting.base_threshold)
+    exponent = -(x**2) / (2 * (variance + envelope * x / 3))
+    return min(0.0, math.log(2 * parameters.inputs.n_features) + exponent)
+
+
+def matrix_concentration(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
+    """The fluctuation stays below the lemma's radius, except with probability beta/20."""
+    parameters = setting.parameters
+    beta = parameters.inputs.failure_probability
+    variance = parameters.inputs.row_sparsity * parameters.n_levels / parameters.test_rate
+    fluctuations = np.array([run.fluctuation for run in runs])
+    measured = np.quantile(fluctuations, 1 - beta / 20, method="inverted_cdf")
+    return at_most(
+        "matrix concentration",
+        "Lemma 3",
+        "||Sigma_id - mean||_op <= sqrt(2kLu/rho) + 4u/(3 rho t_0); unit alpha sigma^2",
+        bound=bernstein_radius(setting, variance) / setting.target,
+        measured=float(measured) / setting.target,
+        second=bernstein_radius(setting, exact_variance(setting, sample)) / setting.target,
+        also=measured <= bernstein_radius(setting, exact_variance(setting, sample)),
+        detail=f"(1 - beta/20)-quantile of {len(runs)} runs, u = log(40d/beta); "
+        "second: the same radius with the exact variance",
+    )
+
+
+def concentration_radius(setting: Setting) -> Claim:
+    """The lemma's radius is at most half the target."""
+    parameters, inputs = setting.parameters, setting.inputs
+    variance = inputs.row_sparsity * parameters.n_levels / parameters.test_rate
+    u = math.log(40 * inputs.n_features / inputs.failure_probability)
+    H, L = parameters.log_factor, parameters.n_levels
+    simplified = math.sqrt(2 * u / (4096 * H)) + 1024 * u / (3 * 4096 * L * H)
+    measured = bernstein_radius(setting, variance) / setting.target
+    return at_most(
+        "radius",
+        "Lemma 3",
+        "sqrt(2kLu/rho) + 4u/(3 rho t_0) <= alpha sigma^2 / 2; unit alpha sigma^2",
+        bound=0.5,
+        measured=measured,
+        second=simplified,
+        also=math.isclose(measured, simplified, rel_tol=1e-9) and u <= H and L >= 11,
+        detail=f"u = {u:.2f} <= H = {H:.2f}, L = {L} >= 11; second: the paper's simplified form",
+    )

@@ -1,0 +1,16 @@
+"""Private steps that mechanisms share: each with its parameters, event, proof and words."""
+
+from hushcov.steps.complete import CompleteParameters, complete_parameters, complete_words
+from hushcov.steps.scales import ScaleParameters, scale_parameters
+from hushcov.steps.stage import NormBound, Prepared, Stage
+
+__all__ = [
+    "CompleteParameters",
+    "NormBound",
+    "Prepared",
+    "ScaleParameters",
+    "Stage",
+    "complete_parameters",
+    "complete_words",
+    "scale_parameters",
+]

@@ -1,0 +1,148 @@
+"""How many records are complete, where some may miss a value: one noisy count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hushcov._validation import check_integer
+from hushcov.accounting import Gaussian
+from hushcov.exceptions import ParameterError, TooFewCompleteError
+from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.noise import Entropy, check_entropy, rounded_normal
+from hushcov.steps.stage import Prepared, Stage
+from hushcov.sums.counts import count_complete
+from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.views import CompleteRecords
+
+# Of the budget. At epsilon 1 the count is off by about 60, whatever the number of records.
+_SHARE = 0.005
+_FEWEST = 0.01  # a share of complete records below this is taken for it: it divides the estimate
+# Deviations of the noise that a count must have to be of use: 2 of what is found, which leaves it
+# wrong by half, and 5 of all records, so that complete ones fall below 2 once in 700 times.
+_FEWEST_DEVIATIONS, _FEWEST_POSSIBLE = 2, 5
+
+
+@dataclass(frozen=True)
+class CompleteParameters(Stage):
+    """The stage that counts complete records: their number and the deviation of the noise."""
+
+    released: ClassVar[str] = "number of complete records"
+    unknown: ClassVar[str] = "the number of complete records"
+
+    n_records: int
+    sigma: int
+
+    def __post_init__(self) -> None:
+        check_integer("n_records", self.n_records, at_least=1, cure="give the number of records.")
+        check_integer("sigma", self.sigma, at_least=1, cure="use complete_parameters.")
+
+    @property
+    def event(self) -> Gaussian:
+        """What is charged."""
+        return Gaussian(1 / self.sigma)  # proof: step 1
+
+    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+        """Release the count, and hand on the complete records alone."""
+        count = release_complete_count(prepared.records, self, entropy)
+        found = count.to_dict()
+        if not count.enough:
+            raise TooFewCompleteError(
+                f"{complete_words(found)}: too few to release anything useful. "
+                "This count is a release by itself, and it is paid for. Use columns that have more "
+                "values, or impute each value by a rule that uses its own record alone."
+            )
+        return replace(
+            prepared,
+            records=CompleteRecords(prepared.records),
+            share=count.share,
+            making={**prepared.making, "complete": found},
+        )
+
+    def check_possible(self) -> None:
+        """Refuse records that are too few for a count of use, whatever is in them."""
+        fewest = _FEWEST_POSSIBLE * self.sigma
+        if self.n_records < fewest:
+            raise TooFewCompleteError(
+                f"drop_nulls must have at least {fewest:,} records at this budget, got "
+                f"{self.n_records:,}: the count of complete ones would be noise. Use more records, "
+                "a larger budget, or impute each value by a rule that uses its own record alone. "
+                "Nothing was charged for it."
+            )
+
+
+@dataclass(frozen=True)
+class CompleteCount:
+    """The released count of complete records: everything here follows from the noisy number."""
+
+    noisy: int
+    parameters: CompleteParameters
+
+    @property
+    def released(self) -> int:
+        """The noisy number, between 0 and that of all records."""
+        return min(max(self.noisy, 0), self.parameters.n_records)
+
+    @property
+    def share(self) -> float:
+        """About which share of the records is complete, from 0.01 to 1."""
+        return min(1.0, max(self.noisy / self.parameters.n_records, _FEWEST))  # proof: step 2
+
+    @property
+    def enough(self) -> bool:
+        """Whether there is more than noise to release of the complete records."""
+        n, sigma = self.parameters.n_records, self.parameters.sigma
+        return self.noisy > max(_FEWEST * n, _FEWEST_DEVIATIONS * sigma)
+
+    def to_dict(self) -> dict[str, int]:
+        """What the document of a release says of it."""
+        n, sigma = self.parameters.n_records, self.parameters.sigma
+        return {"released": self.released, "of": n, "noise_sd": sigma}
+
+
+def complete_words(found: object) -> str | None:
+    """Say what `CompleteCount.to_dict` says; None of anything else, as a document may hold."""
+    if not isinstance(found, Mapping):
+        return None
+    numbers = [found.get(name) for name in ("released", "of", "noise_sd")]
+    if not all(type(number) is int and 0 <= number <= LARGEST_CALIBRATED_N for number in numbers):
+        return None
+    released, n, sigma = numbers
+    return (
+        f"about {released:,} of {n:,} records are complete, released with noise of standard "
+        f"deviation {sigma:,}"
+    )
+
+
+def complete_parameters(inputs: ReleaseInputs) -> CompleteParameters:
+    """Noise for a small share of the budget."""
+    if inputs.delta == 0:
+        raise ParameterError(
+            "drop_nulls must be left out where delta is 0: the count of complete records has "
+            "normal noise, which no pure guarantee covers. Use an estimator that takes a delta, or "
+            "impute each value by a rule that uses its own record alone."
+        )
+    rho = _SHARE * inputs.rho
+    return CompleteParameters(inputs.n_records, math.ceil(1 / math.sqrt(2 * rho)))
+
+
+def release_complete_count(
+    records: Records,
+    parameters: CompleteParameters,
+    entropy: Entropy,
+    *,
+    progress: Progress | None = None,
+) -> CompleteCount:
+    """Return about how many of the records are complete.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. The count moves by at most 1, and its noise is
+    a rounded normal: the event `parameters.event`. See `docs/proofs/complete.md`.
+    """
+    check_entropy(entropy)
+    count = count_complete(records, progress=progress)  # proof: step 1
+    noise = int(rounded_normal(entropy.generator, parameters.sigma, 1)[0])
+    return CompleteCount(count + noise, parameters)  # proof: step 1

@@ -1,0 +1,180 @@
+"""How many records there are, where that is not public; and how many of a unit are summed.
+
+It is the first thing that is released. All else is planned for the released number, with what is
+left of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hushcov._arrays import IntArray
+from hushcov._words import number
+from hushcov.accounting import UP, Guarantee, Neighbours, Pure
+from hushcov.inputs import LARGEST_CALIBRATED_N, guaranteed
+from hushcov.noise import Entropy, check_entropy, discrete_laplace
+from hushcov.sums.protocol import Records
+from hushcov.sums.views import CountedRecords
+from hushcov.tables.units import Units
+
+# Of epsilon: for the number of records, and for how many records units have.
+_COUNT, _SIZES = 0.02, 0.01
+# Units are counted by the octave of their number of records.
+_OCTAVES = 21
+_MIDDLE = 1.4  # of an octave, over where it begins
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The first release of a fit: what it spends, from public inputs alone.
+
+    `neighbours.most_rows` is public, unless `chooses` says that it is found from the records.
+    """
+
+    epsilon: float
+    neighbours: Neighbours
+    chooses: bool = False
+
+    @property
+    def count_epsilon(self) -> float:
+        """What the count spends."""
+        return _COUNT * self.epsilon
+
+    @property
+    def sizes_epsilon(self) -> float:
+        """What the sizes of units spend; 0 where they are not looked at."""
+        return _SIZES * self.epsilon if self.chooses else 0.0
+
+    @property
+    def left(self) -> float:
+        """The epsilon that is left for all else."""
+        return (self.epsilon - self.count_epsilon - self.sizes_epsilon) / UP
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """What the count costs, before anything is read."""
+        spent = [self.sizes_epsilon, self.count_epsilon]
+        total = math.fsum(spent)
+        return Guarantee(
+            epsilon=total,
+            delta=0.0,
+            transcript_epsilon=total,
+            transcript_delta=0.0,
+            numerical_delta=0.0,
+            events=tuple(Pure(each) for each in spent if each),  # proof: step 4
+            method="basic",
+            preconditions=("none: counts are integers, and their noise is exact",),
+            private=private,
+            **guaranteed(self.neighbours),
+        )
+
+    def run(self, records: Records, units: Units | None, entropy: Entropy) -> CountedHere:
+        """Release how many records there are, of units that are bounded.
+
+        Privacy
+        -------
+        Neighbours: those given; no precondition. See `docs/proofs/neighbours.md`, steps 3 and 4.
+        """
+        check_entropy(entropy)
+        neighbours = self.neighbours
+        if units is not None:
+            if self.chooses:
+                most = release_most_rows(units.sizes(), neighbours, self.sizes_epsilon, entropy)
+                neighbours = replace(neighbours, most_rows=most)
+            records = units.bounded(records, neighbours.most_rows)  # proof: step 3
+        found = self.number(records.n_rows, neighbours, entropy)
+        return CountedHere(**vars(found), records=CountedRecords(records, found.released))
+
+    def number(self, n_rows: int, neighbours: Neighbours, entropy: Entropy) -> Counted:
+        """Release how many records there are, of which each unit has at most so many.
+
+        Privacy
+        -------
+        Neighbours: those given; no precondition. See `docs/proofs/neighbours.md`, step 4.
+        """
+        check_entropy(entropy)
+        scale = math.ceil(neighbours.most_rows / self.count_epsilon)
+        noise = discrete_laplace(entropy.generator, scale, 1)[0]
+        count = min(max(1, n_rows + noise), LARGEST_CALIBRATED_N)  # proof: step 4
+        guarantee = replace(self.certify(private=entropy.private), **guaranteed(neighbours))
+        return Counted(count, scale, neighbours, guarantee, self.left)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """The released number of records, and what it cost. `scale` is that of its noise.
+
+    `left` is the epsilon for all else.
+    """
+
+    released: int
+    scale: int
+    neighbours: Neighbours
+    guarantee: Guarantee
+    left: float
+
+    @property
+    def paid(self) -> str:
+        """What is to be said to people who get no estimate after it."""
+        spent = number(self.guarantee.epsilon)
+        return f"The number of records was released before, and its epsilon of {spent} is spent."
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the document of a release says of it."""
+        return {
+            "released": self.released,
+            "noise_sd": math.sqrt(2) * self.scale,
+            "unit": self.neighbours.unit,
+            "max_rows_per_unit": self.neighbours.most_rows,
+            "relation": self.neighbours.relation,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class CountedHere(Counted):
+    """The same with the records themselves, which are not to be kept with it."""
+
+    records: CountedRecords
+
+    def alone(self) -> Counted:
+        """What was released."""
+        return Counted(self.released, self.scale, self.neighbours, self.guarantee, self.left)
+
+
+def release_most_rows(
+    sizes: IntArray, neighbours: Neighbours, epsilon: float, entropy: Entropy
+) -> int:
+    """How many records of a unit to sum, at most: the larger, the more of them units have.
+
+    `sizes` are the numbers of records of all units.
+
+    Privacy
+    -------
+    Neighbours: those given; no precondition. A unit is in one bin, so that the counts move by 2 in
+    sum where it is replaced, and by 1 where it is removed. All else is computed from them.
+    """
+    octave = np.minimum(np.frexp(sizes.astype(np.float64))[1] - 1, _OCTAVES - 1)
+    counts = np.bincount(octave, minlength=_OCTAVES)
+    moved = neighbours.moved(replaced=2, removed=1)
+    scale = math.ceil(moved / epsilon)
+    noise = discrete_laplace(entropy.generator, scale, _OCTAVES)
+    noisy = counts + np.array(noise, dtype=np.float64)  # proof: step 4
+    return most_rows(noisy, math.sqrt(2) * scale)
+
+
+def most_rows(noisy_counts: Any, noise_sd: float) -> int:
+    """The power of two that is best for selecting pairs and for their values; from noisy counts.
+
+    With W records of at most M of a unit, selections see as much as in W / M records, and values
+    of units that are bounded as one have noise of sqrt(M) / W. The product of both counts.
+    """
+    seen = np.flatnonzero(noisy_counts > 4 * noise_sd)
+    last = seen[-1] if len(seen) else 0
+    counts = np.where(np.arange(len(noisy_counts)) <= last, np.maximum(noisy_counts, 0.0), 0.0)
+    usual = _MIDDLE * 2.0 ** np.arange(len(counts))
+    choices = 2 ** np.arange(len(counts))
+    summed = np.minimum(usual, choices[:, None]) @ counts
+    return int(choices[np.argmax(summed**2 / choices**1.5)])

@@ -1,0 +1,536 @@
+"""Records whose means, scales and norms nobody knows, made ready for a mechanism.
+
+Three private steps after each other: centres and scales of the features (`stages.location`), the
+mean of what is left (`release_centre`), and a bound on the norm of records (`release_norms`). What
+each spends is decided by public and released numbers; together with the values of the mechanism
+they spend what was certified before (`docs/proofs/preparation.md`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._validation import check_integer, check_real
+from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
+from hushcov.inputs import Found
+from hushcov.noise import Entropy, rounded_normal
+from hushcov.release import FOURTH_POWERS, Tails
+from hushcov.release.document import MEANS
+from hushcov.steps.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
+from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of
+from hushcov.sums.counts import norm_counts_of, norm_histogram, sign_sums
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.sums.products import ProductMap
+from hushcov.sums.protocol import Records
+from hushcov.sums.rows import CentringSums
+from hushcov.sums.views import CentredRecords
+
+if TYPE_CHECKING:
+    from hushcov.steps.location import Location, LocationParameters
+
+# Coordinates are clipped at their reach, which is at most so many scales.
+WIDEST = 64.0
+HALF_WIDTH = 2**15 - 1
+# Fourth powers, in squared variances: the largest that counts follows from the noise that it brings
+# to a mean of them, within bounds. Their unit has so many bits of the grid at variance 1.
+_TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
+_TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
+# Scales are refined by mean squares of values within a few scales, where these are not too noisy.
+_MOST_SQUARE_NOISE = 0.3
+_SQUARE_RADIUS, _SQUARE_WIDTH = 8.0, 2**10 - 1
+_SQUARE_NOISE = 0.1  # that is aimed at
+_TILT_EVIDENCE = 4.0
+# What mean squares may say that the variance of a feature is, in squared scales.
+_LEAST_TYPICAL, _MOST_TYPICAL = 2.0**-4, 2.0**4
+_ABOVE = 1 + 2.0**-40  # makes up for roundings
+_MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
+# Shares of the pool (in mu^2): of the first look at least, and of all looks together that are
+# planned for; of the centre and of the norms, at least and at most.
+_LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
+_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
+_NORMS, _NORMS_RATIO = (0.01, 0.1), 3e-4
+#: Of tilts, of tails and of mean squares.
+OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.02
+#: Bounds on the norms of squares, over typical ones.
+SQUARE_NORMS = (1.5, 8.0)
+# The mean square below which a scale is moved, the factor by which it may be, and how much too
+# large it is left: those of heavy-tailed columns rather are, which makes long records shorter.
+_LOW_SQUARE, _LEAST_FACTOR, _TOO_LARGE, _SQUARE_DOUBT = 0.3, 0.5, 1.5, 2.0
+
+SQUARES = "scales of the features, refined"
+NORMS = "bound on the norms of records"
+TILTS = "how often features lie above their centre"
+#: What a tilt is counted in.
+TILT_UNIT = 2**10
+
+
+@dataclass(frozen=True)
+class Preparation(Stage):
+    """The stage: the size, and what is set aside for it of the Gaussian part of the budget.
+
+    `pool` is the mu of that part, `reserve` what of it the plan sets aside. Where the mechanism
+    shares its part, more may be taken if the columns need it, and what is not taken goes to the
+    values. Where it does not, `most` must be set aside. Public scales are used as they are where
+    `known_scale` says so. `tilts` asks how often features lie above their centre.
+    `bounds` are public bounds of the features; records are to be within them. `neighbours` says
+    whose privacy it is.
+    """
+
+    released: ClassVar[str] = "centres, scales and norms"
+    unknown: ClassVar[str] = "the features' means and scales, and the norms of records"
+
+    n_records: int
+    n_features: int
+    pool: float
+    reserve: float
+    known_scale: bool = False
+    tilts: bool = False
+    bounds: Bounds | None = None
+    neighbours: Neighbours = ONE_REPLACED
+
+    def __post_init__(self) -> None:
+        cure = "use preparation_for."
+        if self.bounds is not None:
+            check_bounds(self.bounds, self.n_features)
+        check_integer("n_records", self.n_records, at_least=1, cure=cure)
+        check_integer("n_features", self.n_features, at_least=1, cure=cure)
+        check_real("pool", self.pool, above=0, cure=cure)
+        check_real("reserve", self.reserve, above=0, at_most=self.pool, cure=cure)
+
+    @property
+    def event(self) -> Gaussian:
+        """What is set aside; with the values it is one Gaussian, however it is divided."""
+        return Gaussian(self.reserve)  # proof: step 1
+
+    @property
+    def most(self) -> float:
+        """The mu that all steps together never exceed, where no tilts are asked for."""
+        looks = self._looks.largest_mu
+        share = centre_share(self.n_records, self.n_features, self.pool)
+        share += self._norm_share + OF_TAILS + OF_SQUARES
+        return math.hypot(looks, math.sqrt(share) * self.pool) * _ABOVE  # proof: step 7
+
+    @property
+    def _norm_share(self) -> float:
+        return norm_share(self.n_records, self.n_features, self.pool)
+
+    @property
+    def expected(self) -> Found:
+        """What is expected to be found, from public numbers."""
+        if self.bounds is None or self.bounds.constant.all():
+            return self._looks.expected()
+        return self._looks.expected(float(np.mean(self.bounds.finite[~self.bounds.constant])))
+
+    @property
+    def _looks(self) -> LocationParameters:
+        from hushcov.steps.location import LocationParameters
+
+        size = self.n_records, self.n_features
+        return LocationParameters(*size, self.pool, neighbours=self.neighbours)
+
+    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+        """Find centres, scales and norms, and hand on records that are centred and clipped."""
+        from hushcov.steps.location import LocationParameters, find_location
+        from hushcov.tables.compact import CompactRecords
+
+        found = find_location(
+            prepared.records, self._looks, entropy, share=prepared.share, bounds=self.bounds
+        )
+        scale = prepared.feature_scale if self.known_scale else found.scale
+        scale = np.where(found.found, scale, 0.0)
+        reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
+        taken = [
+            (f"{LocationParameters.released}, look {number}", event)
+            for number, event in enumerate(found.events, 1)
+        ]
+        some = bool(scale.any())
+        compact = CompactRecords(prepared.records, found.centre, reach, scale)  # proof: step 9
+        records, centre = CentredRecords(compact, np.zeros_like(scale), reach), found.centre
+        bound = tilt = typical = None
+        if some:
+            moved = self._moved(compact, found, scale, prepared.share, entropy)
+            taken += moved.taken
+            centre, scale, typical = moved.centre, moved.scale, moved.typical
+            records = CentredRecords(compact, centre - found.centre, reach)
+        unresolved = tuple(np.flatnonzero(~found.found).tolist())
+        making = {**prepared.making, "unresolved": unresolved}
+        if not self.known_scale:
+            making["scales"] = "released"
+        if some:
+            ready = replace(prepared, records=records, feature_scale=scale, taken=tuple(taken))
+            bound, tilt, tails, events = self._measured(ready, typical, entropy)
+            taken += events
+            making |= {"shrunk": bound.shrunk, "tails": tails}
+        return replace(
+            prepared,
+            records=records,
+            feature_scale=scale,
+            location=centre,
+            norm=bound,
+            tilt=tilt,
+            taken=tuple(taken),
+            making=making,
+        )
+
+    def _moved(
+        self,
+        compact: Records,
+        found: Location,
+        scale: FloatArray,
+        share: float,
+        entropy: Entropy,
+    ) -> _Moved:
+        """Centres and scales nearer to means and deviations, from one reading of the records."""
+        from hushcov.steps.location.known import inside
+        from hushcov.sums.together import sum_together
+
+        n_found = int(found.found.sum())
+        mu = math.sqrt(centre_share(self.n_records, n_found, self.pool)) * self.pool
+        square_mu = math.sqrt(OF_SQUARES) * self.pool
+        n_scaled = int(np.count_nonzero(scale))
+        noise_there = square_noise(self.n_records * share, n_scaled, square_mu)
+        rescaled = not self.known_scale and noise_there <= _MOST_SQUARE_NOISE
+        of_units = self.neighbours.together > 1
+        wanted = [] if of_units else [centre_sums(compact, scale)]
+        if rescaled:
+            wanted.append(_square_map(compact, scale, square_mu).sums_of(compact))
+        sums = sum_together(compact, wanted) if wanted else []
+        released = (compact, scale, mu, self.neighbours, entropy)
+        if of_units:
+            mean, noise = _centre_of_units(*released)
+        else:
+            mean, noise = release_centre(*released, sums=sums[0])
+        mean, noise = mean / share, noise / share  # missing ones count as zeros
+        if noise > _MOST_CENTRE_NOISE:
+            mean = np.zeros_like(mean)
+        moved = _Moved(inside(found.centre + mean, self.bounds), scale, [(MEANS, Gaussian(mu))])
+        if not rescaled:
+            return moved
+        squares, doubt = release_squares(
+            compact, scale, square_mu, self.neighbours, entropy, sums=sums[-1]
+        )
+        squares, doubt = squares / share, doubt / share
+        # About the mean rather than the centre of the looks; its noise has a square too.
+        off = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
+        squares = squares - np.maximum(off**2 - noise**2, 0.0)
+        factor = moved_by(squares, doubt)
+        typical = float(np.median((squares / factor**2)[scale > 0]))
+        return _Moved(
+            moved.centre,
+            scale * factor,
+            [*moved.taken, (SQUARES, Gaussian(square_mu))],
+            min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical)),
+        )
+
+    def _measured(
+        self, prepared: Prepared, typical: float | None, entropy: Entropy
+    ) -> tuple[NormBound, IntArray | None, Tails, list[tuple[str, Gaussian]]]:
+        """Norms, tilts if asked for, and tails of centred records.
+
+        One reading where about the variance of a feature is known; else the norms say it first.
+        """
+        from hushcov.sums.together import sum_and_keep_signs
+
+        records, scale, share = prepared.records, prepared.feature_scale, prepared.share
+        mu = math.sqrt(OF_TAILS) * self.pool
+        taken, tilt, signs = [], None, 0
+        wanted = [norm_counts_of(records, *_norm_bins(scale), signs=self.tilts)]
+        if typical is not None:
+            wanted.append(_Fourths.of(records, scale, typical, mu).sums_of(records))
+        counts, fourths, *_ = [*sum_and_keep_signs(records, wanted, keep=self.tilts), None]
+        if self.tilts:
+            signs = len(scale)
+            tilt_mu = math.sqrt(OF_TILTS) * self.pool
+            tilt = release_tilts(records, tilt_mu, self.neighbours, entropy, sums=counts[:signs])
+            taken.append((TILTS, Gaussian(tilt_mu)))
+        left = _left(self.pool, [*prepared.taken, *taken])
+        bound, event = self._bounded(records, scale, share, left, entropy, counts[signs:])
+        taken += [(NORMS, event), (FOURTH_POWERS, Gaussian(mu))]
+        typical = bound.typical if typical is None else typical
+        fourth, noise = release_tails(
+            records, scale, typical, mu, self.neighbours, entropy, sums=fourths
+        )
+        tails = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
+        return bound, tilt, tails, taken
+
+    def _bounded(
+        self,
+        records: Records,
+        scale: FloatArray,
+        share: float,
+        left: float,
+        entropy: Entropy,
+        counts: IntArray,
+    ) -> tuple[NormBound, Gaussian]:
+        mu = math.sqrt(self._norm_share) * self.pool
+        counts, sigma = release_norms(records, scale, mu, self.neighbours, entropy, counts=counts)
+        counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
+        rest = left**2 - mu**2 - OF_TAILS * self.pool**2
+        rest = math.sqrt(max(rest, 1e-6 * self.pool**2)) / self.neighbours.outer_product
+        n_found = int(np.count_nonzero(scale))
+        bound = choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
+        return bound, Gaussian(mu)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """Centres and scales after the means and squares, what these took, and a typical variance.
+
+    The variance is that of a feature in squared scales; None where no squares were released.
+    """
+
+    centre: FloatArray
+    scale: FloatArray
+    taken: list[tuple[str, Gaussian]]
+    typical: float | None = None
+
+
+def _left(pool: float, taken: list[tuple[str, Gaussian]]) -> float:
+    """What is left of the pool, as a mu."""
+    return math.sqrt(max(pool**2 - sum(event.mu**2 for _, event in taken), 0.0))
+
+
+def centre_sums(records: Records, scale: FloatArray) -> CentringSums:
+    """What the centre is released from."""
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    return bounded_sums_of(records, grid, centre_bound(grid, int(np.count_nonzero(scale))))
+
+
+def release_centre(
+    records: Records,
+    scale: FloatArray,
+    mu: float,
+    neighbours: Neighbours,
+    entropy: Entropy,
+    *,
+    sums: IntArray | None = None,
+) -> tuple[FloatArray, float]:
+    """Means of records, each with its norm bounded; and their noise in units of the scales.
+
+    `sums` are those of `centre_sums`, where they are known from another pass.
+
+    Privacy
+    -------
+    Neighbours: as given; no precondition. A record adds an integer vector of norm at
+    most B to the sums, so they move by at most 2 B; the noise makes that `mu` deviations.
+    """
+    n, d = records.n_records, int(np.count_nonzero(scale))
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    bound = centre_bound(grid, d)
+    sums = records.map_sum(centre_sums(records, scale)) if sums is None else sums  # proof: step 2
+    square = neighbours.moved(replaced=4 * bound**2, removed=bound**2)
+    sigma = smallest_sigma(square, mu)  # proof: step 2
+    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    step = grid.step / n
+    return noisy * step * scale, sigma * step
+
+
+def _centre_of_units(
+    records: Records, scale: FloatArray, mu: float, neighbours: Neighbours, entropy: Entropy
+) -> tuple[FloatArray, float]:
+    """The same where units are bounded as one."""
+    from hushcov.steps.unit_centre import release_unit_centre
+
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    bound = centre_bound(grid, int(np.count_nonzero(scale)))
+    return release_unit_centre(records, grid, bound, mu, neighbours, entropy)
+
+
+def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
+    """What squares are released from; their bound follows from the noise."""
+    d = int(np.count_nonzero(scale))
+    width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
+    grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
+    unit = round(1 / grid.step**2)
+    factor = _SQUARE_NOISE * SQUARE_NORMS[0] / square_noise(records.n_records, d, mu)
+    factor = min(SQUARE_NORMS[1], max(SQUARE_NORMS[0], factor))
+    bound = max(1, math.floor(factor * math.sqrt(2 * d) * unit))
+    nowhere = np.empty(0, dtype=np.int64)
+    return ProductMap(
+        grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
+    )
+
+
+def release_squares(
+    records: Records,
+    scale: FloatArray,
+    mu: float,
+    neighbours: Neighbours,
+    entropy: Entropy,
+    *,
+    sums: IntArray | None = None,
+) -> tuple[FloatArray, float]:
+    """Mean squares of centred records in squared scales, and their noise.
+
+    `sums` are those without noise, where they are known from another pass.
+
+    Privacy
+    -------
+    Neighbours: as given; no precondition. What a record adds has norm at most B but for
+    two numbers of a smaller range, so that the sums move by at most what step 8 of the proof
+    says; the noise makes that `mu` deviations.
+    """
+    products = _square_map(records, scale, mu)
+    n, unit, bound = records.n_records, products.centre, products.norm_bound
+    sums = products.sum(records) if sums is None else sums  # proof: step 8
+    square = neighbours.moved(replaced=4 * bound**2, removed=bound**2)
+    sigma = smallest_sigma(square + (bound // 4) ** 2 + 1, mu)  # proof: step 8
+    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    kept = min(1.0, max(0.1, noisy[-2] / (n * (bound // 4)))) if bound >= 4 else 1.0
+    return 1 + noisy[:-2] / (n * unit * kept), sigma / (n * unit * kept)
+
+
+def release_tilts(
+    records: Records,
+    mu: float,
+    neighbours: Neighbours,
+    entropy: Entropy,
+    *,
+    sums: IntArray | None = None,
+) -> IntArray:
+    """The means of the signs of centred records, in units of 1 / `TILT_UNIT`.
+
+    Those that noise may have made are zero: the noise of two tilts would stand in for a pair.
+    `sums` are `sign_sums(records)`, where they are known from another pass.
+
+    Privacy
+    -------
+    Neighbours: as given; no precondition. Each of the d sums moves by at most 2, all of
+    them by at most 2 sqrt(d); the noise makes that `mu` deviations.
+    """
+    sums = sign_sums(records) if sums is None else sums  # proof: step 5
+    d = len(sums)
+    square = neighbours.moved(replaced=4 * d, removed=d)
+    sigma = smallest_sigma(square, mu)  # proof: step 5
+    noisy = sums + rounded_normal(entropy.generator, sigma, d)
+    noisy[np.abs(noisy) < _TILT_EVIDENCE * sigma] = 0
+    tilt = np.rint(TILT_UNIT * noisy / records.n_records)
+    return np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1).astype(np.int64)
+
+
+def release_norms(
+    records: Records,
+    scale: FloatArray,
+    mu: float,
+    neighbours: Neighbours,
+    entropy: Entropy,
+    *,
+    counts: IntArray | None = None,
+) -> tuple[IntArray, int]:
+    """Noisy counts of records by squared norm, and the deviation of the noise.
+
+    `counts` are those without noise, where they are known from another pass.
+
+    Privacy
+    -------
+    Neighbours: as given; no precondition. A record adds one to one count, so the counts
+    move by at most sqrt(2); the noise makes that `mu` deviations.
+    """
+    if counts is None:
+        counts = norm_histogram(records, *_norm_bins(scale))  # proof: step 3
+    sigma = smallest_sigma(neighbours.moved(replaced=2, removed=1), mu)  # proof: step 3
+    return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
+
+
+@dataclass(frozen=True, eq=False)
+class _Fourths:
+    """What tails are released from: fourth powers on a grid, in units of so many bits."""
+
+    grid: FeatureGrid
+    bits: int
+    bound: int
+
+    @classmethod
+    def of(cls, records: Records, scale: FloatArray, typical: float, mu: float) -> _Fourths:
+        """The bound follows from the noise that it brings, within bounds."""
+        n, d = records.n_records, int(np.count_nonzero(scale))
+        grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+        bits = _TAIL_BITS + round(2 * math.log2(typical))
+        bits = min(_MOST_BITS, max(_FEWEST_BITS, bits))
+        unit = 2.0**bits * grid.step**4
+        largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
+        exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
+        bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
+        return cls(grid, bits, bound)
+
+    def sums_of(self, records: Records) -> CentringSums:
+        """The sums without noise."""
+        return fourth_sums_of(records, self.grid, self.bits, self.bound)
+
+
+def release_tails(
+    records: Records,
+    scale: FloatArray,
+    typical: float,
+    mu: float,
+    neighbours: Neighbours,
+    entropy: Entropy,
+    *,
+    sums: IntArray | None = None,
+) -> tuple[FloatArray, float]:
+    """Means of fourth powers of centred features, in scales, and the deviation of their noise.
+
+    `typical` is about the variance of a feature, in scales. `sums` are those without noise, where
+    they are known from another pass.
+
+    Privacy
+    -------
+    Neighbours: as given; no precondition. A record adds integers that are not negative,
+    of norm at most B, so the sums move by at most sqrt(2) B; the noise makes that `mu` deviations.
+    """
+    powers = _Fourths.of(records, scale, typical, mu)
+    sums = records.map_sum(powers.sums_of(records)) if sums is None else sums  # proof: step 6
+    square = powers.bound**2
+    square = neighbours.moved(replaced=2 * square, removed=square)
+    sigma = smallest_sigma(square, mu)  # proof: step 6
+    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    unit = 2.0**powers.bits * powers.grid.step**4 / records.n_records
+    return np.where(scale > 0, noisy * unit, 0.0), sigma * unit
+
+
+def _norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
+    """The grid on which norms are counted, and the edges between bins."""
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    return grid, squared_norms(grid, int(np.count_nonzero(scale)))
+
+
+def centre_bound(grid: FeatureGrid, n_found: int) -> int:
+    """The bound on the norm of a record in steps of the grid: sqrt(2) times the typical one."""
+    return max(1, math.floor(math.sqrt(2 * n_found) / grid.step))
+
+
+def preparation_for(n_records: int, n_features: int, total: float) -> float:
+    """The share of the Gaussian part `total` that is set aside, from public numbers."""
+    look = min(_MOST_LOOK, max(_LOOK, 2 * n_features * (_LOOK_RATIO / (n_records * total)) ** 2))
+    others = norm_share(n_records, n_features, total) + OF_TAILS + OF_SQUARES
+    return look + centre_share(n_records, n_features, total) + others
+
+
+def centre_share(n_records: int, n_features: int, total: float) -> float:
+    """The share at which the centre is off by `_CENTRE_ERROR` scales, within bounds."""
+    share = 8 * n_features / (_CENTRE_ERROR * n_records * total) ** 2
+    return min(_MOST_CENTRE, max(_LEAST_CENTRE, share))
+
+
+def norm_share(n_records: int, n_features: int, total: float) -> float:
+    """The share for norms: the more, the less noise there will be beside what a bound cuts off."""
+    least, most = _NORMS
+    return min(most, max(least, _NORMS_RATIO * n_records * total / (2 * n_features)))
+
+
+def moved_by(squares: FloatArray, noise: float) -> FloatArray:
+    """Factors that bring scales nearer to deviations, where they are too large beyond doubt."""
+    doubt = _SQUARE_DOUBT * noise
+    moved = _TOO_LARGE * np.sqrt(np.maximum(squares, doubt))
+    return np.where(squares + doubt < _LOW_SQUARE, np.clip(moved, _LEAST_FACTOR, 1.0), 1.0)
+
+
+def square_noise(n_records: float, n_found: int, mu: float) -> float:
+    """About the noise of mean squares, in squared scales."""
+    return 2 * SQUARE_NORMS[0] * math.sqrt(2 * n_found) / (n_records * mu)

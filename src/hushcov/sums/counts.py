@@ -1,0 +1,491 @@
+"""Counts of records: by the size or place of each feature, by norm, and without missing values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._compiled import compiled
+from hushcov._validation import check_integer
+from hushcov.exceptions import ParameterError
+from hushcov.sums.grids import FeatureGrid, check_numbers
+from hushcov.sums.protocol import Progress, Records, is_tensor, namespace
+from hushcov.sums.rows import (
+    CentringSums,
+    RowSums,
+    centre_row,
+    finite_row,
+    round_row,
+    square_norm,
+)
+
+# Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
+SMALLEST_EXPONENT = -64
+LARGEST_EXPONENT = 64
+N_BINS = LARGEST_EXPONENT - SMALLEST_EXPONENT + 2
+
+# Bins of `signed_octaves`: the same octaves on both sides, larger values in the last ones, and one
+# bin for what is hardly anything.
+N_OCTAVES = LARGEST_EXPONENT - SMALLEST_EXPONENT
+N_SIGNED_BINS = 2 * N_OCTAVES + 1
+# Differences of cells up to this are exact in doubles, and so is the sum of two.
+_LARGEST_CELL = LARGEST_EXACT_FLOAT // 2
+
+# A double is sign, 11 bits of exponent, 52 bits of fraction. Its size lies in [2^e, 2^(e+1)) for
+# e the exponent bits minus 1023; zero and subnormal numbers have exponent bits 0.
+_FRACTION_BITS = 52
+_EXPONENT_MASK = 0x7FF
+_EXPONENT_OF_ONE = 1023
+# The exponent bits of the smallest value that is not in bin 0 become 1.
+_SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
+
+_ROWS_TOGETHER = 4  # rows of which octaves are counted together
+_ONE_EACH = "give one for each of the columns, public or released."
+
+
+def log2_histogram(records: Records, *, progress: Progress | None = None) -> IntArray:
+    """Count for each feature (row) the records whose value lies in each octave (column).
+
+    Column k of the `N_BINS` columns counts |x| in [2^(k-65), 2^(k-64)). Column 0 counts all smaller
+    values, zeros included, and the last column all larger ones. The octave is read from the bits of
+    a number, so the counts are the same on every machine.
+
+    Privacy
+    -------
+    Nothing here is private by itself. A record adds one count to every row, so replacing a
+    record moves the counts by at most sqrt(2 n_features) in Euclidean norm.
+    """
+    return records.map_sum(_octave_counts, progress=progress)
+
+
+def _octave_counts(block: Any) -> Any:
+    if is_tensor(block):
+        from hushcov.sums import tensor_kernels
+
+        return tensor_kernels.octave_counts(block, _SHIFT, N_BINS)
+    counts = np.zeros((block.shape[1], N_BINS), dtype=np.int64)
+    _count_octaves(block.view(np.int64), counts)
+    return counts
+
+
+@compiled
+def _count_octaves(bits: IntArray, counts: IntArray) -> None:
+    last = counts.shape[1] - 1
+    for a in range(bits.shape[0]):
+        for i in range(bits.shape[1]):
+            octave = (bits[a, i] >> _FRACTION_BITS & _EXPONENT_MASK) + _SHIFT
+            counts[i, min(max(octave, 0), last)] += 1
+
+
+def signed_octaves(
+    records: Records,
+    centre: FloatArray,
+    nothing: FloatArray,
+    columns: IntArray,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Count for each of some columns (row) in which octave about its centre the values lie.
+
+    With y = x - centre, bins 0 to 127 count negative y by octave, [2^k, 2^(k+1)) for k from -64 to
+    63, and bins 128 to 255 positive y. Larger y are in the last octave. Bin 256 counts |y| below
+    2^-64 or at most `nothing`. The difference is rounded once, and its octave read from its bits,
+    so the counts are the same on every machine, whatever the block size and the order of the
+    records. Records that `CompleteRecords` leaves out count nowhere.
+
+    Parameters
+    ----------
+    records : Records
+        What is counted.
+    centre, nothing : ndarray of shape (n_columns,)
+        For each of the columns, public or released. The centre is finite, `nothing` at least 0.
+    columns : ndarray of int, shape (n_columns,)
+        Indices of features.
+    progress : callable, optional
+        Called after each block with the number of rows in it.
+
+    Privacy
+    -------
+    Nothing here is private by itself. A record adds at most one count to every row, whatever its
+    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
+    """
+    columns = _check_columns(columns, records.n_features)
+    counts = _SignedOctaves(
+        check_numbers("centre", centre, len(columns), cure=_ONE_EACH),
+        check_numbers("nothing", nothing, len(columns), at_least=0, finite=False, cure=_ONE_EACH),
+        columns,
+    )
+    return records.map_sum_complete(counts, progress=progress)
+
+
+def _check_columns(columns: object, n_features: int) -> IntArray:
+    """Return indices of features, or raise: compiled loops do not check them."""
+    indices = np.asarray(columns)
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
+        raise ParameterError(
+            f"columns must be a list of integers, got shape {indices.shape} of {indices.dtype}: "
+            "give the indices of features."
+        )
+    if indices.size and not 0 <= indices.min() <= indices.max() < n_features:
+        raise ParameterError(
+            f"columns must be features, 0 to {n_features - 1}, got others: give their indices."
+        )
+    return indices.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _SignedOctaves(RowSums):
+    """The counts of a block by sign and octave."""
+
+    centre: FloatArray
+    nothing: FloatArray
+    columns: IntArray
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return len(self.columns), N_SIGNED_BINS
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        return _count_signed_octaves(rows, self.centre, self.nothing, self.columns, total)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.sums import tensor_kernels
+
+        return tensor_kernels.signed_octave_counts(
+            block, self.centre, self.nothing, self.columns, _SHIFT, N_OCTAVES
+        )
+
+
+@compiled
+def _count_signed_octaves(
+    block: FloatArray, centre: FloatArray, nothing: FloatArray, columns: IntArray, counts: IntArray
+) -> bool:
+    finite, everything = True, len(columns) == block.shape[1]
+    for i in range(len(columns)):
+        everything &= columns[i] == i
+    some_nothing, y = nothing.any(), np.empty(len(columns))
+    as_they_are = everything and not some_nothing and not centre.any()
+    bins = np.empty((_ROWS_TOGETHER, len(columns)), dtype=np.uint32)
+    for a in range(block.shape[0]):
+        own = bins[a % _ROWS_TOGETHER]
+        if as_they_are:
+            finite &= _signed_bins(block[a].view(np.uint64), own)
+        else:
+            finite &= finite_row(block[a])
+            if everything:
+                _differences(block[a], centre, y)
+            else:
+                for i in range(len(columns)):
+                    y[i] = block[a, columns[i]]
+                _differences(y, centre, y)
+            _signed_bins(y.view(np.uint64), own)
+            for i in range(len(columns) if some_nothing else 0):
+                own[i] = N_SIGNED_BINS - 1 if abs(y[i]) <= nothing[i] else own[i]
+        if a % _ROWS_TOGETHER == _ROWS_TOGETHER - 1:
+            _add_bins(bins, counts)
+    for b in range(block.shape[0] % _ROWS_TOGETHER):
+        for i in range(len(columns)):
+            counts[i, bins[b, i]] += 1
+    return finite
+
+
+@compiled
+def _add_bins(bins: Any, counts: IntArray) -> None:
+    """Count several rows, a column at a time: its counts are in the cache for all of them."""
+    for i in range(bins.shape[1]):
+        own = counts[i]
+        for b in range(_ROWS_TOGETHER):
+            own[bins[b, i]] += 1
+
+
+@compiled
+def _differences(row: FloatArray, centre: FloatArray, y: FloatArray) -> None:
+    for i in range(len(row)):
+        y[i] = row[i] - centre[i]
+
+
+@compiled
+def _signed_bins(bits: Any, bins: Any) -> bool:
+    """Fill in the bins of numbers, given by their bits; False if one is not finite.
+
+    Without branches and in 32 bits: the loop is vectorised.
+    """
+    seen = np.int32(0)
+    for i in range(len(bits)):
+        head = np.int32(bits[i] >> np.uint64(_FRACTION_BITS))  # sign and exponent
+        exponent = head & np.int32(_EXPONENT_MASK)
+        seen |= exponent + np.int32(1)  # carries where all bits are set
+        octave = exponent + np.int32(_SHIFT)
+        place = min(octave, np.int32(N_OCTAVES)) - np.int32(1)
+        place += np.int32(N_OCTAVES) if head == exponent else np.int32(0)
+        bins[i] = np.int32(N_SIGNED_BINS - 1) if octave <= np.int32(0) else place
+    return bool(seen <= np.int32(_EXPONENT_MASK))
+
+
+def cell_counts(
+    records: Records,
+    columns: IntArray,
+    starts: FloatArray,
+    widths: FloatArray,
+    firsts: IntArray,
+    n_cells: int,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Count for each of some columns (row) in which cell of its own grid (column) the values lie.
+
+    Cell i counts x with floor((x - start) / width) - first = i. Values outside the `n_cells` cells
+    count nowhere. The difference and the quotient are doubles, each rounded once, so the counts
+    are the same on every machine, whatever the block size and the order of the records. Records
+    that `CompleteRecords` leaves out count nowhere.
+
+    Parameters
+    ----------
+    records : Records
+        What is counted.
+    columns : ndarray of int, shape (n_columns,)
+        Indices of features.
+    starts, widths : ndarray of shape (n_columns,)
+        Where the grid of each column starts, and how wide its cells are; public or released.
+    firsts : ndarray of int, shape (n_columns,)
+        The first cell that is counted, within 2^52 of the start; public or released.
+    n_cells : int
+        How many cells are counted.
+    progress : callable, optional
+        Called after each block with the number of rows in it.
+
+    Privacy
+    -------
+    Nothing here is private by itself. A record adds at most one count to every row, whatever its
+    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
+    """
+    columns = _check_columns(columns, records.n_features)
+    size = len(columns)
+    cells = check_integer("n_cells", n_cells, at_least=1, at_most=2**30, cure="count fewer cells.")
+    wide = check_numbers("widths", widths, size, at_least=0, cure=_ONE_EACH)
+    if not wide.all():
+        raise ParameterError(f"widths must be positive, got zeros: {_ONE_EACH}")
+    first = check_numbers("firsts", firsts, size, cure=_ONE_EACH)
+    if np.any(first != np.rint(first)) or np.any(np.abs(first) > _LARGEST_CELL):
+        raise ParameterError(f"firsts must be integers within 2**52, got others: {_ONE_EACH}")
+    begin = check_numbers("starts", starts, size, cure=_ONE_EACH)
+    counts = _CellCounts(columns, begin, wide, first, cells)
+    return records.map_sum_complete(counts, progress=progress)
+
+
+@dataclass(frozen=True, eq=False)
+class _CellCounts(RowSums):
+    """The counts of a block by cell."""
+
+    columns: IntArray
+    starts: FloatArray
+    widths: FloatArray
+    firsts: FloatArray
+    n_cells: int
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return len(self.columns), self.n_cells
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        return _count_cells(rows, self.columns, self.starts, self.widths, self.firsts, total)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.sums import tensor_kernels
+
+        return tensor_kernels.cell_counts(
+            block, self.columns, self.starts, self.widths, self.firsts, self.n_cells
+        )
+
+
+@compiled
+def _count_cells(
+    block: FloatArray,
+    columns: IntArray,
+    starts: FloatArray,
+    widths: FloatArray,
+    firsts: FloatArray,
+    counts: IntArray,
+) -> bool:
+    n_cells = counts.shape[1]
+    finite, cells = True, np.empty(len(columns))
+    for a in range(block.shape[0]):
+        finite &= finite_row(block[a])
+        for i in range(len(columns)):
+            cells[i] = block[a, columns[i]]
+        for i in range(len(columns)):
+            cells[i] = np.floor((cells[i] - starts[i]) / widths[i]) - firsts[i]
+        for i in range(len(columns)):
+            if 0 <= cells[i] < n_cells:
+                counts[i, np.int64(cells[i])] += 1
+    return finite
+
+
+def norm_histogram(
+    records: Records,
+    grid: FeatureGrid,
+    squared_edges: tuple[int, ...],
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Count the records whose squared norm lies between successive edges.
+
+    With y the record's integers on `grid` and q = ||y||^2, bin j counts the records for which
+    exactly j edges are below q: bin 0 has q <= the first edge, the last bin q > the last edge, and
+    an edge belongs to the bin below it. Squared norms are exact integers, so the counts are the
+    same whatever the block size, the order of the records and the machine.
+
+    Privacy
+    -------
+    Nothing here is private by itself. A record adds one to one count, so replacing a record moves
+    the counts by at most sqrt(2) in Euclidean norm.
+    """
+    counts = norm_counts_of(records, grid, squared_edges)
+    return records.map_sum(counts, progress=progress)
+
+
+def signs_and_norms(
+    records: Records,
+    grid: FeatureGrid,
+    squared_edges: tuple[int, ...],
+    *,
+    progress: Progress | None = None,
+) -> tuple[IntArray, IntArray]:
+    """Return what `sign_sums` and `norm_histogram` return, in one pass.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every sum of signs by at most 2,
+    and the counts by at most sqrt(2) in Euclidean norm.
+    """
+    counts = norm_counts_of(records, grid, squared_edges, signs=True)
+    sums = records.map_sum(counts, progress=progress)
+    return sums[: grid.n_features], sums[grid.n_features :]
+
+
+def norm_counts_of(
+    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...], *, signs: bool = False
+) -> CentringSums:
+    """What `norm_histogram` sums up, after the sums of signs if asked for, for `sum_together`."""
+    grid.check_features(records.n_features)
+    grid.check_squared_norms()
+    edges = np.array(squared_edges, dtype=np.int64)
+    if np.any(np.diff(edges) <= 0) or np.any(edges < 0) or np.any(edges >= LARGEST_EXACT_FLOAT):
+        raise ParameterError(
+            f"squared_edges must be integers from 0 to below 2**53 that increase, got {len(edges)} "
+            "that do not: they are public squared norms, in steps of the grid."
+        )
+    limits = edges.astype(np.float64)
+    return NormCounts(grid.multipliers, float(grid.half_width), limits, signs)
+
+
+@dataclass(frozen=True, eq=False)
+class NormCounts(CentringSums):
+    """The counts of a block by squared norm, after the sums of its signs if they are wanted."""
+
+    multipliers: FloatArray
+    half_width: float
+    edges: FloatArray
+    signs: bool = False
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        """See `RowSums`."""
+        return (n_features * self.signs + len(self.edges) + 1,)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        """See `RowSums`."""
+        first = rows.shape[1] * self.signs
+        grid = (self.multipliers, self.half_width, self.edges)
+        sums = (total[:first], total[first:])
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *sums)
+        return _count_norms(*arguments)
+
+    def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
+        from hushcov.sums import tensor_kernels as kernels
+
+        norms = kernels.norm_bins(block, self.multipliers, self.half_width, self.edges)
+        return kernels.joined(kernels.sign_sums(block), norms) if self.signs else norms
+
+
+@compiled
+def _count_norms(
+    block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    edges: FloatArray,
+    signs: IntArray,
+    counts: IntArray,
+) -> bool:
+    finite, y = True, np.empty(block.shape[1])
+    for a in range(block.shape[0]):
+        finite &= centre_row(block[a], centre, reach, y)
+        add_signs(y[: len(signs)], signs)
+        round_row(y, multipliers, half_width)
+        counts[np.searchsorted(edges, square_norm(y))] += 1
+    return finite
+
+
+@compiled
+def add_signs(y: FloatArray, sums: IntArray) -> None:
+    """Add the signs of a row to sums; sgn(0) is 0."""
+    for i in range(len(y)):
+        sums[i] += np.int64(y[i] > 0.0) - np.int64(y[i] < 0.0)
+
+
+def sign_sums(records: Records) -> IntArray:
+    """Return the sum over records of sgn(x_i) for every feature; sgn(0) is 0.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves every sum by at most 2.
+    """
+    return records.map_sum(_SignSums())
+
+
+@dataclass(frozen=True, eq=False)
+class _SignSums(CentringSums):
+    """The sums of the signs of a block."""
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (n_features,)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        return _sum_signs(rows, *self.taken_off(rows.shape[1]), total)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.sums import tensor_kernels
+
+        return tensor_kernels.sign_sums(block)
+
+
+@compiled
+def _sum_signs(block: FloatArray, centre: FloatArray, reach: FloatArray, sums: IntArray) -> bool:
+    finite, y = True, np.empty(block.shape[1])
+    for a in range(block.shape[0]):
+        finite &= centre_row(block[a], centre, reach, y)
+        add_signs(y, sums)
+    return finite
+
+
+def count_complete(records: Records, *, progress: Progress | None = None) -> int:
+    """Return how many records miss no value.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record moves the count by at most 1.
+    """
+    return int(records.map_sum(_CountComplete(), progress=progress)[0])
+
+
+class _CountComplete:
+    """Number of complete records of a block. Picklable, as all block functions."""
+
+    takes_gaps = True
+
+    def __call__(self, block: FloatArray) -> IntArray:
+        complete = ~namespace(block).isnan(block).any(1)
+        return np.array([int(complete.sum())], dtype=np.int64)

@@ -1,0 +1,454 @@
+"""Sums of chosen products, each record scaled down to a public norm: the values of a release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
+from hushcov._compiled import compiled
+from hushcov._validation import check_integer
+from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.sums.grids import INSIDE, FeatureGrid
+from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.rows import (
+    LARGEST_LANE,
+    CentringSums,
+    Lanes,
+    empty_lanes,
+    exact_reduction,
+    fill_lanes,
+)
+
+# Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
+EXACT_ROWS = 4096
+N_NORM_BINS = 2 * 54
+#: Between the two halves of an octave.
+ROOT_HALF = math.sqrt(0.5)
+#: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
+MOST_PRODUCTS = 2**23
+_WINDOW = 4  # neighbours in a row, from which on sums of their squares are slid along
+
+
+@dataclass(frozen=True, eq=False)
+class ProductMap:
+    """What each record contributes: weighted products, how far it was scaled down, and its size.
+
+    With y the record's integers on `grid`, z has `pair_weight` y_i y_j for each chosen pair and
+    `diagonal_weight` (y_i^2 - `centre`) for each feature. The record contributes the integers
+
+        trunc(f z),  trunc(f * `factor_range`),  and  Q `size_range` / `size_cap` rounded down,
+
+    with f = min(1, `norm_bound` / ||z||) and Q = min(sum of y_i^2, `size_cap`).
+
+    Where `rows_per_unit` is M > 1, it is units of at most M records that contribute, each as one.
+    With v the sum of z - `means` over the m records of a unit, these are the integers
+
+        trunc(f v),  trunc(f * floor(`factor_range` m / M)),  and  Q `size_range` / (M `size_cap`),
+
+    with f = min(1, `norm_bound` / ||v||) and Q the sum of all y_i^2, at most M `size_cap`.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one record, or one unit, moves the sum of
+    contributions by at most sqrt((2 norm_bound)^2 + factor_range^2 + size_range^2) in Euclidean
+    norm: the first part has norm at most `norm_bound` for every one, the two numbers lie in
+    [0, their range]. All of it is exact (`docs/proofs/screened.md`, steps 4 and 11), and sums fit
+    in int64 up to 2^36 records. `means` are public or released.
+    """
+
+    grid: FeatureGrid
+    rows: IntArray
+    columns: IntArray
+    pair_weight: int
+    diagonal_weight: int
+    centre: int
+    norm_bound: int
+    factor_range: int
+    size_range: int
+    size_cap: int
+    rows_per_unit: int = 1
+    means: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        self._check_units()
+        for name in ("norm_bound", "size_cap"):
+            check_integer(name, getattr(self, name), at_least=1, cure="use screened_parameters.")
+        for name in ("pair_weight", "diagonal_weight", "centre", "factor_range", "size_range"):
+            check_integer(name, getattr(self, name), at_least=0, cure="use screened_parameters.")
+        indices = np.stack([self.rows, self.columns])
+        if indices.size and not 0 <= indices.min() <= indices.max() < self.grid.n_features:
+            raise ParameterError(
+                f"rows and columns must be features, 0 to {self.grid.n_features - 1}: select "
+                "pairs of features."
+            )
+        # Only without weights may these be too large for lanes, and not the norms.
+        too_fine = max(self.grid.half_width, math.isqrt(self.centre)) >= LARGEST_LANE
+        if too_fine or self.largest_square_norm >= LARGEST_EXACT_FLOAT:
+            raise CapacityError(
+                f"half_width must keep the squared norm of {self.n_products} weighted products "
+                f"below 2**53, got {self.grid.half_width}: use finest_half_width."
+            )
+        largest = self.grid.n_features * self.grid.half_width**2
+        if self.rows_per_unit == 1 and largest * self.size_range >= LARGEST_SUM:
+            raise CapacityError(
+                f"size_range must keep sums of squares below 2**62, got {self.size_range}: "
+                "use a smaller one."
+            )
+
+    def _check_units(self) -> None:
+        cure = "it is how many records of a unit are summed, at most."
+        check_integer("rows_per_unit", self.rows_per_unit, at_least=1, cure=cure)
+        if self.means is not None and (
+            self.rows_per_unit == 1 or self.means.shape != (self.n_products,)
+        ):
+            raise ParameterError(
+                "means must be one integer for each product of units with several records: leave "
+                "them out for others."
+            )
+        if self.rows_per_unit > 1 and self.n_products > MOST_PRODUCTS:
+            raise CapacityError(
+                f"rows and columns must be at most {MOST_PRODUCTS:,} pairs and features where "
+                f"records of a unit are bounded together, got {self.n_products:,}: select fewer."
+            )
+        if self.rows_per_unit * max(self.factor_range, self.size_range) >= LARGEST_SUM:
+            raise CapacityError(
+                f"rows_per_unit must keep its product with ranges below 2**62, got "
+                f"{self.rows_per_unit}: use a smaller one."
+            )
+
+    @property
+    def n_products(self) -> int:
+        """Number of chosen pairs and features."""
+        return len(self.rows) + self.grid.n_features
+
+    @property
+    def largest_square_norm(self) -> int:
+        """Bound on ||z||^2 for every record."""
+        off = (self.pair_weight * self.grid.half_width**2) ** 2 * len(self.rows)
+        largest = max(self.centre, self.grid.half_width**2 - self.centre)
+        return off + (self.diagonal_weight * largest) ** 2 * self.grid.n_features
+
+    def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
+        """Return the summed contributions: pairs, then features, then factor, then size."""
+        if self.rows_per_unit > 1:
+            from hushcov.sums.grouped import on_processor
+
+            records = on_processor(records)
+        return records.map_sum(self.sums_of(records), progress=progress)
+
+    def sums_of(self, records: Records) -> CentringSums:
+        """What `sum` sums up, for `sum_together`."""
+        self.grid.check_features(records.n_features)
+        bounds = np.array(
+            [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
+        )
+        size = self.n_products + 2
+        if self.rows_per_unit > 1:
+            from hushcov.sums.combined import UnitContributions
+
+            return UnitContributions(self._unit_arguments, self.rows_per_unit, size, bounds)
+        return Contributions((*self._kernel_arguments, bounds), size)
+
+    def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
+        """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
+
+        Of units it is the norm of v; there are more bins.
+
+        Privacy
+        -------
+        Nothing here is private by itself. Replacing one record, or one unit, moves one count from
+        one bin to another.
+        """
+        self.grid.check_features(records.n_features)
+        if self.rows_per_unit > 1:
+            from hushcov.sums.combined import UnitNorms
+            from hushcov.sums.grouped import on_processor
+
+            n_bins = N_NORM_BINS + 4 * (self.rows_per_unit.bit_length() + 1)
+            counts = UnitNorms(self._unit_arguments, self.rows_per_unit, n_bins)
+            return on_processor(records).map_sum(counts, progress=progress)
+        return records.map_sum(_Norms(self._kernel_arguments), progress=progress)
+
+    def norm_of_bin(self, index: int, factor: float) -> int:
+        """Return `factor` times a norm in the middle of a bin, or the largest norm if that is less.
+
+        Bins are quarter octaves. The answer is an integer of at least 1.
+        """
+        norm = int(factor * 2.0 ** ((index - 1.5) / 4))
+        return max(1, min(norm, self.rows_per_unit * math.isqrt(self.largest_square_norm)))
+
+    @property
+    def _kernel_arguments(self) -> tuple[FloatArray, float, IntArray, IntArray, FloatArray]:
+        weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
+        half_width = float(self.grid.half_width)
+        return self.grid.multipliers, half_width, self.rows, self.columns, weights
+
+    @property
+    def _unit_arguments(self) -> tuple[Any, ...]:
+        means = np.zeros(self.n_products) if self.means is None else self.means
+        return (*self._kernel_arguments, means.astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions(CentringSums):
+    """The contributions of the records of a block, summed."""
+
+    arguments: Any
+    size: int
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs were chosen."""
+        return len(self.arguments[2])
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        """See `RowSums`."""
+        return (self.size,)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        """See `RowSums`."""
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
+        return _add_contributions(*arguments)
+
+    def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
+        from hushcov.sums import tensor_kernels
+
+        return tensor_kernels.contributions(block, self.arguments)
+
+
+@dataclass(frozen=True, eq=False)
+class _Norms(CentringSums):
+    """How many records of a block have their norm in each bin."""
+
+    arguments: Any
+
+    def shape(self, n_features: int) -> tuple[int, ...]:
+        return (N_NORM_BINS,)
+
+    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
+        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
+        return _count_norms(*arguments)
+
+    def of_tensor(self, block: Any) -> Any:
+        from hushcov.sums import tensor_kernels
+
+        return tensor_kernels.norm_counts(block, self.arguments, N_NORM_BINS)
+
+
+def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
+    """Return the largest half width for which `ProductMap` is exact with weights up to `weight`."""
+    root = (LARGEST_EXACT_FLOAT / (n_pairs + n_features + 1)) ** 0.25
+    return max(1, min(at_most, int(root / weight**0.5)))
+
+
+@compiled
+def _add_contributions(
+    block: FloatArray,
+    taken: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    bounds: IntArray,
+    total: IntArray,
+) -> bool:
+    """Add the contributions of the block's records to `total`."""
+    n_products = len(rows) + block.shape[1]
+    lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
+    together, added = lanes.shape[1], 0
+    sizes, squares, factors = np.empty((2, together)), np.empty(together), np.empty(together)
+    for first in range(0, len(block), together):
+        part = block[first : first + together]
+        args = (part, taken, reach, multipliers, half_width, weights[2], lanes, sizes)
+        if not fill_lanes(*args):
+            return False
+        _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
+        _add_products(lanes, rows, columns, weights, factors, sums)
+        added += len(part)
+        if added + together > EXACT_ROWS or first + together >= len(block):
+            for e in range(n_products):
+                total[e] += int(sums[e])
+                sums[e] = 0.0
+            added = 0
+    return True
+
+
+@compiled
+def _fill_norms(
+    lanes: Lanes,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    sizes: FloatArray,
+    squares: FloatArray,
+) -> None:
+    """Fill in ||z||^2 of records side by side; see `ProductMap`."""
+    pair_weight, diagonal_weight, _ = weights
+    _fill_squares(lanes, rows, columns, squares)
+    for k in range(len(squares)):
+        off = pair_weight * pair_weight * squares[k]
+        squares[k] = off + diagonal_weight * diagonal_weight * sizes[1, k]
+
+
+@compiled
+def _fill_factors(
+    sizes: FloatArray,
+    squares: FloatArray,
+    bounds: IntArray,
+    factors: FloatArray,
+    n_records: int,
+    total: IntArray,
+) -> None:
+    """Fill in how far each record is scaled down, and add that and its size to the last sums.
+
+    A factor of 1 scales and rounds nothing. Where there is no record, it is 0.
+    """
+    norm_bound, factor_range, size_range, size_cap = bounds
+    factors[:] = 0.0
+    for k in range(n_records):
+        if squares[k] <= float(norm_bound) * float(norm_bound):
+            factors[k] = 1.0
+            total[0] += factor_range
+        else:
+            factors[k] = norm_bound / math.sqrt(squares[k]) * INSIDE
+            total[0] += int(factors[k] * factor_range)
+        total[1] += min(int(sizes[0, k]), size_cap) * size_range // size_cap
+
+
+@compiled
+def _count_norms(
+    block: FloatArray,
+    taken: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    total: IntArray,
+) -> bool:
+    """Add one for each record to the bin of its norm: half octaves of the square."""
+    lanes = empty_lanes(block.shape[1])
+    together = lanes.shape[1]
+    sizes, squares = np.empty((2, together)), np.empty(together)
+    for first in range(0, len(block), together):
+        part = block[first : first + together]
+        args = (part, taken, reach, multipliers, half_width, weights[2], lanes, sizes)
+        if not fill_lanes(*args):
+            return False
+        _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        for k in range(len(part)):
+            mantissa, exponent = math.frexp(squares[k])
+            total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
+    return True
+
+
+@compiled
+def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: FloatArray) -> None:
+    """Fill in the sum over pairs of (y_i y_j)^2 for each record; all of it is exact.
+
+    Where a feature is paired with neighbours, as in a band, the sum of their squares slides along:
+    that takes as long for a wide band as for a narrow one.
+    """
+    squares[:] = 0.0
+    flat, inside = lanes.ravel(), np.zeros(len(squares))
+    low = high = e = 0  # features whose squares are inside
+    while e < len(rows):
+        stop = e + 1
+        while stop < len(rows) and rows[stop] == rows[e] and columns[stop] == columns[e] + stop - e:
+            stop += 1
+        if stop - e >= _WINDOW:
+            if columns[e] < low or columns[e] > high:
+                inside[:] = 0.0
+                low = high = columns[e]
+            while low < columns[e]:
+                _slide(flat, low, -1.0, inside)
+                low += 1
+            while high <= columns[stop - 1]:
+                _slide(flat, high, 1.0, inside)
+                high += 1
+            while high > columns[stop - 1] + 1:
+                high -= 1
+                _slide(flat, high, -1.0, inside)
+            _add_window(flat, rows[e], inside, squares)
+            e = stop
+        elif e + 1 < len(rows):  # squares are read and written half as often
+            _add_squares(flat, rows[e], columns[e], rows[e + 1], columns[e + 1], squares)
+            e += 2
+        else:
+            for k in range(len(squares)):
+                squares[k] += np.float64(_product(lanes[rows[e], k], lanes[columns[e], k])) ** 2
+            e += 1
+
+
+@compiled
+def _slide(flat: Lanes, j: int, sign: float, inside: FloatArray) -> None:
+    """Add the squares of a feature, or take them off."""
+    n = np.uint64(len(inside))
+    y = np.uint64(j) * n
+    for k in range(n):
+        inside[k] += sign * np.float64(_product(flat[y + k], flat[y + k]))
+
+
+@compiled
+def _add_window(flat: Lanes, i: int, inside: FloatArray, squares: FloatArray) -> None:
+    """Add the squares of a feature's products with all that are inside."""
+    n = np.uint64(len(squares))
+    x = np.uint64(i) * n
+    for k in range(n):
+        squares[k] += np.float64(_product(flat[x + k], flat[x + k])) * inside[k]
+
+
+@compiled
+def _add_squares(flat: Lanes, i: int, j: int, g: int, h: int, squares: FloatArray) -> None:
+    n = np.uint64(len(squares))
+    x, y, v, w = np.uint64(i) * n, np.uint64(j) * n, np.uint64(g) * n, np.uint64(h) * n
+    for k in range(n):
+        one = np.float64(_product(flat[x + k], flat[y + k]))
+        other = np.float64(_product(flat[v + k], flat[w + k]))
+        squares[k] += one * one + other * other
+
+
+@compiled
+def _product(x: Any, y: Any) -> Any:
+    return np.int32(np.int32(x) * np.int32(y))
+
+
+@compiled
+def _add_products(
+    lanes: Lanes,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    factors: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Add the products z of `ProductMap`, each times the factor of its record, rounded to zero."""
+    flat = lanes.ravel()
+    weight, own_weight, centre = np.int32(weights[0]), np.int32(weights[1]), np.int32(weights[2])
+    for e in range(len(rows)):
+        sums[e] += _scaled_sum(flat, rows[e], columns[e], weight, np.int32(0), factors)
+    for i in range(len(lanes)):
+        sums[len(rows) + i] += _scaled_sum(flat, i, i, own_weight, centre, factors)
+
+
+@exact_reduction
+def _scaled_sum(
+    flat: Lanes, i: int, j: int, weight: Any, centre: Any, factors: FloatArray
+) -> float:
+    # Weighted in integers: the only product that is rounded is the last one, in whatever order
+    # the sum is made.
+    n, total = np.uint64(len(factors)), 0.0
+    x, y = np.uint64(i) * n, np.uint64(j) * n
+    for k in range(n):
+        z = np.int32(weight * np.int32(_product(flat[x + k], flat[y + k]) - centre))
+        total += np.trunc(np.float64(z) * factors[k])
+    return total

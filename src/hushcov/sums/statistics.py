@@ -1,0 +1,310 @@
+"""Statistics: exact sums of one or more sites, and the public map from records to integers.
+
+Statistics of several sites add up, are saved and loaded, and start a fit.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hushcov._arrays import LARGEST_SUM, FloatArray, IntArray
+from hushcov._validation import check_integer, shown
+from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.sums.grids import FeatureGrid, IntegerGrid
+from hushcov.sums.protocol import Records
+
+
+@dataclass(frozen=True, eq=False)
+class RecordMap:
+    """The public map from a record to the integers whose products are summed.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns of the records.
+    grid : IntegerGrid or FeatureGrid
+        How coordinates are clipped and rounded.
+    norm_bound : int, optional
+        Norm to which longer rows of integers are scaled down; with a `FeatureGrid` only.
+    feature_names : tuple of str, optional
+        Names of the columns, in their order.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Everything here is public, and must be fixed before any
+    record is read. Each record is mapped on its own.
+    """
+
+    n_features: int
+    grid: IntegerGrid | FeatureGrid
+    norm_bound: int | None = None
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        cure = "it is the number of columns."
+        d = check_integer("n_features", self.n_features, at_least=1, cure=cure)
+        object.__setattr__(self, "n_features", d)
+        if not isinstance(self.grid, IntegerGrid | FeatureGrid):
+            raise ParameterError(
+                f"grid must be an IntegerGrid or a FeatureGrid, got {type(self.grid).__name__}: "
+                "make one with IntegerGrid.for_records."
+            )
+        if isinstance(self.grid, FeatureGrid):
+            self.grid.check_features(d)
+        if self.norm_bound is not None:
+            self._check_norm_bound(self.norm_bound)
+        if self.feature_names is not None:
+            self._check_names(self.feature_names)
+
+    def _check_norm_bound(self, norm_bound: object) -> None:
+        cure = "it is a public bound on the norm of a record, in steps of the grid."
+        bound = check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
+        object.__setattr__(self, "norm_bound", bound)
+        if not isinstance(self.grid, FeatureGrid):
+            raise ParameterError(
+                f"norm_bound must be left out with an IntegerGrid, got {bound}: rows are scaled "
+                "down on a FeatureGrid only."
+            )
+        self.grid.check_squared_norms()
+
+    def _check_names(self, names: object) -> None:
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            raise ParameterError(
+                f"feature_names must be a tuple of strings, got {shown(names)}: name every column, "
+                "or pass None."
+            )
+        if len(names) != self.n_features:
+            raise ParameterError(
+                f"feature_names must be {self.n_features}, one for each feature, got "
+                f"{len(names)}: name every column, or pass None."
+            )
+
+    @property
+    def largest_product(self) -> int:
+        """Bound on the product of any two integers of a record."""
+        bound = self.grid.half_width if self.norm_bound is None else self.norm_bound
+        return min(self.grid.half_width, bound) ** 2
+
+    def check_records(self, records: Records) -> None:
+        """Refuse records that this map is not for, before any is read."""
+        if records.n_features != self.n_features:
+            raise DataError(
+                f"records must have {self.n_features} features, got {records.n_features}: "
+                "pass the columns that were declared."
+            )
+        self.check_room(records.n_records)
+
+    def check_room(self, n_records: int) -> None:
+        """Refuse so many records that their sums might not fit in 64-bit integers."""
+        if n_records * self.grid.half_width**2 > LARGEST_SUM:
+            raise CapacityError(
+                f"n_records * half_width**2 must be at most 2**62, got {n_records:,} records and "
+                f"half_width {self.grid.half_width}: use IntegerGrid.for_records, or declare a "
+                "total_records that is large enough, before any record is read."
+            )
+
+    def check_same(self, other: RecordMap) -> None:
+        """Refuse another map, saying what differs; all of it is public."""
+        mine, theirs = self.to_dict(), other.to_dict()
+        for name, value in mine.items():
+            if value != theirs[name]:
+                raise DataError(
+                    f"statistics must have the same {name} to be added, got "
+                    f"{_difference(value, theirs[name])}: give every site the same public inputs "
+                    "(total_records among them), and the same columns in the same order."
+                )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the map as plain, JSON-ready data."""
+        scale = self.grid.feature_scale.tolist() if isinstance(self.grid, FeatureGrid) else None
+        return {
+            "n_features": self.n_features,
+            "grid": "integer" if scale is None else "feature",
+            "radius": self.grid.radius,
+            "half_width": self.grid.half_width,
+            "feature_scale": scale,
+            "norm_bound": self.norm_bound,
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+        }
+
+
+def _difference(one: object, other: object) -> str:
+    if isinstance(one, list) and isinstance(other, list):
+        pairs = zip(one, other, strict=True)  # equally long, since n_features was compared first
+        one, other = next((a, b) for a, b in pairs if a != b)
+    return f"{shown(one)} and {shown(other)}"
+
+
+def _new_part() -> frozenset[str]:
+    return frozenset([uuid.uuid4().hex])
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """The integer Gram matrix of mapped records: gram[i, j] = sum over records of y_i y_j.
+
+    NOT PRIVATE: these are exact sums. They are as sensitive as the records; send and store them
+    with the same care. What a fit releases from them is private.
+
+    Parameters
+    ----------
+    gram : ndarray of int64, shape (n_features, n_features)
+        Symmetric; stored as a read-only copy, and left out of the repr because it is not private.
+    n_records : int
+        Number of records summed over.
+    record_map : RecordMap
+        What was made of each record; public.
+    parts : frozenset of str, optional
+        Names of the passes over records that were added up, so that none is added twice.
+
+    Privacy
+    -------
+    Nothing here is private by itself: `gram` and `covariance()` are exact statistics of the
+    records and must not be released. Neighbours differ by the replacement of one record. The
+    sensitivities below are exact integers that depend on the grid alone; they hold if every record
+    is summed once.
+    """
+
+    gram: IntArray = field(repr=False)
+    n_records: int
+    record_map: RecordMap
+    parts: frozenset[str] = field(default_factory=_new_part, repr=False)
+
+    def __post_init__(self) -> None:
+        n_records = check_integer(
+            "n_records", self.n_records, at_least=1, cure="pass the public number of records."
+        )
+        if not isinstance(self.record_map, RecordMap):
+            raise ParameterError(
+                f"record_map must be a RecordMap, got {type(self.record_map).__name__}: use "
+                "second_moments or an estimator's partial_fit."
+            )
+        if not isinstance(self.parts, frozenset) or not self.parts:
+            raise ParameterError("parts must be a frozenset of names: leave it out.")
+        _check_gram(self.gram, self.record_map, n_records)
+        self.record_map.check_room(n_records)
+        object.__setattr__(self, "gram", _unchanging(self.gram))
+        object.__setattr__(self, "n_records", n_records)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d; the Gram matrix is d x d."""
+        return self.record_map.n_features
+
+    @property
+    def grid(self) -> IntegerGrid | FeatureGrid:
+        """Grid on which the records were rounded."""
+        return self.record_map.grid
+
+    @property
+    def entry_sensitivity(self) -> int:
+        """Most that any entry of `gram` can move when one record is replaced: 2 half_width^2.
+
+        Proof. Only the replaced record's term changes, so gram[i, j] moves by
+        y'_i y'_j - y_i y_j. Each coordinate is an integer in [-half_width, half_width], so both
+        products lie in [-half_width^2, half_width^2] and differ by at most twice that. Off the
+        diagonal, y = (h, h) and y' = (h, -h) with h = half_width attain it, unless the norm of
+        rows is bounded.
+        """
+        return 2 * self.grid.half_width**2
+
+    @property
+    def diagonal_sensitivity(self) -> int:
+        """Most that a diagonal entry can move when one record is replaced: half_width^2.
+
+        Proof. As for `entry_sensitivity`, but squares lie in [0, half_width^2]; replacing 0 by
+        half_width attains it.
+        """
+        return self.grid.half_width**2
+
+    def covariance(self) -> FloatArray:
+        """Return S = gram step^2 / n_records, the second moments in the units of the records."""
+        S = self.gram * np.float64(self.grid.step**2 / self.n_records)
+        if isinstance(self.grid, FeatureGrid):
+            S *= np.multiply.outer(self.grid.feature_scale, self.grid.feature_scale)
+        return S
+
+    def merge(self, *others: Statistics) -> Statistics:
+        """Return the statistics of these records and those of other sites together.
+
+        The order in which sites are added changes no bit. Their records must not overlap; sums
+        that were added before are refused.
+        """
+        n_records, parts = self.n_records, set(self.parts)
+        for other in others:
+            if not isinstance(other, Statistics):
+                raise DataError(
+                    f"others must be Statistics, got {type(other).__name__}: use partial_fit at "
+                    "each site, or Statistics.load."
+                )
+            self.record_map.check_same(other.record_map)
+            if not parts.isdisjoint(other.parts):
+                raise DataError(
+                    "statistics must be added once, and some of these were added before: their "
+                    "records would count twice, which the guarantee does not allow. Merge each "
+                    "site's last sums only."
+                )
+            parts |= other.parts
+            n_records += other.n_records
+        # Checked before adding, so that no sum overflows int64.
+        self.record_map.check_room(n_records)
+        gram = self.gram.copy()
+        for other in others:
+            gram += other.gram
+        gram.setflags(write=False)
+        return Statistics(gram, n_records, self.record_map, frozenset(parts))
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write to one file that only its owner may read, whole or not at all; return the path.
+
+        NOT PRIVATE: the file is as sensitive as the records, and its checksum finds accidents, not
+        forgeries. A program that is killed may leave a hidden `.hushcov-*.partial` beside it.
+        """
+        from hushcov.sums.statistics_file import write_statistics
+
+        return write_statistics(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Statistics:
+        """Read what `save` wrote; anything else, or anything that changed since, is an error."""
+        from hushcov.sums.statistics_file import read_statistics
+
+        return read_statistics(path)
+
+
+def _unchanging(gram: IntArray) -> IntArray:
+    """Return the array if nobody can write to it, or else a read-only copy."""
+    if gram.flags.owndata and not gram.flags.writeable:
+        return gram
+    gram = gram.copy()
+    gram.setflags(write=False)
+    return gram
+
+
+def _check_gram(gram: IntArray, record_map: RecordMap, n_records: int) -> None:
+    """Refuse what cannot be a sum of products on the grid, without quoting entries."""
+    cure = "use second_moments or partial_fit."
+    if not isinstance(gram, np.ndarray) or gram.dtype != np.int64:
+        kind = gram.dtype if isinstance(gram, np.ndarray) else type(gram).__name__
+        raise DataError(f"gram must be an int64 array, got {kind}: {cure}")
+    d = record_map.n_features
+    if gram.shape != (d, d):
+        raise DataError(
+            f"gram must be square with a row for each of {d} features, got shape {gram.shape}: "
+            f"{cure}"
+        )
+    if not np.array_equal(gram, gram.T):
+        raise DataError(f"gram must be symmetric: {cure}")
+    if gram.diagonal().min() < 0:
+        raise DataError(f"gram must have a nonnegative diagonal: {cure}")
+    largest = n_records * record_map.largest_product
+    if int(gram.max()) > largest or int(gram.min()) < -largest:
+        raise DataError(
+            "gram must have entries of at most n_records * half_width**2 in absolute value (or "
+            "norm_bound**2, if that is less): pass the n_records and map it was summed with."
+        )

@@ -1,0 +1,356 @@
+"""Records that the workers of a Dask cluster sum over: in files they read, or in a collection.
+
+With files, a task is told which rows to read and sends back sums of integers: no row is sent. With
+a collection, dask may move rows between workers, so all workers must be trusted alike. Integer sums
+are the same in any order, so a lost worker costs time but changes no result.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hushcov._arrays import IntArray
+from hushcov.exceptions import DataError, HushcovError, MissingPackageError
+from hushcov.sums.protocol import BlockFunction, Held, PartitionedRecords, Progress, Records
+from hushcov.sums.views import View, WatchedRecords
+from hushcov.tables.compact import KeptOfPiece
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import ArrayRecords, check_frame, check_table
+
+_FAN_IN = 8  # sums added up in one task
+# Rows of a file for one task, at most. Where that makes fewer tasks than this, a worker would often
+# wait for another that has one more, so there are fewer rows, but not so few that sums of pairs of
+# features take long beside them.
+_ROWS_OF_PIECE, _FEW_PIECES, _FEWEST_ROWS, _ROWS_A_FEATURE = 2**18, 64, 2**14, 8
+# What workers keep in copies: a share of the memory that dask gives them, or so many bytes where
+# there is no worker or no limit.
+_SHARE_KEPT, _MOST_KEPT = 0.25, 2**28
+_ROWS_OF_REPORT = 2**16  # rows between two reports of progress
+# Progress callbacks by process and topic. A fork of this process has its own number and none.
+_LISTENERS: dict[tuple[int, str], Progress] = {}
+_TELLING = threading.Lock()
+_Computed = TypeVar("_Computed")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Successive rows over which one task sums: a delayed table, or Records of files."""
+
+    n_rows: int
+    rows: Any
+
+
+class DaskRecords(PartitionedRecords):
+    """Rows of a dask array or dataframe, or of files that all workers can read.
+
+    Parameters
+    ----------
+    data : dask array, dask dataframe or FileRecords
+        Lengths of partitions are public. Where dask does not know them they are counted first.
+        One task reads whole groups of rows of a Parquet file, whole record batches of an Arrow
+        file, or a whole CSV file. So there must be many of these to keep many workers busy.
+
+    The sums run on the scheduler that dask would use: that of the current
+    `dask.distributed.Client`, or threads of this process.
+
+    Privacy
+    -------
+    Nothing here is private by itself; see `Records`. Workers that read files send sums of integers
+    and numbers of rows, nothing else. They keep compact copies (`CompactRecords`) in their memory
+    until the fit ends, at most a quarter of what dask lets them use, and send none. Rows of a
+    collection may be sent from worker to worker, if dask moves work. An error in the collection's
+    own tasks becomes a `DataError` without their message; workers log the message.
+    """
+
+    def __init__(self, data: Any) -> None:
+        dask_module()
+        self._in_files = isinstance(data, FileRecords)
+        if isinstance(data, FileRecords):
+            spans = data.pieces(_rows_of_piece(data.n_records, data.n_features))
+            pieces = [Piece(span.n_rows, data.only([span])) for span in spans]
+            n_features = data.n_features
+            self.gaps, self.feature_names = data.gaps, data.feature_names
+        else:
+            pieces, n_features = self._collection(data)
+        self._pieces = tuple(piece for piece in pieces if piece.n_rows)
+        self.n_records, self.n_features = sum(piece.n_rows for piece in self._pieces), n_features
+
+    def _collection(self, data: Any) -> tuple[list[Piece], int]:
+        check_frame(data)
+        if hasattr(data, "to_dask_array"):
+            self.feature_names = tuple(str(name) for name in data.columns)
+            data = computed(partial(data.to_dask_array, lengths=True))
+        if getattr(data, "ndim", None) != 2:
+            raise DataError(
+                "the dask collection must have two dimensions, records by features: pass an array "
+                "or a dataframe of such a shape."
+            )
+        if any(math.isnan(length) for length in data.shape):
+            data = computed(data.copy().compute_chunk_sizes)  # which changes the array in place
+        if data.numblocks[1] > 1:
+            data = data.rechunk({1: -1})
+        check_table("the dask collection", data.shape, data.dtype, kinds="biufO")
+        blocks = data.to_delayed()[:, 0]
+        pieces = [
+            Piece(length, block) for block, length in zip(blocks, data.chunks[0], strict=True)
+        ]
+        return pieces, data.shape[1]
+
+    def map_sum_through(
+        self,
+        view: View,
+        block_function: BlockFunction,
+        *,
+        progress: Progress | None = None,
+        held: Held | None = None,
+    ) -> IntArray:
+        """See `PartitionedRecords.map_sum_through`."""
+        keepers = self._keepers(held)
+        parts = [piece.rows for piece in self._pieces]
+        work = Work(view, block_function, self.gaps)
+        total = sum_parts(work, parts, progress, np.empty((0, self.n_features)), keepers)
+        if held is not None:
+            held.complete = None not in keepers
+        return total
+
+    def _keepers(self, held: Held | None) -> list[Any]:
+        """For each piece what keeps a compact copy of its rows where they are read, or None.
+
+        Pieces are given to workers here, each to the one that has least to do for its threads.
+        """
+        if held is None or not self._in_files:
+            return [None] * len(self._pieces)
+        client = _used_client()
+        place = None if client is None else client.id
+        if place not in held.keepers:
+            sizes = [2 * piece.n_rows * self.n_features for piece in self._pieces]
+            rooms = {None: (_MOST_KEPT, 1)} if client is None else _rooms(client)
+            held.keepers[place] = [
+                None if where is _NOWHERE else _keeper(client, where, size)
+                for where, size in zip(_spread(sizes, rooms), sizes, strict=True)
+            ]
+        return list(held.keepers[place])
+
+
+def _rows_of_piece(n_records: int, n_features: int) -> int:
+    fewest = max(_FEWEST_ROWS, _ROWS_A_FEATURE * n_features)
+    return min(_ROWS_OF_PIECE, max(fewest, -(-n_records // _FEW_PIECES)))
+
+
+_NOWHERE = object()  # in no copy
+
+
+def _spread(sizes: Sequence[int], rooms: dict[Any, tuple[int, int]]) -> list[Any]:
+    """Where copies of these sizes go, by the room and the threads of each place."""
+    taken = dict.fromkeys(rooms, 0)
+    found: list[Any] = [_NOWHERE] * len(sizes)
+    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        able = [place for place, (room, _) in rooms.items() if taken[place] + sizes[i] <= room]
+        if able:
+            place = min(able, key=lambda place: (taken[place] + sizes[i]) / rooms[place][1])
+            taken[place] += sizes[i]
+            found[i] = place
+    return found
+
+
+def _keeper(client: Any, worker: Any, n_bytes: int) -> Any:
+    if client is None:
+        return KeptOfPiece(n_bytes)
+    return client.submit(
+        KeptOfPiece, n_bytes, workers=[worker], allow_other_workers=True, pure=False
+    )
+
+
+def _rooms(client: Any) -> dict[str, tuple[int, int]]:
+    """Bytes that each worker may keep in copies, and its threads."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return {
+        address: (int(_SHARE_KEPT * (each["memory_limit"] or 4 * _MOST_KEPT)), each["nthreads"])
+        for address, each in workers.items()
+    }
+
+
+def _used_client() -> Any:
+    """The client of the scheduler that dask would use now; None where that is no cluster."""
+    from dask.base import get_scheduler
+
+    found = getattr(get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
+    return found if hasattr(found, "scheduler_info") else None
+
+
+def sum_parts(
+    work: Work,
+    parts: Sequence[Any],
+    progress: Progress | None,
+    no_rows: Any,
+    keepers: Sequence[Any] | None = None,
+) -> IntArray:
+    """Return the sum of what tasks make of their parts: delayed tables, or Records.
+
+    `no_rows` is such a table without rows, for where there are none in all of them.
+    """
+    delayed = dask_module().delayed
+    sent = delayed(work, pure=False)
+    keepers = [None] * len(parts) if keepers is None else keepers
+    with _listening(progress) as topic:
+        sums = [
+            delayed(_sum_rows)(sent, topic, keeper, part)
+            for part, keeper in zip(parts, keepers, strict=True)
+        ]
+        while len(sums) > 1:
+            sums = [
+                delayed(_added)(*sums[start : start + _FAN_IN])
+                for start in range(0, len(sums), _FAN_IN)
+            ]
+        total = computed(sums[0].compute) if sums else None
+        return np.asarray(work(no_rows, _ignore) if total is None else total)
+
+
+def computed(compute: Callable[[], _Computed]) -> _Computed:
+    """Return what dask computes. Replace an error of the user's own tasks: it may quote rows.
+
+    The new error is raised outside the `except` block, so that it does not refer to the old one.
+    """
+    try:
+        return compute()
+    except (HushcovError, MemoryError) as error:
+        error.__cause__ = error.__context__ = None
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    raise DataError(
+        f"tasks on the records must end without an error, but dask met a {kind}, whose message may "
+        "quote records and is left out: look into the logs of the workers, or compute the "
+        "collection by itself, where only those who may see the records look on."
+    )
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a task does with its rows. Picklable: it is sent to the workers."""
+
+    view: View
+    block_function: BlockFunction
+    gaps: bool
+
+    def __call__(self, rows: Any, report: Progress, keeper: KeptOfPiece | None = None) -> IntArray:
+        """Return the sum over these rows."""
+        records = rows if isinstance(rows, Records) else ArrayRecords(np.asarray(rows))
+        records.gaps = self.gaps
+        seen = self.view(WatchedRecords(records, _nothing, report))
+        if keeper is not None:
+            seen = keeper.serve(seen)
+        return seen.map_sum(self.block_function)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+def _sum_rows(
+    work: Work, topic: str | None, keeper: KeptOfPiece | None, rows: Any
+) -> IntArray | None:
+    if rows is None:
+        return None  # a partition without rows
+    report = _Report(topic)
+    total = work(rows, report, keeper)
+    report.send()
+    return total
+
+
+class _Report:
+    """Counts rows and reports them, many at a time, to the listener of a topic."""
+
+    def __init__(self, topic: str | None) -> None:
+        self._topic = topic
+        self._rows = 0
+
+    def __call__(self, rows: int) -> None:
+        self._rows += rows
+        if self._rows >= _ROWS_OF_REPORT:
+            self.send()
+
+    def send(self) -> None:
+        """Report the rows since the last report."""
+        rows, self._rows = self._rows, 0
+        if self._topic is None or not rows:
+            return
+        if (os.getpid(), self._topic) in _LISTENERS:
+            _tell(self._topic, rows)
+            return
+        from distributed import get_worker
+
+        # With dask's own processes there is no worker, and progress cannot be reported.
+        with suppress(ValueError):
+            get_worker().log_event(self._topic, rows)
+
+
+def _tell(topic: str, rows: int) -> None:
+    """Call the listener, from one thread at a time; do nothing after the sum has ended."""
+    with _TELLING:
+        progress = _LISTENERS.get((os.getpid(), topic))
+        if progress is not None:
+            progress(rows)
+
+
+def _added(*parts: IntArray | None) -> IntArray | None:
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    total = found[0].copy()
+    for part in found[1:]:
+        total += part
+    return total
+
+
+@contextmanager
+def _listening(progress: Progress | None) -> Iterator[str | None]:
+    """Yield the topic under which tasks report rows, here or on workers of a cluster."""
+    if progress is None:
+        yield None
+        return
+    client, place = _client(), os.getpid()
+    # Two listeners at the same time differ in their id, later ones in the time.
+    topic = f"hushcov-{'' if client is None else client.id}-{id(progress)}-{time.monotonic_ns()}"
+    _LISTENERS[place, topic] = progress
+    if client is not None:
+        client.subscribe_topic(topic, lambda event: _tell(topic, event[1]))
+    try:
+        yield topic
+    finally:
+        if client is not None:
+            client.unsubscribe_topic(topic)
+        del _LISTENERS[place, topic]
+
+
+def _client() -> Any:
+    """Return the current client of a cluster, or None."""
+    try:
+        from distributed import get_client
+
+        return get_client()
+    except (ImportError, ValueError):
+        return None
+
+
+def dask_module() -> Any:
+    """Return the package dask, or raise an error that says how to install it."""
+    try:
+        import dask
+    except ImportError:
+        raise MissingPackageError("clusters", "dask", "dask") from None
+    return dask

@@ -1,0 +1,296 @@
+"""Records as small integers: two bytes a value, so that later sums read a quarter of the bytes.
+
+Whether a copy is kept changes speed and memory, never a sum.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import weakref
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov._compiled import compiled, run_parts, threads
+from hushcov.sums.grids import check_feature_scale, check_numbers
+from hushcov.sums.protocol import (
+    BlockFunction,
+    Held,
+    PartitionedRecords,
+    Progress,
+    Records,
+    check_finite,
+    default_block_rows,
+)
+from hushcov.sums.rows import (
+    MISSING,
+    About,
+    CentringSums,
+    RowSums,
+    finite_row,
+    row_parts,
+)
+from hushcov.sums.views import (
+    View,
+    WrappedRecords,
+    complete_rows,
+    layers_of,
+    source_of,
+)
+from hushcov.tables.sources import ArrayRecords
+
+Int16Array = NDArray[np.int16]
+
+#: Units in a scale.
+UNITS = 512
+_LARGEST = -MISSING - 1  # integer: nearly 64 scales
+# Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
+# which take four times as much if they are doubles.
+_MOST_KEPT, _MOST_IN_MEMORY = 2**26, 2**30
+
+
+def copy_bytes(n_records: int, n_features: int, *, in_memory: bool = False) -> int:
+    """Bytes of the copy that is kept of so many records; 0 where none is."""
+    size = 2 * n_records * n_features
+    return size if size <= (_MOST_IN_MEMORY if in_memory else _MOST_KEPT) else 0
+
+
+class CompactRecords(WrappedRecords):
+    """The records less a centre, within reach of it, as whole multiples of 1/512 of their scale.
+
+    The unit of a feature is its scale / 512, and its reach is made at most 32767 units. With
+    y = x - centre, clipped to [-reach, reach], a value becomes q units, where q is y times
+    512 / scale, rounded to an integer (halves to the even one). A feature of scale 0 becomes zero.
+    A record that misses a value is zeros, and stays zeros where `CentredRecords` takes another
+    centre off these.
+
+    The integers of the first sum are kept in memory where they are few enough (`copy_bytes`), or in
+    a file if the records name a folder for it, and read in place of the records from then on.
+    Workers of a cluster that read files keep copies of what they read (`DaskRecords`). Other
+    records on a cluster, and those on a device, are mapped anew for every sum.
+
+    Parameters
+    ----------
+    records : Records
+        What is made compact.
+    centre, reach : ndarray of shape (n_features,)
+        As for `CentredRecords`. Public or released.
+    scale : ndarray of shape (n_features,)
+        Public or released.
+    keep : bool, default=True
+        Whether a copy may be kept.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
+    neighbours. The copy is in the memory of this process and goes with these records. A file is
+    written only where `FileRecords` was given a folder, see there.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        centre: FloatArray,
+        reach: FloatArray,
+        scale: FloatArray,
+        *,
+        keep: bool = True,
+    ) -> None:
+        super().__init__(records)
+        d = records.n_features
+        cure = "give one for each feature, in the order of the columns."
+        self._centre = check_numbers("centre", centre, d, cure=cure)
+        limits = check_numbers("reach", reach, d, at_least=0, finite=False, cure=cure)
+        self._scale = check_feature_scale(scale, d)
+        self._unit = self._scale / UNITS
+        self._reach = np.minimum(limits, _LARGEST * self._unit)
+        self._per_unit = np.zeros(d)
+        np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
+        source = source_of(records)
+        size = copy_bytes(records.n_rows, d, in_memory=isinstance(source, ArrayRecords))
+        allowed = keep and not self.on_device
+        elsewhere = isinstance(source, PartitionedRecords)
+        self._copy = _Copy(
+            allowed and not elsewhere and size > 0, source.scratch if allowed else None
+        )
+        self.held = Held() if allowed and elsewhere else None
+
+    @property
+    def keeps_copy(self) -> bool:
+        """See `Records`."""
+        return self._copy.wanted or self._copy.folder is not None
+
+    @property
+    def zeros_stay(self) -> bool:  # type: ignore[override]
+        """See `WrappedRecords`."""
+        return not self.on_device
+
+    def map_sum(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> IntArray:
+        """See `Records.map_sum`; sums that centre rows take the integers as they are."""
+        if isinstance(block_function, CentringSums) and not self.on_device:
+            about = block_function.about or About.zero(self.n_features)
+            if about.unit is None:
+                in_units = About(about.centre, about.reach, self._unit)
+                block_function = block_function.centred(in_units)
+        return super().map_sum(block_function, progress=progress)
+
+    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
+        takes_integers = isinstance(row_sums, CentringSums) and not self.on_device
+        return self._integers() if takes_integers else self._blocks()
+
+    def _blocks(self) -> Iterator[Any]:
+        if self.on_device:
+            yield from self._tensors()
+            return
+        for integers in self._integers():
+            rows = integers * self._unit
+            rows[integers[:, 0] == MISSING] = np.nan if self.gaps else 0.0
+            yield rows
+
+    def _integers(self) -> Iterator[Int16Array]:
+        if self._copy.rows is not None:
+            step = default_block_rows(self.n_features)
+            for start in range(0, self.n_rows, step):
+                yield self._copy.rows[start : start + step]
+            return
+        if self._copy.file is not None:
+            yield from _read_back(self._copy.file, self.n_rows, self.n_features)
+            return
+        shape = (self.n_rows, self.n_features)
+        kept = np.empty(shape, dtype=np.int16) if self._copy.wanted else None
+        file = self._copy.opened() if kept is None else None
+        filled = 0
+        records = self._records.unfilled()
+        for block in records._blocks():
+            if kept is None:
+                integers = np.empty(block.shape, dtype=np.int16)
+            else:
+                integers = kept[filled : filled + len(block)]
+            filled += len(block)
+            if not self._fill(block, integers):
+                check_finite(block, gaps=records.gaps, names=self.feature_names)
+                if not records.gaps:
+                    raise AssertionError("finite after all")
+            if file is not None:
+                _check_whole(file.write(integers.data), integers)
+            yield integers
+        self._copy.rows, self._copy.file = kept, file
+
+    def _fill(self, block: FloatArray, integers: Int16Array) -> bool:
+        """Fill in the integers of a block, on all cores; False if a number is not finite."""
+        parts = row_parts(block, threads())
+        public = (self._centre, self._reach, self._per_unit)
+        rows = zip(parts, np.array_split(integers, len(parts)), strict=True)
+        return all(run_parts(_fill_integers, [(part, *public, own) for part, own in rows]))
+
+    def _tensors(self) -> Iterator[Any]:
+        """The same values on a device, by the same operations on doubles."""
+        records = self._records.unfilled()
+        about = About(self._centre, self._reach)
+        block: Any
+        for block in records._blocks():
+            check_finite(block, gaps=records.gaps, names=self.feature_names)
+            rows = about.of_tensor(block).mul_(block.new_tensor(self._per_unit))
+            rows = rows.round_().mul_(block.new_tensor(self._unit))
+            if records.gaps:
+                rows[rows.isnan().any(1)] = float("nan")
+            yield rows if self.gaps == records.gaps else complete_rows(rows)
+
+    def share(self, copy: _Copy) -> None:
+        """Take integers from this copy, or put them there."""
+        self._copy = copy
+
+    def _view(self) -> View:
+        return partial(
+            CompactRecords,
+            centre=self._centre,
+            reach=self._reach,
+            scale=self._scale,
+            keep=False,
+        )
+
+
+class _Copy:
+    """Integers that are kept, or written to a file; several views of the same records share one."""
+
+    def __init__(self, wanted: bool, folder: str | None) -> None:
+        self.wanted, self.folder = wanted, folder
+        self.rows: Int16Array | None = None
+        self.file: io.FileIO | None = None
+
+    def opened(self) -> io.FileIO | None:
+        """A new file without a name, which goes with this process; None where none may be made."""
+        if self.folder is None:
+            return None
+        file = tempfile.TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115 (closed below)
+        weakref.finalize(self, file.close)
+        return file
+
+
+class KeptOfPiece:
+    """Rows of a piece of a file, and on the worker that reads them their compact copy.
+
+    Where this is pickled, the copy stays behind: whoever gets it reads the file. So dask may move
+    it, or write it to a disk, and no row goes along.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        self._n_bytes, self._copy = n_bytes, _Copy(True, None)
+
+    def __reduce__(self) -> Any:
+        return KeptOfPiece, (self._n_bytes,)
+
+    def __sizeof__(self) -> int:
+        return self._n_bytes  # from the start: dask asks once
+
+    def serve(self, records: Records) -> Records:
+        """Return the same records, which use the copy."""
+        for layer in layers_of(records):
+            if isinstance(layer, CompactRecords):
+                layer.share(self._copy)
+        return records
+
+
+def _read_back(file: io.FileIO, n_rows: int, n_features: int) -> Iterator[Int16Array]:
+    """The integers of a file in blocks; several readings may take turns."""
+    step, size = default_block_rows(n_features), 2 * n_features
+    for start in range(0, n_rows, step):
+        integers = np.empty((min(step, n_rows - start), n_features), dtype=np.int16)
+        file.seek(start * size)
+        _check_whole(file.readinto(integers.data.cast("B")), integers)
+        yield integers
+
+
+def _check_whole(n_bytes: int | None, integers: Int16Array) -> None:
+    if n_bytes != integers.nbytes:
+        raise OSError("the scratch file must have room for two bytes a value: use another folder.")
+
+
+@compiled
+def _fill_integers(
+    block: FloatArray, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, integers: Any
+) -> bool:
+    finite = True
+    for a in range(block.shape[0]):
+        if finite_row(block[a]):
+            _fill_row(block[a], centre, reach, per_unit, integers[a])
+        else:
+            integers[a, :] = MISSING
+            finite = False
+    return finite
+
+
+@compiled
+def _fill_row(
+    row: FloatArray, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, integers: Any
+) -> None:
+    for i in range(len(row)):
+        y = min(max(row[i] - centre[i], -reach[i]), reach[i])
+        integers[i] = np.int16(np.int32(np.rint(y * per_unit[i])))  # in steps that are vectorised

@@ -1,0 +1,488 @@
+"""Records in Parquet, Arrow or CSV files, streamed in blocks through pyarrow."""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcov._arrays import FloatArray
+from hushcov._compiled import compiled, intrinsic, threads
+from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.sums.protocol import Records, check_block_rows, default_block_rows
+from hushcov.tables.chosen import check_there, chosen_columns
+from hushcov.tables.formats import (
+    FileSpan,
+    TextOptions,
+    arrow,
+    changed,
+    check_files_complete,
+    cut,
+    read_batches,
+    schema_of,
+    whole_file,
+)
+from hushcov.tables.sources import FORMATS, WILDCARDS, format_of, refuse_nulls
+from hushcov.tables.text_names import known_names
+
+if TYPE_CHECKING:
+    from hushcov.tables.codebook import Codebook
+
+Blocks = Generator[FloatArray, None, None]
+
+_NOT_RECORDS = ("_", ".")  # names of files and folders that begin so hold no records
+# Bytes decoded at a time: pyarrow spends some microseconds on each column of each batch.
+_BATCH_BYTES = 16 * 2**20
+# Bytes, and number, of blocks read ahead while others are worked on.
+_AHEAD_BYTES = 8 * 2**20
+_MOST_AHEAD = 8
+# Measured: batches of files that pyarrow has at a time, and what it takes over its use; and what
+# it holds of a column between batches: a buffer, and a page of as many rows as it writes.
+_BATCHES, _UNUSED, _HELD_BYTES = 2.5, 1.2, 2**14 + 8 * 20_000
+_LEAST_READER_BYTES = 80 * 10**6  # measured with text files, the most that they take
+# Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
+# in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
+_TILE_COLUMNS = 8
+_TILE_ROWS = 256
+
+
+class FoundFile(str):
+    """The path of one of several files, which a message cannot name: it says `shown` in its place.
+
+    There may be a file for each person, named after them, and what is wrong with a file is known
+    from what is in it.
+    """
+
+    shown: str
+
+    def __new__(cls, path: str, shown: str) -> Self:
+        """Make the path, and what messages say for it."""
+        found = super().__new__(cls, path)
+        found.shown = shown
+        return found
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return self[:], self.shown
+
+    def __str__(self) -> str:
+        return self.shown
+
+    def __repr__(self) -> str:
+        return self.shown
+
+    def __format__(self, _: str) -> str:
+        return self.shown
+
+
+class FileRecords(Records):
+    """Records in files of one format, read in blocks, so that they need not fit in memory.
+
+    Parameters
+    ----------
+    source : str, path-like or sequence of them
+        A file, a folder, a pattern such as `data/*.parquet` or `data/**/*.parquet`, or several of
+        them. Parquet (.parquet), Arrow (.arrow, .feather, .ipc) and CSV (.csv, .tsv, and .csv.gz,
+        .tsv.gz). Of a folder all files are read, in folders inside it too, except those whose
+        names (or folders) begin with `_` or `.`. Files of a folder or pattern are taken in the
+        order of their paths.
+    columns : sequence of str, optional
+        The features, by name and in this order; all columns of the first file if left out. They
+        must be numbers or booleans. What names of folders say, such as `year=2024`, is no column
+        and so never a feature.
+    leave_out : sequence of str or int, optional
+        Columns that are no features, by name or by their position in the file: identifiers of
+        units, or weights. They may be of any type.
+    drop_nulls : bool, default=False
+        Leave out records with a null or NaN, which otherwise are an error. They still count in
+        `n_records`, which is public and does not depend on values.
+    header : bool, default=True
+        Whether the first line of CSV files has the names of the columns. Names that read as
+        numbers, dates or nulls are refused, since they may be a record. Blanks around names are no
+        part of them. Without a header, columns are called column_1, column_2 and so on.
+    names : sequence of str, optional
+        Names for the columns of CSV files, one for each, in place of those in the header if there
+        is one.
+    delimiter : str, optional
+        What is between two fields of CSV files; a comma if left out, or a tab in .tsv files.
+    block_rows : int, optional
+        Most rows in a block. It changes speed and memory, never a result.
+    codebook : Codebook, optional
+        Its categories are read as places of their values in its lists. `open_records` makes one-hot
+        columns of them.
+    scratch : str or path-like, optional
+        A folder with room for two bytes a value. Where a compact copy of the records is too large
+        for memory (`CompactRecords`), it is written there once and read in their place. Without a
+        folder none is written.
+
+    Notes
+    -----
+    Memory does not depend on the number of records. A Parquet file takes one page and twice the
+    dictionary of every column. Dictionaries are of no use for continuous values, so a file of these
+    takes less memory if it is written without them (`use_dictionary=False`). Arrow files are mapped
+    into memory; a compressed record batch is held whole.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Names of files and columns, types and numbers of rows are
+    public. Unless nulls are dropped, an error tells which columns have some. A blank line of a CSV
+    file is a record of nulls, and line ends in quotation marks end none, whether the column is used
+    or not, so that the number of records does not depend on their values. A
+    scratch file has no name: only this process can open it, and its room is free again when the
+    process ends, however it ends. But it is not encrypted, and what was on a disk may be found
+    there: choose a folder on a disk, or in memory, that may hold the records.
+    """
+
+    #: Whether blocks are read while others are worked on.
+    _ahead = True
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        leave_out: Sequence[str | int] = (),
+        drop_nulls: bool = False,
+        header: bool = True,
+        names: Sequence[str] | None = None,
+        delimiter: str | None = None,
+        block_rows: int | None = None,
+        codebook: Codebook | None = None,
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if not isinstance(drop_nulls, bool):
+            raise ParameterError("drop_nulls must be True or False: choose one.")
+        for argument, value in (("columns", columns), ("leave_out", leave_out)):
+            if isinstance(value, str):
+                raise ParameterError(
+                    f"{argument} must be a sequence of names, got one string: pass a list, even of "
+                    "one."
+                )
+        self.scratch = None if scratch is None else _folder(scratch)
+        text = TextOptions.checked(delimiter, header, names)
+        self._categories = {} if codebook is None else codebook.categories
+        paths = find_files(source)
+        file_format = format_of(paths[0]) or ""
+        if file_format == "csv":
+            described = () if codebook is None else codebook.names
+            text = known_names(paths, text, (*(columns or ()), *leave_out, *described))
+        elif text != TextOptions():
+            raise ParameterError(
+                f"header, names and delimiter must be left out for {paths[0]}, which is no CSV "
+                "file: leave them out."
+            )
+        texts = tuple(self._categories)
+        files = [replace(whole_file(path, file_format, text), texts=texts) for path in paths]
+        self._set_spans(files)
+        schemas = [schema_of(file) for file in files]
+        if codebook is not None:
+            codebook.check_names(schemas[0].names)
+        self.columns_given = columns is not None
+        self.left_out = names_left_out(paths, schemas, leave_out)
+        self._names = self.feature_names = chosen_columns(
+            paths,
+            schemas,
+            columns,
+            texts=texts,
+            left_out=self.left_out,
+            options=text,
+        )
+        self.n_features = len(self._names)
+        if not drop_nulls:
+            check_files_complete(paths, file_format, self._names)
+        self.gaps = drop_nulls
+        self.block_rows = check_block_rows(block_rows, default_block_rows(self.n_features))
+
+    @classmethod
+    def coded(
+        cls, source: Any, codebook: Codebook, columns: Sequence[str] | None, **options: Any
+    ) -> Records:
+        """Files with one-hot columns for the categories of a codebook."""
+        from hushcov.tables.codebook import check_codebook, coded
+
+        check_codebook(codebook)
+        # Types and names are read; which columns there are says how large a block is to be.
+        whole = cls(source, columns=columns, codebook=codebook, **options)
+        assert whole.feature_names is not None
+
+        def opened(n_features: int) -> Records:
+            if options.get("block_rows") is None:
+                whole.block_rows = default_block_rows(n_features)
+            return whole
+
+        return coded(opened, codebook, whole.feature_names)
+
+    def schemas(self) -> list[Any]:
+        """Names and types of the columns of every file, as they are there."""
+        files = {span.path: span for span in self.spans}
+        return [schema_of(span) for span in files.values()]
+
+    def without(self, name: str) -> FileRecords:
+        """The same records where one feature is none."""
+        other = self.only(self.spans)
+        other._ahead = self._ahead
+        other._names = other.feature_names = tuple(each for each in self._names if each != name)
+        if not other._names:
+            raise DataError(f"the files must have features, got none beside {name!r}: add columns.")
+        other.n_features = len(other._names)
+        return other
+
+    @property
+    def _batch_rows(self) -> int:
+        return min(batch_rows(self.n_features, self.block_rows), max(1, self.n_records))
+
+    def _set_spans(self, spans: Sequence[FileSpan]) -> None:
+        self.spans = tuple(span for span in spans if span.n_rows) or tuple(spans[:1])
+        self.n_records = sum(span.n_rows for span in self.spans)
+
+    def only(self, spans: Sequence[FileSpan]) -> FileRecords:
+        """Return the records of these spans alone, for one of many readers at the same time."""
+        part = FileRecords.__new__(FileRecords)
+        part.__dict__ |= self.__dict__
+        part._ahead = False
+        part._set_spans(spans)
+        return part
+
+    def pieces(self, rows: int) -> list[FileSpan]:
+        """Return spans of about this many rows, or of more where a file is read in larger units."""
+        return [piece for span in self.spans for piece in cut(span, self._names[0], rows)]
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        blocks = self._read_blocks()
+        if self._ahead and self.n_records > self.block_rows and threads() > 1:
+            count = _AHEAD_BYTES // (8 * self.block_rows * self.n_features)
+            return _read_ahead(blocks, min(max(1, count), _MOST_AHEAD))
+        return blocks
+
+    def _read_blocks(self) -> Blocks:
+        block = np.empty((min(self.block_rows, self.n_records), self.n_features))
+        filled = 0
+        for span in self.spans:
+            for columns in self._columns(span):
+                taken = 0
+                while taken < columns.n_rows:
+                    count = min(columns.n_rows - taken, len(block) - filled)
+                    columns.fill(block[filled : filled + count], taken)
+                    taken, filled = taken + count, filled + count
+                    if filled == len(block):
+                        yield _read_only(block)
+                        block, filled = np.empty_like(block), 0
+                del columns  # before the next ones are read
+        if filled:
+            yield _read_only(block[:filled])
+
+    def _columns(self, span: FileSpan) -> Iterator[Columns]:
+        """Yield the columns of successive rows of a span; columns of float64 are not copied."""
+        if not span.n_rows:
+            return
+        most = self._batch_rows
+        for position, batch in read_batches(span, self._names, most):
+            stop = min(span.stop - position, batch.num_rows)
+            for start in range(max(span.start - position, 0), stop, most):
+                yield self._converted(batch.slice(start, min(most, stop - start)))
+            if position + batch.num_rows >= span.stop:
+                return
+            del batch  # before the next one is made
+        raise changed(span.path)
+
+    def _converted(self, batch: Any) -> Columns:
+        if not self.gaps:
+            named = zip(self._names, batch.columns, strict=True)
+            refuse_nulls([name for name, column in named if column.null_count])
+        return Columns(
+            [
+                self._categories[name].codes_of_arrow(column)
+                if name in self._categories
+                else _to_numpy(column)
+                for name, column in zip(self._names, batch.columns, strict=True)
+            ]
+        )
+
+
+def _read_ahead(blocks: Blocks, count: int) -> Blocks:
+    """Yield the same blocks, and read `count` more in another thread while one is in use.
+
+    However this ends, nothing is read after it and the file is closed.
+    """
+    reader, following = _reader(os.getpid()), deque[Any]()
+    try:
+        following.extend(reader.submit(next, blocks, None) for _ in range(count))
+        while (block := following.popleft().result()) is not None:
+            following.append(reader.submit(next, blocks, None))
+            yield block
+            del block  # free it before waiting for the next one
+    finally:
+        wait([each for each in following if not each.cancel()])
+        blocks.close()
+        reader.submit(_give_back).result()
+
+
+def _give_back() -> None:
+    """Return memory that is free to the system, where it can be told: the next sums use other."""
+    arrow().default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+@cache
+def _reader(process: int) -> ThreadPoolExecutor:
+    """One thread for all readings: pyarrow and NumPy use again what they freed in the same one.
+
+    A process that was forked starts its own.
+    """
+    return ThreadPoolExecutor(1, thread_name_prefix="hushcov-reader")
+
+
+def _folder(scratch: str | os.PathLike[str]) -> str:
+    if not os.path.isdir(scratch):
+        raise ParameterError(
+            f"scratch must be a folder that is there, got {scratch}: make it, or leave it out."
+        )
+    return os.fspath(scratch)
+
+
+def batch_rows(n_features: int, block_rows: int) -> int:
+    """Rows that are decoded at a time."""
+    return max(block_rows, _power_of_two(_BATCH_BYTES // (8 * n_features)))
+
+
+def reader_bytes(n_features: int) -> int:
+    """About how many bytes pyarrow takes while files of so many columns are read.
+
+    It is known from their number alone: sizes of files, of their groups of rows and of their
+    dictionaries depend on the records.
+    """
+    batch = 8 * n_features * batch_rows(n_features, default_block_rows(n_features))
+    return max(_LEAST_READER_BYTES, round(_UNUSED * (_HELD_BYTES * n_features + _BATCHES * batch)))
+
+
+def _power_of_two(most: int) -> int:
+    """The largest power of two up to `most`: pyarrow allocates such sizes when it decodes."""
+    return 1 << (max(1, most).bit_length() - 1)
+
+
+def _read_only(block: FloatArray) -> FloatArray:
+    block.setflags(write=False)
+    return block
+
+
+def find_files(source: Any) -> list[str]:
+    """Return the paths of all files in order, after checking that they have one format.
+
+    Messages name a file that was named by itself, and of several none.
+    """
+    several = isinstance(source, list | tuple)
+    paths = [path for item in (source if several else [source]) for path in _expanded(str(item))]
+    if not paths:
+        raise RecordsFileError(
+            f"{source} must lead to files whose names end in {', '.join(FORMATS)}, got none: check "
+            "the path."
+        )
+    found = {format_of(path) for path in paths}
+    if None in found or len(found) > 1:
+        raise DataError(
+            f"{source} must lead to files of one format, {', '.join(FORMATS)}, got several or "
+            "another: name the files that are meant."
+        )
+    missing = [path for path in paths if not os.path.isfile(path)]
+    if missing:
+        raise RecordsFileError(f"{missing[0]} does not exist: check the path.")
+    if paths == ([str(item) for item in source] if several else [str(source)])[:1]:
+        return paths
+    shown = "one of the files" + ("" if several else f" of {source}")
+    return [FoundFile(path, shown) for path in paths]
+
+
+def _expanded(path: str) -> list[str]:
+    """Return the files in a folder or matched by a pattern; a file's own path stays as it is."""
+    if os.path.isdir(path):
+        inside = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+        return [str(file) for file in sorted(inside) if _holds_records(file.relative_to(path))]
+    if WILDCARDS & set(path) and not os.path.exists(path):
+        matches = sorted(glob.glob(path, recursive=True))
+        return [file for match in matches for file in _expanded(match)]
+    return [path]
+
+
+def _holds_records(path: Path) -> bool:
+    return bool(format_of(path.name)) and not any(
+        part.startswith(_NOT_RECORDS) for part in path.parts
+    )
+
+
+def names_left_out(
+    paths: Sequence[str], schemas: Sequence[Any], columns: Sequence[str | int]
+) -> tuple[str, ...]:
+    """Names of columns that are no features and are in every file."""
+    first = schemas[0].names
+    for place in columns:
+        if isinstance(place, bool) or (isinstance(place, int) and not 0 <= place < len(first)):
+            raise ParameterError(
+                f"leave_out must have names or positions of columns, got {place} for "
+                f"{len(first)} columns of {paths[0]}: count them from 0 on."
+            )
+    names = tuple(name if isinstance(name, str) else first[name] for name in columns)
+    for path, schema in zip(paths, schemas, strict=True):
+        check_there(path, schema.names, names)
+    return names
+
+
+def _to_numpy(column: Any) -> FloatArray:
+    pa = arrow()
+    if column.null_count or not (
+        pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    ):
+        column = column.cast(pa.float64(), safe=False)
+    return np.require(column.to_numpy(zero_copy_only=False), np.float64, ["C", "A"])
+
+
+class Columns:
+    """Columns of successive records, at least one and all of one length, to be made rows."""
+
+    def __init__(self, columns: Sequence[FloatArray]) -> None:
+        self.n_rows = len(columns[0])
+        # Compiled loops read at these addresses without checking them.
+        for column in columns:
+            assert column.dtype == np.float64
+            assert column.flags.c_contiguous
+            assert column.shape == (self.n_rows,)
+        self._columns = tuple(columns)  # keeps them alive, so that their addresses stay valid
+        self._addresses = np.array([column.ctypes.data for column in columns], dtype=np.uint64)
+
+    def fill(self, rows: FloatArray, start: int) -> None:
+        """Fill `rows` with the records from `start` on."""
+        assert rows.shape[1] == len(self._columns)
+        assert 0 <= start <= self.n_rows - len(rows)
+        _interleave(self._addresses, start, rows)
+
+
+@intrinsic
+def _pointer(_: Any, address: Any) -> Any:
+    """In compiled code: the numbers at an address. Numba would copy a list of arrays one by one."""
+    from numba.core import types
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    to_numbers: Any = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
+    return to_numbers(address), generate
+
+
+@compiled
+def _interleave(addresses: NDArray[np.uint64], start: int, rows: FloatArray) -> None:
+    n, d = rows.shape
+    for top in range(0, n, _TILE_ROWS):
+        for left in range(0, d, _TILE_COLUMNS):
+            for a in range(top, min(top + _TILE_ROWS, n)):
+                for i in range(left, min(left + _TILE_COLUMNS, d)):
+                    rows[a, i] = _pointer(addresses[i])[start + a]

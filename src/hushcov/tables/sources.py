@@ -1,0 +1,528 @@
+"""Where rows come from: `open_records`, and the sources that need no other package.
+
+These are arrays, DataFrames, tensors and `.npy` files, checked to be tables of numbers. Files of
+columns and clusters have modules of their own, which are loaded when such a source is opened.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from hushcov._arrays import BoolArray, FloatArray
+from hushcov._validation import listed, shown
+from hushcov.exceptions import (
+    DataError,
+    DataTypeError,
+    ParameterError,
+    RecordsFileError,
+    raise_alone,
+)
+from hushcov.sums.protocol import (
+    MISSING_CURE,
+    Records,
+    check_block_rows,
+    default_block_rows,
+    device_block_rows,
+    import_torch,
+    is_tensor,
+)
+
+if TYPE_CHECKING:
+    from hushcov.tables.codebook import Codebook
+
+#: Formats of files of columns, by the endings of their names.
+FORMATS = {
+    ".parquet": "parquet",
+    ".arrow": "ipc",
+    ".feather": "ipc",
+    ".ipc": "ipc",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".csv.gz": "csv",
+    ".tsv.gz": "csv",
+}
+#: Characters of a path that make it a pattern.
+WILDCARDS = set("*?[")
+_NUMERIC_KINDS = "biuf"
+_NPY_HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+# Types of polars that convert to numbers (null to NaN), though polars does not call them numeric.
+_NUMBERS_TOO = ("Boolean", "Null")
+
+
+def open_records(
+    source: object,
+    *,
+    columns: Sequence[str] | None = None,
+    leave_out: Sequence[str | int] = (),
+    drop_nulls: bool = False,
+    header: bool = True,
+    names: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    block_rows: int | None = None,
+    codebook: Codebook | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+) -> Records:
+    """Return `source` as Records.
+
+    Parameters
+    ----------
+    source
+        Records themselves, an array-like, a DataFrame, a PyTorch tensor, a dask array or
+        dataframe, or a path: a `.npy` file, or Parquet, Arrow or CSV files (see `FileRecords`).
+    columns
+        Features to read from files, by name.
+    leave_out
+        Columns of files that are no features, such as identifiers of units.
+    drop_nulls
+        Whether to leave out records that miss a value (NaN, None, null), which otherwise are an
+        error. They still count in `n_records`; `fit` estimates privately how many are complete.
+    header, names, delimiter
+        How CSV files are read; see `FileRecords`.
+    block_rows
+        Most rows in a block; it changes speed and memory, never a result.
+    codebook
+        What is publicly known of columns by name (`hushcov.read_codebook`), for files, DataFrames
+        and Arrow tables. Categories become one-hot columns; `codebook.bounds` are for estimators.
+    scratch
+        For files: a folder where a copy without a name may be written; see `FileRecords`.
+    """
+    if not isinstance(drop_nulls, bool):
+        raise ParameterError(
+            f"drop_nulls must be True or False, got {shown(drop_nulls)}: choose one."
+        )
+    if is_file_source(source):
+        from hushcov.tables.files import FileRecords
+
+        lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
+        lines["leave_out"] = leave_out
+        options = lines | {"drop_nulls": drop_nulls, "block_rows": block_rows, "scratch": scratch}
+        if codebook is not None:
+            return FileRecords.coded(source, codebook, columns, **options)
+        return FileRecords(source, columns=columns, **options)
+    for_files: dict[str, object] = {"columns": columns, "header": header, "names": names}
+    for_files |= {"delimiter": delimiter, "scratch": scratch, "leave_out": leave_out or None}
+    for name, value in for_files.items():
+        if value is not (True if name == "header" else None):
+            raise ParameterError(
+                f"{name} must be left out unless the records are in files of columns "
+                f"({', '.join(FORMATS)}), got {shown(value)}: choose columns of an array by "
+                "indexing it."
+            )
+    if codebook is not None:
+        from hushcov.tables.codebook import open_frame
+
+        return open_frame(source, codebook, drop_nulls=drop_nulls, block_rows=block_rows)
+    if not drop_nulls:
+        check_frame_complete(source)
+    records = _open(source, block_rows)
+    return records.with_gaps() if drop_nulls else records
+
+
+def _open(source: object, block_rows: int | None) -> Records:
+    """Open what is not a file of columns."""
+    if isinstance(source, Records):
+        if block_rows is not None:
+            raise ParameterError(
+                "block_rows must be left out when the source is a Records, got "
+                f"{shown(block_rows)}: set it where the Records is made."
+            )
+        return source
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if path.suffix != ".npy":
+            if not os.path.exists(path):
+                raise RecordsFileError(f"{path} does not exist: check the path.")
+            raise DataError(
+                f"{path} must be a folder, a pattern, or a file whose name ends in .npy, "
+                f"{', '.join(FORMATS)}: save it as CSV from the program that made it, or load it "
+                "in Python and pass an array or a DataFrame."
+            )
+        return NpyRecords(path, block_rows=block_rows)
+    if type(source).__module__.startswith("dask."):
+        from hushcov.tables.cluster import DaskRecords
+
+        return DaskRecords(source)
+    if is_tensor(source):
+        return TensorRecords(source, block_rows=block_rows)
+    return ArrayRecords(source, block_rows=block_rows)
+
+
+def is_file_source(source: object) -> bool:
+    """Whether `source` names files that `FileRecords` reads, or might."""
+    if isinstance(source, list | tuple):
+        return bool(source) and all(isinstance(item, str | os.PathLike) for item in source)
+    if not isinstance(source, str | os.PathLike):
+        return False
+    path = Path(source)
+    # Unlike Path.is_dir this has an answer for names that are too long.
+    is_folder = os.path.isdir(path)
+    return bool(format_of(path.name) or is_folder or WILDCARDS & set(str(source)))
+
+
+def format_of(path: str) -> str | None:
+    """The format by the ending of a file's name, or None."""
+    return next((kind for ending, kind in FORMATS.items() if path.endswith(ending)), None)
+
+
+class TableRecords(Records):
+    """Rows of a numeric 2-D array, in memory or mapped, converted block by block."""
+
+    def __init__(self, table: NDArray[Any], block_rows: int | None) -> None:
+        self.n_records, self.n_features = table.shape
+        self.block_rows = check_block_rows(block_rows, default_block_rows(self.n_features))
+        self._table = table
+        self._kept: list[int] | None = None  # places of the features, where some columns are none
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns of the table."""
+        return self._table.shape
+
+    def column(self, place: int) -> NDArray[Any]:
+        """One column of the table, as it is."""
+        return self._table[:, place]
+
+    def without(self, place: int) -> Self:
+        """The same records where one column is no feature."""
+        other = copy.copy(self)
+        kept = range(self.shape[1]) if self._kept is None else self._kept
+        other._kept = [i for i in kept if i != place]
+        check_table("X", (self.n_records, len(other._kept)), self._table.dtype, kinds="biufO")
+        if self.feature_names is not None:
+            named = zip(kept, self.feature_names, strict=True)
+            other.feature_names = tuple(name for i, name in named if i != place)
+        other.n_features = len(other._kept)
+        return other
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        for start in range(0, self.n_records, self.block_rows):
+            rows = self._table[start : start + self.block_rows]
+            if self._kept is not None:
+                rows = rows[:, self._kept]
+            if rows.dtype.kind == "O":
+                # No value is looked at before a pass needs it.
+                rows = numbers_of(rows, self.gaps, self.feature_names)
+            # A wider float that does not fit becomes infinite here and is refused as such.
+            with np.errstate(all="ignore"):
+                block = np.ascontiguousarray(rows, dtype=np.float64)
+            # The block may be a view of the user's own array.
+            block.setflags(write=False)
+            yield block
+
+
+class ArrayRecords(TableRecords):
+    """Records held in memory; the array is not copied, so leave it unchanged while in use.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_records, n_features)
+        Real numbers in any integer, boolean or floating dtype, or as objects, in any memory
+        layout; or a DataFrame. They are converted block by block, and objects are checked to be
+        numbers then.
+    block_rows : int, optional
+        Most rows in a block. It changes speed and memory, never a result.
+    """
+
+    def __init__(self, X: object, *, block_rows: int | None = None) -> None:
+        super().__init__(numeric_table(X), block_rows)
+        self.feature_names = names_of(X)
+
+
+class NpyRecords(TableRecords):
+    """Records in a `.npy` file, memory-mapped, so that they need not fit in memory.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file written by `numpy.save`, holding real numbers in two dimensions. Files with
+        pickled objects are refused.
+    block_rows : int, optional
+        Most rows in a block. It changes speed and memory, never a result.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, block_rows: int | None = None) -> None:
+        super().__init__(map_npy(Path(path)), block_rows)
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        done = 0
+        for block in super()._blocks():
+            yield block
+            _let_go(self._table, done, done + len(block))
+            done += len(block)
+
+
+class TensorRecords(Records):
+    """Rows of a PyTorch tensor, summed over on its own device.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor of shape (n_records, n_features)
+        Real numbers; the tensor is not copied, so leave it unchanged while in use.
+    block_rows : int, optional
+        Most rows in a block. It changes speed and memory, never a result.
+    """
+
+    in_arrays = False
+
+    def __init__(self, tensor: Any, *, block_rows: int | None = None) -> None:
+        torch = import_torch()
+        if tensor.is_complex() or tensor.is_sparse or tensor.is_quantized:
+            raise DataError(
+                f"X must be a dense tensor of real numbers, got {tensor.dtype}: convert it first."
+            )
+        check_table("X", tuple(tensor.shape), np.dtype(np.float64), kinds="f")
+        self.n_records, self.n_features = tensor.shape
+        self.block_rows = check_block_rows(block_rows, device_block_rows(self.n_features))
+        self._tensor, self._double = tensor.detach(), torch.float64
+        self.on_device = True
+
+    def _blocks(self) -> Iterator[Any]:
+        for start in range(0, self.n_records, self.block_rows):
+            yield self._tensor[start : start + self.block_rows].to(self._double)
+
+
+def numeric_table(source: object) -> NDArray[Any]:
+    """Return a 2-D array of numbers, or of objects, whose values `numbers_of` checks later."""
+    if hasattr(source, "nnz"):
+        raise DataError(
+            "X must be dense, got a sparse matrix: pass X.toarray(), or a .npy file if that does "
+            "not fit in memory."
+        )
+    if isinstance(source, np.ma.MaskedArray):
+        raise DataError(
+            "X must not be masked, got a masked array: pass "
+            "open_records(X.astype(float).filled(numpy.nan), drop_nulls=True), or impute each "
+            "masked value by a rule that uses its own record alone."
+        )
+    check_frame(source)
+    try:
+        table = np.asarray(source)
+    except Exception:  # what an object's own conversion raises may quote its values
+        raise_alone(
+            DataError(
+                f"X must be a 2-D array of real numbers, got a {type(source).__name__} that does "
+                "not convert to one: give every record the same number of features."
+            )
+        )
+    check_table("X", table.shape, table.dtype, kinds=_NUMERIC_KINDS + "O")
+    return table
+
+
+def names_of(source: object) -> tuple[str, ...] | None:
+    """Names of the columns of a DataFrame if all are text, which is scikit-learn's rule."""
+    names = tuple(name for name, _ in _column_types(source))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def numbers_of(table: NDArray[Any], gaps: bool, names: tuple[str, ...] | None) -> FloatArray:
+    """Return objects as numbers; with `gaps`, None and the like become NaN."""
+    missing = np.frompyfunc(_is_missing, 1, 1)(table).astype(bool)
+    # float() would also read numbers out of strings, so the types are checked first.
+    wrong = ~(missing | np.frompyfunc(_is_number, 1, 1)(table).astype(bool))
+    if missing.any() and not wrong.any() and not gaps:
+        raise DataError(
+            f"records must be complete, but values are missing{_where(missing, names)}: "
+            + MISSING_CURE
+        )
+    if not wrong.any():
+        with suppress(Exception):  # an object's own conversion may raise anything
+            return _doubles(np.where(missing, np.nan, table))
+    raise DataTypeError(
+        "X must hold real numbers, got dtype object with something else in "
+        f"it{_where(wrong, names)} (an argument must be neither string nor other than a number): "
+        "set each value that is no number to NaN by a rule that uses its own record alone, as "
+        "pandas.to_numeric(X[column], errors='coerce'), and use open_records(X, drop_nulls=True)."
+    )
+
+
+def _doubles(table: NDArray[Any]) -> FloatArray:
+    with np.errstate(all="ignore"):
+        with suppress(OverflowError):
+            return table.astype(np.float64)
+        return np.asarray(np.frompyfunc(_double, 1, 1)(table), dtype=np.float64)
+
+
+def _double(value: Any) -> float:
+    """The nearest double, which of an integer or a fraction beyond all others is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _is_missing(value: object) -> bool:
+    """Whether this is None or pandas.NA; NaN is a number and is checked later."""
+    kind = type(value)
+    return value is None or (kind.__name__ == "NAType" and kind.__module__.startswith("pandas."))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real | np.bool_)
+
+
+def _where(bad: BoolArray, names: tuple[str, ...] | None) -> str:
+    columns = [] if names is None else [names[i] for i in np.flatnonzero(bad.any(axis=0))]
+    return f" in {listed(columns)}" if columns else ""
+
+
+def map_npy(path: Path) -> NDArray[Any]:
+    """Map the array in a `.npy` file into memory, after checking its header."""
+    try:
+        with path.open("rb") as file:
+            shape, _, dtype = _NPY_HEADER_READERS[npy.read_magic(file)](file)
+    except FileNotFoundError:
+        raise_alone(RecordsFileError(f"{path} does not exist: check the path."))
+    except OSError as error:
+        raise_alone(RecordsFileError(f"{path} cannot be read: {error.strerror}."))
+    except Exception:  # numpy's header parser lets errors of many types through
+        raise_alone(
+            DataError(
+                f"{path} is not a .npy file of numbers, or its header is damaged: write it with "
+                "numpy.save(path, X)."
+            )
+        )
+    check_table(str(path), shape, dtype, kinds=_NUMERIC_KINDS)
+    try:
+        with np.errstate(all="ignore"):  # a size that overflows is a size that does not fit
+            return np.asarray(npy.open_memmap(path, mode="r"))
+    except (ValueError, OSError, OverflowError):
+        raise_alone(
+            DataError(
+                f"{path} is shorter than its header says: the file is truncated; copy or write it "
+                "again."
+            )
+        )
+
+
+def _let_go(table: NDArray[Any], first: int, last: int) -> None:
+    """Tell the system that rows `first` to `last` - 1 need not stay in the memory of this process.
+
+    Where the rows of a column are together, all parts of the file are in use until the end.
+    """
+    memory: Any = getattr(table.base, "_mmap", None)
+    if not table.flags.c_contiguous or not hasattr(memory, "madvise"):
+        return
+    header, page = len(memory) - table.nbytes, mmap.PAGESIZE
+    start, stop = ((header + row * table.strides[0]) // page * page for row in (first, last))
+    if start < stop:
+        memory.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+
+def check_table(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, kinds: str) -> None:
+    """Refuse what is not a table of real numbers, by its shape and type.
+
+    How many records there are need not be public: it is not said, and a table of none is one, too.
+    """
+    if len(shape) != 2:
+        raise DataError(
+            f"{name} must have two dimensions, records by features, got {len(shape)}: a single "
+            "feature is X.reshape(-1, 1)."
+        )
+    if shape[1] == 0:
+        # In the words scikit-learn uses for the same refusal, which allow for a number left out.
+        raise DataError(
+            f"{name} must have at least one feature: found an array with 0 feature(s) "
+            "(shape=(, 0)) while a minimum of 1 is required. Check how it was loaded."
+        )
+    if dtype.kind == "c":
+        raise DataError(
+            f"{name} must hold real numbers. Complex data not supported: pass real and imaginary "
+            "parts as columns of their own."
+        )
+    if dtype.kind not in kinds:
+        # The type only: the dtype of strings tells the length of the longest one.
+        raise DataError(
+            f"{name} must hold real numbers, got dtype {dtype.type.__name__}: encode its columns "
+            "as integers or floats."
+        )
+
+
+def check_frame(source: Any, *, texts: Sequence[str] = ()) -> None:
+    """Refuse a DataFrame with columns of other types than numbers; the error names them all.
+
+    Columns in `texts` may be of any type.
+    """
+    bad = [
+        (name, kind)
+        for name, kind in _column_types(source)
+        if name not in texts and not _is_number_type(kind)
+    ]
+    if bad:
+        # The first word only: the full name of a categorical type lists its categories.
+        kinds = ", ".join(sorted({str(kind).partition("(")[0] for _, kind in bad}))
+        raise DataTypeError(
+            f"X must hold numbers, but {listed([name for name, _ in bad])} "
+            f"{'has' if len(bad) == 1 else 'have'} type {kinds}: set single values that are "
+            "none, such as typos, to NaN by a rule that uses their own record alone, as "
+            "pandas.to_numeric(X[column], errors='coerce'), and use drop_nulls=True. If columns "
+            "are no numbers by their description, leave them out, or encode answers by a public "
+            "rule, as X['smoker'].eq('yes').astype(float), or a codebook; or, if a column says "
+            "whose a row is, name it: fit(X, unit='id')."
+        )
+
+
+def check_frame_complete(source: Any) -> None:
+    """Refuse a polars DataFrame with nulls, which polars has counted already."""
+    if not (_is_from(source, "polars") and hasattr(source, "shape")):
+        return
+    counts = source.null_count()
+    refuse_nulls([name for name in counts.columns if counts[name][0]])
+
+
+def refuse_nulls(names: Sequence[str]) -> None:
+    """Say which columns have nulls, if any, and what to do."""
+    if names:
+        has = "has" if len(names) == 1 else "have"
+        raise DataError(
+            f"records must be complete, but {listed(names)} {has} nulls: {MISSING_CURE}"
+        )
+
+
+def _column_types(source: Any) -> list[tuple[Any, Any]]:
+    """Names and types of the columns of a DataFrame or an Arrow table; empty for anything else."""
+    if not hasattr(source, "shape") or getattr(source, "ndim", 2) != 2:
+        return []  # a single column, or a lazy query of polars, which would have to run
+    if _is_from(source, "pyarrow") and hasattr(source, "schema"):
+        return list(zip(source.schema.names, source.schema.types, strict=True))
+    if not (_is_from(source, "pandas", "polars", "dask") and hasattr(source, "columns")):
+        return []
+    return list(zip(source.columns, source.dtypes, strict=True))
+
+
+def _is_from(source: Any, *packages: str) -> bool:
+    """Whether the type, or one that it inherits from, belongs to one of these packages."""
+    return any(kind.__module__.partition(".")[0] in packages for kind in type(source).__mro__)
+
+
+def _is_number_type(kind: Any) -> bool:
+    """Whether a column of this type holds numbers, or objects, whose values are checked later."""
+    if hasattr(kind, "categories") and hasattr(kind, "kind"):
+        return _is_number_type(kind.categories.dtype)
+    if isinstance(kind, np.dtype):
+        return kind.kind in "biufO"
+    if hasattr(kind, "kind"):
+        return kind.kind in "biuf"
+    if hasattr(kind, "is_numeric"):
+        return bool(kind.is_numeric()) or str(kind) in _NUMBERS_TOO
+    import pyarrow
+
+    return is_arrow_number(pyarrow, kind) or pyarrow.types.is_null(kind)
+
+
+def is_arrow_number(pyarrow: Any, kind: Any) -> bool:
+    """Whether a pyarrow type is numeric or boolean."""
+    types = pyarrow.types
+    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    return any(is_kind(kind) for is_kind in numeric)

@@ -1,0 +1,371 @@
+"""Packed genotypes: the numbers of literal definitions, from whatever they are read."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.genotypes import kernels as genotype_kernels
+from hushcov.genotypes.bed import write_bed
+from hushcov.genotypes.reading import LARGEST_VALUE, GenotypeRecords, open_genotypes
+
+
+def some_genotypes(n, d, missing, generator):
+    """Some variants miss calls, others do not."""
+    X = generator.integers(0, 3, (n, d)).astype(np.int8)
+    X[generator.random((n, d)) < missing * generator.integers(0, 2, d)] = -1
+    return X
+
+
+def values(X, slopes, offsets):
+    """v = slope * copies - offset, and 0 where missing, as integers of any size."""
+    return np.where(X < 0, 0, slopes * X.astype(np.int64) - offsets).astype(object)
+
+
+def literal_norms(X, slopes, offsets, ends, owned, pair, diagonal, centre):
+    v = values(X, slopes, offsets)
+    norms = []
+    for row, calls in zip(v, X, strict=True):
+        total = 0
+        for i in range(owned):
+            total += sum(pair**2 * (row[i] * row[j]) ** 2 for j in range(i + 1, ends[i]))
+            total += diagonal**2 * (row[i] ** 2 - centre) ** 2 if calls[i] >= 0 else 0
+        norms.append(total)
+    return norms
+
+
+def literal_products(X, kept, slopes, offsets, ends, owned):
+    v = values(X, slopes, offsets)[kept]
+    pairs = [sum(v[:, i] * v[:, j]) for i in range(owned) for j in range(i + 1, ends[i])]
+    return pairs, [sum(v[:, i] ** 2) for i in range(owned)]
+
+
+def some_ends(start, stop, end, reach, generator):
+    own = np.arange(start, stop)
+    ends = own + generator.integers(0, reach + 2, len(own))
+    return np.minimum(np.maximum.accumulate(ends), end)
+
+
+def below(norms, literal):
+    return [found < true for found, true in zip(norms.tolist(), literal, strict=True)]
+
+
+def near(norms, literal, more=2e-4):
+    return all(
+        true <= found <= true * (1 + more) + 1
+        for found, true in zip(norms.tolist(), literal, strict=True)
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    n=st.integers(1, 80),
+    d=st.integers(1, 10),
+    block=st.integers(1, 15),
+    reach=st.integers(0, 15),
+    missing=st.sampled_from([0.0, 0.3, 1.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_kernels_are_their_definitions(n, d, block, reach, missing, seed):
+    generator = np.random.default_rng(seed)
+    X = some_genotypes(n, d, missing, generator)
+    done = 0
+    for part in open_genotypes(X).blocks(block, reach):
+        assert part.start == done
+        assert part.stop == min(done + block, d)
+        assert part.end == min(part.stop + reach, d)
+        done = part.stop
+        here, owned = X[:, part.start : part.end], part.stop - part.start
+        sums, calls = part.counts()
+        assert sums.tolist() == np.where(here < 0, 0, here.astype(int) - 1).sum(axis=0).tolist()
+        assert calls.tolist() == (here >= 0).sum(axis=0).tolist()
+        slopes, offsets = generator.integers(0, 400, (2, here.shape[1]))
+        ends = some_ends(part.start, part.stop, part.end, reach, generator)
+        local, numbers = ends - part.start, (3, 2, int(generator.integers(0, 10**5)))
+        norms = part.squared_norms(slopes, offsets, ends, *numbers)
+        assert near(norms, literal_norms(here, slopes, offsets, local, owned, *numbers))
+        kept = generator.random(n) < 0.7
+        pairs, own = part.products(kept, slopes, offsets, ends)
+        literal = literal_products(here, kept, slopes, offsets, local, owned)
+        assert (pairs.tolist(), own.tolist()) == literal
+    assert done == d
+
+
+def test_more_records_and_variants_than_are_held_at_a_time(monkeypatch):
+    """Strips of words, of planes and of variants, and parts for threads, at their seams."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    generator = np.random.default_rng(0)
+    n, d, reach = 70_001, 150, 3
+    X = some_genotypes(n, d, 0.1, generator)
+    assert n > 16 * genotype_kernels._NORM_WORDS
+    assert n > 64 * genotype_kernels._PLANE_WORDS
+    assert d > 2 * genotype_kernels._PLANE_VARIANTS
+    (block,) = open_genotypes(X).blocks(d, 0)
+    slopes, offsets = generator.integers(0, 400, (2, d))
+    ends = np.minimum(np.arange(d) + 1 + reach, d)
+    v = np.where(X < 0, 0, slopes * X.astype(np.int64) - offsets)
+    pairs = [(i, j) for i in range(d) for j in range(i + 1, ends[i])]
+    exact = sum(4 * (v[:, i] * v[:, j]) ** 2 for i, j in pairs) + (v**4).sum(axis=1)
+    norms = block.squared_norms(slopes, offsets, ends, 2, 1, 0)
+    assert np.all(norms >= exact)
+    assert np.all(norms <= exact * (1 + 2e-4))
+    kept = generator.random(n) < 0.5
+    sums, own = block.products(kept, slopes, offsets, ends)
+    v = v[kept]
+    assert sums.tolist() == [int(v[:, i] @ v[:, j]) for i, j in pairs]
+    assert own.tolist() == (v**2).sum(axis=0).tolist()
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Many variants of few persons, with the largest values that are allowed."""
+    generator = np.random.default_rng(1)
+    n, d, width = 64, 700, 30
+    X = some_genotypes(n, d, 0.01, generator)
+    (block,) = open_genotypes(X).blocks(d, 0)
+    offsets = generator.integers(1, 900, d)
+    slopes = (LARGEST_VALUE + offsets) // 2
+    ends = np.minimum(np.arange(d) + 1 + width, d)
+    u = np.where(X < 0, 0, slopes * X.astype(np.int64) - offsets) ** 2
+    sums = np.concatenate([np.zeros((n, 1), dtype=np.int64), np.cumsum(u, axis=1)], axis=1)
+    windows = sums[:, ends] - sums[:, 1:]
+    exact = [
+        sum(int(a) * int(b) + int(a) ** 2 for a, b in zip(*rows, strict=True))
+        for rows in zip(u, windows, strict=True)
+    ]
+    return block, (slopes, offsets, ends), exact
+
+
+def test_bounds_are_never_below_norms(many):
+    block, maps, exact = many
+    assert near(block.squared_norms(*maps, 1, 1, 0), exact, 5e-3)
+
+
+def test_what_rounding_loses_must_be_added(many, monkeypatch):
+    """Without it, and without rounding squares up, some bounds would be below."""
+    block, maps, exact = many
+    monkeypatch.setattr(genotype_kernels, "_MORE", 1.0)
+    monkeypatch.setattr(genotype_kernels, "LARGEST_EXACT_FLOAT32", 2**40)
+    assert any(below(block.squared_norms(*maps, 1, 1, 0), exact))
+
+
+def test_norms_are_the_same_wherever_a_person_stands():
+    """Also beside other persons, and at the seams of words, lanes and threads: to the last bit.
+
+    Where a person is removed, others move up. Were their norms to change, so would many counts.
+    """
+    generator = np.random.default_rng(4)
+    n, d, width = 1037, 600, 40
+    one, other = some_genotypes(2, d, 0.05, generator)[:, None]
+    maps = generator.integers(200, 300, d), generator.integers(0, 400, d)
+    ends = np.minimum(np.arange(d) + 1 + width, d)
+    alone, same, mixed = (
+        next(open_genotypes(X).blocks(d, 0)).squared_norms(*maps, ends, 2, 1, 0)
+        for X in (one, np.repeat(one, n, axis=0), np.vstack([one, other] * (n // 2)))
+    )
+    assert set(same.tolist()) == {alone[0]}
+    assert set(mixed[::2].tolist()) == {alone[0]}
+
+
+def test_norms_beyond_integers_are_the_largest(many):
+    block, maps, _ = many
+    norms = block.squared_norms(*maps, 2**15, 1, 0)
+    assert set(norms.tolist()) == {np.iinfo(np.int64).max}
+
+
+def test_window_steps_enter_and_leave_each_variant_once():
+    steps = genotype_kernels.window_steps(np.array([3, 3, 3, 4, 7, 7]))
+    entering, leaving = ([each for each in column if each >= 0] for column in steps.T.tolist())
+    assert entering == list(range(7))
+    assert leaving == list(range(6))
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Fewer persons than fill words; every person, and every variant, misses calls."""
+    return some_genotypes(77, 23, 0.2, np.random.default_rng(2))
+
+
+def results(records: GenotypeRecords):
+    """All numbers of all blocks."""
+    found = []
+    for block in records.blocks(5, 4):
+        length = block.end - block.start
+        maps = np.full(length, 90), np.arange(length), np.full(block.stop - block.start, block.end)
+        kept = np.arange(records.n_records) % 3 > 0
+        each = *block.counts(), block.squared_norms(*maps, 2, 1, 0), *block.products(kept, *maps)
+        found += [numbers.tolist() for numbers in each]
+    return found
+
+
+NAMES = [f"v{i}" for i in range(23)]
+
+
+def as_objects(X):
+    return np.where(X < 0, None, X.astype(object))
+
+
+def as_floats(X):
+    return np.where(X < 0, np.nan, X)
+
+
+FORMS = {
+    "by variants": np.asfortranarray,
+    "int64": lambda X: X.astype(np.int64) * np.where(X < 0, 9, 1),  # -9, as PLINK writes it
+    "float64": as_floats,
+    "float32 by variants": lambda X: np.asfortranarray(as_floats(X).astype(np.float32)),
+    "objects": as_objects,
+    "every second of": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "masked": lambda X: np.ma.masked_array(np.abs(X), mask=X < 0),
+    "pandas": lambda X: pandas.DataFrame(as_floats(X), columns=NAMES),
+    "pandas nullable": lambda X: pandas.DataFrame(as_objects(X), columns=NAMES).astype("Int8"),
+    "polars": lambda X: polars.DataFrame(as_floats(X), schema=NAMES).fill_nan(None),
+    "arrow": lambda X: pyarrow.table([pyarrow.array(each) for each in as_objects(X).T], NAMES),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_same_numbers_from_memory(table, form):
+    records = open_genotypes(FORMS[form](table), n_records=77)
+    assert (records.n_records, records.n_features) == table.shape
+    named = form.partition(" ")[0] in ("pandas", "polars", "arrow")
+    assert records.feature_names == (tuple(NAMES) if named else None)
+    assert results(records) == results(open_genotypes(table))
+
+
+@pytest.mark.parametrize("form", [".npy", ".npy by variants", ".parquet", ".bed"])
+def test_same_numbers_from_files(table, form, tmp_path):
+    path = tmp_path / f"genotypes{form.partition(' ')[0]}"
+    if path.suffix == ".npy":
+        np.save(path, np.asfortranarray(table) if "by" in form else table)
+    elif path.suffix == ".parquet":
+        parquet.write_table(FORMS["arrow"](table), path, row_group_size=20)
+    else:
+        write_bed(path, table, names=NAMES)
+    records = open_genotypes(str(path))
+    assert results(records) == results(open_genotypes(table))
+    assert records.feature_names == (None if path.suffix == ".npy" else tuple(NAMES))
+    assert (records.positions is None) == (path.suffix != ".bed")
+
+
+def test_tables_are_packed_piece_by_piece(table, monkeypatch):
+    monkeypatch.setattr("hushcov.genotypes.reading._PIECE_BYTES", 77 * 8 * 3)
+    in_pieces = results(open_genotypes(table))
+    monkeypatch.undo()
+    assert in_pieces == results(open_genotypes(table))
+
+
+def test_each_variant_is_read_once_and_one_block_ahead():
+    spans = []
+
+    def read(start, stop, codes):
+        spans.append((start, stop))
+        codes[:] = 0
+
+    blocks = GenotypeRecords((9, 100), read).blocks(10, 25)
+    next(blocks)
+    second = next(blocks)
+    assert (second.start, second.stop, second.end) == (10, 20, 45)
+    blocks.close()
+    assert len(spans) == 3
+    assert list(itertools.chain(*(range(*span) for span in spans))) == list(range(55))
+
+
+def test_names_are_given_and_records_stay_as_they_were(table):
+    records = open_genotypes(table)
+    named = open_genotypes(records, feature_names=NAMES)
+    assert named.feature_names == tuple(NAMES)
+    assert records.feature_names is None
+
+
+WRONG = {
+    "three copies": lambda X: np.where(X < 0, 3, X),
+    "between": lambda X: np.where(X < 0, 0.5, X),
+    "infinite": lambda X: np.where(X < 0, np.inf, X),
+    "uint8 is not negative": lambda X: X.astype(np.uint8),
+    "three copies by variants": lambda X: np.asfortranarray(np.where(X < 0, 3, X)),
+}
+
+
+@pytest.mark.parametrize("form", WRONG)
+def test_other_numbers_are_refused(table, form):
+    with pytest.raises(DataError, match="0, 1 or 2 copies") as refusal:
+        results(open_genotypes(WRONG[form](table)))
+    for value in ("0.5", "inf", "255", "3"):
+        assert value not in str(refusal.value)
+
+
+def test_what_is_no_table_is_refused(table, tmp_path):
+    for wrong in (table[0], np.array([["a"]]), table.astype(complex)):
+        with pytest.raises(DataError):
+            open_genotypes(wrong)
+    with pytest.raises(DataError, match="plink2 --make-bed"):
+        open_genotypes(tmp_path / "genotypes.vcf")
+    frame = pandas.DataFrame({"a": [0, 1], "who": ["x", "y"]})
+    frame.to_parquet(tmp_path / "who.parquet")
+    for wrong in (frame, tmp_path / "who.parquet", polars.DataFrame(frame)):
+        with pytest.raises(DataError, match="who"):
+            open_genotypes(wrong)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="damaged"):
+        open_genotypes(tmp_path / "broken.parquet")
+    parquet.write_table(pyarrow.table({"a": pyarrow.array([], "int8")}), tmp_path / "none.parquet")
+    assert open_genotypes(tmp_path / "none.parquet").n_records == 0
+
+
+def test_wrong_numbers_of_persons_and_names_are_refused(table):
+    with pytest.raises(ParameterError, match="n_records must be the number of persons"):
+        open_genotypes(table, n_records=78)
+    with pytest.raises(ParameterError, match="feature_names must have a name for each of 23"):
+        open_genotypes(table, feature_names=NAMES[1:])
+    records = open_genotypes(table)
+    with pytest.raises(ParameterError, match="n_variants"):
+        next(records.blocks(0, 1))
+    with pytest.raises(ParameterError, match="reach"):
+        next(records.blocks(1, -1))
+
+
+def test_a_table_that_changes_is_refused(table):
+    """Compiled loops would read beyond it, or count what fills words as genotypes."""
+    frame = pandas.DataFrame(table.astype(float))
+    records = open_genotypes(frame)
+    frame.loc[len(frame)] = 1.0
+    with pytest.raises(DataError, match="must stay as it is"):
+        results(records)
+
+
+def test_more_persons_than_sums_are_exact_for_are_refused():
+    with pytest.raises(CapacityError, match="at most 2,147,483,648 persons"):
+        GenotypeRecords((2**31 + 1, 3), lambda *_: None)
+
+
+def test_wrong_maps_are_refused(table):
+    block = next(open_genotypes(table).blocks(5, 4))
+    one, ends, kept = np.ones(9, dtype=np.int64), np.arange(1, 6), np.ones(77, dtype=bool)
+    for maps, words in (
+        ((one[:-1], one, ends), "9 entries"),
+        ((one, one, ends[:-1]), "at least 5"),
+        ((one * 1.5, one, ends), "integers"),
+        ((one * (LARGEST_VALUE + 1), one, ends), "within 1024"),
+        ((one, one * -(LARGEST_VALUE + 1), ends), "within 1024"),
+        ((one * -(2**63), 0 * one, ends), "within 1024"),  # twice that is 0 in 64 bits
+        ((one, one * -(2**63), ends), "within 1024"),
+        ((one, one, ends[::-1]), "not decrease"),
+        ((one, one, ends + 5), "at most 9"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            block.products(kept, *maps)
+    with pytest.raises(ParameterError, match="pair_weight"):
+        block.squared_norms(one, one, ends, 0, 1, 0)
+    for wrong in (kept[:-1], kept.astype(int)):
+        with pytest.raises(ParameterError, match="each of 77 persons"):
+            block.products(wrong, one, one, ends)

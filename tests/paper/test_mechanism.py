@@ -1,0 +1,257 @@
+"""The release: nothing is drawn before it is certified, and it says what it promises."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from hushcov import _version
+from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
+from hushcov.noise import Entropy, entropy_source
+from hushcov.paper import (
+    PublicInputs,
+    certify,
+    grid_for,
+    release_multiscale,
+    schedule,
+    theorem_parameters,
+)
+from hushcov.simulate import SimulatedMoments, sparse_covariance, wishart_moments
+from hushcov.sums.grids import IntegerGrid
+from hushcov.sums.statistics import RecordMap, Statistics
+
+VALID = {
+    "n_records": 10**10,
+    "n_features": 3,
+    "row_sparsity": 2,
+    "target_error": 0.25,
+    "epsilon": 1.0,
+    "delta": 1e-3,
+    "failure_probability": 0.1,
+    "scale": 1.0,
+}
+
+
+class Untouchable:
+    """A generator that fails the test on any use."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"noise was drawn ({name}) although the release must be refused")
+
+
+UNTOUCHABLE = Entropy(Untouchable(), private=False)
+
+
+def parameters_for(**changes):
+    return theorem_parameters(PublicInputs(**{**VALID, **changes}))
+
+
+def simulated(parameters, seed=0):
+    inputs = parameters.inputs
+    truth = sparse_covariance("block", inputs.n_features, inputs.row_sparsity)
+    return wishart_moments(truth, inputs.n_records, random_state=seed)
+
+
+def integer_moments(parameters):
+    """The moments of a small exact Gram matrix, as if its rows were repeated to fill n."""
+    grid = grid_for(parameters)
+    n, d = parameters.inputs.n_records, parameters.inputs.n_features
+    rng = np.random.default_rng(7)
+    rows = grid.quantise(
+        rng.standard_normal((100, d)) @ np.linalg.cholesky(0.5 + 0.5 * np.eye(d)).T
+    )
+    repeats, rest = divmod(n, len(rows))
+    assert rest == 0
+    return Statistics((rows.T @ rows).astype(np.int64) * repeats, n, RecordMap(d, grid))
+
+
+def seeded(seed):
+    return Entropy(np.random.default_rng(seed), private=False)
+
+
+def test_too_few_records_are_refused_before_anything_is_drawn():
+    needed = parameters_for().smallest_private_n
+    parameters = parameters_for(n_records=needed - 1)
+    for attempt in (
+        lambda: certify(parameters, private=True, exact_statistic=False),
+        lambda: release_multiscale(simulated(parameters), parameters, UNTOUCHABLE),
+    ):
+        with pytest.raises(PrivacyConditionError, match=f"{needed:,}") as info:
+            attempt()
+        assert info.value.smallest_private_n == needed
+    enough = parameters_for(n_records=needed)
+    assert certify(enough, private=True, exact_statistic=False).private
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"epsilon": 0.3, "n_records": 10**12}, {"delta": 1e-7, "n_features": 40}]
+)
+def test_the_guarantee_has_the_numbers_of_the_paper(changes):
+    parameters = parameters_for(**{"n_records": 10**12, **changes})
+    inputs = parameters.inputs
+    guarantee = certify(parameters, private=True, exact_statistic=False)
+    assert (guarantee.epsilon, guarantee.delta) == (inputs.epsilon, inputs.delta)
+    assert guarantee.transcript_epsilon == pytest.approx(3 * inputs.epsilon / 8, rel=1e-14, abs=0)
+    assert guarantee.transcript_delta == pytest.approx(5 * inputs.delta / 32, rel=1e-14, abs=0)
+    assert guarantee.adjacency == "replace-one"
+    assert guarantee.private is True
+    assert guarantee.numerical_delta > 0
+    assert guarantee.transcript_delta + guarantee.numerical_delta <= guarantee.delta
+    # One event a level for the selections, and one for all gates.
+    *selections, gates = guarantee.events
+    assert len(selections) == parameters.n_levels
+    assert sum(event.epsilon for event in selections) == pytest.approx(
+        inputs.epsilon / 8, rel=1e-6, abs=0
+    )
+    assert sum(event.delta for event in selections) == pytest.approx(
+        inputs.delta / 32, rel=1e-6, abs=0
+    )
+    assert (gates.epsilon, gates.delta) == (inputs.epsilon / 4, inputs.delta / 8)
+
+
+@pytest.mark.parametrize(
+    ("d", "k", "n"), [(20, 2, 6 * 10**10), (100, 5, 4 * 10**15), (1000, 10, 7 * 10**15)]
+)
+def test_numerical_delta_by_hand(d, k, n):
+    """Variance of all draws times the squared log-odds error, and the tests drawn singly."""
+    parameters = parameters_for(n_features=d, row_sparsity=k, n_records=n, delta=1e-6)
+    levels = parameters.schedule.levels
+    selecting = sum(level.candidates for level in levels if level.quota < level.candidates)
+    full = [level.candidates for level in levels if level.quota == level.candidates]
+    variance = 1.75 * selecting + 0.25 * (full[-1] + full[-2])
+    singles = 256 * 2.0**-46 * (len(levels) - len(full))
+    expected = (1 + math.e) * (math.sqrt(variance) * schedule.LOG_ODDS_ERROR / 2 + singles)
+    guarantee = certify(parameters, private=True, exact_statistic=True)
+    assert guarantee.numerical_delta == pytest.approx(expected, rel=1e-12, abs=0)
+    assert guarantee.numerical_delta < guarantee.delta / 4
+
+
+def test_a_delta_below_what_doubles_can_promise_is_refused():
+    parameters = parameters_for(n_features=20, n_records=10**14, delta=1e-11)
+    assert parameters.private
+    with pytest.raises(PrivacyConditionError, match="numerical_delta must"):
+        release_multiscale(simulated(parameters), parameters, UNTOUCHABLE)
+
+
+def test_so_many_records_that_rounding_exceeds_the_sensitivity_are_refused():
+    parameters = parameters_for(n_records=8 * 10**15)
+    with pytest.raises(PrivacyConditionError, match=r"at most 7\.5e15"):
+        certify(parameters, private=True, exact_statistic=False)
+    assert certify(parameters, private=False, exact_statistic=True).epsilon == 1
+
+
+def test_a_level_beyond_the_integers_is_refused_before_anything_is_drawn():
+    parameters = parameters_for(target_error=1e-6, delta=0.1, n_records=10**25)
+    with pytest.raises(CapacityError, match="larger target_error"):
+        release_multiscale(simulated(parameters), parameters, UNTOUCHABLE)
+
+
+def test_moments_of_another_size_are_refused():
+    parameters = parameters_for()
+    other_d = simulated(parameters_for(n_features=4))
+    other_n = simulated(parameters_for(n_records=10**10 + 1))
+    for moments in (other_d, other_n):
+        with pytest.raises(DataError, match="10,000,000,000 records"):
+            release_multiscale(moments, parameters, UNTOUCHABLE)
+
+
+def test_moments_on_another_grid_are_refused():
+    """A finer grid, or another radius, would change the sensitivity that was promised."""
+    parameters = parameters_for()
+    grid = grid_for(parameters)
+    gram = np.diag([5, 6, 7]).astype(np.int64)
+    for other in (
+        IntegerGrid(grid.radius, grid.half_width - 1),
+        IntegerGrid(math.nextafter(grid.radius, 0), grid.half_width),
+    ):
+        moments = Statistics(gram, 10**10, RecordMap(3, other))
+        with pytest.raises(DataError, match="moments must") as info:
+            release_multiscale(moments, parameters, UNTOUCHABLE)
+        assert repr(grid.radius) in str(info.value)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_only_secret_noise_on_real_moments_is_called_private(private):
+    parameters = parameters_for()
+    entropy = entropy_source() if private else seeded(0)
+    assert (
+        release_multiscale(integer_moments(parameters), parameters, entropy).guarantee.private
+        == private
+    )
+    assert not release_multiscale(simulated(parameters), parameters, entropy).guarantee.private
+
+
+def test_the_release_is_a_symmetric_integer_matrix_times_one_public_number():
+    parameters = parameters_for()
+    release = release_multiscale(integer_moments(parameters), parameters, seeded(1))
+    assert release.integers.dtype == np.int64
+    assert release.integers.shape == (3, 3)
+    np.testing.assert_array_equal(release.integers, release.integers.T)
+    schedule = parameters.schedule
+    assert release.unit == schedule.unit
+    assert release.unit == pytest.approx(
+        1 / (parameters.gate_correction * parameters.test_rate * parameters.thresholds[-2]),
+        rel=1e-6,
+        abs=0,
+    )
+    np.testing.assert_array_equal(release.covariance(), release.integers * release.unit)
+
+
+def test_the_estimate_is_within_the_target():
+    """The theorem's promise, which holds with a factor of 200 to spare."""
+    parameters = parameters_for()
+    moments = integer_moments(parameters)
+    release = release_multiscale(moments, parameters, seeded(2))
+    error = np.linalg.norm(release.covariance() - moments.covariance(), 2)
+    assert 0 < error < 0.25 / 20
+
+
+def test_integer_moments_and_the_same_matrix_simulated_give_the_same_draw():
+    """Same bits, and statistics that differ in their last places: the same integers."""
+    parameters = parameters_for()
+    moments = integer_moments(parameters)
+    as_simulated = SimulatedMoments(moments.covariance(), moments.n_records)
+    first = release_multiscale(moments, parameters, seeded(3))
+    second = release_multiscale(as_simulated, parameters, seeded(3))
+    # A draw may still fall on the other side of a rounding: one gate of any level.
+    one_gate = 2 ** (parameters.n_levels - 1)
+    assert np.max(np.abs(first.integers - second.integers)) <= one_gate
+    assert np.mean(first.integers == second.integers) > 0.5
+
+
+def test_scaling_records_and_scale_together_changes_nothing():
+    """S and all thresholds grow by the same power of two, so the same bits give the same draw."""
+    one, two = parameters_for(), parameters_for(scale=2.0)
+    S = simulated(one).covariance
+    first = release_multiscale(SimulatedMoments(S, 10**10), one, seeded(4))
+    second = release_multiscale(SimulatedMoments(4 * S, 10**10), two, seeded(4))
+    np.testing.assert_array_equal(first.integers, second.integers)
+    np.testing.assert_allclose(second.covariance(), 4 * first.covariance(), rtol=1e-13)
+
+
+def test_zero_moments_release_zero():
+    parameters = parameters_for()
+    record_map = RecordMap(3, grid_for(parameters))
+    moments = Statistics(np.zeros((3, 3), np.int64), 10**10, record_map)
+    assert not release_multiscale(moments, parameters, seeded(5)).integers.any()
+
+
+def test_a_written_release_reads_back(tmp_path):
+    parameters = parameters_for()
+    release = release_multiscale(integer_moments(parameters), parameters, seeded(6))
+    folder = release.write(tmp_path / "deep" / "folder")
+    np.testing.assert_array_equal(np.load(folder / "integers.npy"), release.integers)
+    described = json.loads((folder / "release.json").read_text())
+    assert described["mechanism"] == "multiscale"
+    assert described["hushcov"] == _version.__version__
+    assert described["unit"] == release.unit
+    assert described["guarantee"] == json.loads(json.dumps(release.guarantee.to_dict()))
+    assert described["guarantee"]["private"] is False
+    assert described["parameters"]["m"] == list(parameters.repetitions)
+    assert described["parameters"]["inputs"] == VALID
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["integers.npy", "release.json", "release.sha256"]
+    assert release.read(folder) == release

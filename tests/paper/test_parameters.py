@@ -1,0 +1,259 @@
+"""The public parameters of Section 3: golden numbers, exact counts, ranges and conditions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from hushcov._validation import shown
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.paper import PublicInputs, gate_correction, theorem_parameters
+
+# The note in the file says how its numbers were made.
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "theorem_parameters.json").read_text())
+CASES = GOLDEN["cases"]
+WORDS = {
+    "n": "n_records",
+    "d": "n_features",
+    "k": "row_sparsity",
+    "alpha": "target_error",
+    "epsilon": "epsilon",
+    "delta": "delta",
+    "beta": "failure_probability",
+    "sigma": "scale",
+}
+VALID = {
+    "n_records": 10**11,
+    "n_features": 20,
+    "row_sparsity": 2,
+    "target_error": 0.25,
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "failure_probability": 0.1,
+    "scale": 1.0,
+}
+EXTREMES = [
+    {**VALID, "n_records": 10**18, "n_features": 10**5, "row_sparsity": 100},
+    {**VALID, "n_records": 10**18, "n_features": 10**5, "row_sparsity": 1, "target_error": 0.001},
+    {**VALID, "n_records": 10**18, "n_features": 2, "row_sparsity": 1, "scale": 1e-3},
+    {**VALID, "n_records": 1, "epsilon": 1e-3, "delta": 1e-12, "failure_probability": 1e-6},
+]
+
+
+def parameters_for(**inputs):
+    return theorem_parameters(PublicInputs(**inputs))
+
+
+def golden_inputs(case):
+    return {WORDS[symbol]: value for symbol, value in case["inputs"].items()}
+
+
+def case_name(case):
+    inputs = case["inputs"]
+    return f"d={inputs['d']},k={inputs['k']},alpha={inputs['alpha']},delta={inputs['delta']}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_name)
+def test_agrees_with_the_golden_numbers(case):
+    symbols = parameters_for(**golden_inputs(case)).to_dict()
+    for symbol in ("L", "m", "M", "s", "S_star"):
+        got, expected = np.atleast_1d(symbols[symbol]), np.atleast_1d(case[symbol])
+        for value, golden in zip(got.tolist(), expected.tolist(), strict=True):
+            # The golden integers are doubles, exact below 2^53.
+            assert value == golden if golden < 2**53 else abs(value - golden) <= 1e-15 * golden
+    for symbol in ("H", "R", "Delta", "t", "rho", "p", "A", "r", "kappa", "Gamma", "log_eta"):
+        np.testing.assert_allclose(symbols[symbol], case[symbol], rtol=1e-9, err_msg=symbol)
+    assert [b is None for b in symbols["b"]] == [b is None for b in case["b"]]
+    pairs = [(b, g) for b, g in zip(symbols["b"], case["b"], strict=True) if g is not None]
+    assert all(b == pytest.approx(g, rel=1e-9, abs=0) for b, g in pairs)
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_name)
+def test_smallest_n_are_the_golden_thresholds_rounded_up(case):
+    parameters = parameters_for(**golden_inputs(case))
+    for n, golden in (
+        (parameters.smallest_private_n, case["smallest_n_where_privacy_condition_holds"]),
+        (parameters.smallest_accurate_n, case["smallest_n_where_r_and_b_conditions_hold"]),
+    ):
+        assert isinstance(n, int)
+        assert abs(n - golden) <= 1e-9 * golden + 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_name)
+@pytest.mark.parametrize("condition", ["private", "accurate"])
+def test_the_named_n_is_the_first_that_passes(case, condition):
+    """A user who follows the refusal's advice must not be refused again."""
+    inputs = golden_inputs(case)
+    named = getattr(parameters_for(**inputs), f"smallest_{condition}_n")
+    at, before = (parameters_for(**{**inputs, "n_records": n}) for n in (named, named - 1))
+    assert getattr(at, condition)
+    assert not getattr(before, condition)
+
+
+@pytest.mark.parametrize("n", [10, 10**9, 10**13, 10**18])
+def test_the_named_n_does_not_depend_on_the_n_of_the_asker(n):
+    """Settings with thresholds from 1e10 to 1e17."""
+    for change in ({}, {"n_features": 1000, "epsilon": 0.1}, {"target_error": 1e-3, "delta": 1e-9}):
+        asked = parameters_for(**{**VALID, **change, "n_records": n})
+        other = parameters_for(**{**VALID, **change, "n_records": 10**11})
+        assert asked.smallest_private_n == other.smallest_private_n
+        assert asked.smallest_accurate_n == other.smallest_accurate_n
+
+
+@pytest.mark.parametrize("n_factor", [0.5, 0.999, 1.001, 2.0])
+def test_conditions_are_monotone_in_n(n_factor):
+    base = parameters_for(**VALID)
+    for condition in ("private", "accurate"):
+        named = getattr(base, f"smallest_{condition}_n")
+        there = parameters_for(**{**VALID, "n_records": int(named * n_factor)})
+        assert getattr(there, condition) == (n_factor > 1)
+
+
+def exact_counts(inputs):
+    """m, p, M and s in 80 digits, straight from Section 3."""
+    with mp.workdps(80):
+        d, k = inputs["n_features"], inputs["row_sparsity"]
+        alpha, beta = mp.mpf(inputs["target_error"]), mp.mpf(inputs["failure_probability"])
+        sigma = mp.mpf(inputs["scale"])
+        levels = int(mp.ceil(mp.log(512 * k / alpha, 2)))
+        H = mp.log(80 * d * levels / beta)
+        rho = 4096 * levels * k * H / (alpha**2 * sigma**4)
+        t = [alpha * sigma**2 / (256 * k) * 2**ell for ell in range(levels)]
+        m = [int(mp.ceil(rho * x**2)) for x in t]
+        p = [rho * x**2 / count for x, count in zip(t, m, strict=True)]
+        M = [d * (d + 1) // 2 * count for count in m]
+        s = [
+            min(size, int(mp.ceil(64 * (d * rho * min(k * x**2, sigma**4) + H))))
+            for x, size in zip(t, M, strict=True)
+        ]
+        return m, [(float(x), float(1 - x)) for x in p], M, s
+
+
+@pytest.mark.parametrize("inputs", [*map(golden_inputs, CASES), *EXTREMES], ids=str)
+def test_counts_are_exact_python_integers(inputs):
+    parameters = parameters_for(**inputs)
+    m, p, M, s = exact_counts(inputs)
+    assert parameters.repetitions == tuple(m)
+    assert parameters.candidates == tuple(M)
+    assert parameters.quotas == tuple(s)
+    assert parameters.total_quota == sum(s)
+    assert all(type(x) is int for x in (*parameters.repetitions, *parameters.quotas))
+    assert type(parameters.total_quota) is int
+    # Correctly rounded, and 1 - p without cancellation.
+    assert list(zip(parameters.activations, parameters.inactivations, strict=True)) == p
+
+
+@pytest.mark.parametrize("inputs", EXTREMES, ids=str)
+def test_extreme_sizes_give_finite_and_consistent_numbers(inputs):
+    parameters = parameters_for(**inputs)
+    symbols = parameters.to_dict()
+    for symbol in ("H", "R", "Delta", "rho", "A", "r", "kappa", "Gamma", "log_eta"):
+        assert math.isfinite(symbols[symbol])
+    assert len(symbols["t"]) == symbols["L"] + 1
+    sigma2 = inputs["scale"] ** 2
+    assert 2 * sigma2 <= symbols["t"][-1] < 4 * sigma2
+    assert 1 <= symbols["kappa"] <= 4 / 3
+    assert symbols["kappa"] == gate_correction(symbols["r"], 0.25)
+    for s, M, b in zip(symbols["s"], symbols["M"], symbols["b"], strict=True):
+        assert (b is None) == (s == M)
+    assert parameters.smallest_private_n <= parameters.smallest_accurate_n
+    assert json.loads(json.dumps(symbols))["m"] == list(parameters.repetitions)
+
+
+@pytest.mark.parametrize(("k", "alpha", "levels"), [(1, 0.25, 11), (2, 0.25, 12), (4, 0.125, 14)])
+def test_the_number_of_levels_at_exact_powers_of_two(k, alpha, levels):
+    """512 k / alpha is a power of two: its logarithm must not be rounded up."""
+    inputs = {**VALID, "row_sparsity": k}
+    assert parameters_for(**{**inputs, "target_error": alpha}).n_levels == levels
+    less = parameters_for(**{**inputs, "target_error": math.nextafter(alpha, 0)})
+    assert less.n_levels == levels + 1
+    if alpha < 0.25:
+        more = parameters_for(**{**inputs, "target_error": math.nextafter(alpha, 1)})
+        assert more.n_levels == levels
+
+
+def test_scaling_the_records_scales_the_thresholds_and_nothing_else():
+    one, two = parameters_for(**VALID), parameters_for(**{**VALID, "scale": 2.0})
+    assert two.thresholds == tuple(4 * t for t in one.thresholds)
+    assert two.test_rate == pytest.approx(one.test_rate / 16, rel=1e-15, abs=0)
+    for name in ("repetitions", "activations", "candidates", "quotas", "smallest_private_n"):
+        assert getattr(two, name) == getattr(one, name)
+    assert two.gate_noise == pytest.approx(one.gate_noise, rel=1e-14, abs=0)
+
+
+def test_everything_is_frozen():
+    parameters = parameters_for(**VALID)
+    for frozen in (
+        parameters,
+        parameters.inputs,
+        parameters.schedule,
+        parameters.schedule.levels[0],
+    ):
+        for field in dataclasses.fields(frozen):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(frozen, field.name, 1)
+    assert isinstance(parameters.schedule.levels, tuple)
+
+
+BAD = [
+    ("n_records", (0, -5, 1.0, "9", True, math.nan), "at least 1"),
+    ("n_features", (1, 0, -2, 2.0, "3", True), "at least 2"),
+    ("row_sparsity", (0, 21, -1, 2.0, "2", False), "at least 1 and at most 20"),
+    ("target_error", (0, 0.0, -0.1, 0.2500001, math.nan, math.inf, "1", True), "at most 0.25"),
+    ("epsilon", (0, -1.0, 1.0000001, math.nan, math.inf, "1", 1j), "above 0 and at most 1"),
+    ("delta", (0.0, -1e-9, 0.1000001, math.nan, -math.inf, [1]), "above 0 and at most 0.1"),
+    ("failure_probability", (0, 1.0, -0.1, math.nan, b"x"), "above 0 and at most 0.1"),
+    ("scale", (0, -1.0, math.inf, math.nan, 1e61, "s"), "above 1e-60 and at most 1e+60"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "constraint"),
+    [(name, value, constraint) for name, values, constraint in BAD for value in values],
+)
+def test_out_of_range_inputs_are_refused(name, value, constraint):
+    """Parameter, constraint, value and cure; and a ValueError for scikit-learn's sake."""
+    with pytest.raises(ParameterError) as info:
+        PublicInputs(**{**VALID, name: value})
+    text = str(info.value)
+    assert text.startswith(name)
+    assert constraint in text
+    assert f"got {shown(value)}:" in text
+    assert text.rstrip().endswith(".")
+    assert isinstance(info.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("name", "constraint"), [(name, constraint) for name, _, constraint in BAD]
+)
+def test_missing_inputs_are_refused(name, constraint):
+    with pytest.raises(ParameterError, match=f"{name} is required") as info:
+        PublicInputs(**{**VALID, name: None})
+    assert constraint in str(info.value)
+
+
+def test_numpy_numbers_are_taken_and_become_plain():
+    inputs = PublicInputs(
+        **{**VALID, "n_features": np.int32(20), "epsilon": np.float64(1.0), "scale": 1}
+    )
+    assert inputs == PublicInputs(**VALID)
+    assert type(inputs.n_features) is int
+    assert type(inputs.epsilon) is float
+    assert type(inputs.scale) is float
+
+
+def test_the_refusal_names_the_smallest_n():
+    parameters = parameters_for(**{**VALID, "n_records": 1000})
+    with pytest.raises(PrivacyConditionError, match="Nothing was released") as info:
+        parameters.require_private()
+    named = parameters.smallest_private_n
+    assert info.value.smallest_private_n == named
+    assert f"at least {named:,}" in str(info.value)
+    assert "got 1,000" in str(info.value)
+    parameters_for(**{**VALID, "n_records": named}).require_private()

@@ -1,0 +1,201 @@
+"""Sums of norm-bounded records: exact, the same for any storage, and really bounded."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import dask.array
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.sums import bounded
+from hushcov.sums.bounded import bounded_sums
+from hushcov.sums.gram import row_bounded_gram
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.views import CompleteRecords, DeviceRecords
+from hushcov.tables.sources import ArrayRecords, open_records
+
+HOSTILE = [0.0, -0.0, 5e-324, 2.0**-1022, 1.7e308, -1.7e308, 0.004, -0.004, 4.0]
+coordinates = st.sampled_from(HOSTILE) | st.floats(-10, 10) | st.floats(-1.7e308, 1.7e308)
+tables = st.tuples(st.integers(1, 6), st.integers(1, 6)).flatmap(
+    lambda shape: hnp.arrays(np.float64, shape, elements=coordinates)
+)
+
+
+def row_in_python(record, grid, norm_bound):
+    """The integers of one record, by Python numbers one at a time."""
+    scaled = [float(x) * float(m) for x, m in zip(record, grid.multipliers, strict=True)]
+    row = [round(min(max(x, -grid.half_width), grid.half_width)) for x in scaled]
+    square = sum(y * y for y in row)
+    if square <= norm_bound**2:
+        return row
+    factor = norm_bound / math.sqrt(square) * (1 - 2**-40)
+    return [math.trunc(y * factor) for y in row]
+
+
+def sums_in_python(X, grid, norm_bound):
+    rows = [row_in_python(record, grid, norm_bound) for record in X.tolist()]
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def grid_for(d, radius=4.0, half_width=1000):
+    return FeatureGrid(np.linspace(0.5, 2.0, d), radius, half_width)
+
+
+def sums_of(X, grid, norm_bound, **options):
+    return bounded_sums(open_records(X, **options), grid, norm_bound)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(
+    X=tables,
+    half_width=st.integers(1, 2**20),
+    norm_bound=st.integers(1, 2**21),
+    radius=st.floats(0.1, 100),
+)
+def test_equals_python_integers(X, half_width, norm_bound, radius):
+    grid = grid_for(X.shape[1], radius, half_width)
+    expected = sums_in_python(X, grid, norm_bound)
+    for source in (X, torch.from_numpy(X)):
+        found = sums_of(source, grid, norm_bound, block_rows=4)
+        assert found.dtype == np.int64
+        assert found.tolist() == expected
+
+
+@settings(deadline=None)
+@given(X=tables, half_width=st.integers(1, 2**20), norm_bound=st.integers(1, 2**21))
+def test_no_record_is_longer_than_the_bound(X, half_width, norm_bound):
+    """One record at a time, and the rows are those whose Gram matrix is released elsewhere."""
+    grid = grid_for(X.shape[1], half_width=half_width)
+    for record in X:
+        row = sums_of(record[None], grid, norm_bound)
+        assert sum(y * y for y in row.tolist()) <= norm_bound**2
+        gram = row_bounded_gram(ArrayRecords(record[None]), grid, norm_bound)
+        np.testing.assert_array_equal(np.outer(row, row), gram)
+
+
+@settings(deadline=None)
+@given(data=st.data(), X=tables, norm_bound=st.integers(1, 5000))
+def test_replacing_a_record_moves_the_sums_by_twice_the_bound_at_most(data, X, norm_bound):
+    neighbour = X.copy()
+    row = data.draw(st.integers(0, len(X) - 1))
+    neighbour[row] = data.draw(hnp.arrays(np.float64, X.shape[1], elements=coordinates))
+    grid = grid_for(X.shape[1])
+    change = sums_of(neighbour, grid, norm_bound) - sums_of(X, grid, norm_bound)
+    assert sum(y * y for y in change.tolist()) <= 4 * norm_bound**2
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 100])
+def test_the_sensitivity_is_nearly_attained(d):
+    """Opposite records, the largest there are: rounding takes less than 1 from each coordinate."""
+    X = np.zeros((3, d))
+    X[0], neighbour = 1e300, X.copy()
+    neighbour[0] = -1e300
+    grid, bound = FeatureGrid(np.ones(d), 4.0, 2**19), 2**18
+    change = sums_of(neighbour, grid, bound) - sums_of(X, grid, bound)
+    length = math.sqrt(sum(y * y for y in change.tolist()))
+    assert 2 * (bound - math.sqrt(d) - 1) < length <= 2 * bound
+
+
+@pytest.fixture(scope="module")
+def sample():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((3001, 7)) @ rng.standard_normal((7, 7)) + 0.3
+    X[17] = 1e300
+    X[18] = 0
+    return X
+
+
+@pytest.fixture(scope="module")
+def expected(sample):
+    found = np.array(sums_in_python(sample, grid_for(7), 1500))
+    assert not np.array_equal(found, sums_in_python(sample, grid_for(7), 10**9))
+    return found
+
+
+@pytest.mark.parametrize("block_rows", [1, 64, 3001, None])
+def test_same_integers_for_any_block_size_and_order(sample, expected, block_rows):
+    seen = []
+    rows = np.random.default_rng(block_rows or 0).permutation(sample)
+    records = open_records(rows, block_rows=block_rows)
+    found = bounded_sums(records, grid_for(7), 1500, progress=seen.append)
+    np.testing.assert_array_equal(found, expected)
+    assert sum(seen) == 3001
+
+
+def test_same_integers_for_any_source(sample, expected, tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table({f"x{i}": column for i, column in enumerate(sample.T)}), path)
+    np.save(tmp_path / "x.npy", sample)
+    for source in (
+        path,
+        tmp_path / "x.npy",
+        dask.array.from_array(sample, chunks=(400, 2)),
+        torch.from_numpy(sample),
+        DeviceRecords(ArrayRecords(sample, block_rows=50), "cpu"),
+    ):
+        np.testing.assert_array_equal(sums_of(source, grid_for(7), 1500), expected)
+
+
+def test_the_block_function_can_be_sent(sample):
+    function = bounded.BoundedSums(bounded.BoundedRows.on(grid_for(7), 1500))
+    sent = pickle.loads(pickle.dumps(function))
+    np.testing.assert_array_equal(sent(sample), function(sample))
+
+
+def test_sums_beyond_exact_doubles():
+    """Each sum is taken in integers: doubles would lose the ones."""
+    grid = FeatureGrid(np.ones(1), 1.0, 2**20)
+    records = ArrayRecords(np.full((2**13 + 1, 1), 1 - 2.0**-20), block_rows=2**14)
+    assert bounded_sums(records, grid, 2**20).tolist() == [(2**13 + 1) * (2**20 - 1)]
+    rows = bounded.BoundedRows(np.ones(1), 2**53, np.inf)
+    X = np.array([[2.0**53], [1.0], [1.0], [1.0]])
+    assert bounded.BoundedSums(rows)(X).tolist() == [2**53 + 3]
+    assert bounded.BoundedSums(rows)(torch.from_numpy(X)).tolist() == [2**53 + 3]
+
+
+def test_records_left_out_add_nothing(sample, expected):
+    rows = np.concatenate([sample, np.full((5, 7), 1e9)])
+    rows[3001:, 3] = np.nan
+    records = CompleteRecords(open_records(rows, drop_nulls=True))
+    np.testing.assert_array_equal(bounded_sums(records, grid_for(7), 1500), expected)
+
+
+class Sizes:
+    """Records too many to hold, never read."""
+
+    def __init__(self, n_records, n_features):
+        self.n_records, self.n_features = n_records, n_features
+        self.n_rows = n_records
+
+
+@pytest.mark.parametrize(
+    ("n_records", "n_features", "half_width", "norm_bound", "error", "words"),
+    [
+        (2**42 + 1, 3, 2**20, 5, CapacityError, "n_records"),
+        (10, 2**13, 2**20, 5, CapacityError, "n_features"),
+        (10, 3, 100, 0, ParameterError, "norm_bound"),
+        (10, 3, 100, 1.5, ParameterError, "norm_bound"),
+        (10, 3, 100, None, ParameterError, "norm_bound"),
+    ],
+)
+def test_refusals(n_records, n_features, half_width, norm_bound, error, words):
+    grid = FeatureGrid(np.ones(n_features), 4.0, half_width)
+    with pytest.raises(error, match=words):
+        bounded_sums(Sizes(n_records, n_features), grid, norm_bound)
+
+
+def test_records_that_do_not_fit_are_refused():
+    with pytest.raises(DataError, match="3 features"):
+        sums_of(np.ones((4, 2)), grid_for(3), 10)
+    with pytest.raises(DataError, match="finite"):
+        sums_of(np.array([[1.0, np.inf, 0.0]]), grid_for(3), 10)

@@ -1,0 +1,228 @@
+"""Units whose rows are bounded as one: against Python's dictionaries and integers."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
+from hushcov.sums import grouped as grouped_module
+from hushcov.sums.combined import unit_means
+from hushcov.sums.grids import INSIDE, FeatureGrid
+from hushcov.sums.products import ProductMap
+from hushcov.sums.views import CentredRecords, CompleteRecords, CountedRecords
+from hushcov.tables.compact import CompactRecords
+from hushcov.tables.sources import ArrayRecords
+from hushcov.tables.units import Units, fingerprints
+
+
+def product_map(rng, d, most, **changes):
+    pairs = [(i, j) for i in range(d) for j in range(i + 1, d) if rng.random() < 0.6]
+    rows, columns = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))
+    means = rng.integers(-300, 300, len(pairs) + d) if rng.random() < 0.5 else None
+    numbers = {
+        "grid": FeatureGrid(np.ones(d), 8.0, int(rng.integers(2, 60))),
+        "rows": rows,
+        "columns": columns,
+        "pair_weight": 4,
+        "diagonal_weight": 3,
+        "centre": int(rng.integers(0, 50)),
+        "norm_bound": int(2 ** rng.uniform(0, 16)),
+        "factor_range": 1 + int(2 ** rng.uniform(0, 14)),
+        "size_range": 1 + int(2 ** rng.uniform(0, 14)),
+        "size_cap": int(rng.integers(1, 5000)),
+        "rows_per_unit": most,
+        "means": means,
+    }
+    return ProductMap(**numbers | changes)
+
+
+def units_of(X, identifiers, most):
+    """Rows of each unit, by a dictionary; those with the smallest fingerprints."""
+    units = {}
+    prints = fingerprints(ArrayRecords(X)).tolist()
+    for row, identifier, mark in zip(X, identifiers, prints, strict=True):
+        units.setdefault(identifier, []).append((mark, row))
+    return [
+        [row for _, row in sorted(rows, key=lambda each: each[0])[:most]] for rows in units.values()
+    ]
+
+
+def contribution(rows, m):
+    """What one unit adds, in Python's integers, and the squared norm of its products."""
+    pairs = list(zip(m.rows.tolist(), m.columns.tolist(), strict=True))
+    means = [0] * m.n_products if m.means is None else m.means.tolist()
+    v, size = [-len(rows) * mean for mean in means], 0
+    for row in rows:
+        y = [int(each) for each in np.rint(np.clip(row * m.grid.multipliers, *_ends(m)))]
+        products = [m.pair_weight * y[i] * y[j] for i, j in pairs]
+        products += [m.diagonal_weight * (own * own - m.centre) for own in y]
+        v = [old + new for old, new in zip(v, products, strict=True)]
+        size += sum(own * own for own in y)
+    square = sum(each * each for each in v)
+    whole = m.factor_range * len(rows) // m.rows_per_unit
+    if square <= m.norm_bound**2 * INSIDE:
+        u, factor = v, whole
+    else:
+        f = m.norm_bound / math.sqrt(square) * INSIDE
+        u, factor = [int(each * f) for each in v], int(f * whole)
+    cap = m.size_cap * m.rows_per_unit
+    return [*u, factor, int(min(size, cap) / cap * m.size_range)], square
+
+
+def _ends(m):
+    return -m.grid.half_width, m.grid.half_width
+
+
+def table(rng):
+    n, d = int(rng.integers(1, 40)), int(rng.integers(1, 5))
+    X = rng.standard_normal((n, d)) * 2 ** rng.uniform(-2, 3)
+    return X, rng.integers(0, rng.integers(1, n + 1), n)
+
+
+def test_sums_of_1000_tables_are_those_of_a_dictionary():
+    rng = np.random.default_rng(1)
+    for _ in range(1000):
+        X, identifiers = table(rng)
+        most = int(rng.integers(2, 8))
+        m = product_map(rng, X.shape[1], most)
+        found = [contribution(rows, m) for rows in units_of(X, identifiers, most)]
+        expected = np.sum([u for u, _ in found], axis=0)
+        records = Units.of(identifiers, len(X)).bounded(
+            ArrayRecords(X, block_rows=int(rng.integers(1, 9))), most
+        )
+        assert m.sum(records).tolist() == expected.tolist()
+        mantissa, exponent = np.frexp([float(square) for _, square in found])
+        counts = m.norm_histogram(records)
+        bins = 2 * exponent + (mantissa >= math.sqrt(0.5))
+        assert counts.tolist() == np.bincount(bins, minlength=len(counts)).tolist()
+
+
+def test_no_unit_is_beyond_its_bounds():
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        X, _ = table(rng)
+        most = int(rng.integers(2, 8))
+        m = product_map(rng, X.shape[1], most)
+        own = m.sum(Units.of(np.zeros(len(X)), len(X)).bounded(ArrayRecords(X), most))
+        assert sum(int(each) ** 2 for each in own[:-2]) <= m.norm_bound**2
+        assert 0 <= own[-2] <= m.factor_range
+        assert 0 <= own[-1] <= m.size_range
+
+
+def test_neither_order_nor_blocks_nor_views_matter(monkeypatch):
+    rng = np.random.default_rng(4)
+    X = np.round(rng.standard_normal((3000, 6)) * 64) / 64
+    identifiers = rng.integers(0, 300, 3000)
+    m = product_map(rng, 6, 7, norm_bound=9000)
+    expected = m.sum(Units.of(identifiers, 3000).bounded(ArrayRecords(X), 7)).tolist()
+    counts = m.norm_histogram(Units.of(identifiers, 3000).bounded(ArrayRecords(X), 7)).tolist()
+    for seed, rows, room in [(0, 1, 2**29), (1, 17, 8 * 6 * 100), (2, 5000, 8 * 6 * 999)]:
+        order = np.random.default_rng(seed).permutation(3000)
+        monkeypatch.setattr(grouped_module, "_BUFFER_BYTES", room)
+        source = ArrayRecords(X[order], block_rows=rows)
+        grouped = Units.of(identifiers[order].astype(str), 3000).bounded(source, 7)
+        compact = CompactRecords(grouped, np.zeros(6), np.full(6, 1e3), np.ones(6))
+        centred = CentredRecords(CountedRecords(compact, 123), np.zeros(6))
+        for records in (grouped, CompleteRecords(grouped), compact, centred, centred):
+            assert m.sum(records).tolist() == expected
+            assert m.norm_histogram(records).tolist() == counts
+
+
+def test_means_are_those_of_a_dictionary():
+    rng = np.random.default_rng(11)
+    for _ in range(200):
+        X, identifiers = table(rng)
+        most, bound, top = (int(each) for each in 2 ** rng.uniform(1, [3, 14, 12]))
+        grid = FeatureGrid(np.ones(X.shape[1]), 8.0, int(rng.integers(2, 600)))
+        expected = np.zeros(X.shape[1] + 1, dtype=np.int64)
+        for rows in units_of(X, identifiers, most):
+            width = grid.half_width
+            v = np.rint(np.clip(np.array(rows) * grid.multipliers, -width, width)).sum(axis=0)
+            square = int((v * v).sum())
+            short = square <= bound**2 * INSIDE
+            f = 1.0 if short else bound / math.sqrt(square) * INSIDE
+            u = [int(each * f) for each in v]
+            assert sum(each * each for each in u) <= bound**2
+            expected += [*u, int(f * (top * len(rows) // most))]
+        source = ArrayRecords(X, block_rows=int(rng.integers(1, 9)))
+        records = Units.of(identifiers, len(X)).bounded(source, most)
+        assert unit_means(records, grid, bound, top, most).tolist() == expected.tolist()
+
+
+def test_a_unit_may_be_longer_than_blocks():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((50, 3))
+    m = product_map(rng, 3, 64)
+    expected, _ = contribution(list(X), m)
+    for rows in (1, 7, 50):
+        records = Units.of(np.zeros(50), 50).bounded(ArrayRecords(X, block_rows=rows), 64)
+        assert m.sum(records).tolist() == expected
+
+
+def test_on_a_device_units_are_the_same():
+    pytest.importorskip("torch")
+    from hushcov.sums.views import DeviceRecords
+
+    rng = np.random.default_rng(6)
+    X, identifiers = rng.standard_normal((400, 4)), rng.integers(0, 60, 400)
+    m = product_map(rng, 4, 5)
+    units = Units.of(identifiers, 400)
+    expected = m.sum(units.bounded(ArrayRecords(X), 5)).tolist()
+    records = units.bounded(DeviceRecords(ArrayRecords(X), "cpu"), 5)
+    assert records.on_device
+    compact = CompactRecords(records, np.zeros(4), np.full(4, 1e3), np.full(4, 2.0**-20))
+    assert m.sum(records).tolist() == expected
+    assert m.sum(CentredRecords(records, np.zeros(4))).tolist() == expected
+    assert compact.on_device
+
+
+def test_rows_that_do_not_come_unit_by_unit_are_refused():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((20, 3))
+    m = product_map(rng, 3, 4)
+    with pytest.raises(PrivacyConditionError, match="unit by unit"):
+        m.sum(ArrayRecords(X))
+    more = Units.of(np.zeros(20), 20).bounded(ArrayRecords(X), 5)
+    for read in (m.sum, m.norm_histogram):
+        with pytest.raises(PrivacyConditionError, match="at most 4"):
+            read(more)
+    with pytest.raises(PrivacyConditionError, match="max_rows_per_unit = 4"):
+        grouped_module.GroupedRecords(ArrayRecords(X), np.zeros(20), np.ones(20, dtype=bool), 4)
+
+
+@pytest.mark.parametrize("place", [0, 5, 19])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(place, value):
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((20, 3))
+    X[place, 1] = value
+    m = product_map(rng, 3, 4)
+    for rows in (1, 3, 20):
+        source = ArrayRecords(X, block_rows=rows)
+        with pytest.raises(DataError, match="finite"):
+            m.sum(Units.of(np.arange(20) // 4, 20).bounded(source, 4))
+
+
+def test_maps_of_units_are_checked():
+    rng = np.random.default_rng(9)
+    with pytest.raises(ParameterError, match="means"):
+        product_map(rng, 3, 1, means=np.zeros(3, dtype=np.int64))
+    with pytest.raises(ParameterError, match="means"):
+        product_map(rng, 3, 2, means=np.zeros(1, dtype=np.int64))
+    many = np.zeros(2**23, dtype=np.int64)
+    with pytest.raises(CapacityError, match="bounded together"):
+        product_map(rng, 3, 2, rows=many, columns=many, means=None)
+
+
+def test_what_a_unit_moves_is_divided_among_its_records():
+    from hushcov.accounting import Neighbours, smallest_sigma
+
+    neighbours = Neighbours(most_rows=50, combined=True)
+    for square, mu in [(2, 0.001), (4_000_000, 0.37), (1, 3.0)]:
+        sigma = smallest_sigma(neighbours.shared(square), mu)
+        charged = 50 * Fraction(mu)
+        assert square <= (sigma * charged) ** 2
+        assert sigma == 1 or square > ((sigma - 1) * charged) ** 2
+    assert Neighbours(most_rows=50).shared(7) == 7

@@ -1,0 +1,239 @@
+"""Second moments: exact, the same for any storage, and no more sensitive than they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.sums.gram import second_moments
+from hushcov.sums.grids import IntegerGrid
+from hushcov.sums.protocol import Records
+from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.tables.sources import ArrayRecords, open_records
+
+EXACT_ROWS = 2**53 // 32767**2
+
+grids = st.builds(
+    IntegerGrid,
+    radius=st.floats(min_value=1e-3, max_value=1e3),
+    half_width=st.integers(1, IntegerGrid.largest_half_width),
+)
+# Ordinary values and any finite float64, 1e300 and subnormals included.
+coordinates = st.floats(-10, 10) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+tables = st.tuples(st.integers(1, 9), st.integers(1, 4)).flatmap(
+    lambda shape: hnp.arrays(np.float64, shape, elements=coordinates)
+)
+
+
+def gram_in_python(X, grid):
+    """Recompute with Python integers, one record and one product at a time."""
+    d = X.shape[1]
+    total = [[0] * d for _ in range(d)]
+    for record in X.tolist():
+        y = []
+        for x in record:
+            clipped = min(max(x, -grid.radius), grid.radius)
+            y.append(round(clipped * (grid.half_width / grid.radius)))
+        for i in range(d):
+            for j in range(d):
+                total[i][j] += y[i] * y[j]
+    return total
+
+
+def gram_of(X, grid, **options):
+    return second_moments(open_records(X, **options), grid).gram
+
+
+@given(X=tables, grid=grids)
+def test_equals_python_integers(X, grid):
+    assert gram_of(X, grid).tolist() == gram_in_python(X, grid)
+
+
+@pytest.fixture(scope="module")
+def sample():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((3001, 7)) @ rng.standard_normal((7, 7))
+    X[17] = 1e300
+    return X
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return IntegerGrid.for_records(radius=4.7, n_records=3001)
+
+
+@pytest.fixture(scope="module")
+def expected(sample, grid):
+    return np.array(gram_in_python(sample, grid))
+
+
+@pytest.mark.parametrize("block_rows", [1, 2, 64, 1000, 3000, 3001, 5000, None])
+def test_same_bits_for_any_block_size(sample, grid, expected, block_rows):
+    np.testing.assert_array_equal(gram_of(sample, grid, block_rows=block_rows), expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_same_bits_for_any_row_order(sample, grid, expected, seed):
+    shuffled = np.random.default_rng(seed).permutation(sample)
+    np.testing.assert_array_equal(gram_of(shuffled, grid, block_rows=257), expected)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        pytest.param(np.asfortranarray, id="fortran"),
+        pytest.param(lambda X: np.repeat(np.repeat(X, 2, 0), 3, 1)[::2, ::3], id="strided"),
+        pytest.param(lambda X: X.astype(object), id="object"),
+        pytest.param(lambda X: X.astype(">f8"), id="big-endian"),
+        pytest.param(lambda X: X.tolist(), id="list"),
+    ],
+)
+def test_same_bits_for_any_memory_layout(sample, grid, expected, convert):
+    np.testing.assert_array_equal(gram_of(convert(sample), grid), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float32, bool])
+def test_same_bits_for_any_dtype_that_holds_the_values(grid, dtype):
+    X = np.random.default_rng(3).integers(0, 6, (500, 3)).astype(dtype)
+    np.testing.assert_array_equal(gram_of(X, grid), gram_of(X.astype(np.float64), grid))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_same_bits_from_a_file(sample, grid, expected, tmp_path, order):
+    np.save(tmp_path / "X.npy", np.array(sample, order=order))
+    np.testing.assert_array_equal(gram_of(tmp_path / "X.npy", grid, block_rows=700), expected)
+
+
+@settings(max_examples=300)
+@given(data=st.data(), X=tables, grid=grids)
+def test_replacing_a_record_moves_no_entry_beyond_the_sensitivity(data, X, grid):
+    neighbour = X.copy()
+    row = data.draw(st.integers(0, len(X) - 1))
+    neighbour[row] = data.draw(hnp.arrays(np.float64, X.shape[1], elements=coordinates))
+    before, after = (second_moments(ArrayRecords(table), grid) for table in (X, neighbour))
+    change = np.abs(after.gram - before.gram)
+    assert change.max() <= before.entry_sensitivity
+    assert change.diagonal().max() <= before.diagonal_sensitivity
+
+
+@pytest.mark.parametrize("half_width", [1, 32767])
+def test_the_sensitivity_is_attained(half_width):
+    grid = IntegerGrid(1.0, half_width)
+    rest = np.random.default_rng(4).standard_normal((20, 2))
+
+    def with_record(*record):
+        return second_moments(ArrayRecords(np.vstack([rest, record])), grid)
+
+    before = with_record(1e300, 1e300)
+    off_diagonal = np.abs(with_record(1e300, -1e300).gram - before.gram)[0, 1]
+    on_diagonal = np.abs(with_record(0.0, 0.0).gram - before.gram)[0, 0]
+    assert off_diagonal == before.entry_sensitivity == 2 * half_width**2
+    assert on_diagonal == before.diagonal_sensitivity == half_width**2
+
+
+@pytest.mark.parametrize("extra_rows", [0, 1, 3])
+def test_exact_at_and_beyond_the_largest_float64_sum(extra_rows):
+    """All products at their largest, in one block; past 2**53 an odd total is no float64."""
+    n = EXACT_ROWS + extra_rows
+    X = np.broadcast_to(np.array([[5.0]]), (n, 1))
+    total = int(gram_of(X, IntegerGrid(1.0, 32767), block_rows=n)[0, 0])
+    assert total == n * 32767**2
+    assert (total <= 2**53) == (extra_rows == 0)
+    if extra_rows:
+        assert n % 2 == 1, "the total must be odd for one float64 sum to miss it"
+        assert int(float(total)) != total
+
+
+def test_a_grid_too_fine_for_int64_is_refused_before_any_pass():
+    class Many(Records):
+        n_records, n_features = 2**40, 2
+
+        def _blocks(self):
+            raise AssertionError("data was touched")
+
+    with pytest.raises(CapacityError, match=r"at most 2\*\*62.*IntegerGrid\.for_records"):
+        second_moments(Many(), IntegerGrid(1.0, 32767))
+    assert 2**40 * IntegerGrid.for_records(1.0, 2**40).half_width ** 2 <= 2**62
+
+
+def test_progress_counts_every_record(sample, grid):
+    seen = []
+    second_moments(ArrayRecords(sample, block_rows=500), grid, progress=seen.append)
+    assert sum(seen) == 3001
+    assert max(seen) == 500
+
+
+def test_covariance_is_the_second_moment_up_to_the_grid():
+    X = np.random.default_rng(5).uniform(-2, 2, (400, 6))
+    grid = IntegerGrid.for_records(2.0, 400)
+    moments = second_moments(ArrayRecords(X), grid)
+    covariance = moments.covariance()
+    assert moments.n_features == 6
+    assert covariance.dtype == np.float64
+    np.testing.assert_array_equal(covariance, covariance.T)
+    # |yy' - xx'| <= |y - x| |y| + |x| |y' - x'|, with each rounding at most half a step.
+    np.testing.assert_allclose(covariance, X.T @ X / 400, rtol=0, atol=2.0 * grid.step * 1.001)
+
+
+@pytest.mark.parametrize("radius", [1.1e-100, 1e100])
+def test_covariance_neither_overflows_nor_vanishes_at_extreme_radii(radius):
+    moments = second_moments(ArrayRecords([[radius]]), IntegerGrid.for_records(radius, 1))
+    np.testing.assert_allclose(moments.covariance(), [[radius**2]], rtol=1e-14, atol=0)
+
+
+def test_gram_is_a_read_only_copy_and_is_not_printed():
+    gram = np.array([[8675309, 0], [0, 0]])
+    moments = Statistics(gram, 10, RecordMap(2, IntegerGrid(1.0, 32767)))
+    gram[0, 0] = 1
+    assert moments.gram[0, 0] == 8675309
+    assert "8675309" not in repr(moments)
+    with pytest.raises(ValueError, match="read-only"):
+        moments.gram[0, 0] = 0
+    with pytest.raises(AttributeError):
+        moments.n_records = 3
+
+
+@pytest.mark.parametrize(
+    ("gram", "words"),
+    [
+        ([[77]], "got list"),
+        (np.array([[77.0]]), "got float64"),
+        (np.array([[77]], dtype=np.int32), "got int32"),
+        (np.array([77]), "shape (1,)"),
+        (np.zeros((2, 3), np.int64), "shape (2, 3)"),
+        (np.zeros((0, 0), np.int64), "shape (0, 0)"),
+        (np.zeros((3, 3), np.int64), "shape (3, 3)"),
+        (np.array([[77, 1], [2, 77]]), "symmetric"),
+        (np.array([[-77, 0], [0, 77]]), "nonnegative diagonal"),
+        (np.array([[301, 0], [0, 0]]), "n_records * half_width**2"),
+        (np.array([[77, -301], [-301, 77]]), "n_records * half_width**2"),
+        (np.array([[77, -(2**63)], [-(2**63), 77]]), "n_records * half_width**2"),
+    ],
+)
+def test_impossible_grams_are_refused_without_quoting_them(gram, words):
+    with pytest.raises(DataError) as caught:
+        Statistics(gram, 3, RecordMap(2, IntegerGrid(1.0, 10)))
+    assert words in str(caught.value)
+    assert "77" not in str(caught.value)
+    assert "301" not in str(caught.value)
+
+
+def test_the_largest_possible_entries_are_accepted():
+    gram = np.array([[300, -300], [-300, 300]])
+    moments = Statistics(gram, 3, RecordMap(2, IntegerGrid(1.0, 10)))
+    np.testing.assert_array_equal(moments.gram, gram)
+
+
+def test_moments_need_their_public_parameters():
+    record_map = RecordMap(1, IntegerGrid(1.0, 10))
+    for n_records, made in ((0, record_map), (3, IntegerGrid(1.0, 10))):
+        with pytest.raises(ParameterError, match=r"n_records|record_map"):
+            Statistics(np.array([[1]]), n_records, made)
+    with pytest.raises(ParameterError, match="grid must be"):
+        second_moments(ArrayRecords([[1.0]]), 10)

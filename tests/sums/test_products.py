@@ -1,0 +1,368 @@
+"""Norm-bounded products: exact in Python's integers, and inside their bounds for every record."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.sums import rows
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.products import N_NORM_BINS, ProductMap, finest_half_width
+from hushcov.tables.sources import ArrayRecords
+
+ADVERSARIAL = [0.0, -0.0, 5e-324, 8.0, -8.0, 1.0, -1.0, 1e308, -1e308, 7.99]
+coordinates = st.sampled_from(ADVERSARIAL) | st.floats(-9, 9) | st.floats(-1e308, 1e308)
+
+
+def product_map(d=3, pairs=((0, 1), (1, 2)), **changes):
+    half_width = changes.pop("half_width", 64)
+    scale = changes.pop("scale", np.ones(d))
+    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    numbers = {
+        "pair_weight": 4,
+        "diagonal_weight": 3,
+        "centre": (half_width // 8) ** 2,
+        "norm_bound": 1000,
+        "factor_range": 250,
+        "size_range": 200,
+        "size_cap": 4 * d * (half_width // 8) ** 2,
+    }
+    return ProductMap(
+        grid=FeatureGrid(scale, 8.0, half_width),
+        rows=rows,
+        columns=columns,
+        **(numbers | changes),
+    )
+
+
+def integers(x, m):
+    h = m.grid.half_width
+    return [
+        round(min(max(a * b, -h), h)) for a, b in zip(x, m.grid.multipliers.tolist(), strict=True)
+    ]
+
+
+def weighted(y, m):
+    z = [m.pair_weight * y[i] * y[j] for i, j in zip(m.rows, m.columns, strict=True)]
+    return [int(entry) for entry in z + [m.diagonal_weight * (a * a - m.centre) for a in y]]
+
+
+def literal(x, m):
+    """What one record contributes, with integers for all but the factor itself."""
+    y = integers(x, m)
+    z = weighted(y, m)
+    square = sum(entry**2 for entry in z)
+    size = min(sum(a * a for a in y), m.size_cap) * m.size_range // m.size_cap
+    if square <= m.norm_bound**2:
+        return [*z, m.factor_range, size]
+    factor = m.norm_bound / math.sqrt(square) * (1 - 2.0**-40)
+    return [*(math.trunc(e * factor) for e in z), math.trunc(factor * m.factor_range), size]
+
+
+def contribution(x, m):
+    return [int(number) for number in m.sum(ArrayRecords(np.array([x], dtype=np.float64)))]
+
+
+maps = st.builds(
+    product_map,
+    pairs=st.lists(st.sampled_from([(0, 1), (0, 2), (1, 2)]), max_size=3, unique=True),
+    half_width=st.sampled_from([1, 7, 64, 500, 2047]),
+    norm_bound=st.sampled_from([1, 2, 50, 1000, 12_345, 10**6, 2**30]),
+    factor_range=st.sampled_from([1, 3, 250, 10**6]),
+    size_range=st.sampled_from([1, 3, 250, 10**6]),
+    size_cap=st.sampled_from([1, 7, 10**5, 10**9]),
+    scale=st.sampled_from([np.ones(3), np.array([0.0, 1e-100, 1e100]), np.array([2.0, 1.0, 0.0])]),
+)
+records_of_three = hnp.arrays(np.float64, 3, elements=coordinates)
+
+
+# Exactness
+
+
+@settings(deadline=None, max_examples=150)
+@given(m=maps, x=records_of_three)
+def test_one_record_equals_python_integers(m, x):
+    assert contribution(x, m) == literal(x.tolist(), m)
+
+
+@settings(deadline=None)
+@given(m=maps, X=hnp.arrays(np.float64, (5, 3), elements=coordinates))
+def test_sums_equal_python_integers(m, X):
+    each = [literal(x, m) for x in X.tolist()]
+    assert m.sum(ArrayRecords(X)).tolist() == [sum(numbers) for numbers in zip(*each, strict=True)]
+
+
+def neighbours(d, seed):
+    """Pairs of which long rows are windows, some with a gap, and some alone."""
+    near = np.subtract.outer(np.arange(d), np.arange(d))
+    there = (near < 0) & (near >= -np.random.default_rng(seed).integers(0, 9, (d, 1)))
+    there[:: 1 + seed, d // 2] = False
+    return np.argwhere(there)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_of_neighbours_are_summed_exactly(seed):
+    d = 20
+    m = product_map(d, neighbours(d, seed), half_width=32, norm_bound=20_000)
+    X = 3 * np.random.default_rng(seed).standard_normal((70, d))
+    expected = np.sum([literal(x, m) for x in X.tolist()], axis=0)
+    assert np.array_equal(m.sum(ArrayRecords(X)), expected)
+    bins = [literal_bin(sum(z**2 for z in weighted(integers(x, m), m))) for x in X.tolist()]
+    counts = np.bincount(bins, minlength=N_NORM_BINS)
+    assert np.array_equal(m.norm_histogram(ArrayRecords(X)), counts)
+
+
+@pytest.mark.parametrize("norm_bound", [10**6, 10**9])
+def test_many_records_at_the_clip_are_summed_exactly(norm_bound):
+    """More of them than are added up in doubles at a time, each as large as can be."""
+    m = product_map(2, [(0, 1)], half_width=2047, norm_bound=norm_bound)
+    x = [1e308, -1e308]
+    expected = [20_001 * number for number in literal(x, m)]
+    assert m.sum(ArrayRecords(np.tile(x, (20_001, 1)))).tolist() == expected
+    assert m.sum(ArrayRecords(np.tile(x, (20_001, 1)), block_rows=10_000)).tolist() == expected
+
+
+@pytest.mark.parametrize("norm_bound", [900, 10**6])
+def test_blocks_threads_and_row_order_change_nothing(norm_bound, monkeypatch):
+    random = np.random.default_rng(1)
+    X = random.standard_normal((9_001, 3))
+    m = product_map(norm_bound=norm_bound)
+    expected, counts = m.sum(ArrayRecords(X)), m.norm_histogram(ArrayRecords(X))
+    for cores in (1, 5):
+        monkeypatch.setattr(rows, "threads", lambda cores=cores: cores)
+        monkeypatch.setattr(rows, "_SMALLEST_PART", 1)
+        for block_rows in (1_000, 4_097, None):
+            shuffled = X[random.permutation(len(X))]
+            for table in (shuffled, np.asfortranarray(shuffled)):
+                records = ArrayRecords(table, block_rows=block_rows)
+                np.testing.assert_array_equal(m.sum(records), expected)
+                np.testing.assert_array_equal(m.norm_histogram(records), counts)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float16, np.float32, object])
+def test_the_dtype_changes_nothing(dtype):
+    X = np.random.default_rng(2).integers(-6, 7, (50, 3)).astype(np.float64)
+    m = product_map()
+    expected = m.sum(ArrayRecords(X))
+    np.testing.assert_array_equal(m.sum(ArrayRecords(X.astype(dtype))), expected)
+
+
+def test_the_order_of_pairs_is_the_order_of_sums():
+    X = np.random.default_rng(3).standard_normal((20, 3))
+    first = product_map(pairs=[(0, 1), (1, 2)]).sum(ArrayRecords(X))
+    second = product_map(pairs=[(1, 2), (0, 1)]).sum(ArrayRecords(X))
+    assert first[[1, 0, 2, 3, 4, 5, 6]].tolist() == second.tolist()
+
+
+def test_without_pairs_and_with_one_feature():
+    m = product_map(1, [], half_width=8, centre=1, norm_bound=10**6)
+    assert contribution([3.0], m) == [24, 250, min(9, m.size_cap) * 200 // m.size_cap]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_records_that_are_not_finite_are_refused(bad):
+    for read in (product_map().sum, product_map().norm_histogram):
+        with pytest.raises(DataError, match="finite"):
+            read(ArrayRecords(np.array([[1.0, bad, 0.0]])))
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_records_of_another_width_are_refused(width):
+    for read in (product_map().sum, product_map().norm_histogram):
+        with pytest.raises(DataError, match="3 features"):
+            read(ArrayRecords(np.ones((2, width))))
+
+
+# Bounds, in integers: nothing here depends on a tolerance.
+
+
+def check_inside(numbers, m):
+    *values, factor, size = numbers
+    assert sum(value**2 for value in values) <= m.norm_bound**2
+    assert 0 <= factor <= m.factor_range
+    assert 0 <= size <= m.size_range
+
+
+@settings(deadline=None, max_examples=150)
+@given(m=maps, x=records_of_three)
+def test_every_record_is_inside_the_bounds(m, x):
+    check_inside(contribution(x, m), m)
+
+
+@settings(deadline=None, max_examples=150)
+@given(m=maps, X=hnp.arrays(np.float64, (3, 3), elements=coordinates), x=records_of_three)
+def test_replacing_a_record_moves_the_sums_by_at_most_the_sensitivity(m, X, x):
+    other = X.copy()
+    other[1] = x
+    moved = m.sum(ArrayRecords(X)) - m.sum(ArrayRecords(other))
+    square = sum(int(number) ** 2 for number in moved)
+    assert square <= 4 * m.norm_bound**2 + m.factor_range**2 + m.size_range**2
+
+
+@settings(deadline=None, max_examples=150)
+@given(y=hnp.arrays(np.int64, 3, elements=st.integers(-64, 64)))
+def test_a_norm_just_above_a_bound_ends_below_it(y):
+    """Bounds around the norm itself: at it nothing is shrunk, one less and everything is."""
+    z = weighted(y.tolist(), product_map())
+    root = math.isqrt(sum(entry**2 for entry in z))
+    for norm_bound in range(max(1, root - 1), root + 3):
+        m = product_map(norm_bound=norm_bound)
+        numbers = contribution(y / 8.0, m)
+        check_inside(numbers, m)
+        if norm_bound**2 >= sum(entry**2 for entry in z):
+            assert numbers[:-2] == z
+            assert numbers[-2] == m.factor_range
+
+
+@pytest.mark.parametrize("height", [3, 4, 1000, 2047])
+def test_a_norm_exactly_at_the_bound_is_kept(height):
+    """One feature: the norm is the integer 3 (height^2 - centre)."""
+    norm = 3 * (height**2 - 8)
+    m = product_map(1, [], half_width=2047, centre=8, norm_bound=norm)
+    x = [height * 8.0 / 2047]
+    assert contribution(x, m)[:2] == [norm, 250]
+    shrunk = product_map(1, [], half_width=2047, centre=8, norm_bound=norm - 1)
+    assert norm - 3 <= contribution(x, shrunk)[0] <= norm - 1
+
+
+def test_the_bound_on_the_products_is_attained():
+    """0 and sqrt(2 centre) are opposite: the sum moves by exactly twice the norm bound."""
+    m = product_map(1, [], half_width=64, centre=8, norm_bound=24)
+    assert contribution([0.0], m)[0] == -24
+    assert contribution([0.5], m)[0] == 24
+
+
+@settings(deadline=None, max_examples=150)
+@given(m=maps, x=records_of_three)
+def test_shrinking_keeps_the_direction(m, x):
+    """Each product is within one unit of its exact share, and never beyond it."""
+    z = weighted(integers(x.tolist(), m), m)
+    square = sum(entry**2 for entry in z)
+    for value, entry in zip(contribution(x, m), z, strict=False):
+        assert value * entry >= 0
+        # |value| <= |entry| min(1, C / norm) < |value| + 1, up to 2^-39, squared to stay exact.
+        share = Fraction(entry**2) * min(Fraction(1), Fraction(m.norm_bound**2, max(square, 1)))
+        assert value**2 <= share <= (abs(value) + 1) ** 2 * Fraction(1 + 2.0**-38)
+
+
+# The histogram of norms
+
+
+def literal_bin(square):
+    """Half octaves of the square: bin 2 e covers [2^(e - 1), 2^(e - 1/2)), bin 0 zero itself."""
+    exponent = square.bit_length()
+    return 2 * exponent + (square > 0 and 2 * square**2 >= 4**exponent)
+
+
+@settings(deadline=None, max_examples=150)
+@given(m=maps, x=records_of_three)
+def test_each_record_is_counted_in_the_bin_of_its_norm(m, x):
+    counts = m.norm_histogram(ArrayRecords(x[None, :]))
+    assert len(counts) == N_NORM_BINS
+    assert counts.sum() == 1
+    square = sum(entry**2 for entry in weighted(integers(x.tolist(), m), m))
+    assert counts[literal_bin(square)] == 1
+
+
+@settings(deadline=None)
+@given(m=maps, X=hnp.arrays(np.float64, (3, 3), elements=coordinates), x=records_of_three)
+def test_replacing_a_record_moves_one_count(m, X, x):
+    other = X.copy()
+    other[2] = x
+    moved = m.norm_histogram(ArrayRecords(X)) - m.norm_histogram(ArrayRecords(other))
+    assert int((moved**2).sum()) in (0, 2)
+
+
+@settings(deadline=None)
+@given(square=st.integers(1, 2**53 - 1))
+def test_the_norm_of_a_bin_is_the_middle_of_the_bin(square):
+    m = product_map(2, [(0, 1)], half_width=3500)
+    middle = m.norm_of_bin(literal_bin(square), 1000.0) / 1000
+    largest = math.isqrt(m.largest_square_norm)
+    if middle * 1000 < largest:
+        assert 2**-0.126 <= math.sqrt(square) / middle <= 2**0.126 * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("index", [0, 1, 60, N_NORM_BINS - 1])
+@pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])
+def test_a_norm_bound_is_at_least_one_and_at_most_the_largest_norm(index, factor):
+    m = product_map()
+    bound = m.norm_of_bin(index, factor)
+    assert 1 <= bound <= math.isqrt(m.largest_square_norm)
+
+
+@pytest.mark.parametrize(("x", "centre"), [(1e308, 156), (0.0, 10_000), (8.0, 5_000)])
+def test_the_largest_norm_is_attained(x, centre):
+    pairs = [(0, 1)] if x else []
+    m = product_map(2, pairs, half_width=100, centre=centre, norm_bound=2**40)
+    values = contribution([x, x], m)[:-2]
+    assert sum(value**2 for value in values) == m.largest_square_norm
+
+
+# Capacity
+
+
+@settings(deadline=None)
+@given(n_pairs=st.integers(0, 10**12), d=st.integers(1, 10**6), weight=st.integers(1, 10))
+def test_the_finest_half_width_is_exact_and_the_next_is_not(n_pairs, d, weight):
+    h = finest_half_width(n_pairs, d, weight, at_most=2**20)
+    assert weight**2 * h**4 * (n_pairs + d) < 2**53
+    assert weight**2 * (h + 1) ** 4 * (n_pairs + d + 1) > 2**53 or h == 2**20
+    assert finest_half_width(n_pairs, d, weight, at_most=1) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"half_width": 2**13}, "half_width"),
+        ({"centre": 2**26}, "half_width"),
+        ({"size_range": 2**50}, "size_range"),
+        ({"pairs": [], "diagonal_weight": 0, "half_width": 2**14}, "half_width"),
+        ({"pairs": [], "diagonal_weight": 0, "centre": 2**28}, "half_width"),
+    ],
+)
+def test_what_would_not_be_exact_is_refused(changes, what):
+    with pytest.raises(CapacityError, match=what):
+        product_map(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm_bound": 0},
+        {"norm_bound": -1},
+        {"norm_bound": 1.5},
+        {"size_cap": 0},
+        {"factor_range": -1},
+        {"size_range": -1},
+        {"centre": -1},
+        {"pairs": [(0, 3)]},
+        {"pairs": [(-1, 2)]},
+    ],
+)
+def test_numbers_without_a_meaning_are_refused(changes):
+    with pytest.raises(ParameterError):
+        product_map(**changes)
+
+
+def test_kernels_travel_by_name():
+    """A compiled function that is sent to another process arrives as another function there."""
+    sent = []
+
+    class Elsewhere(ArrayRecords):
+        def map_sum(self, block_function, *, progress=None):
+            sent.append(pickle.dumps(block_function))
+            return super().map_sum(pickle.loads(sent[-1]), progress=progress)
+
+    X = np.random.default_rng(5).standard_normal((20, 3))
+    for read in (product_map().sum, product_map().norm_histogram):
+        np.testing.assert_array_equal(read(Elsewhere(X)), read(ArrayRecords(X)))
+        assert b"numba" not in sent[-1]

@@ -1,0 +1,372 @@
+"""Signs as bits: the integers of a literal definition, whatever is zero and however rows come."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+
+import dask.array
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushcov.exceptions import DataError
+from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
+from hushcov.steps.preparation import TILT_UNIT
+from hushcov.sums import popcount, rows, signs, together
+from hushcov.sums.bounded import bounded_sums_of
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.signs import (
+    PackedSigns,
+    candidate_sign_sums,
+    sign_gram,
+    sign_gram_and_sums,
+    sign_scores,
+    signs_kept,
+)
+from hushcov.sums.together import sum_and_keep_signs
+from hushcov.sums.views import (
+    CentredRecords,
+    CompleteRecords,
+    DeviceRecords,
+    WatchedRecords,
+)
+from hushcov.tables.compact import CompactRecords
+from hushcov.tables.sources import ArrayRecords, open_records
+
+
+def table(n, d, zeros=0.3, seed=0):
+    """Rows of which a share is zero; one feature is always zero, and one never."""
+    random = np.random.default_rng([seed, n, d])
+    X = random.standard_normal((n, d)) + 0.2 * random.standard_normal((n, 1))
+    X[random.random((n, d)) < zeros] = 0.0
+    X[:, d // 2], X[:, -1] = 0.0, np.where(X[:, -1] == 0, -1.0, X[:, -1])
+    return X
+
+
+def literal(X, start=0, stop=None):
+    """Products of signs and sums of signs by their definition, above the diagonal."""
+    s = [[(x > 0) - (x < 0) for x in row] for row in X.tolist()]
+    d = X.shape[1]
+    products = [
+        [sum(row[i] * row[j] for row in s) if j >= i else 0 for j in range(start, d)]
+        for i in range(start, d if stop is None else stop)
+    ]
+    return products, [sum(row[i] for row in s) for i in range(start, d)]
+
+
+def found(records, start=0, stop=None):
+    products, sums = sign_gram_and_sums(records, start, stop)
+    kept = PackedSigns(records)
+    np.testing.assert_array_equal(kept.gram(start, stop), products)
+    np.testing.assert_array_equal(kept.sums[start:], sums)
+    assert products.dtype == sums.dtype == np.int64
+    return products.tolist(), sums.tolist()
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 511, 512, 513, 1100])
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+@pytest.mark.parametrize("zeros", [0.0, 0.01, 0.5, 1.0])
+def test_equal_the_definition(n, d, zeros):
+    X = table(n, d, zeros)
+    assert found(ArrayRecords(X)) == literal(X)
+
+
+@pytest.mark.parametrize("d", [127, 128, 129, 300])
+@pytest.mark.parametrize("zeros", [0.0, 0.0005, 0.5])
+def test_wide_tables_of_several_cells(d, zeros):
+    """By a product of doubles, which is exact here."""
+    X = table(1500, d, zeros)
+    X[:512, : d // 3] = np.where(X[:512, : d // 3] == 0, 1.0, X[:512, : d // 3])
+    s = np.sign(X)
+    products, sums = sign_gram_and_sums(ArrayRecords(X))
+    np.testing.assert_array_equal(products, np.triu(s.T @ s))
+    np.testing.assert_array_equal(sums, s.sum(axis=0))
+    kept = PackedSigns(ArrayRecords(X))
+    for start, stop in ((0, d), (1, 2), (31, 100), (32, 64), (33, d), (d - 1, d)):
+        whole = np.triu(np.triu(s.T @ s)[start:stop, start:])
+        np.testing.assert_array_equal(kept.gram(start, stop), whole)
+        np.testing.assert_array_equal(sign_gram(ArrayRecords(X), start, stop), whole)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    n=st.integers(1, 200),
+    d=st.integers(1, 6),
+    zeros=st.sampled_from([0.0, 0.02, 0.7]),
+    block_rows=st.integers(1, 90),
+    threads=st.integers(1, 5),
+    data=st.data(),
+)
+def test_blocks_threads_and_panels_change_nothing(n, d, zeros, block_rows, threads, data):
+    X = table(n, d, zeros, seed=1)
+    start = data.draw(st.integers(0, d - 1))
+    stop = data.draw(st.integers(start + 1, d))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "_SMALLEST_PART", 1)
+        patch.setattr(popcount, "threads", lambda: threads)
+        assert found(ArrayRecords(X[::-1], block_rows=block_rows), start, stop) == literal(
+            X, start, stop
+        )
+
+
+@pytest.mark.parametrize("tile_rows", [1, 512, 1024])
+def test_tiles_change_nothing(monkeypatch, tile_rows):
+    monkeypatch.setattr(signs, "TILE_ROWS", tile_rows)
+    X = table(1700, 3, 0.001)
+    assert found(ArrayRecords(X, block_rows=700)) == literal(X)
+    assert len(PackedSigns(ArrayRecords(X))._tiles) == {1: 4, 512: 4, 1024: 2}[tile_rows]
+
+
+def test_parts_of_a_block_share_no_word():
+    for n_rows in range(1, 400, 7):
+        for filled in range(0, 64, 3):
+            for number in range(1, 6):
+                parts = popcount._whole_words(n_rows, filled, number)
+                assert [a for a, _ in parts[1:]] == [b for _, b in parts[:-1]]
+                assert (parts[0][0], parts[-1][1]) == (0, n_rows)
+                assert all(a < b for a, b in parts)
+                assert all((filled + b) % 64 == 0 for _, b in parts[:-1])
+
+
+CENTRE, REACH = np.array([0.5, 0.0, -1e308, 5e-324]), np.array([1.0, 0.0, np.inf, 5e-324])
+HOSTILE = np.array([0.5, 0.0, -0.0, 5e-324, -5e-324, 1e-323, 1e308, -1e308, -1.0, 3.0])
+
+
+def test_centred_rows():
+    """Differences that overflow, that are as small as can be, and features without reach."""
+    X = np.random.default_rng(2).choice(HOSTILE, (400, 4))
+    limit = np.minimum(REACH, np.finfo(np.float64).max)
+    with np.errstate(over="ignore"):
+        centred = np.clip(X - CENTRE, -limit, limit)
+    assert found(CentredRecords(ArrayRecords(X), CENTRE, REACH)) == literal(centred)
+    assert literal(centred)[0][1] == [0, 0, 0, 0]
+
+
+def test_records_with_gaps():
+    X = table(301, 4)
+    gaps = X.copy()
+    gaps[::5, 2] = np.nan
+    complete = CompleteRecords(open_records(gaps, drop_nulls=True, block_rows=50))
+    assert found(complete) == literal(np.delete(X, np.s_[::5], axis=0))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [(0, 0), (3, 1), (66, 2), (129, 0)])
+def test_numbers_that_are_not_finite_are_refused(value, place):
+    X = table(130, 3)
+    X[place] = value
+    for records in (ArrayRecords(X), ArrayRecords(X, block_rows=1)):
+        with pytest.raises(DataError, match="must be finite"):
+            PackedSigns(records)
+
+
+def test_a_zero_taken_for_a_sign_is_noticed(monkeypatch):
+    """The planted mistake of the fast path: cells with zeros counted as if they had none."""
+    X = table(600, 4, 0.01)
+    right = popcount._finish
+
+    def careless(positive, nonzero, used, d, full, sums):
+        right(positive, nonzero, used, d, full, sums)
+        full[:] = True
+
+    monkeypatch.setattr(popcount, "_finish", careless)
+    assert sign_gram(ArrayRecords(X)).tolist() != literal(X)[0]
+
+
+def test_no_second_bit_is_kept_where_there_are_no_zeros():
+    X = np.where(table(1024, 3, 0.0) > 0, 1.0, -1.0)
+    (tile,) = PackedSigns(ArrayRecords(X))._tiles
+    assert tile.nonzero is tile.positive
+    X[0, 0] = 0.0
+    (tile,) = PackedSigns(ArrayRecords(X))._tiles
+    assert tile.nonzero is not tile.positive
+
+
+# Scores
+
+
+SOURCES = {
+    "memory": ArrayRecords,
+    "tensor": lambda X: open_records(torch.from_numpy(X)),
+    "device": lambda X: DeviceRecords(ArrayRecords(X), "cpu"),
+    "cluster": lambda X: open_records(dask.array.from_array(X, chunks=(100, X.shape[1]))),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("panel_bytes", [1, 200, 2**30])
+def test_scores_are_the_same_from_everywhere(monkeypatch, source, kept, panel_bytes):
+    X = table(257, 9)
+    monkeypatch.setattr(signs, "signs_kept", lambda n, d: kept)
+    monkeypatch.setattr(signs, "PACKED_PANEL_BYTES", panel_bytes)
+    monkeypatch.setattr("hushcov.sums.gram.PANEL_BYTES", panel_bytes)
+    passes = []
+    records = WatchedRecords(SOURCES[source](X), lambda: passes.append(1), lambda n: None)
+    expected = np.abs(np.array(literal(X)[0])[np.triu_indices(9, 1)])
+    np.testing.assert_array_equal(SignScreen().scores(records, None), expected)
+    assert (len(passes) == 1) == (panel_bytes == 2**30 or (kept and source == "memory"))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("panel_bytes", [1, 300, 2**30])
+def test_scores_about_tilts(monkeypatch, kept, panel_bytes):
+    """By fractions in Python's integers."""
+    X, n, d = table(131, 7), 131, 7
+    monkeypatch.setattr(signs, "signs_kept", lambda n, d: kept)
+    monkeypatch.setattr(signs, "PACKED_PANEL_BYTES", panel_bytes)
+    monkeypatch.setattr("hushcov.sums.gram.PANEL_BYTES", panel_bytes)
+    tilt = (0, 5, -7, 1024, -1024, 300, -299)
+    products, sums = literal(X)
+    expected = []
+    for i in range(d):
+        for j in range(i + 1, d):
+            shift = n * tilt[i] * tilt[j] - TILT_UNIT * (sums[i] * tilt[j] + tilt[i] * sums[j])
+            size = abs(TILT_UNIT**2 * products[i][j] + shift) * CentredSigns.resolution
+            expected.append(size // ((TILT_UNIT + abs(tilt[i])) * (TILT_UNIT + abs(tilt[j]))))
+    found = CentredSigns(tilt).scores(ArrayRecords(X), None)
+    assert found.tolist() == expected
+
+
+def test_signs_are_kept_where_that_saves_readings_or_memory():
+    assert signs_kept(10**5, 1000) == 0  # one reading, and sums are smaller
+    assert 0 < signs_kept(10**5, 10**4) < 8 * 10**8
+    assert signs_kept(4 * 10**5, 2 * 10**4) > 0
+    assert signs_kept(5 * 10**5, 2 * 10**4) == 0
+
+
+def test_one_reading_whatever_the_number_of_features(monkeypatch):
+    monkeypatch.setattr(signs, "PANEL_BYTES", 10)
+    X = table(40, 30)
+    passes = []
+    records = WatchedRecords(ArrayRecords(X), lambda: passes.append(1), lambda n: None)
+    found = sign_scores(records, lambda products, *_: products, 40)
+    assert len(passes) == 1
+    np.testing.assert_array_equal(found, np.array(literal(X)[0])[np.triu_indices(30, 1)])
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (63, 2), (130, 7), (700, 260)])
+@pytest.mark.parametrize("shift", ["none", "any", "on the grid"])
+def test_signs_of_compact_rows_are_those_of_their_numbers(n, d, shift):
+    """Compared as integers, without making doubles of them; features of scale 0 have no sign."""
+    generator = np.random.default_rng(n + d)
+    X = table(n, d)
+    centre, reach = 0.1 * generator.standard_normal(d), np.full(d, 5.0)
+    scale = np.exp(generator.standard_normal(d))
+    scale[d // 2] = 0.0 if d > 1 else 1.0
+    moved = {
+        "none": np.zeros(d),
+        "any": 0.05 * generator.standard_normal(d),
+        "on the grid": np.rint(3 * generator.standard_normal(d)) * scale / 512,
+    }[shift]
+    made = CompactRecords(ArrayRecords(X), centre, reach, scale)
+    found, sums = sign_gram_and_sums(CentredRecords(made, moved, reach))
+    numbers = np.vstack(list(made._blocks()))
+    expected = np.sign(np.clip(numbers - moved, -reach, reach))
+    np.testing.assert_array_equal(np.triu(found), np.triu(expected.T @ expected))
+    np.testing.assert_array_equal(sums, expected.sum(axis=0))
+
+
+def test_compact_rows_that_miss_a_value_have_no_sign():
+    X = table(200, 9)
+    X[::7, 3] = np.nan
+    records = CentredRecords(
+        CompactRecords(
+            CompleteRecords(open_records(X, drop_nulls=True)),
+            np.zeros(9),
+            np.full(9, 5.0),
+            np.ones(9),
+        ),
+        np.full(9, 0.01),
+        np.full(9, 5.0),
+    )
+    found, sums = sign_gram_and_sums(records)
+    numbers = np.rint(512 * np.clip(np.delete(X, np.s_[::7], axis=0), -5, 5)) / 512
+    expected = np.sign(numbers - 0.01)
+    np.testing.assert_array_equal(np.triu(found), np.triu(expected.T @ expected))
+    np.testing.assert_array_equal(sums, expected.sum(axis=0))
+
+
+def test_signs_packed_beside_other_sums_spare_a_reading_once():
+    X = table(1200, 9)
+    centre, reach, scale = np.full(9, 0.1), np.full(9, 8.0), np.ones(9)
+    passes = []
+    watched = WatchedRecords(ArrayRecords(X), lambda: passes.append(1), lambda rows: None)
+    for records in (
+        CentredRecords(watched, np.zeros(9)),
+        CentredRecords(CompactRecords(watched, centre, reach, scale, keep=False), -centre),
+    ):
+        squares = bounded_sums_of(records, FeatureGrid(scale, 4.0, 100), 50)
+        expected, scores = records.map_sum(squares), sign_scores(records, first_score, 1200)
+        passes.clear()
+        np.testing.assert_array_equal(sum_and_keep_signs(records, [squares])[0], expected)
+        other = copy.copy(records)  # may be another view
+        for _ in range(2):
+            np.testing.assert_array_equal(sign_scores(records, first_score, 1200), scores)
+        assert len(passes) == 2  # with the other sums, and where they were scored again
+        sign_scores(other, first_score, 1200)
+        assert len(passes) == 3
+
+
+def first_score(products, sums, start, stop):
+    return products
+
+
+def test_signs_are_not_kept_beside_a_copy_or_where_they_are_many(monkeypatch):
+    X = table(600, 5)
+    kept = CompactRecords(ArrayRecords(X), np.zeros(5), np.full(5, 8.0), np.ones(5))
+    cases = {"copy": kept, "cluster": open_records(dask.array.from_array(X, chunks=(200, -1)))}
+    sums = bounded_of(kept)
+    for records in cases.values():
+        sum_and_keep_signs(records, [sums])
+        assert records.kept_signs is None
+    plain = ArrayRecords(X)
+    sum_and_keep_signs(plain, [sums], keep=False)
+    assert plain.kept_signs is None
+    monkeypatch.setattr(together, "_EARLY_BYTES", 2 * X.size // 8 - 1)
+    sum_and_keep_signs(plain, [sums])
+    assert plain.kept_signs is None
+    monkeypatch.setattr(together, "_EARLY_BYTES", 2 * X.size // 8)
+    sum_and_keep_signs(plain, [sums])
+    assert plain.kept_signs is not None
+
+
+def bounded_of(records):
+    return bounded_sums_of(records, FeatureGrid(np.ones(records.n_features), 4.0, 100), 50)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("zeros", [0.0, 0.0005, 0.5])
+def test_listed_pairs_have_the_numbers_of_all_pairs(zeros, kept):
+    """Plain and tilted, of pairs across cells, in any order and twice; kept signs or a reading."""
+    X = table(1300, 300, zeros)
+    X[:512] = np.where(X[:512] == 0, 1.0, X[:512])
+    i, j = np.triu_indices(300, 1)
+    places = np.random.default_rng(3).integers(0, len(i), 5000)
+    tilt = tuple(np.random.default_rng(4).integers(-900, 900, 300).tolist())
+    for screen in (SignScreen(), CentredSigns(tilt)):
+        records = ArrayRecords(X, block_rows=700)
+        if kept:
+            records.kept_signs = signs.KeptSigns(PackedSigns(records), weakref.ref(records))
+        listed = screen.sums_of(records, i[places], j[places])
+        expected = screen.sums(ArrayRecords(X), None)
+        np.testing.assert_array_equal(listed, expected[places])
+    none = np.empty(0, dtype=np.int64)
+    assert len(candidate_sign_sums(ArrayRecords(X), none, none)[0]) == 0
+
+
+def test_listed_pairs_on_a_device_a_cluster_and_of_compact_rows():
+    X = table(90, 7)
+    pairs = np.array([0, 0, 2, 5]), np.array([1, 6, 4, 6])
+    expected = np.sign(X).T @ np.sign(X)
+    for records in (
+        DeviceRecords(ArrayRecords(X), "cpu"),
+        open_records(dask.array.from_array(X, chunks=(30, 7))),
+        CompleteRecords(ArrayRecords(X, block_rows=13)),
+    ):
+        products, sums = candidate_sign_sums(records, *pairs)
+        np.testing.assert_array_equal(products, expected[pairs])
+        np.testing.assert_array_equal(sums, np.sign(X).sum(axis=0))

@@ -1,0 +1,467 @@
+"""Statistics of several sites: they add up bit for bit, and files give back what was written."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import stat
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import hushcov
+from hushcov.exceptions import CapacityError, DataError, ParameterError, StatisticsError
+from hushcov.sums.gram import record_statistics
+from hushcov.sums.grids import FeatureGrid, IntegerGrid
+from hushcov.sums.protocol import Records
+from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.tables.sources import ArrayRecords
+
+D = 3
+INTEGER = RecordMap(D, IntegerGrid(4.0, 1000))
+FEATURE = RecordMap(
+    D,
+    FeatureGrid(np.array([0.5, 1.0, 1e-100]), 6.0, 32767),
+    norm_bound=40_000,
+    feature_names=("weight", "größe", "x,\n"),
+)
+# Every entry has these digits, so that a leak of any of them is seen.
+SECRET = 8675309
+GRAM = np.full((D, D), SECRET) + 10**8 * np.eye(D, dtype=np.int64)
+
+
+def statistics(record_map=INTEGER, n_records=1000, gram=GRAM):
+    return Statistics(gram, n_records, record_map)
+
+
+def public(one):
+    return one.n_records, one.record_map.to_dict(), one.parts
+
+
+def test_it_is_there_at_the_top():
+    assert hushcov.Statistics is Statistics
+    assert "Statistics" in hushcov.__all__
+
+
+# Adding up.
+
+tables = st.lists(
+    hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 5), st.just(D)),
+        elements=st.floats(-20, 20) | st.floats(allow_nan=False, allow_infinity=False),
+    ),
+    min_size=1,
+    max_size=4,
+)
+record_maps = st.builds(
+    RecordMap,
+    st.just(D),
+    st.builds(
+        FeatureGrid,
+        st.just(np.array([0.5, 1.0, 3.0])),
+        st.floats(0.1, 10),
+        st.integers(1, 32767),
+    ),
+    norm_bound=st.none() | st.integers(1, 60_000),
+) | st.builds(
+    RecordMap, st.just(D), st.builds(IntegerGrid, st.floats(0.1, 10), st.integers(1, 32767))
+)
+
+
+@settings(max_examples=80, deadline=None)  # the first example compiles
+@given(tables=tables, record_map=record_maps, data=st.data())
+def test_sites_add_up_to_all_records_in_any_order(tables, record_map, data):
+    sites = [record_statistics(ArrayRecords(table), record_map) for table in tables]
+    together = record_statistics(ArrayRecords(np.concatenate(tables)), record_map)
+    merged = sites[0].merge(*sites[1:])
+    np.testing.assert_array_equal(merged.gram, together.gram)
+    assert merged.n_records == together.n_records
+    assert merged.parts == frozenset().union(*(site.parts for site in sites))
+    order = data.draw(st.permutations(sites))
+    one_by_one = order[0]
+    for site in order[1:]:
+        one_by_one = site.merge(one_by_one)
+    cut = data.draw(st.integers(1, len(sites)))
+    tail = [order[cut].merge(*order[cut + 1 :])] if cut < len(sites) else []
+    in_groups = order[0].merge(*order[1:cut], *tail)
+    for other in (one_by_one, in_groups):
+        assert other.gram.tobytes() == merged.gram.tobytes()
+        assert public(other) == public(merged)
+
+
+def test_merging_changes_nothing_that_was_there():
+    one, other = statistics(), statistics()
+    before = one.gram.copy(), other.gram.copy()
+    total = one.merge(other)
+    np.testing.assert_array_equal(total.gram, 2 * GRAM)
+    np.testing.assert_array_equal(one.gram, before[0])
+    np.testing.assert_array_equal(other.gram, before[1])
+    assert one.merge().gram.tobytes() == one.gram.tobytes()
+    with pytest.raises(ValueError, match="read-only"):
+        total.gram[0, 0] = 0
+
+
+def test_a_writable_or_borrowed_array_is_copied():
+    gram = GRAM.copy()
+    view = gram[:]
+    view.setflags(write=False)
+    for given_array in (gram, view):
+        made = statistics(gram=given_array)
+        gram[0, 0] += 1
+        np.testing.assert_array_equal(made.gram, GRAM)
+        gram[0, 0] -= 1
+
+
+def test_gram_is_not_printed():
+    assert str(SECRET)[:4] not in repr(statistics())
+    assert str(SECRET)[:4] not in str(statistics().merge(statistics()))
+
+
+OTHER_MAPS = {
+    "n_features": RecordMap(2, INTEGER.grid),
+    "radius": RecordMap(D, IntegerGrid(4.5, 1000)),
+    "half_width": RecordMap(D, IntegerGrid(4.0, 999)),
+    "feature_names": RecordMap(D, INTEGER.grid, feature_names=("a", "b", "c")),
+    "grid": RecordMap(D, FeatureGrid(np.ones(D), 4.0, 1000)),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_MAPS)
+def test_sums_of_another_map_are_not_added(name):
+    record_map = OTHER_MAPS[name]
+    d = record_map.n_features
+    other = statistics(record_map, gram=GRAM[:d, :d])
+    for one, two in ((statistics(), other), (other, statistics())):
+        with pytest.raises(DataError, match=f"the same {name}") as info:
+            one.merge(two)
+        assert str(SECRET)[:4] not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"grid": FeatureGrid(np.array([0.5, 1.0, 2.0]), 6.0, 32767)}, "feature_scale.*1e-100 and"),
+        ({"norm_bound": 40_001}, "norm_bound .*40000 and 40001"),
+        ({"norm_bound": None}, "norm_bound .*40000 and None"),
+        ({"feature_names": ("weight", "x,\n", "größe")}, "feature_names .*'größe' and"),
+        ({"feature_names": None}, "feature_names .*a list and None"),
+    ],
+)
+def test_what_differs_is_named(changes, words):
+    known = {name: getattr(FEATURE, name) for name in ("grid", "norm_bound", "feature_names")}
+    other = RecordMap(D, **{**known, **changes})
+    with pytest.raises(DataError, match=words):
+        statistics(FEATURE).merge(statistics(other))
+
+
+def test_no_sums_are_added_twice():
+    a, b, c = statistics(), statistics(), statistics()
+    with pytest.raises(DataError, match="added before"):
+        a.merge(a)
+    with pytest.raises(DataError, match="added before"):
+        a.merge(b, c, b)
+    with pytest.raises(DataError, match="added before"):
+        a.merge(b).merge(c.merge(b))
+    assert a.merge(b).merge(c).n_records == 3000  # once each is fine
+
+
+@pytest.mark.parametrize("other", [None, GRAM, "a.sums", 7])
+def test_only_statistics_are_added(other):
+    with pytest.raises(DataError, match="others must") as info:
+        statistics().merge(other)
+    assert str(SECRET)[:4] not in str(info.value)
+
+
+def test_no_sum_leaves_the_integers():
+    """At the limit the largest sums are still exact; one record more is refused."""
+    record_map = RecordMap(1, IntegerGrid(1.0, 2**14))
+    half = 2**33  # records, half of what there is room for: 2**34 * 2**28 = 2**62
+    largest = np.full((1, 1), half * 2**28)
+    full = statistics(record_map, half, largest).merge(statistics(record_map, half, largest))
+    assert int(full.gram[0, 0]) == 2**62
+    with pytest.raises(CapacityError, match=r"at most 2\*\*62"):
+        full.merge(statistics(record_map, 1, np.zeros((1, 1), np.int64)))
+    with pytest.raises(CapacityError, match=r"at most 2\*\*62"):
+        statistics(record_map, 2**34 + 1, np.zeros((1, 1), np.int64))
+
+
+@pytest.mark.parametrize("parts", [None, set(), frozenset(), "abc", ["a"]])
+def test_parts_are_names(parts):
+    with pytest.raises(ParameterError, match="parts must be"):
+        Statistics(GRAM, 1000, INTEGER, parts)
+
+
+# The map.
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n_features": 0}, "n_features must be"),
+        ({"n_features": 2.0}, "n_features must be"),
+        ({"grid": 3}, "grid must be an IntegerGrid or a FeatureGrid"),
+        ({"norm_bound": 0}, "norm_bound must be"),
+        ({"norm_bound": 1.5}, "norm_bound must be"),
+        ({"grid": IntegerGrid(4.0, 10)}, "norm_bound must be left out with an IntegerGrid"),
+        ({"feature_names": ["a", "b", "c"]}, "feature_names must be a tuple"),
+        ({"feature_names": ("a", "b", 3)}, "feature_names must be a tuple"),
+        ({"feature_names": ("a", "b")}, "feature_names must be 3"),
+    ],
+)
+def test_bad_maps_are_refused(changes, words):
+    known = {"n_features": D, "grid": FEATURE.grid, "norm_bound": 5}
+    with pytest.raises(ParameterError, match=words):
+        RecordMap(**{**known, **changes})
+
+
+def test_a_map_has_one_scale_for_each_feature():
+    with pytest.raises(DataError, match="3 features"):
+        RecordMap(2, FEATURE.grid)
+
+
+def test_squared_norms_must_be_exact():
+    grid = FeatureGrid(np.ones(2**13), 6.0, 2**20)
+    assert RecordMap(2**13, grid).norm_bound is None
+    with pytest.raises(CapacityError, match=r"below 2\*\*53"):
+        RecordMap(2**13, grid, norm_bound=10)
+
+
+class Untouchable(Records):
+    def __init__(self, n_records, n_features=D):
+        self.n_records, self.n_features = n_records, n_features
+
+    def _blocks(self):
+        raise AssertionError("records were read")
+
+
+def test_records_that_the_map_is_not_for_are_not_read():
+    with pytest.raises(DataError, match="must have 3 features, got 2"):
+        record_statistics(Untouchable(10, 2), INTEGER)
+    with pytest.raises(CapacityError, match=r"2\*\*62"):
+        record_statistics(Untouchable(2**60), INTEGER)
+    with pytest.raises(AssertionError, match="records were read"):
+        record_statistics(Untouchable(10), INTEGER)
+
+
+def test_the_covariance_is_in_the_units_of_the_records():
+    X = np.random.default_rng(2).uniform(-1, 1, (500, D)) * [1.0, 100.0, 1e-5]
+    record_map = RecordMap(D, FeatureGrid(np.array([1.0, 100.0, 1e-5]), 6.0, 32767))
+    covariance = record_statistics(ArrayRecords(X), record_map).covariance()
+    scale = np.sqrt(np.diag(X.T @ X / 500))
+    error = (covariance - X.T @ X / 500) / np.multiply.outer(scale, scale)
+    # A rounding moves a coordinate by at most half a step, which is 1e-4 of a scale.
+    assert np.abs(error).max() < 1e-3
+
+
+# Files.
+
+SAVED = {
+    "integer grid": statistics(),
+    "feature grid": statistics(FEATURE),
+    "one feature": Statistics(np.array([[7]]), 1, RecordMap(1, IntegerGrid(1e-99, 3))),
+    "largest": Statistics(
+        np.array([[2**62, -(2**62)], [-(2**62), 2**62]]),
+        2**62,
+        RecordMap(2, IntegerGrid(1.0, 1)),
+    ),
+    "merged": statistics(FEATURE).merge(statistics(FEATURE), statistics(FEATURE)),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_what_is_loaded_is_what_was_saved(tmp_path, name):
+    saved = SAVED[name]
+    path = tmp_path / "a.sums"
+    assert saved.save(path) == path
+    loaded = Statistics.load(str(path))
+    assert loaded.gram.tobytes() == saved.gram.tobytes()
+    assert public(loaded) == public(saved)
+    assert not loaded.gram.flags.writeable
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["a.sums"]
+
+
+def test_what_is_loaded_adds_up_and_remembers_what_was_added(tmp_path):
+    a, b = statistics(FEATURE), statistics(FEATURE)
+    a.save(tmp_path / "a")
+    a.merge(b).save(tmp_path / "ab")
+    loaded, both = (Statistics.load(tmp_path / name) for name in ("a", "ab"))
+    np.testing.assert_array_equal(loaded.merge(b).gram, both.gram)
+    for other in (a, both):
+        with pytest.raises(DataError, match="added before"):
+            loaded.merge(other)
+
+
+def test_a_file_is_replaced_only_on_request(tmp_path):
+    path = tmp_path / "a.sums"
+    statistics().save(path)
+    path.chmod(0o644)
+    with pytest.raises(StatisticsError, match=r"exists already.*overwrite=True"):
+        statistics(FEATURE).save(path)
+    assert Statistics.load(path).record_map.norm_bound is None
+    statistics(FEATURE).save(path, overwrite=True)
+    assert Statistics.load(path).record_map.norm_bound == 40_000
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    statistics().save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert Statistics.load(tmp_path / "real").n_records == 1000
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failing_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
+    path = tmp_path / "a.sums"
+    statistics().save(path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises(StatisticsError, match="No space left"):
+        statistics(FEATURE).save(path, overwrite=True)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.sums"]
+
+
+def test_places_that_hold_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "."):
+        with pytest.raises(StatisticsError, match="ordinary file"):
+            Statistics.load(tmp_path / name)
+        with pytest.raises(StatisticsError, match="ordinary file"):
+            statistics().save(tmp_path / name, overwrite=True)
+    with pytest.raises(StatisticsError, match="does not exist"):
+        Statistics.load(tmp_path / "none")
+    with pytest.raises(StatisticsError, match="No such file"):
+        statistics().save(tmp_path / "none" / "a")
+    with pytest.raises(StatisticsError, match="not a path"):
+        statistics().save("a\0b")
+    for bad in (7, None, b"a"):
+        with pytest.raises(ParameterError, match="path must"):
+            Statistics.load(bad)
+        with pytest.raises(ParameterError, match="path must"):
+            statistics().save(bad)
+
+
+@pytest.fixture
+def content(tmp_path):
+    path = statistics(FEATURE).save(tmp_path / "good")
+    return path.read_bytes()
+
+
+def refused(path, content):
+    """The refusal of a file with this content, which quotes nothing of it."""
+    path.write_bytes(content)
+    with pytest.raises(StatisticsError) as info:
+        Statistics.load(path)
+    message = str(info.value)
+    assert message.startswith(str(path))
+    for secret in (str(SECRET), "weight", "größe"):
+        assert secret not in message
+    assert info.value.__cause__ is None
+    return message
+
+
+def test_no_byte_can_change(tmp_path, content):
+    path = tmp_path / "bad"
+    for at in range(len(content)):
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << at % 8
+        refused(path, bytes(damaged))
+
+
+def test_a_shorter_or_longer_file_is_refused(tmp_path, content):
+    path = tmp_path / "bad"
+    for length in (*range(0, len(content), 3), *range(len(content) - 34, len(content))):
+        refused(path, content[:length])
+    for more in (b"\0", b"x" * 8, content):
+        assert "longer or shorter" in refused(path, content + more)
+
+
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "bad"
+    np.save(tmp_path / "x.npy", GRAM)
+    for foreign in ((tmp_path / "x.npy").read_bytes(), b"", b"\n" * 100, b"age,weight\n1,2\n"):
+        assert "not a file" in refused(path, foreign)
+    for version in (b"2", b"10", b"0", b"one", b"9" * 1000):
+        other = content.replace(b"statistics 1\n", b"statistics " + version + b"\n", 1)
+        assert "version 1" in refused(path, other)
+
+
+FORGED = {
+    "no field": lambda about: about.pop("norm_bound"),
+    "another field": lambda about: about.update(more=1),
+    "another statistic": lambda about: about.update(statistic="signs"),
+    "no records": lambda about: about.update(n_records=0),
+    "too many records": lambda about: about.update(n_records=10**30),
+    "records as text": lambda about: about.update(n_records="1000"),
+    "records as a truth": lambda about: about.update(n_records=True),
+    "no parts": lambda about: about.update(parts=[]),
+    "parts that are none": lambda about: about.update(parts=[1]),
+    "parts that cannot be": lambda about: about.update(parts=[["a"]]),
+    "a part that is a number": lambda about: about.update(parts=5),
+    "another size": lambda about: about.update(n_features=4),
+    "a size that is none": lambda about: about.update(n_features=3.0),
+    "an endless size": lambda about: about.update(n_features=10**18),
+    "another grid": lambda about: about.update(grid="hexagonal"),
+    "a grid without scales": lambda about: about.update(feature_scale=None),
+    "scales without a grid": lambda about: about.update(grid="integer"),
+    "too few scales": lambda about: about.update(feature_scale=[1.0]),
+    "scales as text": lambda about: about.update(feature_scale=["a", "b", "c"]),
+    "negative scales": lambda about: about.update(feature_scale=[-1.0, 1.0, 1.0]),
+    "nested scales": lambda about: about.update(feature_scale=[[1.0], 1.0, 1.0]),
+    "no radius": lambda about: about.update(radius=None),
+    "an endless radius": lambda about: about.update(radius=float("inf")),
+    "no half width": lambda about: about.update(half_width=0),
+    "a norm bound that is none": lambda about: about.update(norm_bound=1.5),
+    "a norm bound that is exceeded": lambda about: about.update(norm_bound=1),
+    "too few names": lambda about: about.update(feature_names=["weight"]),
+    "names that are none": lambda about: about.update(feature_names=[1, 2, 3]),
+    "a name": lambda about: about.update(feature_names="weight"),
+}
+
+
+def sealed(about, rest):
+    body = b"hushcov statistics 1\n" + about + b"\n" + rest
+    return body + hashlib.sha256(body).digest()
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_description_that_cannot_be_is_refused_with_the_right_checksum_too(
+    tmp_path, content, name
+):
+    _, about, rest = content[:-32].split(b"\n", 2)
+    about = json.loads(about)
+    FORGED[name](about)
+    assert "it is damaged" in refused(tmp_path / "bad", sealed(json.dumps(about).encode(), rest))
+
+
+@pytest.mark.parametrize(
+    "about", [b"", b"[]", b"7", b"{", b"[" * 10**5, b"\xff", b'{"n_features": ' + b"9" * 10**4]
+)
+def test_a_description_that_is_none_is_refused(tmp_path, content, about):
+    rest = content[:-32].split(b"\n", 2)[2]
+    assert "does not describe" in refused(tmp_path / "bad", sealed(about, rest))
+
+
+def test_sums_that_cannot_be_are_refused_with_the_right_checksum_too(tmp_path, content):
+    _, about, rest = content[:-32].split(b"\n", 2)
+    entries = np.frombuffer(rest, dtype="<i8")
+    assert len(entries) == D * (D + 1) // 2
+    for at, value in itertools.product(range(len(entries)), (-(2**63), 2**63 - 1)):
+        forged = entries.copy()
+        forged[at] = value
+        refused(tmp_path / "bad", sealed(about, forged.tobytes()))
+    # As it is, with a checksum computed here, it is accepted: the refusals above are not of that.
+    (tmp_path / "same").write_bytes(sealed(about, rest))
+    assert Statistics.load(tmp_path / "same").n_records == 1000

@@ -1,0 +1,253 @@
+"""`CompactRecords`: integers of two bytes, the same sums with and without a copy of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dask.array
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import torch
+
+from hushcov.exceptions import DataError, ParameterError
+from hushcov.sums import rows as row_sums
+from hushcov.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums, fourth_sums_of
+from hushcov.sums.counts import norm_counts_of, norm_histogram, sign_sums, signed_octaves
+from hushcov.sums.gram import row_bounded_gram, second_moments
+from hushcov.sums.grids import FeatureGrid, IntegerGrid
+from hushcov.sums.products import ProductMap
+from hushcov.sums.signs import sign_gram
+from hushcov.sums.together import sum_together
+from hushcov.sums.views import (
+    CentredRecords,
+    CompleteRecords,
+    DeviceRecords,
+    ScaledRecords,
+    WatchedRecords,
+)
+from hushcov.tables import compact
+from hushcov.tables.compact import CompactRecords
+from hushcov.tables.sources import ArrayRecords, open_records
+
+N, D = 301, 5
+X = np.random.default_rng(5).standard_normal((N, D)) * [1, 10, 1e-9, 1e12, 3] + [0, 50, 0, -1e12, 7]
+X[::7, 0], X[3, 1], X[4, 3] = 0.0, 1e300, -np.finfo(float).max
+CENTRE = np.array([0.1, 49.0, 1e-10, -1e12, 7.0])
+SCALE = np.array([1.0, 9.0, 1.1e-9, 1e12, 0.0])
+REACH = np.array([2.0, 1e5, 1e-8, 5e12, 1.0])
+SHIFT, NEAR = SCALE * [0.3, -0.2, 0.1, 0.0, 0.0], SCALE * 1.7
+GRID = FeatureGrid(SCALE, 64.0, 2**15 - 1)
+EDGES = tuple(int(4**k) for k in range(6, 16))
+NOWHERE = np.empty(0, dtype=np.int64)
+PRODUCTS = ProductMap(
+    FeatureGrid(SCALE, 8.0, 255), np.array([0, 1]), np.array([2, 3]), 2, 1, 30, 900, 50, 20, 10**5
+)
+SUMS = {
+    "bounded": lambda r: bounded_sums(r, GRID, 1500),
+    "fourths": lambda r: fourth_sums(r, GRID, 20, 2**12),
+    "norms": lambda r: norm_histogram(r, GRID, EDGES),
+    "signs": sign_sums,
+    "sign products": lambda r: np.triu(sign_gram(r, 1, 4)),
+    "products": lambda r: np.triu(row_bounded_gram(r, GRID, 1500)),
+    "values": PRODUCTS.sum,
+    "value norms": PRODUCTS.norm_histogram,
+    "octaves": lambda r: signed_octaves(r, SHIFT, NEAR * 0.01, np.arange(D)),
+    "moments": lambda r: second_moments(ScaledRecords(r, SCALE), IntegerGrid(9.0, 200)).gram,
+}
+
+
+def mapped(rows):
+    """The definition, value by value."""
+    values = np.zeros(rows.shape)
+    for a, row in enumerate(rows):
+        for i, x in enumerate(row.tolist()):
+            if SCALE[i] > 0:
+                unit = SCALE[i] / 512
+                reach = min(REACH[i], 32767 * unit)
+                y = min(max(x - CENTRE[i], -reach), reach)
+                units = round(y * (512 / SCALE[i]))
+                assert abs(units) <= 32767
+                values[a, i] = units * unit
+    return values
+
+
+def made(records, **options):
+    return CompactRecords(records, CENTRE, REACH, SCALE, **options)
+
+
+def parquet(folder):
+    table = pa.table({f"x{i}": X[:, i] for i in range(D)})
+    pyarrow.parquet.write_table(table, folder / "x.parquet", row_group_size=60)
+    return open_records(folder / "x.parquet", block_rows=50)
+
+
+SOURCES = {
+    "memory": lambda _: ArrayRecords(X),
+    "blocks": lambda _: ArrayRecords(X[::-1], block_rows=7),
+    "file": parquet,
+    "tensor": lambda _: open_records(torch.from_numpy(X)),
+    "device": lambda _: DeviceRecords(ArrayRecords(X, block_rows=100), "cpu"),
+    "cluster": lambda _: open_records(dask.array.from_array(X, chunks=(100, D))),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("keep", [True, False])
+def test_sums_are_those_of_the_definition_wherever_records_are(source, keep, monkeypatch, tmp_path):
+    monkeypatch.setattr(row_sums, "_SMALLEST_PART", 1)
+    expected = ArrayRecords(mapped(X))
+    records = made(SOURCES[source](tmp_path), keep=keep)
+    for view in (lambda r: r, lambda r: CentredRecords(r, SHIFT, NEAR)):
+        for name, sums in SUMS.items():
+            wanted = sums(view(expected))
+            assert np.any(wanted != sums(view(ArrayRecords(X)))), name  # the test would notice
+            for _ in range(2):  # the records, then the copy
+                np.testing.assert_array_equal(sums(view(records)), wanted, err_msg=name)
+
+
+@pytest.mark.parametrize("source", ["memory", "tensor", "cluster"])
+def test_records_that_miss_a_value_are_zeros_about_every_centre(source):
+    gaps = X.copy()
+    gaps[::5, 2] = gaps[9, 0] = np.nan
+    whole = mapped(gaps[~np.isnan(gaps).any(axis=1)])
+    opened = {
+        "memory": lambda: open_records(gaps, drop_nulls=True, block_rows=50),
+        "tensor": lambda: open_records(torch.from_numpy(gaps), drop_nulls=True),
+        "cluster": lambda: open_records(
+            dask.array.from_array(gaps, chunks=(100, D)), drop_nulls=True
+        ),
+    }[source]
+    near = np.clip(whole - SHIFT, -NEAR, NEAR)
+    zeros = np.zeros((N - len(whole), D))
+    complete = ArrayRecords(np.concatenate([near, zeros]))
+    records = made(CompleteRecords(opened()))
+    for name, sums in SUMS.items():
+        if name == "octaves":  # which leaves missing ones out
+            continue
+        for _ in range(2):
+            found = sums(CentredRecords(records, SHIFT, NEAR))
+            np.testing.assert_array_equal(found, sums(complete), err_msg=name)
+    found = SUMS["octaves"](CentredRecords(records, SHIFT, NEAR))
+    np.testing.assert_array_equal(found, SUMS["octaves"](ArrayRecords(near)))
+
+
+def counted(records, passes):
+    return WatchedRecords(records, lambda: passes.append(1), lambda rows: None)
+
+
+def test_a_kept_copy_is_read_in_place_of_the_records(monkeypatch):
+    for limit, expected in ((2 * N * D, 1), (2 * N * D - 1, len(SUMS))):
+        monkeypatch.setattr(compact, "_MOST_IN_MEMORY", limit)
+        passes = []
+        records = made(counted(ArrayRecords(X), passes))
+        for sums in SUMS.values():
+            sums(CentredRecords(records, SHIFT, NEAR))
+        assert len(passes) == expected
+
+
+def test_how_large_a_copy_is_kept():
+    assert compact.copy_bytes(33_000, 1000) == 66_000_000
+    assert compact.copy_bytes(34_000, 1000) == 0
+    assert compact.copy_bytes(200_000, 1000, in_memory=True) == 400_000_000
+    assert compact.copy_bytes(10**6, 1000, in_memory=True) == 0
+
+
+def test_a_reading_that_fails_leaves_no_copy():
+    bad = X.copy()
+    bad[-1, -1] = np.inf
+    records = made(ArrayRecords(bad, block_rows=100))
+    for _ in range(2):
+        for sums in SUMS.values():
+            with pytest.raises(DataError, match="must be finite"):
+                sums(records)
+
+
+def test_infinite_values_are_refused_where_others_may_be_missing():
+    bad = X.copy()
+    bad[0, 0], bad[1, 1] = np.nan, -np.inf
+    records = made(CompleteRecords(open_records(bad, drop_nulls=True)))
+    with pytest.raises(DataError, match="infinite"):
+        sign_sums(records)
+    with pytest.raises(DataError, match="must be finite"):
+        sign_sums(made(ArrayRecords(bad)))
+
+
+def test_one_record_changes_its_own_row_alone():
+    other = X.copy()
+    other[17] = np.random.default_rng(0).choice([1e308, -1e308, 0.0], D)
+    difference = sign_sums(made(ArrayRecords(other))) - sign_sums(made(ArrayRecords(X)))
+    alone = [sign_sums(made(ArrayRecords(each[17:18]))) for each in (other, X)]
+    np.testing.assert_array_equal(difference, alone[0] - alone[1])
+
+
+def test_several_sums_in_one_reading():
+    passes = []
+    watched = counted(ArrayRecords(X, block_rows=50), passes)
+    for records in (watched, made(watched, keep=False), open_records(torch.from_numpy(X))):
+        centred = CentredRecords(records, SHIFT, NEAR)
+        before = len(passes)
+        found = sum_together(
+            centred,
+            [
+                bounded_sums_of(centred, GRID, 1500),
+                norm_counts_of(centred, GRID, EDGES, signs=True),
+                fourth_sums_of(centred, GRID, 20, 2**12),
+                PRODUCTS.sums_of(centred),
+            ],
+        )
+        assert len(passes) - before == (not records.on_device)
+        expected = [
+            SUMS["bounded"](centred),
+            np.concatenate([sign_sums(centred), SUMS["norms"](centred)]),
+            SUMS["fourths"](centred),
+            PRODUCTS.sum(centred),
+        ]
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_what_is_no_public_number_for_each_feature_is_refused():
+    for centre, reach, scale in (
+        (CENTRE[:2], REACH, SCALE),
+        (CENTRE * np.nan, REACH, SCALE),
+        (CENTRE, -REACH, SCALE),
+        (CENTRE, REACH, -SCALE),
+    ):
+        with pytest.raises(ParameterError):
+            CompactRecords(ArrayRecords(X), centre, reach, scale)
+
+
+def test_a_scratch_file_is_read_in_place_of_the_records_and_has_no_name(monkeypatch, tmp_path):
+    monkeypatch.setattr(compact, "_MOST_KEPT", 0)
+    table = pa.table([*X.T], names=[f"x{i}" for i in range(D)])
+    pa.parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=100)
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    for scratch, expected in ((folder, 1), (None, len(SUMS))):
+        passes = []
+        opened = open_records(tmp_path / "rows.parquet", block_rows=64, scratch=scratch)
+        records = made(counted(opened, passes))
+        for name, sums in SUMS.items():
+            found = sums(CentredRecords(records, SHIFT, NEAR))
+            plain = sums(CentredRecords(made(ArrayRecords(X)), SHIFT, NEAR))
+            np.testing.assert_array_equal(found, plain, err_msg=name)
+            assert not [*folder.iterdir()]
+        assert len(passes) == expected
+
+
+def test_a_scratch_file_that_cannot_be_written_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(compact, "_MOST_KEPT", 0)
+    table = pa.table([*X.T], names=[f"x{i}" for i in range(D)])
+    pa.parquet.write_table(table, tmp_path / "rows.parquet")
+    with pytest.raises(ParameterError, match="scratch must be a folder"):
+        open_records(tmp_path / "rows.parquet", scratch=tmp_path / "none")
+    with pytest.raises(ParameterError, match="scratch must be left out"):
+        open_records(X, scratch=tmp_path)
+    records = made(open_records(tmp_path / "rows.parquet", scratch=tmp_path))
+    with Path("/dev/full").open("r+b", buffering=0) as full:
+        monkeypatch.setattr(compact.tempfile, "TemporaryFile", lambda **_: full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="space"):
+                sign_sums(records)
