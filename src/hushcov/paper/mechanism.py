@@ -163,7 +163,7 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
         guarantee=guarantee,
         parameters=parameters.to_dict(),
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=named_parts(guarantee.events, _part_names(guarantee.events)),
         ),
     )
