@@ -25,7 +25,7 @@ from hushcov.cli.start_budget import ask_ledger, ask_missing, ask_output, ask_pr
 from hushcov.cli.start_codebook import ToFillIn, ask_codebook
 from hushcov.cli.start_columns import Draft, ask_columns, ask_rows, ask_whose
 from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
-from hushcov.tables.headers import Header, may_be_record, read_header
+from hushcov.tables.files import Header, may_be_record, read_header
 
 # The order in which options are printed and kept; others come before the promise.
 _FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook")

@@ -23,7 +23,7 @@ from hushcov.tables.codebook import (
     CodebookColumn,
     read_codebook,
 )
-from hushcov.tables.headers import TEXT, TRUTH
+from hushcov.tables.files import TEXT, TRUTH
 
 ASK, TEMPLATE, LATER = "ask", "template", "later"
 _MOST_ASKED = 20  # columns whose bounds are asked for one by one

@@ -25,7 +25,7 @@ from hushcov.cli.prompts import (
 )
 from hushcov.cli.settings import MOST_ROWS, Settings
 from hushcov.exceptions import ParameterError
-from hushcov.tables.headers import OTHER, Header
+from hushcov.tables.files import OTHER, Header
 
 FIND, COUNT = "find", "count"
 _USUAL_ROWS = 4  # of one unit, where nobody says

@@ -26,7 +26,7 @@ from hushcov.cli.start_budget import whom
 from hushcov.cli.start_columns import Draft
 from hushcov.sums.protocol import Records
 from hushcov.tables.codebook import Codebook, read_codebook
-from hushcov.tables.headers import DeclaredRecords
+from hushcov.tables.sources import DeclaredRecords
 
 _WIDTH = 76
 # What the plan says of what 'fit' announces, and options that are no public inputs of it.
