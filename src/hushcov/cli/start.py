@@ -47,7 +47,8 @@ from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCo
 from hushcov.inputs import LARGEST_EPSILON
 from hushcov.sums.protocol import Records
 from hushcov.tables.codebook import read_codebook
-from hushcov.tables.headers import DeclaredRecords, Header, may_be_record, read_header
+from hushcov.tables.files import Header, may_be_record, read_header
+from hushcov.tables.sources import DeclaredRecords
 
 # The order in which options are printed and kept; others come before the promise.
 _FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook")

@@ -31,7 +31,7 @@ from hushcov.genotypes.reading import GenotypeRecords
 from hushcov.planning import Caution
 from hushcov.release import Making
 from hushcov.steps.counting import Counted
-from hushcov.tables.headers import DeclaredRecords
+from hushcov.tables.sources import DeclaredRecords
 
 # Options that mean something for genotypes; of `hushcov fit`, beside those of its output.
 _KNOWN = ("epsilon", "delta", "bandwidth", "candidate_pairs", "window_bp", "frequencies")
