@@ -1,6 +1,6 @@
 """No generator but the one keyed by the system reaches a private release, and no stream runs twice.
 
-The source code is searched here; `tests/estimators/test_entropy_fit.py` watches whole fits.
+The source code is searched here; `tests/estimators/test_entropy.py` watches whole fits.
 """
 
 from __future__ import annotations
