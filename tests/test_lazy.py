@@ -11,7 +11,7 @@ import pytest
 PACKAGES = ("noise", "accounting", "postprocess", "release")
 LATER = (
     "noise.laplace",
-    *("accounting.filter", "accounting.charges", "accounting.ledger", "accounting.ledger_file"),
+    *("accounting.filter", "accounting.ledger"),
     *("tables.files", "tables.formats", "tables.cluster", "sums.tensor_kernels"),
     *("sums.statistics_file", "release.files", "release.schema", "release.signature"),
 )

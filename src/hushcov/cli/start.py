@@ -16,8 +16,8 @@ from hushcov._charged import NOTHING_CHARGED, charge_begun
 from hushcov._validation import check_real
 from hushcov._words import counted, number
 from hushcov.accounting import RECORD, RELATIONS, REPLACE
+from hushcov.accounting.guarantee import PRIORS, guess_words, highest_posterior, in_percent, odds_of
 from hushcov.accounting.ledger import Ledger
-from hushcov.accounting.promise import PRIORS, guess_words, highest_posterior, in_percent, odds_of
 from hushcov.cli.files import check_parent, opened, refuse_taken, sign_of, stem_of
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, show, text_table, warning

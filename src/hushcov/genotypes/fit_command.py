@@ -17,7 +17,7 @@ from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
 from hushcov._words import memory, number
 from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
-from hushcov.accounting.promise import promise_words
+from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import read_signing_key, refuse_taken, stem_of
 from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import check_columns
