@@ -26,14 +26,9 @@ from hushcov import (
     SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, SeededNoiseWarning
+from hushcov.inputs import CalibratedInputs
 from hushcov.noise import entropy
-from hushcov.paper import (
-    CalibratedInputs,
-    Design,
-    calibrated_parameters,
-    grid_for,
-    release_multiscale,
-)
+from hushcov.paper.mechanism import Design, calibrated_parameters, grid_for, release_multiscale
 from hushcov.postprocess import eigen
 from hushcov.sums.gram import second_moments
 from hushcov.tables.sources import ArrayRecords
