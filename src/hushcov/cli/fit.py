@@ -44,8 +44,8 @@ from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import show_pairs
 from hushcov.exceptions import DataError, MissingPackageError
-from hushcov.genotypes import NAME
-from hushcov.genotypes.fit_command import OWN, GenotypeJob, genotype_options, takes_genotypes
+from hushcov.genotypes.commands import OWN, GenotypeJob, genotype_options, takes_genotypes
+from hushcov.genotypes.mechanism import NAME
 from hushcov.planning import mechanisms
 from hushcov.postprocess import released_correlations
 from hushcov.report import write_release_heatmap

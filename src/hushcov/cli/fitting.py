@@ -46,7 +46,9 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import spent_rho
-from hushcov.paper import MULTISCALE, TheoremParameters, certify
+from hushcov.paper.mechanism import certify
+from hushcov.paper.parameters import TheoremParameters
+from hushcov.paper.room import MULTISCALE
 from hushcov.planning import (
     Caution,
     Comparison,

@@ -48,7 +48,7 @@ from hushcov.cli.plan_families import (
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import PROMISED, promised
 from hushcov.exceptions import ParameterError
-from hushcov.genotypes import NAME as GENOTYPES
+from hushcov.genotypes.mechanism import NAME as GENOTYPES
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import (
     COMPARED_MODELS,
@@ -147,7 +147,7 @@ def command(
     check_budget(public["epsilon"], public["delta"])
     n_features, bounds, names = _known(n_features, codebook)
     if GENOTYPES in mechanisms:
-        from hushcov.genotypes.plan_command import plan_genotypes
+        from hushcov.genotypes.commands import plan_genotypes
 
         others: dict[str, Any] = {"known_mean": known_mean, "known_scale": known_scale}
         others |= {"mechanism": mechanisms[1:], "row_sparsity": row_sparsity, "refine": refine}

@@ -15,7 +15,7 @@ from hushcov._words import counted, exact, number
 from hushcov.accounting import ONE_REPLACED, RELATIONS, Neighbours
 from hushcov.accounting.guarantee import odds_of, promise_words
 from hushcov.cli.output import clean, heading, paragraph, short_name, show, text_table
-from hushcov.paper import TheoremParameters
+from hushcov.paper.parameters import TheoremParameters
 from hushcov.planning import COMPARED_MODELS, Families, Forecast, named
 from hushcov.postprocess import is_noise
 from hushcov.predicting import DENSE, FACTOR

@@ -15,8 +15,8 @@ from hushcov.cli.options import INTEGER, Command, theorem_inputs
 from hushcov.cli.output import console, echo_json, facts, heading, plain_table, show, text_table
 from hushcov.cli.words import accuracy_verdict, privacy_verdict
 from hushcov.exceptions import CapacityError
-from hushcov.paper import PublicInputs, TheoremParameters, theorem_parameters
-from hushcov.paper.schedule import level_table
+from hushcov.inputs import PublicInputs
+from hushcov.paper.parameters import TheoremParameters, level_table, theorem_parameters
 
 # Public word (field of PublicInputs), the paper's symbol, meaning.
 INPUTS = (

@@ -1,4 +1,4 @@
-"""`hushcov fit` of genotypes: linkage disequilibrium within windows of variants."""
+"""Genotypes on the command line: `hushcov fit`, and `hushcov plan --mechanism genotypes`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
-from hushcov._words import memory, number
+from hushcov._words import counted, memory, number
 from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
 from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import read_signing_key, refuse_taken, stem_of
@@ -23,10 +23,18 @@ from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import check_columns
 from hushcov.cli.fitting import Job
 from hushcov.cli.options import INTEGER
-from hushcov.cli.output import console, facts, heading, watched_variants
+from hushcov.cli.output import (
+    console,
+    echo_json,
+    facts,
+    heading,
+    show,
+    text_table,
+    watched_variants,
+)
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
-from hushcov.genotypes import NAME, GenotypePlan
 from hushcov.genotypes.estimator import CountedGenotypes, GenotypeCovariance
+from hushcov.genotypes.mechanism import NAME, GenotypePlan
 from hushcov.genotypes.reading import GenotypeRecords
 from hushcov.planning import Caution
 from hushcov.release import Making
@@ -244,3 +252,42 @@ def _say_count(out: Console, estimator: GenotypeCovariance) -> None:
 
 def _counted_words(found: Counted) -> str:
     return Making(counted=found.to_dict()).counted_words or ""
+
+
+_RECORDS = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
+_PLANNED = ("epsilon", "delta", "bandwidth", "candidate_pairs", "neighbours")
+_TITLES = ("records", "noise of r", "smallest r found", "memory")
+
+
+def plan_genotypes(
+    n_features: int, n_records: tuple[int, ...], as_json: bool, public: dict[str, Any]
+) -> None:
+    """Say what noise correlations would have; options that mean nothing are refused."""
+    known = {name: public.pop(name) for name in _PLANNED if name in public}
+    for name, value in public.items():
+        if value not in (None, False, ()):
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{option} means nothing with --mechanism {NAME}: leave it out.")
+    known["neighbours"] = known["neighbours"] or REPLACE
+    estimator = GenotypeCovariance(**known)
+    plans = [estimator.fit_plan(n, n_features) for n in sorted(set(n_records or _RECORDS))]
+    if as_json:
+        echo_json({"mechanism": NAME, "plans": [plan.to_dict() for plan in plans]})
+        return
+    out, windows = console(), plans[0].parameters.candidates
+    heading(
+        out,
+        f"Genotypes at {counted(n_features, 'variant')}, {windows.words}: {windows.n_pairs:,} "
+        "pairs",
+    )
+    show(out, text_table(_TITLES, map(_row, plans)))
+    if len(plans) == 1:
+        heading(out, "Design")
+        facts(out, plans[0].facts())
+
+
+def _row(plan: GenotypePlan) -> tuple[str, ...]:
+    limit = plan.detection_limit
+    found = "none" if limit >= 1 else number(limit, 2)
+    n = plan.parameters.inputs.n_records
+    return f"{n:,}", number(plan.noise, 2), found, memory(plan.memory)
