@@ -12,13 +12,14 @@ from matplotlib.image import imread
 
 from hushcov import PrivateSparseCovariance
 from hushcov._words import number
-from hushcov.cli import files, fit
-from hushcov.cli.output import WatchedRecords, busy, steps, watched
+from hushcov.cli import fit
+from hushcov.cli.output import busy, steps, watched
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import predicted
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.sums.protocol import Records
+from hushcov.sums.views import WatchedRecords
 from hushcov.tables.sources import ArrayRecords
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
@@ -176,7 +177,7 @@ def test_positive_semidefinite_if_asked(run, data):
     np.save("noisy.npy", np.random.default_rng(0).normal(size=(200, 10)))
     # So few records do not find their scales, and noise is in units of the scales.
     noisy = (*BUDGET, "--row-sparsity", 3, "--mechanism", "gaussian", "--feature-scale", 1)
-    noisy = (*noisy, "--known-mean", "--force")
+    noisy = (*noisy, "--known-mean", "--allow", "hopeless")
     for folder, options in (("plain", ()), ("psd", ("--psd",))):
         assert run("fit", "noisy.npy", *noisy, "-o", folder, *options).exit_code == 0
     plain, psd = (
@@ -195,7 +196,7 @@ def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
         def _blocks(self):
             raise DataError("records were read")
 
-    monkeypatch.setattr(files, "open_records", lambda file, **_: Unreadable())
+    monkeypatch.setattr("hushcov.tables.sources.open_records", lambda file, **_: Unreadable())
     result = run("fit", data, *PUBLIC)
     assert result.exit_code == 3
     assert result.stderr.startswith("hushcov: error: records were read There is no ledger")
@@ -205,7 +206,7 @@ def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
 
 def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
     np.save("few.npy", np.ones((5, 20)))
-    result = run("fit", "few.npy", *PUBLIC, "--json", "--force", "--known-mean")
+    result = run("fit", "few.npy", *PUBLIC, "--json", "--allow", "hopeless", "--known-mean")
     assert result.exit_code == 0
     found = json.loads(result.stdout)
     assert found["hopeless"] is True
@@ -351,22 +352,13 @@ def test_runs_without_matplotlib(run, data, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "start"),
     [
-        (("--scale", 1), "--scale must be left out with --mechanism auto: it bounds all"),
-        (("--scale", 0), "--scale must be left out with --mechanism auto: "),
-        (("--target-error", 0.1), "--target-error must be left out with --mechanism auto: only"),
+        (("--mechanism", "theorem"), "--feature-scale is required with --mechanism theorem: "),
         (
-            ("--failure-probability", 0.1, "--mechanism", "gaussian"),
-            "--failure-probability must be left out with --mechanism gaussian: only the theorem",
-        ),
-        (("--mechanism", "theorem"), "--scale is required with --mechanism theorem: "),
-        (
-            ("--mechanism", "theorem", "--scale", 1, "--psd"),
+            ("--mechanism", "theorem", "--feature-scale", 1, "--psd"),
             "--psd must be left out with --mechanism theorem: ",
         ),
-        (
-            ("--mechanism", "theorem", "--scale", 1, "--feature-scale", 1),
-            "--feature-scale must be left out with --mechanism theorem: the theorem has one",
-        ),
+        (("--frequencies", "x.npy"), "--frequencies must be left out without genotypes: pass"),
+        (("--allow", "all"), "Invalid value for '--allow': 'all' is not one of 'hopeless'"),
         (("--mechanism", "best"), "Invalid value for '--mechanism': 'best' is not one of 'auto'"),
         (("--constants", "theorem"), "There is no option --constants"),
         (("--epsilon", 11), "--epsilon must be above 0 and at most 10, got 11.0: "),
@@ -458,7 +450,7 @@ def test_no_data_value_is_ever_shown(run, data):
     rows = np.load(data)
     rows[17, 3] = 98765.4321
     np.save(data, rows)
-    theorem = ("--mechanism", "theorem", "--scale", 1)
+    theorem = ("--mechanism", "theorem", "--feature-scale", 1)
     for extra in (theorem, ("--known-mean", *theorem), ("--json",), ("--records", 5)):
         output = run("fit", data, *PUBLIC, *extra).output
         assert "98765" not in output

@@ -202,7 +202,9 @@ class Planner:
         noise = sensitivity * math.sqrt(2 * math.log(1.25 / inputs.delta)) / inputs.epsilon
         first = math.floor(2 * math.log10(2 * math.sqrt(k) * noise))
         first = min(max(1, first), _LAST_RUNG - _DEFAULT_RUNGS + 1)
-        return tuple(_rungs(first, _DEFAULT_RUNGS))
+        # 1, 3, 10, 30, ...: round numbers half a decade apart.
+        rungs = range(first, first + _DEFAULT_RUNGS)
+        return tuple((1, 3)[rung % 2] * int(10 ** (rung // 2)) for rung in rungs)
 
     def _options(self, mechanism: str) -> dict[str, Any]:
         """How a mechanism is predicted."""
@@ -221,12 +223,6 @@ def knowledge(planner: Planner) -> str:
         return f"{unknown} unknown: found from a part of the budget."
     scale = "known" if request.known_scale else "unknown: estimated from a part of the budget"
     return f"Mean known. Scales {scale}."
-
-
-def _rungs(first: int, number: int) -> Iterator[int]:
-    """1, 3, 10, 30, ...: round numbers half a decade apart."""
-    for position in range(first, first + number):
-        yield (1, 3)[position % 2] * int(10 ** (position // 2))
 
 
 def _columns(table: Table, *titles: str) -> None:

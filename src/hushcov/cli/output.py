@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 from rich import box
@@ -26,8 +27,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import WatchedRecords
+if TYPE_CHECKING:
+    from hushcov.sums.protocol import Records
 
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)
@@ -129,6 +130,8 @@ def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Recor
     Where their number is not public, the bar says that rows are read, and not how many: neither a
     count nor a share of the released number.
     """
+    from hushcov.sums.views import WatchedRecords
+
     total = records.n_records if count_is_public else None
     bar = _bar(_RowsPerSecond(), counts=count_is_public)
     task = bar.add_task("", total=total)

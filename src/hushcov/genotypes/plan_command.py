@@ -9,22 +9,30 @@ import click
 from hushcov._words import counted, memory, number
 from hushcov.accounting import REPLACE
 from hushcov.cli.output import console, echo_json, facts, heading, show, text_table
-from hushcov.estimators import GenotypeCovariance
+from hushcov.exceptions import ParameterError
 from hushcov.genotypes import NAME, GenotypePlan
+from hushcov.genotypes.estimator import GenotypeCovariance
 
 _RECORDS = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
 _KNOWN = ("epsilon", "delta", "bandwidth", "candidate_pairs", "neighbours")
 _TITLES = ("records", "noise of r", "smallest r found", "memory")
 
 
-def plan_genotypes(
-    n_features: int, n_records: tuple[int, ...], as_json: bool, public: dict[str, Any]
+def plan(
+    n_features: int, n_records: tuple[int, ...], as_json: bool, options: dict[str, Any]
 ) -> None:
     """Say what noise correlations would have; options that mean nothing are refused."""
-    known = {name: public.pop(name) for name in _KNOWN if name in public}
-    for name, value in public.items():
-        if value not in (None, False, ()):
-            option = f"--{name.replace('_', '-')}"
+    known = {name: options[name] for name in _KNOWN}
+    if isinstance(known["bandwidth"], str):
+        raise ParameterError(
+            f"bandwidth must be a number of columns in a plan, got {known['bandwidth']}: where "
+            "variants lie is known from their file."
+        )
+    others = dict(options, mechanisms=options["mechanisms"][1:], n_features=None)
+    for param in click.get_current_context().command.params:
+        given = others.get(str(param.name)) not in (None, False, ())
+        if given and param.name not in _KNOWN:
+            option = max(param.opts, key=len)
             raise click.UsageError(f"{option} means nothing with --mechanism {NAME}: leave it out.")
     known["neighbours"] = known["neighbours"] or REPLACE
     estimator = GenotypeCovariance(**known)
