@@ -15,7 +15,7 @@ from rich.console import Console
 
 from hushcov._words import counted, memory, noise_level, number
 from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS, Guarantee
-from hushcov.accounting.promise import promise_words
+from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import candidate_words
 from hushcov.cli.forecasts import command_memory, forecast_dict
 from hushcov.cli.output import busy, console, facts, heading, watched
@@ -51,9 +51,8 @@ from hushcov.sums.knowledge import Bounds
 from hushcov.sums.protocol import Records, check_enough, default_block_rows
 from hushcov.sums.views import CountedRecords
 from hushcov.tables.files import reader_bytes
-from hushcov.tables.headers import DeclaredRecords
-from hushcov.tables.identifiers import split_columns
-from hushcov.tables.sources import WILDCARDS, TableRecords, is_file_source
+from hushcov.tables.sources import WILDCARDS, DeclaredRecords, TableRecords, is_file_source
+from hushcov.tables.units import split_columns
 
 
 @dataclass(frozen=True)

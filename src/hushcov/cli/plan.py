@@ -14,7 +14,7 @@ from rich.console import Console
 from hushcov._validation import check_real
 from hushcov._words import count, counted, number
 from hushcov.accounting import RELATIONS, REPLACE, Neighbours
-from hushcov.accounting.promise import odds_of
+from hushcov.accounting.guarantee import odds_of
 from hushcov.candidates import read_candidates
 from hushcov.cli.files import candidate_words, check_figure, known_pairs
 from hushcov.cli.forecasts import (

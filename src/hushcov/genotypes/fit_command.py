@@ -15,7 +15,7 @@ from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
 from hushcov._words import memory, number
 from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
-from hushcov.accounting.promise import promise_words
+from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import output_folder, read_signing_key
 from hushcov.cli.fitting import (
     Job,
@@ -35,7 +35,7 @@ from hushcov.genotypes.estimator import CountedGenotypes, GenotypeCovariance
 from hushcov.options import ALLOWED, Option, Taker
 from hushcov.planning import Caution
 from hushcov.release import Making
-from hushcov.tables.headers import DeclaredRecords
+from hushcov.tables.sources import DeclaredRecords
 
 # Options that mean something for genotypes, beside those that mean the same for all.
 _KNOWN = ("epsilon", "delta", "bandwidth", "candidate_pairs", "neighbours", "frequencies")

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from hushcov._words import number
 from hushcov.accounting import Guarantee
-from hushcov.accounting.promise import promise_words
+from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.fitting import Job, Settled, Slice
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.options import Taker
