@@ -184,7 +184,7 @@ def test_bad_identifiers_are_refused_without_a_word_of_them(run, tmp_path, owner
         (("--unit", "patient_id", "--weight", "age=1"), "--weight"),
         (("--weight", "age"), "--weight must be a column and the largest weight"),
         (("--weight", "age=many"), "--weight must be a column and the largest weight"),
-        (("--weight", "age=-1"), "--weight must be above 0"),
+        (("--weight", "age=-1", "--columns", "pulse"), "--weight must be above 0"),
         (("--max-rows-per-unit", 2, "--columns", "age,pulse"), "--max-rows-per-unit"),
         (("--unit", "patient_id", "--max-rows-per-unit", 0), "--max-rows-per-unit"),
     ],

@@ -70,7 +70,7 @@ def opened(
 
 
 def sign_of(delimiter: str | None) -> str | None:
-    """What separates fields, by how it is written in an option: a tab has a name."""
+    """Return the separator of fields by how an option writes it: a tab has a name."""
     return "\t" if delimiter in ("\\t", "tab") else delimiter
 
 
@@ -80,7 +80,7 @@ def _split(names: str | None) -> list[str] | None:
 
 @contextmanager
 def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records]:
-    """The same records, read by the workers of a cluster."""
+    """Yield the records as the workers of a cluster read them."""
     from hushcov.sums.views import source_of
     from hushcov.tables.cluster import DaskRecords
     from hushcov.tables.codebook import CodedRecords
@@ -127,8 +127,8 @@ def output_folder(file: Path, asked: Path | None) -> Path:
 
 def known_pairs(
     options: Mapping[str, Any], n_features: int, names: Sequence[str] | None
-) -> dict[str, Any]:
-    """Return the pairs that may covary as parameters of an estimator: none if nothing is said."""
+) -> Candidates | None:
+    """Return the pairs that may covary, if that is said."""
     from hushcov.candidates import read_candidates
 
     bandwidth, pairs = options.get("bandwidth"), options.get("candidate_pairs")
@@ -143,8 +143,7 @@ def known_pairs(
             "give both, or neither."
         )
     named = None if names is None else list(map(str, names))
-    found = read_candidates(n_features, bandwidth=bandwidth, candidate_pairs=pairs, names=named)
-    return {} if found is None or bandwidth is not None else {"candidate_pairs": found}
+    return read_candidates(n_features, bandwidth=bandwidth, candidate_pairs=pairs, names=named)
 
 
 def candidate_words(candidates: Candidates) -> str:
@@ -156,12 +155,12 @@ def candidate_words(candidates: Candidates) -> str:
 
 
 def at_terminal() -> bool:
-    """Whether there is somebody to ask."""
+    """Return whether there is somebody to ask."""
     return sys.stdin.isatty()
 
 
 def read_signing_key(file: Path | None) -> SigningKey | None:
-    """The private key in a file, if one is named; an encrypted one asks for its passphrase."""
+    """Read the private key in a file, if one is named; an encrypted one asks for its passphrase."""
     if file is None:
         return None
     passphrase = None
@@ -248,5 +247,5 @@ def check_parent(path: Path) -> None:
 
 
 def holds_release(folder: Path) -> bool:
-    """Whether there is a release, or a part of one."""
+    """Return whether there is a release, or a part of one."""
     return any((folder / name).exists() for name in RELEASE_FILES)

@@ -184,7 +184,8 @@ def settle(
     known = {n: value for n, value in options.items() if n in parameters and value is not None}
     known |= {ALLOWED[each]: "warn" for each in options["allow"]}
     known |= {"max_sample_weight": most_weight}
-    known |= known_pairs(known, records.n_features, records.feature_names)
+    pairs = known_pairs(known, records.n_features, records.feature_names)
+    known |= {} if "candidate_pairs" not in known else {"candidate_pairs": pairs}
     names = records.feature_names or ()
     ends = {} if book is None else {n: each for n, each in book.bounds.items() if n in names}
     if ends:

@@ -73,7 +73,7 @@ class Source:
 
     @property
     def name(self) -> str | None:
-        """What the table is called where nobody says: by its file, or the folder of a pattern."""
+        """The default name of the table: that of its file, or of the folder of a pattern."""
         place = self.file.absolute()
         return (place.parent if set(place.name) & WILDCARDS else place).name or None
 

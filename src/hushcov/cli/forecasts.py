@@ -1,4 +1,4 @@
-"""What to expect of each mechanism at many numbers of records, and tables of it."""
+"""Forecasts of each mechanism at many numbers of records, and tables of them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Row:
     prepared: bool = True  # whether means are found privately
 
     def given(self, mechanism: str) -> ReleaseInputs:
-        """What this mechanism is planned with."""
+        """Return the inputs that this mechanism is planned with."""
         apart = None if comparable(self.inputs.candidates)[mechanism].pooled else self.apart
         return self.inputs if apart is None else apart
 
@@ -65,11 +65,11 @@ class Row:
         return min(known, key=lambda each: each.typical_error, default=None)
 
     def find(self, mechanism: str) -> Forecast | None:
-        """The forecast of a mechanism, if there is one."""
+        """Return the forecast of a mechanism, if there is one."""
         return next((each for each in self.forecasts if each.mechanism == mechanism), None)
 
     def memory(self, mechanism: str) -> int:
-        """Bytes that 'hushcov fit' needs, beside what reading files takes."""
+        """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
         return command_memory(mechanism, self.inputs, prepared=self.prepared)
 
     def to_dict(self) -> dict[str, object]:
@@ -95,7 +95,7 @@ def command_memory(mechanism: str, inputs: ReleaseInputs, *, prepared: bool) -> 
 
 
 def memory_words(n_bytes: int) -> str:
-    """What is said of it beside a plan, which knows no files."""
+    """Say how much memory a fit takes, for a plan, which knows no files."""
     return (
         f"takes about {memory(n_bytes)} of memory, however many the records. Reading Parquet, "
         "Arrow or CSV files takes more: 'hushcov fit --dry-run' says how much."
@@ -103,7 +103,7 @@ def memory_words(n_bytes: int) -> str:
 
 
 def forecast_dict(each: Forecast) -> dict[str, object]:
-    """A forecast as plain, JSON-ready data."""
+    """Return a forecast as plain, JSON-ready data."""
     return {
         "mechanism": each.mechanism,
         "predicted_error": dict(each.predicted_error),
@@ -128,11 +128,11 @@ class Planner:
 
     @property
     def default(self) -> str:
-        """What a fit runs where no mechanism is named."""
+        """The mechanism of a fit where none is named."""
         return default_mechanism(known=self.request.candidates is not None).name
 
     def inputs(self, n_records: int) -> ReleaseInputs:
-        """What a fit would plan with."""
+        """Return the inputs that a fit would plan with."""
         cure = "it counts rows."
         check_integer("n_records", n_records, at_least=1, at_most=MOST_RECORDS, cure=cure)
         cure = "it is the number of columns."
@@ -140,7 +140,7 @@ class Planner:
         return self.request.inputs(n_records, self.n_features)
 
     def row(self, n_records: int) -> Row:
-        """Forecasts at one number of records; what a mechanism refuses is kept with its reason."""
+        """Predict one number of records; what a mechanism refuses is kept with its reason."""
         row, forecasts, refusals = self._empty(n_records), [], {}
         for name in self.mechanisms:
             try:
@@ -155,7 +155,7 @@ class Planner:
         return Row(n_records, inputs, (), {}, apart=apart, prepared=prepared)
 
     def chosen(self, n_records: int) -> Row:
-        """The same as a fit sees it: searched where the rough figures do not decide."""
+        """Predict as a fit does: searched where the rough figures do not decide."""
         every = set(comparable(self.request.candidates))
         if self.refine or self.adaptive_width or set(self.mechanisms) != every:
             return self.row(n_records)
@@ -168,7 +168,7 @@ class Planner:
         return self._heeded(replace(row, forecasts=tuple(in_order)))
 
     def _heeded(self, row: Row) -> Row:
-        """With what a fit would warn of, or refuse."""
+        """Add what a fit would warn of, or refuse."""
         inputs, stages = self.request.divide(row.inputs.n_records, self.n_features)
         run = row.find(self.default) or row.best
         return replace(row, cautions=self.request.cautions(inputs, stages, run))
@@ -176,7 +176,7 @@ class Planner:
     def smallest(
         self, mechanism: str, model: str, target_error: float, tried: set[int] | None = None
     ) -> int | None:
-        """The fewest records that reach a target error on a model; None beyond 1e12.
+        """Return the fewest records that reach a target error on a model; None beyond 1e12.
 
         `tried` are numbers of records that were planned before; those tried now join them.
         """
@@ -191,7 +191,7 @@ class Planner:
         )
 
     def default_records(self) -> Sequence[int]:
-        """Round numbers over three and a half decades, from hopeless to accurate.
+        """Return round numbers over three and a half decades, from hopeless to accurate.
 
         They start below where Gaussian noise on the d k entries that matter, of records scaled
         down to the norm sqrt(d k) of these entries, has about the norm of the covariance.
@@ -207,7 +207,7 @@ class Planner:
         return tuple((1, 3)[rung % 2] * int(10 ** (rung // 2)) for rung in rungs)
 
     def _options(self, mechanism: str) -> dict[str, Any]:
-        """How a mechanism is predicted."""
+        """Return how a mechanism is predicted."""
         found = {"adaptive_width": True} if self.adaptive_width else {}
         return found | {"rough": self._rough(mechanism)}
 
@@ -216,7 +216,7 @@ class Planner:
 
 
 def knowledge(planner: Planner) -> str:
-    """What is not known about the records, and what that costs."""
+    """Say what is not known about the records, and what that costs."""
     request = planner.request
     if request.private_centre:
         unknown = "Means and norms" if request.known_scale else "Means, scales and norms"
@@ -241,7 +241,7 @@ def _title(mechanism: str) -> str:
 
 
 def mechanism_table(row: Row) -> Table:
-    """Errors at one number of records: a line for each mechanism, smallest error first."""
+    """Tabulate one number of records: a line for each mechanism, smallest error first."""
     table = plain_table()
     table.add_column("mechanism", no_wrap=True, vertical="bottom")
     _columns(table, "typical", *COMPARED_MODELS, _FINDS)
@@ -254,7 +254,7 @@ def mechanism_table(row: Row) -> Table:
 
 
 def records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
-    """Typical errors of all mechanisms, and the best one's on each model; a line for each n."""
+    """Tabulate typical errors, and the best mechanism's on each model; a line for each n."""
     table = plain_table(gap=0)  # all columns fit in a terminal of 80
     _columns(table, "records")
     _columns(table, *map(_title, mechanisms))
@@ -272,7 +272,7 @@ def records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
 
 
 def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
-    """The fewest records that reach the target, by mechanism and model."""
+    """Tabulate the fewest records that reach the target, by mechanism and model."""
     table = plain_table()
     table.add_column("mechanism", no_wrap=True)
     _columns(table, *COMPARED_MODELS)
@@ -285,7 +285,7 @@ def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
 
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
-    """Legends of the signs that are used in a table, and reasons of refusals."""
+    """Yield legends of the signs that are used in a table, and reasons of refusals."""
     yield (
         "block, banded, random: which features go together: groups of them, neighbours in the "
         "order of the columns, or pairs anywhere. Real tables are between these. typical: the "
@@ -308,7 +308,7 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def warned(rows: Sequence[tuple[int, tuple[Caution, ...]]]) -> Iterator[str]:
-    """What to heed: in full for one number of records, or in short with the numbers it is for."""
+    """Yield cautions: in full for one number of records, else in short with the numbers."""
     if len(rows) == 1:
         for caution in rows[0][1]:
             yield caution.sentence
@@ -323,7 +323,7 @@ def warned(rows: Sequence[tuple[int, tuple[Caution, ...]]]) -> Iterator[str]:
 
 
 def error_cell(value: float) -> str:
-    """An error in a table."""
+    """Format an error for a table."""
     return number(value, 2)
 
 
@@ -344,5 +344,5 @@ def _limit(each: Forecast | None) -> str:
 
 
 def rounded(n: int) -> str:
-    """Three digits: more than the search is good for."""
+    """Format a number to three digits: more than the search is good for."""
     return count(int(float(f"{n:.3g}")))

@@ -15,7 +15,6 @@ from hushcov._validation import check_real
 from hushcov._words import count, counted, number
 from hushcov.accounting import RELATIONS, REPLACE, Neighbours
 from hushcov.accounting.guarantee import odds_of
-from hushcov.candidates import read_candidates
 from hushcov.cli.files import candidate_words, check_figure, known_pairs
 from hushcov.cli.forecasts import (
     Planner,
@@ -149,9 +148,7 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
         if name in _SLICES:
             import_module(_SLICES[name]).plan(n_features, n_records, as_json, options)
             return
-    found = known_pairs(options, n_features, names)
-    pairs = {"bandwidth": options["bandwidth"], "candidate_pairs": options["candidate_pairs"]}
-    candidates = read_candidates(n_features, **pairs | found, names=names)
+    candidates = known_pairs(options, n_features, names)
     protected, left, neighbours = _protected(options)
     k = options["row_sparsity"]
     if candidates is not None:  # which say what it is at most
@@ -264,7 +261,7 @@ def _say_counted(out: Console, protected: dict[str, object]) -> None:
 def _known(
     n_features: int | None, codebook: Path | None
 ) -> tuple[int, Bounds | None, list[str] | None]:
-    """The number of features, bounds and names by a codebook; it may leave some columns out."""
+    """Return number, bounds and names of features by a codebook, which may leave some out."""
     if codebook is None:
         if n_features is None:
             raise click.UsageError("Missing option '--features'.")
@@ -310,7 +307,7 @@ def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
 def _designs(
     planner: Planner, rows: Sequence[Row], mechanisms: Sequence[str]
 ) -> dict[str, MechanismPlan[Any]]:
-    """For one number of records the design of what a fit runs, or of those asked for."""
+    """Return designs for one number of records: of what a fit runs, or of those asked for."""
     if len(rows) > 1:
         return {}
     (row,) = rows
@@ -402,7 +399,7 @@ def _print(
 
 @dataclass(frozen=True)
 class FamilyRow:
-    """What to expect at one number of records, and what to heed."""
+    """Forecasts for one number of records by family, with cautions."""
 
     n_records: int
     found: Families
@@ -481,7 +478,7 @@ def _smallest(planner: Planner, target_error: float, tried: set[int]) -> dict[st
 
 
 def _print_families(out: Console, plan: FamilyPlan) -> None:
-    """Tables of the errors, and what they mean."""
+    """Print tables of the errors, and what they mean."""
     planner, rows = plan.planner, plan.rows
     request, one = planner.request, len(rows) == 1
     size = f"{counted(planner.n_features, 'feature')}, epsilon {number(request.epsilon)}, delta "
@@ -539,7 +536,7 @@ def _family_remarks(rows: Sequence[FamilyRow]) -> list[str]:
 
 
 def _print_guesses(out: Console, plan: FamilyPlan) -> None:
-    """What a guess of k would change: the screened release is told one, the default needs none."""
+    """Print what a guess of k would change: screened is told one, the default needs none."""
     heading(out, "What a guess of k would change")
     errors = {each.row_sparsity: e for each, e in plan.rows[0].found.errors.items()}
     told = list(plan.guessed)

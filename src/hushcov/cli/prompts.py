@@ -88,7 +88,7 @@ class Prompts:
                 paragraph(self.out, f"Not that: {' '.join(str(words).split())}", style="red")
 
     def _line(self, question: str, default: str | None) -> str:
-        """One line of input, without blanks around it."""
+        """Read one line of input, without blanks around it."""
         prompt = "  > " if default is None else f"  [{clean(default)}] > "
         if self.defaults:
             if default is None:
@@ -189,7 +189,7 @@ _IDENTIFIER_START = re.compile(r"(id|uuid|guid)[_ .-].*", re.IGNORECASE)
 
 @dataclass
 class Draft:
-    """What is asked with, of which files, and the answers so far."""
+    """The answers so far, the files that they are about, and the prompts."""
 
     ask: Prompts
     out: Console
@@ -212,7 +212,7 @@ class Draft:
         return tuple(str(i) for i in range(self.header.n_columns))
 
     def known(self, key: str) -> Any:
-        """What was answered before."""
+        """Return the earlier answer, if there is one."""
         return self.settings.options.get(key)
 
     def put(self, key: str, value: Any) -> None:
@@ -442,7 +442,7 @@ def ask_codebook(draft: Draft, used: Sequence[str]) -> int:
 
 
 def _read(text: str, used: Sequence[str], draft: Draft) -> str:
-    """What is to be done, or the path of a codebook of these columns."""
+    """Return what is to be done, or the path of a codebook of these columns."""
     if text.casefold() == NONE:
         _check_text(draft, used, ())
     if text.casefold() in (ASK, TEMPLATE, NONE):
@@ -466,7 +466,7 @@ def _check_text(draft: Draft, used: Sequence[str], coded: Sequence[str]) -> None
 
 
 def _ask_kinds(draft: Draft, used: Sequence[str]) -> list[Line]:
-    """Yes or no, categories and bounds, one kind after the other."""
+    """Ask for yes or no, categories and bounds, one kind after the other."""
     kinds, path = draft.header.kinds, draft.known("codebook")
     try:  # what the codebook says so far; nothing if it is not filled in yet
         columns = () if path is None else read_codebook(path).columns

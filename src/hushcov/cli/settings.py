@@ -98,14 +98,14 @@ def read_settings(path: Path) -> Settings:
 
 
 def _fit() -> click.Command:
-    """The command whose options there are; it takes seconds to import."""
+    """Import the command whose options there are, which takes seconds."""
     from hushcov.cli.fit import command
 
     return command
 
 
 def _params(command: click.Command) -> dict[str, click.Parameter]:
-    """The parameters of a command by how the file calls them."""
+    """Return the parameters of a command by how the file calls them."""
     found: dict[str, click.Parameter] = {}
     for param in command.params:
         name = key_of(param)
@@ -115,7 +115,7 @@ def _params(command: click.Command) -> dict[str, click.Parameter]:
 
 
 def key_of(param: click.Parameter) -> str:
-    """How a file calls a parameter: its long option without dashes."""
+    """Return how a file calls a parameter: its long option without dashes."""
     return DATA if isinstance(param, click.Argument) else max(param.opts, key=len).lstrip("-")
 
 
@@ -200,7 +200,7 @@ def plain_number(value: float) -> str:
 
 
 def arguments(settings: Settings) -> list[str]:
-    """What to put after `hushcov fit`; names of files that begin with a dash do not look so."""
+    """Return the words after `hushcov fit`; names of files never begin with a dash."""
     options = dict(settings.options)
     data = str(options.pop(DATA))
     found = [f"./{data}" if data.startswith("-") else data]
@@ -252,7 +252,7 @@ def _take(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
 
 
 def _default(param: click.Parameter, value: Any) -> Any:
-    """What click takes as the default; a flag may stand for false, as --no-header does."""
+    """Return click's default for a value; a flag may stand for false, as --no-header does."""
     if getattr(param, "is_flag", False):
         # Newer versions of click leave it unset where it is true, in place of saying so.
         return getattr(param, "flag_value", value) is not False

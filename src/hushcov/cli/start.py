@@ -148,7 +148,7 @@ def _run(commands: Commands) -> None:
 
 
 def _say_next(out: Console, folder: str) -> None:
-    """What to do with the release; none of it costs anything more."""
+    """Say what to do with the release; none of it costs anything more."""
     heading(out, "What now")
     place = shlex.quote(folder)
     facts(
@@ -169,7 +169,7 @@ def _say_next(out: Console, folder: str) -> None:
 def _draft(
     out: Console, file: Path | None, kept: Path | None, rows: int | None, yes: bool
 ) -> tuple[Draft, Path]:
-    """What is known before the first question, and the file that answers are kept in."""
+    """Return what is known before the first question, and the file that answers are kept in."""
     if file is None and kept is None:
         raise click.UsageError("Missing argument 'DATA'.")
     if kept is None:
@@ -199,7 +199,7 @@ def _draft(
 
 
 def _header(ask: Prompts, file: Path, settings: Settings) -> Header:
-    """The columns; a text file may have another separator than a comma, and no names."""
+    """Read the columns; a text file may have another separator than a comma, and no names."""
     options = settings.options
     names, sign = options.get("names"), sign_of(options.get("delimiter"))
     names = names.split(",") if isinstance(names, str) else names
@@ -228,7 +228,7 @@ def _other_separator(ask: Prompts, file: Path, settings: Settings) -> bool:
 
 
 def _fields(file: Path, sign: str | None) -> int:
-    """How many fields the first line has."""
+    """Return how many fields the first line has."""
     try:
         return read_header(file, delimiter=sign, header=False).n_columns
     except HushcovError:
@@ -326,7 +326,7 @@ def _confirm(draft: Draft) -> str:
 
 
 def _whom(draft: Draft) -> tuple[str, str]:
-    """The relation and the unit of the promise, as the ledger calls them."""
+    """Return the relation and the unit of the promise, as the ledger calls them."""
     unit = draft.known("unit")
     word = RECORD if unit is None else unit if draft.header.names is not None else "unit"
     return draft.known("neighbours") or REPLACE, word
