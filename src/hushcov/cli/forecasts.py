@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -139,39 +140,29 @@ class Planner:
         check_integer("n_features", self.n_features, at_least=1, at_most=MOST_FEATURES, cure=cure)
         return self.request.inputs(n_records, self.n_features)
 
-    def row(self, n_records: int) -> Row:
-        """Predict one number of records; what a mechanism refuses is kept with its reason."""
-        row, forecasts, refusals = self._empty(n_records), [], {}
-        for name in self.mechanisms:
+    def row(self, n_records: int, *, as_fit: bool = False) -> Row:
+        """Predict one number of records; what a mechanism refuses is kept with its reason.
+
+        `as_fit` searches where rough figures do not decide.
+        """
+        request, inputs = self.request, self.inputs(n_records)
+        apart, refusals = request.apart(inputs), {}
+        row = Row(n_records, inputs, (), {}, apart=apart, prepared=request.private_centre)
+        forecasts: list[Forecast] = []
+        every = set(self.mechanisms) == set(comparable(request.candidates))
+        if as_fit and every and not self.refine and not self.adaptive_width:
+            with suppress(HushcovError):
+                found = compare(inputs, apart=apart).forecasts
+                forecasts += sorted(found, key=lambda each: self.mechanisms.index(each.mechanism))
+        for name in () if forecasts else self.mechanisms:
             try:
                 forecasts.append(forecast(row.given(name), name, **self._options(name)))
             except HushcovError as error:
                 refusals[name] = error
-        return self._heeded(replace(row, forecasts=tuple(forecasts), refusals=refusals))
-
-    def _empty(self, n_records: int) -> Row:
-        inputs = self.inputs(n_records)
-        apart, prepared = self.request.apart(inputs), self.request.private_centre
-        return Row(n_records, inputs, (), {}, apart=apart, prepared=prepared)
-
-    def chosen(self, n_records: int) -> Row:
-        """Predict as a fit does: searched where the rough figures do not decide."""
-        every = set(comparable(self.request.candidates))
-        if self.refine or self.adaptive_width or set(self.mechanisms) != every:
-            return self.row(n_records)
-        row = self._empty(n_records)
-        try:
-            forecasts = compare(row.inputs, apart=row.apart).forecasts
-        except HushcovError:
-            return self.row(n_records)
-        in_order = sorted(forecasts, key=lambda each: self.mechanisms.index(each.mechanism))
-        return self._heeded(replace(row, forecasts=tuple(in_order)))
-
-    def _heeded(self, row: Row) -> Row:
-        """Add what a fit would warn of, or refuse."""
-        inputs, stages = self.request.divide(row.inputs.n_records, self.n_features)
+        row = replace(row, forecasts=tuple(forecasts), refusals=refusals)
         run = row.find(self.default) or row.best
-        return replace(row, cautions=self.request.cautions(inputs, stages, run))
+        cautions = request.cautions(*request.divide(n_records, self.n_features), run)
+        return replace(row, cautions=cautions)
 
     def smallest(
         self, mechanism: str, model: str, target_error: float, tried: set[int] | None = None
@@ -208,11 +199,9 @@ class Planner:
 
     def _options(self, mechanism: str) -> dict[str, Any]:
         """Return how a mechanism is predicted."""
+        slow = comparable(self.request.candidates)[mechanism].slow
         found = {"adaptive_width": True} if self.adaptive_width else {}
-        return found | {"rough": self._rough(mechanism)}
-
-    def _rough(self, mechanism: str) -> bool:
-        return comparable(self.request.candidates)[mechanism].slow and not self.refine
+        return found | {"rough": slow and not self.refine}
 
 
 def knowledge(planner: Planner) -> str:

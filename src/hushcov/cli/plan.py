@@ -298,7 +298,7 @@ def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
     with steps(len(records)) as step:
         for n in records:
             step(f"planning for {n:,} records")
-            rows.append(planner.chosen(n) if len(records) == 1 else planner.row(n))
+            rows.append(planner.row(n, as_fit=len(records) == 1))
     if not any(row.forecasts for row in rows):
         raise next(iter(rows[0].refusals.values()))
     return rows
