@@ -165,15 +165,7 @@ def test_text_files_of_many_kinds(run):
             "'height'?",
         ),
         (
-            (
-                "--columns",
-                "age,weight",
-                "--drop-nulls",
-                "--mechanism",
-                "theorem",
-                "--feature-scale",
-                2,
-            ),
+            ("--columns", "age,weight", "--drop-nulls", "--mechanism", "theorem"),
             2,
             "--drop-nulls must be left out with --mechanism theorem: ",
         ),

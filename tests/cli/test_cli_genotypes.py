@@ -91,7 +91,6 @@ def test_windows_by_position_are_for_genotypes(run, cohort, tmp_path):
     assert "--bandwidth must be a number of columns without" in " ".join(found.output.split())
 
 
-
 def test_noise_is_planned_for(run, cohort):
     arguments = ["plan", "--mechanism", "genotypes", "--features", 1000000, "--bandwidth", 20]
     found = run(*arguments, *BUDGET, "--records", 100000, "--json")

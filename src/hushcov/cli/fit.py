@@ -28,8 +28,8 @@ from hushcov.cli.files import (
     reserved,
 )
 from hushcov.cli.fitting import (
-    Columns,
     Job,
+    OtherColumns,
     Settled,
     Slice,
     Source,
@@ -177,7 +177,7 @@ def settle(
     lines = {name: options[name] for name in reading}
     found = open_data(file, **lines, codebook=book, leave_out=apart)
     records = click.get_current_context().with_resource(found)
-    records, others = Columns.of(records, unit, weight, guess=n_records if counts else None)
+    records, others = OtherColumns.of(records, unit, weight, guess=n_records if counts else None)
     check_size(file, records, None if counts else n_records)
     folder = output_folder(file, options["output"])
     parameters = {each.name for each in fields(PrivateSparseCovariance)} - {"drop_nulls"}

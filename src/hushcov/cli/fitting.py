@@ -95,8 +95,8 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """Columns that are no features: identifiers of units, or weights.
+class OtherColumns:
+    """OtherColumns that are no features: identifiers of units, or weights.
 
     `guess` is a public number of records to plan for where nothing is to be read.
     """
@@ -109,7 +109,7 @@ class Columns:
     @classmethod
     def of(
         cls, records: Records, unit: str | None, weight: str | None, guess: int | None = None
-    ) -> tuple[Records, Columns]:
+    ) -> tuple[Records, OtherColumns]:
         """Return the records without these columns, and the columns; nothing is read."""
         if unit is not None and weight is not None:
             raise ParameterError(
@@ -189,7 +189,11 @@ class Job:
 
     @classmethod
     def prepare(
-        cls, source: Source, known: dict[str, Any], columns: Columns, out: Console | None = None
+        cls,
+        source: Source,
+        known: dict[str, Any],
+        columns: OtherColumns,
+        out: Console | None = None,
     ) -> Job:
         """Settle every public number of the release; no record is read.
 
@@ -487,7 +491,7 @@ def _count(
 
 
 #: What a job is made of: where the records are, parameters of an estimator, and other columns.
-Settled = tuple[Source, dict[str, Any], Columns]
+Settled = tuple[Source, dict[str, Any], OtherColumns]
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ _FINDS = "finds\nfrom"
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """All forecasts for one number of records, in the order they were asked for."""
 
     n_records: int
@@ -140,14 +140,14 @@ class Planner:
         check_integer("n_features", self.n_features, at_least=1, at_most=MOST_FEATURES, cure=cure)
         return self.request.inputs(n_records, self.n_features)
 
-    def row(self, n_records: int, *, as_fit: bool = False) -> Row:
+    def row(self, n_records: int, *, as_fit: bool = False) -> PlanRow:
         """Predict one number of records; what a mechanism refuses is kept with its reason.
 
         `as_fit` searches where rough figures do not decide.
         """
         request, inputs = self.request, self.inputs(n_records)
         apart, refusals = request.apart(inputs), {}
-        row = Row(n_records, inputs, (), {}, apart=apart, prepared=request.private_centre)
+        row = PlanRow(n_records, inputs, (), {}, apart=apart, prepared=request.private_centre)
         forecasts: list[Forecast] = []
         every = set(self.mechanisms) == set(comparable(request.candidates))
         if as_fit and every and not self.refine and not self.adaptive_width:
@@ -229,7 +229,7 @@ def _title(mechanism: str) -> str:
     return "-\n".join(piece for pieces in halves for piece in pieces)
 
 
-def mechanism_table(row: Row) -> Table:
+def mechanism_table(row: PlanRow) -> Table:
     """Tabulate one number of records: a line for each mechanism, smallest error first."""
     table = plain_table()
     table.add_column("mechanism", no_wrap=True, vertical="bottom")
@@ -242,7 +242,7 @@ def mechanism_table(row: Row) -> Table:
     return table
 
 
-def records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
+def records_table(rows: Sequence[PlanRow], mechanisms: Sequence[str]) -> Table:
     """Tabulate typical errors, and the best mechanism's on each model; a line for each n."""
     table = plain_table(gap=0)  # all columns fit in a terminal of 80
     _columns(table, "records")
@@ -273,7 +273,7 @@ def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
     return table
 
 
-def remarks(rows: Sequence[Row]) -> Iterator[str]:
+def remarks(rows: Sequence[PlanRow]) -> Iterator[str]:
     """Yield legends of the signs that are used in a table, and reasons of refusals."""
     yield (
         "block, banded, random: which features go together: groups of them, neighbours in the "
@@ -316,7 +316,7 @@ def error_cell(value: float) -> str:
     return number(value, 2)
 
 
-def _typical(row: Row, each: Forecast) -> Text:
+def _typical(row: PlanRow, each: Forecast) -> Text:
     best = row.best is not None and each.mechanism == row.best.mechanism
     text = "*" * best + "~" * each.rough + error_cell(each.typical_error)
     return Text(text, style="red" if each.hopeless else "bold green" if best else "")

@@ -18,7 +18,7 @@ from hushcov.accounting.guarantee import odds_of
 from hushcov.cli.files import candidate_words, check_figure, known_pairs
 from hushcov.cli.forecasts import (
     Planner,
-    Row,
+    PlanRow,
     Smallest,
     command_memory,
     error_cell,
@@ -292,7 +292,7 @@ def _check(
         check_figure(figure)
 
 
-def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
+def _plan(planner: Planner, records: Sequence[int]) -> list[PlanRow]:
     """Plan every row; if nothing at all can be planned, say why."""
     rows = []
     with steps(len(records)) as step:
@@ -305,7 +305,7 @@ def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
 
 
 def _designs(
-    planner: Planner, rows: Sequence[Row], mechanisms: Sequence[str]
+    planner: Planner, rows: Sequence[PlanRow], mechanisms: Sequence[str]
 ) -> dict[str, MechanismPlan[Any]]:
     """Return designs for one number of records: of what a fit runs, or of those asked for."""
     if len(rows) > 1:
@@ -358,7 +358,7 @@ def _public(planner: Planner) -> dict[str, object]:
     } | known
 
 
-def _size(row: Row) -> str:
+def _size(row: PlanRow) -> str:
     inputs, known = row.inputs, row.inputs.candidates
     words = f"row sparsity {inputs.row_sparsity}" if known is None else known.words
     return (
@@ -368,7 +368,7 @@ def _size(row: Row) -> str:
 
 
 def _print(
-    out: Console, planner: Planner, rows: Sequence[Row], designs: dict[str, MechanismPlan[Any]]
+    out: Console, planner: Planner, rows: Sequence[PlanRow], designs: dict[str, MechanismPlan[Any]]
 ) -> None:
     one, request = len(rows) == 1, planner.request
     size = f"{counted(rows[0].n_records, 'record')} of {_size(rows[0])}" if one else _size(rows[0])
