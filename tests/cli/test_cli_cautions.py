@@ -16,7 +16,7 @@ from hushcov.accounting import Pure
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli import files
 from hushcov.release import files as release_files
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--centre", "pairs")
 LEDGER = ("--ledger", "budget.db", "--dataset", "people")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushcov.cli import files
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 THEOREM = (
     *("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2),

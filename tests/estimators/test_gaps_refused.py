@@ -45,7 +45,6 @@ from hushcov.steps.preparation import (
 from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.steps.unit_centre import release_unit_centre
 from hushcov.sums.bounded import bounded_sums, fourth_sums
-from hushcov.sums.combined import unit_means
 from hushcov.sums.counts import (
     cell_counts,
     log2_histogram,
@@ -56,9 +55,10 @@ from hushcov.sums.counts import (
 )
 from hushcov.sums.gram import record_statistics, row_bounded_gram, second_moments
 from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.products import unit_means
+from hushcov.sums.records import CompleteRecords, PairDifferences
 from hushcov.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums, sign_scores
 from hushcov.sums.statistics import RecordMap
-from hushcov.sums.views import CompleteRecords, PairDifferences
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import Units
 

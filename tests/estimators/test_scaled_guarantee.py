@@ -15,7 +15,7 @@ from estimators.settings import RECORDS, D, fit, make
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.accounting import BoundedRange, Clocked, Gaussian, TotalVariation
 from hushcov.exceptions import PrivacyConditionError
-from hushcov.sums.views import PairDifferences
+from hushcov.sums.records import PairDifferences
 
 SETTINGS = {
     "gaussian": (GaussianCovariance, {}),

@@ -20,8 +20,8 @@ from hushcov.exceptions import (
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 from hushcov.sums.gram import second_moments
+from hushcov.sums.records import PairDifferences
 from hushcov.sums.statistics import Statistics
-from hushcov.sums.views import PairDifferences
 from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 1.0, "delta": 0.1, "row_sparsity": 1, "scale": 1.0}

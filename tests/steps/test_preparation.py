@@ -25,7 +25,7 @@ from hushcov.steps.preparation import (
 )
 from hushcov.sums.bounded import bounded_sums, fourth_sums
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.views import CentredRecords
+from hushcov.sums.records import CentredRecords
 from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM
 

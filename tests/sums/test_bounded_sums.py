@@ -18,7 +18,7 @@ from hushcov.sums import bounded
 from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.views import CompleteRecords, DeviceRecords
+from hushcov.sums.records import CompleteRecords, DeviceRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 HOSTILE = [0.0, -0.0, 5e-324, 2.0**-1022, 1.7e308, -1.7e308, 0.004, -0.004, 4.0]

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums import counts
 from hushcov.sums.counts import cell_counts
-from hushcov.sums.views import CompleteRecords, DeviceRecords
+from hushcov.sums.records import CompleteRecords, DeviceRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 LARGEST = np.finfo(np.float64).max

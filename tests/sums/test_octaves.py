@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import DataError
 from hushcov.sums.counts import LARGEST_EXPONENT, N_BINS, SMALLEST_EXPONENT, log2_histogram
-from hushcov.sums.views import PairDifferences
+from hushcov.sums.records import PairDifferences
 from hushcov.tables.sources import ArrayRecords, open_records
 
 EDGES = [Fraction(2) ** e for e in range(SMALLEST_EXPONENT, LARGEST_EXPONENT + 1)]

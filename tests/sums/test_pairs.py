@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hushcov.exceptions import DataError
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.views import PairDifferences
+from hushcov.sums.records import PairDifferences
 from hushcov.tables.sources import ArrayRecords
 
 GRID = IntegerGrid(4.0, 1000)

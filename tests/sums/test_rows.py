@@ -16,8 +16,8 @@ from hushcov.sums.counts import norm_histogram, sign_sums, signs_and_norms
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
+from hushcov.sums.records import CentredRecords, WatchedRecords
 from hushcov.sums.signs import sign_gram, sign_gram_and_sums
-from hushcov.sums.views import CentredRecords, WatchedRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 D = 5
@@ -75,7 +75,7 @@ def test_the_same_integers_as_of_rows_centred_before(name, source, monkeypatch):
 def test_missing_records_are_zeros_all_the_same():
     gaps = X.copy()
     gaps[::5, 2] = np.nan
-    from hushcov.sums.views import CompleteRecords
+    from hushcov.sums.records import CompleteRecords
 
     records = CompleteRecords(open_records(gaps, drop_nulls=True, block_rows=50))
     kept = centred(np.delete(X, np.s_[::5], axis=0))

@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 from hushcov.exceptions import DataError
 from hushcov.sums import gram
 from hushcov.sums.gram import pair_sums
+from hushcov.sums.records import PairDifferences
 from hushcov.sums.signs import sign_gram
-from hushcov.sums.views import PairDifferences
 from hushcov.tables.sources import ArrayRecords
 
 ADVERSARIAL = [0.0, -0.0, 5e-324, -5e-324, 1.5, -1.5, 1e308, -1e308, 1.0, -1.0]

@@ -18,9 +18,8 @@ import hushcov
 from hushcov.exceptions import CapacityError, DataError, ParameterError, StatisticsError
 from hushcov.sums.gram import record_statistics, second_moments
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import PairDifferences, Records, ScaledRecords
 from hushcov.sums.statistics import RecordMap, Statistics
-from hushcov.sums.views import PairDifferences, ScaledRecords
 from hushcov.tables.sources import ArrayRecords
 
 D = 3

@@ -16,7 +16,7 @@ from pyarrow import csv, feather, ipc, parquet
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
-from hushcov.sums.views import CompleteRecords
+from hushcov.sums.records import CompleteRecords
 from hushcov.tables import files, formats
 from hushcov.tables.files import Columns, FileRecords
 from hushcov.tables.sources import ArrayRecords, open_records

@@ -14,7 +14,7 @@ import scipy.sparse
 from fuzz.cases import messages
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums.counts import count_complete
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords, NpyRecords, open_records
 
 # Written nowhere else, so that finding one of these in a message means that data leaked.

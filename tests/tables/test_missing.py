@@ -21,7 +21,7 @@ from hushcov.steps.complete import CompleteParameters, release_complete_count
 from hushcov.sums.counts import count_complete, log2_histogram
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.views import CompleteRecords, PairDifferences, ScaledRecords
+from hushcov.sums.records import CompleteRecords, PairDifferences, ScaledRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 NAN, SECRET = np.nan, 987_654.125

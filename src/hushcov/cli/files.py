@@ -19,8 +19,7 @@ from hushcov.exceptions import CapacityError, DataError, MissingPackageError, Pa
 from hushcov.release import SigningKey
 from hushcov.release.files import RELEASE_FILES, check_free, check_place, read_release
 from hushcov.report.style import new_figure
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import source_of
+from hushcov.sums.records import Records, source_of
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.codebook import CodedRecords
 from hushcov.tables.files import FileRecords

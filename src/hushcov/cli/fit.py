@@ -49,8 +49,8 @@ from hushcov.genotypes.fit_command import OWN, GenotypeJob, genotype_options, ta
 from hushcov.planning import mechanisms
 from hushcov.postprocess import released_correlations
 from hushcov.report import write_release_heatmap
-from hushcov.sums.knowledge import Bounds, check_bounds
-from hushcov.sums.protocol import Records
+from hushcov.sums.grids import Bounds, check_bounds
+from hushcov.sums.records import Records
 from hushcov.tables.codebook import Codebook, read_codebook
 
 

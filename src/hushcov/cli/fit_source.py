@@ -11,7 +11,7 @@ from hushcov.accounting import Guarantee
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.fit_options import PAIRS, PRIVATE
 from hushcov.release import SigningKey
-from hushcov.sums.protocol import Records, check_enough
+from hushcov.sums.records import Records, check_enough
 from hushcov.tables.sources import WILDCARDS
 
 

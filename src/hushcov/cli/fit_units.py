@@ -17,8 +17,7 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.whose import ESTIMANDS, OpenedRecords, Whose
 from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyWarning
 from hushcov.release import Making
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords, Records
 from hushcov.tables.headers import DeclaredRecords
 from hushcov.tables.identifiers import split_columns
 from hushcov.tables.sources import TableRecords

@@ -62,9 +62,8 @@ from hushcov.postprocess import Matrix
 from hushcov.release import Release
 from hushcov.release.structure import structure_dict, verdict
 from hushcov.steps.counting import Counted
-from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.knowledge import Bounds
-from hushcov.sums.protocol import Records, default_block_rows
+from hushcov.sums.grids import Bounds, check_feature_scale
+from hushcov.sums.records import Records, default_block_rows
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import is_file_source
 

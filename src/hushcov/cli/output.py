@@ -26,8 +26,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import WatchedRecords
+from hushcov.sums.records import Records, WatchedRecords
 
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)

@@ -61,7 +61,7 @@ from hushcov.planning import (
 from hushcov.planning.families import USUAL_SPARSITY
 from hushcov.planning.plan import CENTRES
 from hushcov.steps.counting import Counting
-from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.tables.codebook import read_codebook
 
 

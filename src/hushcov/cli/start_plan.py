@@ -24,7 +24,7 @@ from hushcov.cli.output import facts, heading, paragraph, show
 from hushcov.cli.settings import MOST_ROWS, argument, arguments
 from hushcov.cli.start_budget import whom
 from hushcov.cli.start_columns import Draft
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.tables.codebook import Codebook, read_codebook
 from hushcov.tables.headers import DeclaredRecords
 

@@ -25,9 +25,14 @@ from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.planning import Caution, large_delta
 from hushcov.release import Release
-from hushcov.sums.knowledge import Bounds, check_bounds
-from hushcov.sums.protocol import Records, check_enough
-from hushcov.sums.views import ClippedRecords, DeviceRecords, PairDifferences
+from hushcov.sums.grids import Bounds, check_bounds
+from hushcov.sums.records import (
+    ClippedRecords,
+    DeviceRecords,
+    PairDifferences,
+    Records,
+    check_enough,
+)
 from hushcov.tables.sources import ArrayRecords, open_records
 
 REACTIONS = ("raise", "warn")

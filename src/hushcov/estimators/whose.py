@@ -11,7 +11,7 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ADD_REMOVE, RECORD, RELATIONS, REPLACE, Neighbours
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.release import Part, Release
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
     from hushcov.noise import Entropy

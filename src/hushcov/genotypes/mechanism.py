@@ -30,7 +30,7 @@ from hushcov.genotypes.scales import (
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, named_parts
-from hushcov.sums.protocol import Progress
+from hushcov.sums.records import Progress
 
 NAME = "genotypes"
 _LEAST_KEPT = 0.05  # of the records, where noise says fewer

@@ -16,7 +16,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import SCALES, Facts, budget_words, certified_words
 from hushcov.noise import Entropy
 from hushcov.release import Release
-from hushcov.sums.protocol import Progress
+from hushcov.sums.records import Progress
 
 # Standard deviations that a correlation must have, to be told from noise nine times out of ten.
 _SEEN = 3.2

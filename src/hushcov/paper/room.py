@@ -27,8 +27,7 @@ from hushcov.paper.schedule import level_table
 from hushcov.predicting import COMPARED_MODELS, Forecast, reference
 from hushcov.release import Release
 from hushcov.sums.gram import second_moments
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import ScaledRecords
+from hushcov.sums.records import Records, ScaledRecords
 
 _RECONSTRUCTION = "value"  # several times more accurate than gates
 _REFERENCE = 100  # features of the references for norms of correlation matrices

@@ -22,8 +22,7 @@ from hushcov.release import Making, Release, named_parts
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Progress, Records
-from hushcov.sums.views import TransformedRecords
+from hushcov.sums.records import Progress, Records, TransformedRecords
 
 NAME = "coinpress"
 SMALLEST_EIGENVALUE = 0.1  # of a correlation matrix, where nothing is declared

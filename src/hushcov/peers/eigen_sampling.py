@@ -25,7 +25,7 @@ from hushcov.noise import MOST_CONCENTRATED, Bingham, Entropy, check_entropy, di
 from hushcov.release import Making, Release, named_parts
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 NAME = "eigen-sampling"
 ALLOCATIONS = ("adaptive", "uniform")

@@ -12,7 +12,7 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
 from hushcov.sums.grids import FeatureGrid, check_numbers
-from hushcov.sums.protocol import Progress, Records, is_tensor, namespace
+from hushcov.sums.records import Progress, Records, is_tensor, namespace
 from hushcov.sums.rows import (
     CentringSums,
     RowSums,
@@ -63,9 +63,9 @@ def log2_histogram(records: Records, *, progress: Progress | None = None) -> Int
 
 def _octave_counts(block: Any) -> Any:
     if is_tensor(block):
-        from hushcov.sums import tensor_kernels
+        from hushcov.sums import device
 
-        return tensor_kernels.octave_counts(block, _SHIFT, N_BINS)
+        return device.octave_counts(block, _SHIFT, N_BINS)
     counts = np.zeros((block.shape[1], N_BINS), dtype=np.int64)
     _count_octaves(block.view(np.int64), counts)
     return counts
@@ -151,9 +151,9 @@ class _SignedOctaves(RowSums):
         return _count_signed_octaves(rows, self.centre, self.nothing, self.columns, total)
 
     def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels
+        from hushcov.sums import device
 
-        return tensor_kernels.signed_octave_counts(
+        return device.signed_octave_counts(
             block, self.centre, self.nothing, self.columns, _SHIFT, N_OCTAVES
         )
 
@@ -292,9 +292,9 @@ class _CellCounts(RowSums):
         return _count_cells(rows, self.columns, self.starts, self.widths, self.firsts, total)
 
     def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels
+        from hushcov.sums import device
 
-        return tensor_kernels.cell_counts(
+        return device.cell_counts(
             block, self.columns, self.starts, self.widths, self.firsts, self.n_cells
         )
 
@@ -403,7 +403,7 @@ class NormCounts(CentringSums):
 
     def of_tensor(self, block: Any) -> Any:
         """See `RowSums`."""
-        from hushcov.sums import tensor_kernels as kernels
+        from hushcov.sums import device as kernels
 
         norms = kernels.norm_bins(block, self.multipliers, self.half_width, self.edges)
         return kernels.joined(kernels.sign_sums(block), norms) if self.signs else norms
@@ -457,9 +457,9 @@ class _SignSums(CentringSums):
         return _sum_signs(rows, *self.taken_off(rows.shape[1]), total)
 
     def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels
+        from hushcov.sums import device
 
-        return tensor_kernels.sign_sums(block)
+        return device.sign_sums(block)
 
 
 @compiled

@@ -1,21 +1,377 @@
-"""Exact sums of products of signs, of one reading of the records: signs are kept as bits."""
+"""Exact sums of products of signs, kept as bits: 64 records in a word, of one reading.
+
+Two bits say a sign: whether it is positive, and whether it is not zero. Where two features have no
+zeros, their product sums to the number of records less twice the number of records in which the
+first bits differ. Elsewhere the second bits mask both.
+"""
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._compiled import compiled, run_parts, threads
+from hushcov._compiled import popcount as _popcount
 from hushcov.sums.gram import PANEL_BYTES, pair_sums
-from hushcov.sums.popcount import CELL_ROWS, SignTile
-from hushcov.sums.protocol import Progress, Records
-from hushcov.sums.rows import MISSING, CentringSums
-from hushcov.sums.views import hands_out_arrays
+from hushcov.sums.records import Progress, Records, hands_out_arrays
+from hushcov.sums.rows import MISSING, CentringSums, finite_row, row_parts
+
+WordArray = npt.NDArray[np.uint64]
+Eight = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
+
+# A cell has the bits of 512 records for 128 features: 8 rows of 128 words, which stay in the
+# nearest cache while all rows of a strip meet them. Powers of two, known to the compiler.
+_WORDS = 8
+_WIDTH = 128
+_CELL = _WORDS * _WIDTH
+CELL_ROWS = 64 * _WORDS
+_STRIP_ROWS = 32  # rows of sums that stay in the second cache meanwhile
+
+_NO_BITS, _ALL_BITS = np.uint64(0), np.uint64(2**64 - 1)
+_BIT, _BIT2, _BIT3 = np.uint64(1), np.uint64(2), np.uint64(3)
+# Only numbers that are not finite carry into the sign's place when one is added to the exponent.
+_EXPONENT_PLACES, _EXPONENT_UNIT = np.uint64(0x7FF << 52), np.uint64(1 << 52)
+_SIGN_PLACE = np.uint64(1 << 63)
+
+
+@dataclass
+class SignTile:
+    """Bits of the signs of some records: cells by rows, then by features."""
+
+    n_features: int
+    positive: WordArray
+    nonzero: WordArray  # may be `positive` itself where `full` is true everywhere
+    full: BoolArray  # by cell: whether no sign in it is zero
+    n_rows: int = 0
+
+    @classmethod
+    def empty(cls, n_rows: int, n_features: int) -> SignTile:
+        """Room for so many records, rounded up to whole cells."""
+        shape = -(-n_rows // CELL_ROWS), -(-n_features // _WIDTH)
+        words = shape[0] * shape[1] * _CELL
+        positive, nonzero = (np.zeros(words, dtype=np.uint64) for _ in range(2))
+        return cls(n_features, positive, nonzero, np.zeros(shape, dtype=np.bool_))
+
+    @property
+    def room(self) -> int:
+        """How many records still fit."""
+        return len(self.full) * CELL_ROWS - self.n_rows
+
+    def pack(self, block: Any, limits: Any) -> bool:
+        """Add the signs of rows: positive above the first limit, negative below the second.
+
+        On all cores: no two threads get bits of the same word. Integers are compact rows, doubles
+        are checked: False if one is not finite.
+        """
+        kernel = _pack if block.dtype == np.float64 else _pack_integers
+        parts = _whole_words(len(block), self.n_rows % 64, len(row_parts(block, threads())))
+        planes = self.positive, self.nonzero, self.full.shape[1]
+        jobs = [(block[a:b], *limits, self.n_rows + a, *planes) for a, b in parts]
+        self.n_rows += len(block)
+        return all(run_parts(kernel, jobs))
+
+    def finish(self, sums: IntArray) -> None:
+        """Find the cells without zeros, and add the sums of signs."""
+        _finish(self.positive, self.nonzero, self._used, self.n_features, self.full, sums)
+
+    def compact(self) -> SignTile:
+        """The same without room for more, and without second bits where none is needed."""
+        words = self._used * self.full.shape[1] * _CELL
+        full, positive = self.full[: self._used], self.positive[:words]
+        nonzero = positive if full.all() else self.nonzero[:words]
+        return SignTile(self.n_features, positive, nonzero, full, self.n_rows)
+
+    def clear(self) -> None:
+        """Make room for others."""
+        words = self._used * self.full.shape[1] * _CELL
+        self.positive[:words] = self.nonzero[:words] = 0
+        self.n_rows = 0
+
+    def add_products(self, start: int, sums: IntArray) -> None:
+        """Add the sums of products of features from `start` on to rows of the upper triangle."""
+        strips = -(-(start % _STRIP_ROWS + len(sums)) // _STRIP_ROWS)
+        step = min(threads(), strips)
+        planes = self.positive, self.nonzero, self.full[: self._used], self.n_features
+        run_parts(_add_products, [(*planes, start, sums, first, step) for first in range(step)])
+
+    def add_pairs(self, rows: IntArray, columns: IntArray, sums: IntArray) -> None:
+        """Add the sums of products of listed pairs of features, in any order."""
+        cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64)
+        planes = self.positive, self.nonzero, self.full[: self._used]
+        parts = [*itertools.pairwise(cuts.tolist())]
+        run_parts(_add_pairs, [(*planes, rows[a:b], columns[a:b], sums[a:b]) for a, b in parts])
+
+    @property
+    def _used(self) -> int:
+        return -(-self.n_rows // CELL_ROWS)
+
+
+def _whole_words(n_rows: int, filled: int, number: int) -> list[tuple[int, int]]:
+    """Cut rows into so many parts, after the last bits of words; the first has `filled` bits."""
+    words = -(-(filled + n_rows) // 64)
+    ends = {64 * (words * k // number) - filled for k in range(1, number)}
+    cuts = [0, *sorted(end for end in ends if 0 < end < n_rows), n_rows]
+    return [*itertools.pairwise(cuts)]
+
+
+@compiled
+def _pack(
+    rows: FloatArray,
+    above: FloatArray,
+    below: FloatArray,
+    position: int,
+    positive: WordArray,
+    nonzero: WordArray,
+    cells: int,
+) -> bool:
+    """Set the bits of rows from a position on; `cells` lie side by side."""
+    n_rows, d = rows.shape
+    finite, a = True, 0
+    while a < n_rows:
+        word, bit = divmod(position + a, 64)
+        together = 4 if bit % 4 == 0 and a + 4 <= n_rows else 1
+        for cell in range(cells):
+            at = ((word // _WORDS * cells + cell) * _WORDS + word % _WORDS) * _WIDTH
+            left, right = cell * _WIDTH, min(d, (cell + 1) * _WIDTH)
+            p, q = positive[at : at + right - left], nonzero[at : at + right - left]
+            high, low, shift = above[left:right], below[left:right], np.uint64(bit)
+            x0 = rows[a, left:right]
+            if together == 4:
+                x1, x2, x3 = (
+                    rows[a + 1, left:right],
+                    rows[a + 2, left:right],
+                    rows[a + 3, left:right],
+                )
+                _pack_four(x0, x1, x2, x3, high, low, shift, p, q)
+                finite &= _all_finite(x0, x1, x2, x3)
+            else:
+                _pack_one(x0, high, low, shift, p, q)
+                finite &= finite_row(x0)
+        a += together
+    return finite
+
+
+@compiled
+def _pack_integers(
+    rows: Any,
+    above: Any,
+    below: Any,
+    position: int,
+    positive: WordArray,
+    nonzero: WordArray,
+    cells: int,
+) -> bool:
+    """The same for compact rows; those that miss a value leave their bits zero."""
+    n_rows, d = rows.shape
+    a = 0
+    while a < n_rows:
+        word, bit = divmod(position + a, 64)
+        together = 4 if bit % 4 == 0 and a + 4 <= n_rows else 1
+        for row in range(a, a + together):
+            if rows[row, 0] == MISSING:
+                together = 1
+        if rows[a, 0] == MISSING:
+            a += 1
+            continue
+        for cell in range(cells):
+            at = ((word // _WORDS * cells + cell) * _WORDS + word % _WORDS) * _WIDTH
+            left, right = cell * _WIDTH, min(d, (cell + 1) * _WIDTH)
+            p, q = positive[at : at + right - left], nonzero[at : at + right - left]
+            high, low, shift = above[left:right], below[left:right], np.uint64(bit)
+            x0 = rows[a, left:right]
+            if together == 4:
+                x1, x2, x3 = (
+                    rows[a + 1, left:right],
+                    rows[a + 2, left:right],
+                    rows[a + 3, left:right],
+                )
+                _pack_four(x0, x1, x2, x3, high, low, shift, p, q)
+            else:
+                _pack_one(x0, high, low, shift, p, q)
+        a += together
+    return True
+
+
+@compiled
+def _pack_one(x: Any, high: Any, low: Any, shift: Any, p: WordArray, q: WordArray) -> None:
+    for j in range(len(x)):
+        p[j] |= np.uint64(x[j] > high[j]) << shift
+        q[j] |= np.uint64((x[j] > high[j]) | (x[j] < low[j])) << shift
+
+
+@compiled
+def _pack_four(
+    x0: Any,
+    x1: Any,
+    x2: Any,
+    x3: Any,
+    high: Any,
+    low: Any,
+    shift: Any,
+    p: WordArray,
+    q: WordArray,
+) -> None:
+    """Four rows at a time: bits are read and written once for them, and every number once."""
+    for j in range(len(high)):
+        a0, a1, a2, a3 = x0[j] > high[j], x1[j] > high[j], x2[j] > high[j], x3[j] > high[j]
+        b0, b1, b2, b3 = x0[j] < low[j], x1[j] < low[j], x2[j] < low[j], x3[j] < low[j]
+        p[j] |= _four_bits(a0, a1, a2, a3) << shift
+        q[j] |= _four_bits(a0 | b0, a1 | b1, a2 | b2, a3 | b3) << shift
+
+
+@compiled
+def _all_finite(x0: FloatArray, x1: FloatArray, x2: FloatArray, x3: FloatArray) -> bool:
+    y0, y1, y2, y3 = (
+        x0.view(np.uint64),
+        x1.view(np.uint64),
+        x2.view(np.uint64),
+        x3.view(np.uint64),
+    )
+    seen = _NO_BITS
+    for j in range(len(y0)):
+        seen |= _carried(y0[j]) | _carried(y1[j]) | _carried(y2[j]) | _carried(y3[j])
+    return bool(seen < _SIGN_PLACE)
+
+
+@compiled
+def _four_bits(b0: bool, b1: bool, b2: bool, b3: bool) -> Any:
+    low = np.uint64(b0) | (np.uint64(b1) << _BIT)
+    return low | (np.uint64(b2) << _BIT2) | (np.uint64(b3) << _BIT3)
+
+
+@compiled
+def _carried(bits: Any) -> Any:
+    return (bits & _EXPONENT_PLACES) + _EXPONENT_UNIT
+
+
+@compiled
+def _finish(
+    positive: WordArray, nonzero: WordArray, used: int, d: int, full: BoolArray, sums: IntArray
+) -> None:
+    """Find cells without zeros, and add the sums of signs: twice the positive, less the nonzero."""
+    cells = full.shape[1]
+    for row in range(used):
+        for cell in range(cells):
+            common = _ALL_BITS
+            left, at = cell * _WIDTH, (row * cells + cell) * _CELL
+            width = min(_WIDTH, d - left)
+            for k in range(at, at + _CELL, _WIDTH):
+                p, q, out = positive[k : k + width], nonzero[k : k + width], sums[left:]
+                for j in range(width):
+                    common &= q[j]
+                    out[j] += 2 * np.int64(_popcount(p[j])) - np.int64(_popcount(q[j]))
+            full[row, cell] = common == _ALL_BITS
+
+
+@compiled
+def _add_products(
+    positive: WordArray,
+    nonzero: WordArray,
+    full: BoolArray,
+    d: int,
+    start: int,
+    sums: IntArray,
+    first: int,
+    step: int,
+) -> None:
+    """Add products of features from `start` on, in strips of rows: the first and each step-th."""
+    stop, cells = start + len(sums), full.shape[1]
+    unused = np.empty(_WIDTH, dtype=np.int64)
+    for top in range((start // _STRIP_ROWS + first) * _STRIP_ROWS, stop, step * _STRIP_ROWS):
+        own, end = top // _WIDTH, min(stop, top + _STRIP_ROWS)
+        for other in range(own, cells):
+            right = min(d, (other + 1) * _WIDTH)
+            for row in range(len(full)):
+                a, b = (row * cells + own) * _CELL, (row * cells + other) * _CELL - other * _WIDTH
+                simple = full[row, own] and full[row, other]
+                for i in range(max(top, start), end, 2):
+                    j = max(other * _WIDTH, i)
+                    out = sums[i - start, j - start : right - start]
+                    second = unused[: len(out)]
+                    if i + 1 < end:
+                        second = sums[i + 1 - start, j - start : right - start]
+                    if simple:
+                        _add_full(positive, a + i % _WIDTH, b + j, out, second)
+                    else:
+                        _add_masked(positive, nonzero, a + i % _WIDTH, b + j, out)
+                        if i + 1 < end:
+                            _add_masked(positive, nonzero, a + i % _WIDTH + 1, b + j, second)
+        for i in range(max(top, start) + 1, end, 2):  # below the diagonal
+            sums[i - start, i - 1 - start] = 0
+
+
+@compiled
+def _eight(w: WordArray, j: int) -> Eight:
+    """The words of one feature in a cell, which `w` begins with."""
+    low = w[j], w[_WIDTH + j], w[2 * _WIDTH + j], w[3 * _WIDTH + j]
+    high = w[4 * _WIDTH + j], w[5 * _WIDTH + j], w[6 * _WIDTH + j], w[7 * _WIDTH + j]
+    return (*low, *high)
+
+
+@compiled
+def _differences(a: Eight, b: Eight) -> Any:
+    """In how many records first bits differ."""
+    low = _popcount(a[0] ^ b[0]) + _popcount(a[1] ^ b[1]) + _popcount(a[2] ^ b[2])
+    high = _popcount(a[5] ^ b[5]) + _popcount(a[6] ^ b[6]) + _popcount(a[7] ^ b[7])
+    return np.int64(low + _popcount(a[3] ^ b[3]) + _popcount(a[4] ^ b[4]) + high)
+
+
+@compiled
+def _add_full(words: WordArray, at: int, to: int, out: IntArray, second: IntArray) -> None:
+    """Add products of two features, at `at` and after, with those from `to` on: none has zeros."""
+    a, b = _eight(words[at:], 0), _eight(words[at:], 1)
+    others = words[to:]
+    for j in range(len(out)):
+        w = _eight(others, j)
+        out[j] += CELL_ROWS - 2 * _differences(a, w)
+        second[j] += CELL_ROWS - 2 * _differences(b, w)
+
+
+@compiled
+def _add_masked(words: WordArray, nonzero: WordArray, at: int, to: int, out: IntArray) -> None:
+    """The same for one feature, whatever is zero."""
+    for k in range(0, _CELL, 2 * _WIDTH):
+        a0, a1 = words[at + k], words[at + k + _WIDTH]
+        m0, m1 = nonzero[at + k], nonzero[at + k + _WIDTH]
+        if not (m0 | m1):
+            continue
+        w, v = words[to + k :], nonzero[to + k :]
+        for j in range(len(out)):
+            both0, both1 = m0 & v[j], m1 & v[j + _WIDTH]
+            apart = _popcount((a0 ^ w[j]) & both0) + _popcount((a1 ^ w[j + _WIDTH]) & both1)
+            out[j] += np.int64(_popcount(both0) + _popcount(both1)) - 2 * np.int64(apart)
+
+
+@compiled
+def _add_pairs(
+    positive: WordArray,
+    nonzero: WordArray,
+    full: BoolArray,
+    rows: IntArray,
+    columns: IntArray,
+    sums: IntArray,
+) -> None:
+    """Add products of listed pairs; the bits of one row of cells stay near for all of them."""
+    cells = full.shape[1]
+    for row in range(len(full)):
+        for e in range(len(rows)):
+            own, other = rows[e] // _WIDTH, columns[e] // _WIDTH
+            a = (row * cells + own) * _CELL + rows[e] % _WIDTH
+            b = (row * cells + other) * _CELL + columns[e] % _WIDTH
+            if full[row, own] and full[row, other]:
+                apart = _differences(_eight(positive[a:], 0), _eight(positive[b:], 0))
+                sums[e] += CELL_ROWS - 2 * apart
+            else:
+                _add_masked(positive, nonzero, a, b, sums[e : e + 1])
+
 
 PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readings
 PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
@@ -282,7 +638,7 @@ class _SignPanel(_Tiles):
         return sums.products
 
     def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels as kernels
+        from hushcov.sums import device as kernels
 
         block = block[:, self.start :]
         gram = kernels.sign_gram(block, self.stop - self.start)
@@ -308,7 +664,7 @@ class _SignPairs(_Tiles):
         return sums.products
 
     def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels as kernels
+        from hushcov.sums import device as kernels
 
         products = kernels.sign_products(block, self.rows, self.columns)
         return kernels.joined(products, kernels.sign_sums(block))

@@ -21,8 +21,15 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
-from hushcov.sums.protocol import BlockFunction, Held, PartitionedRecords, Progress, Records
-from hushcov.sums.views import View, WatchedRecords
+from hushcov.sums.records import (
+    BlockFunction,
+    Held,
+    PartitionedRecords,
+    Progress,
+    Records,
+    View,
+    WatchedRecords,
+)
 from hushcov.tables.compact import KeptOfPiece
 from hushcov.tables.files import FileRecords
 from hushcov.tables.formats import FileSpan

@@ -18,14 +18,19 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov.sums.grids import check_feature_scale, check_numbers
-from hushcov.sums.protocol import (
+from hushcov.sums.records import (
     BlockFunction,
     Held,
     PartitionedRecords,
     Progress,
     Records,
+    View,
+    WrappedRecords,
     check_finite,
+    complete_rows,
     default_block_rows,
+    layers_of,
+    source_of,
 )
 from hushcov.sums.rows import (
     MISSING,
@@ -34,13 +39,6 @@ from hushcov.sums.rows import (
     RowSums,
     finite_row,
     row_parts,
-)
-from hushcov.sums.views import (
-    View,
-    WrappedRecords,
-    complete_rows,
-    layers_of,
-    source_of,
 )
 from hushcov.tables.sources import ArrayRecords
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled
 from hushcov.exceptions import DataError, ParameterError, raise_alone
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import source_of
+from hushcov.sums.records import Records, source_of
 from hushcov.tables.chosen import check_there
 from hushcov.tables.files import FileRecords, names_left_out
 from hushcov.tables.formats import arrow, changed, read_batches

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, intrinsic, threads
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
-from hushcov.sums.protocol import Records, check_block_rows, default_block_rows
+from hushcov.sums.records import Records, check_block_rows, default_block_rows
 from hushcov.tables.chosen import check_there, chosen_columns
 from hushcov.tables.formats import (
     FileSpan,

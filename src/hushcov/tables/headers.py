@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from hushcov._arrays import FloatArray
 from hushcov.exceptions import DataError, RecordsFileError
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.tables.codebook import NUMBER
 from hushcov.tables.files import find_files
 from hushcov.tables.formats import (

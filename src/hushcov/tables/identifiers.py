@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.exceptions import DataError, ParameterError, raise_alone
-from hushcov.sums.protocol import PartitionedRecords, Records, is_tensor
-from hushcov.sums.views import source_of
+from hushcov.sums.records import PartitionedRecords, Records, is_tensor, source_of
 from hushcov.tables.sources import TableRecords, is_file_source, numeric_table, open_records
 
 _NULLS = {"NoneType", "NAType", "NaTType"}

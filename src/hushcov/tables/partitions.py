@@ -16,8 +16,16 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov.exceptions import DataError
-from hushcov.sums.protocol import BlockFunction, Held, PartitionedRecords, Progress, Records
-from hushcov.sums.views import View, WrappedRecords, source_of
+from hushcov.sums.records import (
+    BlockFunction,
+    Held,
+    PartitionedRecords,
+    Progress,
+    Records,
+    View,
+    WrappedRecords,
+    source_of,
+)
 from hushcov.tables.cluster import Work, computed, dask_module, sum_groups
 from hushcov.tables.identifiers import (
     are_numbers,

@@ -17,8 +17,15 @@ from numpy.typing import NDArray
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError
-from hushcov.sums.protocol import Records, default_block_rows, is_tensor, like
-from hushcov.sums.views import View, WrappedRecords, hands_out_arrays
+from hushcov.sums.records import (
+    Records,
+    View,
+    WrappedRecords,
+    default_block_rows,
+    hands_out_arrays,
+    is_tensor,
+    like,
+)
 from hushcov.tables.identifiers import check_identifiers, number_identifiers, numbers
 
 #: Weights are whole multiples of this part of the largest.
@@ -71,7 +78,7 @@ class Units:
         else:
             chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
         if most_rows > 1:
-            from hushcov.sums.grouped import grouped
+            from hushcov.sums.records import grouped
 
             return grouped(records, self.codes, chosen, most_rows)
         return records if chosen.all() else ChosenRecords(records, chosen)

@@ -17,7 +17,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.lab.audit import attacks_on, audit, run_attack
 from hushcov.lab.audit.attacks import audited
 from hushcov.lab.audit.neighbours import KINDS, UNITS, Pair, removed, sign_flips
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM
 

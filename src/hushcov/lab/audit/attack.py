@@ -25,8 +25,7 @@ from hushcov.noise import Entropy
 from hushcov.release import Release
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords, Records
 from hushcov.tables.sources import ArrayRecords
 
 # Sizes are small, so that one record matters and tens of thousands of runs are quick. Budgets are

@@ -25,7 +25,7 @@ from hushcov.peers.row_top_k.mechanism import (
 )
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 
 @dataclass(frozen=True)
