@@ -19,6 +19,7 @@ from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.records import CompleteRecords, DeviceRecords
+from hushcov.sums.rows import RowSums
 from hushcov.tables.sources import ArrayRecords, open_records
 
 HOSTILE = [0.0, -0.0, 5e-324, 2.0**-1022, 1.7e308, -1.7e308, 0.004, -0.004, 4.0]
@@ -147,7 +148,7 @@ def test_same_integers_for_any_source(sample, expected, tmp_path):
 
 
 def test_the_block_function_can_be_sent(sample):
-    function = bounded.BoundedSums(bounded.BoundedRows.on(grid_for(7), 1500))
+    function = bounded.bounded_sums_of(ArrayRecords(sample), grid_for(7), 1500)
     sent = pickle.loads(pickle.dumps(function))
     np.testing.assert_array_equal(sent(sample), function(sample))
 
@@ -157,10 +158,9 @@ def test_sums_beyond_exact_doubles():
     grid = FeatureGrid(np.ones(1), 1.0, 2**20)
     records = ArrayRecords(np.full((2**13 + 1, 1), 1 - 2.0**-20), block_rows=2**14)
     assert bounded_sums(records, grid, 2**20).tolist() == [(2**13 + 1) * (2**20 - 1)]
-    rows = bounded.BoundedRows(np.ones(1), 2**53, np.inf)
+    sums = RowSums(bounded.sum_rows, (np.ones(1), 2.0**53, np.inf), (1,))
     X = np.array([[2.0**53], [1.0], [1.0], [1.0]])
-    assert bounded.BoundedSums(rows)(X).tolist() == [2**53 + 3]
-    assert bounded.BoundedSums(rows)(torch.from_numpy(X)).tolist() == [2**53 + 3]
+    assert sums(X).tolist() == sums(torch.from_numpy(X)).tolist() == [2**53 + 3]
 
 
 def test_records_left_out_add_nothing(sample, expected):

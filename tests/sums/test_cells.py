@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import dask.array
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.sums import counts
 from hushcov.sums.counts import cell_counts
 from hushcov.sums.records import CompleteRecords, DeviceRecords
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -141,12 +138,6 @@ def test_same_counts_for_any_source(expected, tmp_path):
     ):
         found = cell_counts(open_records(source), COLUMNS, *GRID, N_CELLS)
         np.testing.assert_array_equal(found, expected)
-
-
-def test_the_block_function_can_be_sent():
-    function = counts._CellCounts(COLUMNS, GRID[0], GRID[1], GRID[2].astype(float), N_CELLS)
-    sent = pickle.loads(pickle.dumps(function))
-    np.testing.assert_array_equal(sent(X), function(X))
 
 
 def test_records_left_out_count_nowhere():

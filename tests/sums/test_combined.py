@@ -8,8 +8,9 @@ import pytest
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.sums import records as grouped_module
+from hushcov.sums.bounded import unit_means
 from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.products import ProductMap, unit_means
+from hushcov.sums.products import ProductMap
 from hushcov.sums.records import CentredRecords, CompleteRecords, CountedRecords
 from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords

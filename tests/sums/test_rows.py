@@ -12,7 +12,7 @@ import torch
 from hushcov.exceptions import DataError
 from hushcov.sums import rows
 from hushcov.sums.bounded import bounded_sums
-from hushcov.sums.counts import norm_histogram, sign_sums, signs_and_norms
+from hushcov.sums.counts import norm_counts_of, norm_histogram, sign_sums, sum_signs
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
@@ -35,7 +35,7 @@ SUMS = {
     "gram": lambda records: row_bounded_gram(records, GRID, 80),
     "norms": lambda records: norm_histogram(records, GRID, EDGES),
     "signs": sign_sums,
-    "signs and norms": lambda records: np.concatenate(signs_and_norms(records, GRID, EDGES)),
+    "signs and norms": lambda r: r.map_sum(norm_counts_of(r, GRID, EDGES, signs=True)),
     "sign gram": lambda records: np.triu(sign_gram(records)),
     "panel": lambda records: np.triu(sign_gram(records, 1, 3)),
     "sign gram and sums": lambda records: sign_gram_and_sums(records)[1],
@@ -99,7 +99,7 @@ def test_numbers_that_are_not_finite_are_refused_wherever_they_are(name, value):
 def test_two_sums_in_one_pass():
     passes = []
     records = WatchedRecords(ArrayRecords(X), lambda: passes.append(1), lambda n: None)
-    signs, norms = signs_and_norms(records, GRID, EDGES)
+    signs, norms = np.split(SUMS["signs and norms"](records), [D])
     gram, sums = sign_gram_and_sums(records, 1, 4)
     assert len(passes) == 2
     np.testing.assert_array_equal(signs, np.sign(X).sum(axis=0))
@@ -110,7 +110,6 @@ def test_two_sums_in_one_pass():
 
 def test_a_centre_is_sent_with_the_sums():
     about = rows.About(CENTRE, REACH)
-    from hushcov.sums.counts import _SignSums
-
-    sent = pickle.loads(pickle.dumps(_SignSums().centred(about)))
+    sums = rows.RowSums(sum_signs, (), (D,)).centred(about)
+    sent = pickle.loads(pickle.dumps(sums))
     np.testing.assert_array_equal(sent(X), np.sign(centred(X)).sum(axis=0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from fractions import Fraction
 
 import dask.array
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.sums import counts
 from hushcov.sums.counts import signed_octaves
 from hushcov.sums.records import CompleteRecords, DeviceRecords
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -157,12 +155,6 @@ def test_same_counts_for_any_source(expected, tmp_path):
     ):
         found = signed_octaves(open_records(source), CENTRE, NOTHING, COLUMNS)
         np.testing.assert_array_equal(found, expected)
-
-
-def test_the_block_function_can_be_sent():
-    function = counts._SignedOctaves(CENTRE, NOTHING, COLUMNS)
-    sent = pickle.loads(pickle.dumps(function))
-    np.testing.assert_array_equal(sent(X), function(X))
 
 
 def test_records_left_out_count_nowhere():

@@ -16,7 +16,6 @@ from hushcov.sums import rows as row_sums
 from hushcov.sums.bounded import (
     bounded_sums,
     bounded_sums_of,
-    fourth_sums,
     fourth_sums_of,
     sum_together,
 )
@@ -51,7 +50,7 @@ PRODUCTS = ProductMap(
 )
 SUMS = {
     "bounded": lambda r: bounded_sums(r, GRID, 1500),
-    "fourths": lambda r: fourth_sums(r, GRID, 20, 2**12),
+    "fourths": lambda r: r.map_sum(fourth_sums_of(r, GRID, 20, 2**12)),
     "norms": lambda r: norm_histogram(r, GRID, EDGES),
     "signs": sign_sums,
     "sign products": lambda r: np.triu(sign_gram(r, 1, 4)),

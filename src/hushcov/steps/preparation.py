@@ -27,7 +27,7 @@ from hushcov.sums.counts import norm_counts_of, norm_histogram, sign_sums
 from hushcov.sums.grids import Bounds, FeatureGrid, check_bounds
 from hushcov.sums.products import ProductMap
 from hushcov.sums.records import CentredRecords, Records
-from hushcov.sums.rows import CentringSums
+from hushcov.sums.rows import RowSums
 
 if TYPE_CHECKING:
     from hushcov.steps.location import Location, LocationParameters
@@ -294,7 +294,7 @@ def _left(pool: float, taken: list[tuple[str, Gaussian]]) -> float:
     return math.sqrt(max(pool**2 - sum(event.mu**2 for _, event in taken), 0.0))
 
 
-def centre_sums(records: Records, scale: FloatArray) -> CentringSums:
+def centre_sums(records: Records, scale: FloatArray) -> RowSums:
     """What the centre is released from."""
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     return bounded_sums_of(records, grid, centre_bound(grid, int(np.count_nonzero(scale))))
@@ -457,7 +457,7 @@ class _Fourths:
         bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
         return cls(grid, bits, bound)
 
-    def sums_of(self, records: Records) -> CentringSums:
+    def sums_of(self, records: Records) -> RowSums:
         """The sums without noise."""
         return fourth_sums_of(records, self.grid, self.bits, self.bound)
 

@@ -9,8 +9,8 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov.accounting import Neighbours, smallest_sigma
 from hushcov.noise import Entropy, rounded_normal
+from hushcov.sums.bounded import unit_means
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import unit_means
 from hushcov.sums.records import Records
 
 _FACTOR_PART = 4  # norm bound over the range of the number that says how far a unit was shrunk

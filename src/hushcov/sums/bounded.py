@@ -1,4 +1,4 @@
-"""Records as integers of bounded norm, their exact sums, and several sums in one reading."""
+"""Records and units as integers of bounded norm, their exact sums, and several in one reading."""
 
 from __future__ import annotations
 
@@ -14,59 +14,48 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArr
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
-from hushcov.sums.counts import NormCounts, add_signs
+from hushcov.sums.counts import add_signs, count_norms
 from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.products import EXACT_ROWS, Contributions
-from hushcov.sums.records import Progress, Records, hands_out_arrays, layers_of
+from hushcov.sums.products import EXACT_ROWS, MOST_PRODUCTS, add_contributions
+from hushcov.sums.records import Progress, Records, hands_out_arrays, layers_of, namespace
 from hushcov.sums.rows import (
     About,
-    CentringSums,
-    Taken,
+    RowSums,
+    add_unit,
     centre_row,
     exact_reduction,
     grid_limits,
     grid_row,
     round_row,
+    shorten_row,
     square_norm,
 )
 
+_EARLY_BYTES = 2**27  # most bytes of signs that are packed before anybody asks for them
+# Values that all sums look at before the next ones: they stay in the second cache.
+_VALUES_NEAR = 2**18
 
-@dataclass(frozen=True, eq=False)
-class BoundedRows:
-    """Rows as integers on a `FeatureGrid`, each scaled down to a norm bound where it is longer.
 
-    With y the integers of a row, z is y where ||y|| <= `bound`. A longer y is multiplied by
-    bound / ||y||, less 2^-40 of it, and rounded towards zero. No z is longer than the bound: step 1
-    of `docs/proofs/gaussian.md`.
+def bounded_rows(grid: FeatureGrid, norm_bound: int | None) -> tuple[FloatArray, float, float]:
+    """Return what makes rows integers z on a grid, none of them longer than a norm bound.
+
+    With y the integers of a row, z is y where ||y|| <= `norm_bound`. A longer y is multiplied by
+    norm_bound / ||y||, less 2^-40 of it, and rounded towards zero. No z is longer than the bound:
+    step 1 of `docs/proofs/gaussian.md`. The bound is infinite where none is given, or none that can
+    bind.
     """
+    bound = np.inf
+    if norm_bound is not None:
+        grid.check_squared_norms()
+        given = _check_norm_bound(norm_bound)
+        if given**2 < grid.n_features * grid.half_width**2:
+            bound = float(given)
+    return grid.multipliers, float(grid.half_width), bound
 
-    multipliers: FloatArray
-    half_width: int
-    bound: float
 
-    @classmethod
-    def on(cls, grid: FeatureGrid, norm_bound: int | None) -> BoundedRows:
-        """Rows on a grid; the bound is infinite where there is none, or none that can bind."""
-        bound = np.inf
-        if norm_bound is not None:
-            grid.check_squared_norms()
-            given = _check_norm_bound(norm_bound)
-            if given**2 < grid.n_features * grid.half_width**2:
-                bound = float(given)
-        return cls(grid.multipliers, grid.half_width, bound)
-
-    def fill(self, block: FloatArray, about: Taken, integers: FloatArray) -> bool:
-        """Fill in the integers of a block less a centre; False if a number is not finite."""
-        grid = (self.multipliers, float(self.half_width), self.bound)
-        arguments: Any = (block, *about, *grid, integers)
-        return _fill_rows(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        """The same on a device."""
-        from hushcov.sums import device as kernels
-
-        integers = kernels.integers_on_grid(block, self.multipliers, float(self.half_width))
-        return kernels.bound_rows(integers, self.bound) if self.bound < np.inf else integers
+def _check_norm_bound(norm_bound: object) -> int:
+    cure = "it is a public bound on the norm of a record, in steps of the grid."
+    return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
 
 
 def bounded_sums(
@@ -76,7 +65,7 @@ def bounded_sums(
     *,
     progress: Progress | None = None,
 ) -> IntArray:
-    """Return the sum over records of z_i for each feature i, with z as in `row_bounded_gram`.
+    """Return the sum over records of z_i for each feature i, with z as in `bounded_rows`.
 
     A record's integers on `grid` are scaled down, where they are longer, to Euclidean norm
     `norm_bound` and rounded towards zero. The sums are the same whatever the block size, the order
@@ -92,8 +81,8 @@ def bounded_sums(
     return records.map_sum(sums, progress=progress)
 
 
-def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> CentringSums:
-    """What `bounded_sums` sums up, for `sum_together`."""
+def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> RowSums:
+    """Return what `bounded_sums` sums up, for `sum_together`."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)  # None would be no bound
     if records.n_rows * grid.half_width > LARGEST_SUM:
@@ -101,18 +90,11 @@ def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> Cen
             f"half_width must keep n_records * half_width within 2**62, got {grid.half_width} for "
             f"{records.n_records} records: use a smaller one."
         )
-    return BoundedSums(BoundedRows.on(grid, bound))
+    return RowSums(sum_rows, bounded_rows(grid, bound), (grid.n_features,))
 
 
-def fourth_sums(
-    records: Records,
-    grid: FeatureGrid,
-    unit_bits: int,
-    norm_bound: int,
-    *,
-    progress: Progress | None = None,
-) -> IntArray:
-    """Return the sum over records of fourth powers for each feature, in units of 2^`unit_bits`.
+def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bound: int) -> RowSums:
+    """Return what sums fourth powers over records, for each feature, in units of 2^`unit_bits`.
 
     With y a record's integers on `grid`, the powers are floor(y_i^4 / 2^unit_bits), none above
     `norm_bound`; where their Euclidean norm is more, they are scaled down to it and rounded towards
@@ -124,14 +106,6 @@ def fourth_sums(
     negative, of norm at most `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart,
     and so are the sums when one record is replaced.
     """
-    sums = fourth_sums_of(records, grid, unit_bits, norm_bound)
-    return records.map_sum(sums, progress=progress)
-
-
-def fourth_sums_of(
-    records: Records, grid: FeatureGrid, unit_bits: int, norm_bound: int
-) -> CentringSums:
-    """What `fourth_sums` sums up, for `sum_together`."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)
     unit = 2 ** check_integer("unit_bits", unit_bits, at_least=0, at_most=52, cure="use 30.")
@@ -141,99 +115,38 @@ def fourth_sums_of(
             f"norm_bound must keep sums of powers and of their squares exact, got {bound} for "
             f"{records.n_records} records: use a smaller one."
         )
-    rows = BoundedRows(grid.multipliers, grid.half_width, np.inf)
-    return FourthSums(rows, float(unit), float(bound))
+    # Squares beyond `most` have powers beyond the bound, and no exact products.
+    most = float(np.floor(np.sqrt(float(unit) * float(bound))))
+    powers = (most, float(unit), float(bound))
+    arguments = (grid.multipliers, float(grid.half_width), *powers)
+    return RowSums(sum_fourths, arguments, (grid.n_features,))
 
 
-def _check_norm_bound(norm_bound: object) -> int:
-    cure = "it is a public bound on the norm of a record, in steps of the grid."
-    return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
+def unit_means(
+    records: Records, grid: FeatureGrid, bound: int, factor_range: int, most_rows: int
+) -> IntArray:
+    """Return the sums over units of their rows' integers, each at most `bound` long, and a number.
 
+    With v the sum of the integers of the m rows of a unit, it adds trunc(f v) and
+    trunc(f * floor(`factor_range` m / `most_rows`)), with f = min(1, `bound` / ||v||).
 
-@dataclass(frozen=True, eq=False)
-class BoundedSums(CentringSums):
-    """The sums of a block."""
-
-    rows: BoundedRows
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (n_features,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`."""
-        grid = (self.rows.multipliers, float(self.rows.half_width), self.rows.bound)
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, total)
-        return _sum_rows(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-        from hushcov.sums.device import exact_sums
-
-        return exact_sums(self.rows.of_tensor(block))
-
-
-@dataclass(frozen=True, eq=False)
-class FourthSums(CentringSums):
-    """The fourth powers of a block, summed."""
-
-    rows: BoundedRows
-    unit: float
-    bound: float
-
-    @property
-    def most(self) -> float:
-        """Squares beyond this have powers beyond the bound, and no exact products."""
-        return float(np.floor(np.sqrt(self.unit * self.bound)))
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (n_features,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`."""
-        grid = (self.rows.multipliers, float(self.rows.half_width))
-        powers = (self.most, self.unit, self.bound)
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *powers, total)
-        return _sum_fourths(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-        from hushcov.sums.device import bound_rows, exact_sums
-
-        squares = self.rows.of_tensor(block).square_().clamp_(max=self.most)
-        powers = squares.square_().mul_(1 / self.unit).floor_()
-        return exact_sums(bound_rows(powers, self.bound))
+    Privacy
+    -------
+    Nothing here is private by itself. Whatever a unit is, what it adds has norm at most `bound`,
+    beside a number from 0 to `factor_range`: `docs/proofs/unit_centre.md`.
+    """
+    grid.check_features(records.n_features)
+    largest = max(records.n_rows * grid.half_width, factor_range * most_rows)
+    if largest > LARGEST_SUM or grid.n_features > MOST_PRODUCTS:
+        raise CapacityError(
+            f"half_width must keep sums within 2**62, got {grid.half_width}: use a smaller one."
+        )
+    arguments = (grid.multipliers, float(grid.half_width), float(bound), factor_range, most_rows)
+    return records.map_sum(RowSums(add_means, arguments, (grid.n_features + 1,), most_rows))
 
 
 @compiled
-def _sum_fourths(
-    block: FloatArray,
-    centre: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    most: float,
-    unit: float,
-    bound: float,
-    total: IntArray,
-) -> bool:
-    finite, y = True, np.empty(block.shape[1])
-    limits = grid_limits(reach, multipliers, half_width)
-    per_unit = 1.0 / unit  # exact: the unit is a power of two
-    for a in range(block.shape[0]):
-        finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
-        for i in range(len(y)):
-            square = min(y[i] * y[i], most)
-            y[i] = np.floor(square * square * per_unit)
-        shorten_row(y, square_norm(y), bound)
-        for i in range(len(y)):
-            total[i] += np.int64(y[i])
-    return finite
-
-
-@compiled
-def _fill_rows(
+def fill_rows(
     block: FloatArray,
     centre: FloatArray,
     reach: FloatArray,
@@ -242,15 +155,17 @@ def _fill_rows(
     bound: float,
     integers: FloatArray,
 ) -> bool:
+    """Fill in bounded integers of rows."""
     finite, limits = True, grid_limits(reach, multipliers, half_width)
     for a in range(block.shape[0]):
         finite &= grid_row(block[a], centre, reach, multipliers, limits, integers[a])
-        _bound_row(integers[a], bound)
+        if bound < np.inf:
+            shorten_row(integers[a], square_norm(integers[a]), bound)
     return finite
 
 
 @compiled
-def _sum_rows(
+def sum_rows(
     block: FloatArray,
     centre: FloatArray,
     reach: FloatArray,
@@ -259,143 +174,45 @@ def _sum_rows(
     bound: float,
     total: IntArray,
 ) -> bool:
-    """Add up in int64: no block is too long for it."""
+    """Add bounded rows up in int64: no block is too long for it."""
     finite, y = True, np.empty(block.shape[1])
     limits = grid_limits(reach, multipliers, half_width)
     for a in range(block.shape[0]):
         finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
-        _bound_row(y, bound)
+        if bound < np.inf:
+            shorten_row(y, square_norm(y), bound)
         for i in range(len(y)):
             total[i] += np.int64(y[i])
     return finite
 
 
 @compiled
-def _bound_row(row: FloatArray, bound: float) -> None:
-    if bound < np.inf:
-        shorten_row(row, square_norm(row), bound)
-
-
-@compiled
-def shorten_row(row: FloatArray, square: float, bound: float) -> None:
-    """Scale integers down to the bound if they are longer; `square` is their squared norm."""
-    if square > bound * bound:
-        factor = bound / np.sqrt(square) * INSIDE
-        for i in range(len(row)):
-            row[i] = np.trunc(row[i] * factor)
-
-
-_EARLY_BYTES = 2**27  # most bytes of signs that are packed before anybody asks for them
-# Values that all sums look at before the next ones: they stay in the second cache.
-_VALUES_NEAR = 2**18
-
-
-@dataclass(frozen=True, eq=False)
-class Together(CentringSums):
-    """Several sums in one reading of the records, one after the other in a row."""
-
-    sums: tuple[CentringSums, ...]
-
-    def centred(self, about: About) -> Self:
-        """The same sums of centred rows."""
-        return replace(self, sums=tuple(each.centred(about) for each in self.sums), about=about)
-
-    def split(self, total: IntArray, n_features: int) -> list[IntArray]:
-        """The sums, each in its shape."""
-        shapes = [each.shape(n_features) for each in self.sums]
-        ends = np.cumsum([math.prod(shape) for shape in shapes])
-        parts = np.split(total, ends[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (sum(math.prod(each.shape(n_features)) for each in self.sums),)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`."""
-        own, finite = self.split(total, rows.shape[1]), True
-        step = max(1, _VALUES_NEAR // rows.shape[1])
-        for start in range(0, len(rows), step):
-            near = rows[start : start + step]
-            for each, part in zip(self.sums, own, strict=True):
-                finite &= each.add_rows(near, part)
-        return finite
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-
-        from hushcov.sums import device
-
-        return device.joined(*(each.of_tensor(block).reshape(-1) for each in self.sums))
-
-
-@dataclass(frozen=True, eq=False)
-class _BlockByBlock(Together):
-    """Sums that take a block as a whole, on all cores, one after the other."""
-
-    def begin(self, n_features: int) -> Any:
-        """See `RowSums`."""
-        return [each.begin(n_features) for each in self.sums]
-
-    def add(self, block: FloatArray, sums: Any) -> bool:
-        """See `RowSums`."""
-        return all(each.add(block, own) for each, own in zip(self.sums, sums, strict=True))
-
-    def total(self, sums: Any) -> IntArray:
-        """See `RowSums`."""
-        own = [each.total(part).ravel() for each, part in zip(self.sums, sums, strict=True)]
-        return np.concatenate(own)
-
-
-@dataclass(frozen=True, eq=False)
-class NormsAndFourths(Together):
-    """Counts by norm, and fourth powers, on the same grid."""
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`; rows are centred and rounded once for both."""
-        norms, powers = self.sums
-        assert isinstance(norms, NormCounts)
-        assert isinstance(powers, FourthSums)
-        counts, fourths = self.split(total, rows.shape[1])
-        signs = rows.shape[1] * norms.signs
-        grid = (norms.multipliers, norms.half_width, norms.edges)
-        limits = (powers.most, powers.unit, powers.bound)
-        sums = (counts[:signs], counts[signs:], fourths)
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *limits, *sums)
-        return _add_norms_and_fourths(*arguments)
-
-
-@compiled
-def _add_norms_and_fourths(
+def sum_fourths(
     block: FloatArray,
     centre: FloatArray,
     reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
-    edges: FloatArray,
     most: float,
     unit: float,
     bound: float,
-    signs: IntArray,
-    counts: IntArray,
-    fourths: IntArray,
+    total: IntArray,
 ) -> bool:
+    """Add fourth powers up."""
     finite, y = True, np.empty(block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
     for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, y)
-        add_signs(y[: len(signs)], signs)
-        round_row(y, multipliers, half_width)
-        square, size = _to_fourths(y, most, 1.0 / unit)
-        counts[np.searchsorted(edges, square)] += 1
+        finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
+        _, size = _to_fourths(y, most, 1.0 / unit)  # exact: the unit is a power of two
         shorten_row(y, size, bound)
         for i in range(len(y)):
-            fourths[i] += np.int64(y[i])
+            total[i] += np.int64(y[i])
     return finite
 
 
 @exact_reduction
 def _to_fourths(y: FloatArray, most: float, per_unit: float) -> tuple[float, float]:
-    """Make integers their fourth powers as in `FourthSums`; return squared norms, old and new."""
+    """Make integers their fourth powers; return squared norms, old and new."""
     old = new = 0.0
     for i in range(len(y)):
         square = y[i] * y[i]
@@ -407,25 +224,137 @@ def _to_fourths(y: FloatArray, most: float, per_unit: float) -> tuple[float, flo
     return old, new
 
 
-@dataclass(frozen=True, eq=False)
-class SumsAndSquares(Together):
-    """Sums of bounded rows, and contributions without pairs: squares, on another grid."""
+@compiled
+def add_means(
+    block: FloatArray,
+    starts: IntArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    factor_range: int,
+    most_rows: int,
+    total: IntArray,
+) -> bool:
+    """Add bounded sums of the rows of units."""
+    y, v = np.empty(block.shape[1]), np.empty(block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
+    for u in range(len(starts) - 1):
+        first, stop = starts[u], starts[u + 1]
+        v[:] = 0.0
+        for a in range(first, stop):
+            if not grid_row(block[a], centre, reach, multipliers, limits, y):
+                return False
+            for i in range(len(y)):
+                v[i] += y[i]
+        add_unit(v, bound, factor_range * min(stop - first, most_rows) // most_rows, total)
+    return True
 
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`; rows are centred once for both."""
-        bounded, squares = self.sums
-        assert isinstance(bounded, BoundedSums)
-        assert isinstance(squares, Contributions)
-        grid = (bounded.rows.multipliers, float(bounded.rows.half_width), bounded.rows.bound)
-        multipliers, half_width, _, _, weights, bounds = squares.arguments
-        others = (multipliers, half_width, weights, bounds)
-        sums = self.split(total, rows.shape[1])
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *others, *sums)
-        return _add_sums_and_squares(*arguments)
+
+@dataclass(frozen=True, eq=False)
+class Together(RowSums):
+    """Several sums in one reading of the records; a kernel may look at a row once for all."""
+
+    sums: tuple[RowSums, ...] = ()
+
+    @classmethod
+    def of(
+        cls, sums: Sequence[RowSums], kernel: Any = None, arguments: tuple[Any, ...] = ()
+    ) -> Self:
+        """Return the sums as one, with its parts one after the other in a row."""
+        size = sum(math.prod(each.shape) for each in sums)
+        return cls(kernel, arguments, (size,), sums=tuple(sums))
+
+    def centred(self, about: About) -> Self:
+        """See `RowSums`."""
+        return replace(self, sums=tuple(each.centred(about) for each in self.sums), about=about)
+
+    def split(self, total: IntArray) -> list[IntArray]:
+        """Return the sums, each in its shape."""
+        ends = np.cumsum([math.prod(each.shape) for each in self.sums])
+        parts = zip(np.split(total, ends[:-1]), self.sums, strict=True)
+        return [part.reshape(each.shape) for part, each in parts]
+
+    def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
+        """See `RowSums`."""
+        if self.kernel is not None:
+            return super().add_rows(total, rows)
+        own, finite = self.split(total), True
+        step = max(1, _VALUES_NEAR // rows.shape[1])
+        for start in range(0, len(rows), step):
+            near = rows[start : start + step]
+            for each, part in zip(self.sums, own, strict=True):
+                finite &= each.add_rows(part, near)
+        return finite
+
+    def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
+        return namespace(block).cat([each.of_tensor(block).reshape(-1) for each in self.sums])
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockByBlock(Together):
+    """Sums that take a block as a whole, on all cores, one after the other."""
+
+    def begin(self) -> Any:
+        return [each.begin() for each in self.sums]
+
+    def add(self, block: FloatArray, sums: Any) -> bool:
+        return all(each.add(block, own) for each, own in zip(self.sums, sums, strict=True))
+
+    def total(self, sums: Any) -> IntArray:
+        own = [each.total(part).ravel() for each, part in zip(self.sums, sums, strict=True)]
+        return np.concatenate(own)
+
+
+def joined(sums: Sequence[RowSums]) -> Together:
+    """Return the sums as one, which looks at a row once for all of them where that can be."""
+    arguments = [each.arguments for each in sums]
+    match [each.kernel for each in sums]:
+        case [first, second] if first is count_norms and second is sum_fourths:
+            norms, (multipliers, half_width, *powers) = arguments
+            if norms[1] == half_width and np.array_equal(norms[0], multipliers):
+                return Together.of(sums, add_norms_and_fourths, (*norms, *powers))
+        case [first, second] if first is sum_rows and second is add_contributions:
+            multipliers, half_width, rows, _, weights, bounds = arguments[1]
+            if not len(rows):
+                squares = (multipliers, half_width, weights, bounds)
+                return Together.of(sums, add_sums_and_squares, (*arguments[0], *squares))
+    return Together.of(sums)
 
 
 @compiled
-def _add_sums_and_squares(
+def add_norms_and_fourths(
+    block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    edges: FloatArray,
+    n_signs: int,
+    most: float,
+    unit: float,
+    bound: float,
+    total: IntArray,
+) -> bool:
+    """Add as `count_norms` and `sum_fourths` do; rows are centred and rounded once for both."""
+    finite, y = True, np.empty(block.shape[1])
+    signs, counts, fourths = total[:n_signs], total[n_signs:], total[n_signs + len(edges) + 1 :]
+    for a in range(block.shape[0]):
+        finite &= centre_row(block[a], centre, reach, y)
+        add_signs(y[:n_signs], signs)
+        round_row(y, multipliers, half_width)
+        square, size = _to_fourths(y, most, 1.0 / unit)
+        counts[np.searchsorted(edges, square)] += 1
+        shorten_row(y, size, bound)
+        for i in range(len(y)):
+            fourths[i] += np.int64(y[i])
+    return finite
+
+
+@compiled
+def add_sums_and_squares(
     block: FloatArray,
     centre: FloatArray,
     reach: FloatArray,
@@ -436,32 +365,36 @@ def _add_sums_and_squares(
     square_half_width: float,
     weights: FloatArray,
     bounds: IntArray,
-    sums: IntArray,
     total: IntArray,
 ) -> bool:
+    """Add as `sum_rows` and `add_contributions` without pairs do; rows are centred once for both.
+
+    The second grid is another one.
+    """
     norm_bound, factor_range, size_range, size_cap = bounds
-    finite, n_features = True, block.shape[1]
-    y, z, squares = np.empty(n_features), np.empty(n_features), np.zeros(n_features)
+    finite, n = True, block.shape[1]
+    sums, own = total[:n], total[n:]
+    y, z, squares = np.empty(n), np.empty(n), np.zeros(n)
     for a in range(block.shape[0]):
         finite &= centre_row(block[a], centre, reach, y)
         size, square = _fill_squares(y, square_multipliers, square_half_width, weights, z)
-        total[n_features + 1] += min(int(size), size_cap) * size_range // size_cap
+        own[n + 1] += min(int(size), size_cap) * size_range // size_cap
         if square <= float(norm_bound) * float(norm_bound):
-            total[n_features] += factor_range
+            own[n] += factor_range
         else:
             factor = norm_bound / math.sqrt(square) * INSIDE
-            total[n_features] += int(factor * factor_range)
-            for i in range(n_features):
+            own[n] += int(factor * factor_range)
+            for i in range(n):
                 z[i] = np.trunc(z[i] * factor)
         long = _round_and_square(y, multipliers, half_width)
         if bound < np.inf:
             shorten_row(y, long, bound)
-        for i in range(n_features):
+        for i in range(n):
             squares[i] += z[i]
             sums[i] += np.int64(y[i])
         if a % EXACT_ROWS == EXACT_ROWS - 1 or a == block.shape[0] - 1:
-            for i in range(n_features):
-                total[i] += int(squares[i])
+            for i in range(n):
+                own[i] += int(squares[i])
                 squares[i] = 0.0
     return finite
 
@@ -492,22 +425,8 @@ def _round_and_square(y: FloatArray, multipliers: FloatArray, half_width: float)
     return square
 
 
-def joined(sums: Sequence[CentringSums]) -> Together:
-    """The sums as one, which looks at a row once for all of them where that can be."""
-    match sums:
-        case [NormCounts() as norms, FourthSums() as powers] if (
-            norms.half_width == powers.rows.half_width
-            and np.array_equal(norms.multipliers, powers.rows.multipliers)
-        ):
-            return NormsAndFourths((norms, powers))
-        case [BoundedSums() as bounded, Contributions() as squares] if not squares.n_pairs:
-            return SumsAndSquares((bounded, squares))
-        case _:
-            return Together(tuple(sums))
-
-
 def sum_together(
-    records: Records, sums: Sequence[CentringSums], *, progress: Progress | None = None
+    records: Records, sums: Sequence[RowSums], *, progress: Progress | None = None
 ) -> list[IntArray]:
     """Return several sums over the records, which are read once for all of them.
 
@@ -516,18 +435,17 @@ def sum_together(
     Nothing here is private by itself; each sum is what it is alone.
     """
     together = joined(sums)
-    total = records.map_sum(together, progress=progress)
-    return together.split(total, records.n_features)
+    return together.split(records.map_sum(together, progress=progress))
 
 
 def early_signs(n_records: int, n_features: int) -> int:
-    """Most bytes of signs that `sum_and_keep_signs` keeps; 0 where it keeps none."""
+    """Return the most bytes of signs that `sum_and_keep_signs` keeps; 0 where it keeps none."""
     size = -(-2 * n_records * n_features // 8)
     return size if size <= _EARLY_BYTES else 0
 
 
 def sum_and_keep_signs(
-    records: Records, sums: Sequence[CentringSums], *, keep: bool = True
+    records: Records, sums: Sequence[RowSums], *, keep: bool = True
 ) -> list[IntArray]:
     """As `sum_together`, and where it spares a reading, keep signs for `sign_scores` of `records`.
 
@@ -546,10 +464,10 @@ def sum_and_keep_signs(
         return sum_together(records, sums)
     found: list[IntArray] = []
 
-    def read(packing: CentringSums) -> IntArray:
-        both = _BlockByBlock((joined(sums), packing))
-        others, signs = both.split(records.map_sum(both), records.n_features)
-        found.extend(joined(sums).split(others, records.n_features))
+    def read(packing: RowSums) -> IntArray:
+        both = _BlockByBlock.of((joined(sums), packing))
+        others, signs = both.split(records.map_sum(both))
+        found.extend(joined(sums).split(others))
         return signs
 
     records.kept_signs = KeptSigns(PackedSigns(records, read=read), weakref.ref(records))

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import (
-    LARGEST_EXACT_FLOAT,
-    FloatArray,
-    IntArray,
-)
-from hushcov._compiled import compiled, run_parts, threads
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._compiled import compiled, run_parts
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
-from hushcov.sums.bounded import BoundedRows
+from hushcov.sums.bounded import bounded_rows, fill_rows
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.products import ROOT_HALF, UnitStream, UnitSums
-from hushcov.sums.records import Progress, Records, is_paired, is_tensor, on_processor
-from hushcov.sums.rows import CentringSums, centre_row, exact_reduction, round_row, row_parts
+from hushcov.sums.records import Progress, Records, is_paired
+from hushcov.sums.rows import RowSums, SumsSoFar, exact_reduction, norm_bin
 from hushcov.sums.statistics import RecordMap, Statistics
 
 #: Sums of products of features start..stop-1 (rows) with features from start on (columns).
 Panel = Callable[[int, int], IntArray]
 
 PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
-STRIP = 2048  # rows of a matrix product converted to integers at a time
+_STRIP = 2048  # rows of a matrix that are made symmetric at a time
+# Sums of squares of a unit are within 2**-31 of what they are, for units of up to 2**20 rows.
+_INSIDE = 1.0 - 2.0**-30
+_AGAIN = 0.99  # of a factor for which truncated rows came out too long
 
 
 def second_moments(
@@ -74,7 +71,9 @@ def record_statistics(
     record_map.check_records(records)
     grid = record_map.grid
     if isinstance(grid, IntegerGrid):
-        gram = records.map_sum(_GridGram(grid), progress=progress)
+        d = records.n_features
+        rows = (np.full(d, grid.multiplier), float(grid.half_width), np.inf)
+        gram = records.map_sum(_Gram(fill_rows, rows, (d, d)), progress=progress)
     else:
         gram = row_bounded_gram(records, grid, record_map.norm_bound, progress=progress)
     gram.setflags(write=False)  # then `Statistics` need not copy it
@@ -101,148 +100,9 @@ def row_bounded_gram(
     |z_i| <= half_width and ||z|| <= norm_bound. From these two bounds `docs/proofs/gaussian.md`
     derives how far the matrix moves when one record is replaced.
     """
-    grid.check_features(records.n_features)
-    if records.n_rows * grid.half_width**2 >= 2**63:
-        raise CapacityError(
-            f"half_width must keep n_records * half_width**2 below 2**63, got {grid.half_width} "
-            f"for {records.n_records} records: use a smaller one."
-        )
-    block_gram = _BoundedGram(BoundedRows.on(grid, norm_bound))
-    return records.map_sum(block_gram, progress=progress)
-
-
-class GramSums:
-    """An exact Gram matrix so far: recent rows in doubles above the diagonal, the others settled.
-
-    Every partial sum in doubles, in whatever order BLAS takes them, is an integer of at most 2**53.
-    """
-
-    def __init__(self, n_features: int, half_width: int) -> None:
-        self._exact_rows = LARGEST_EXACT_FLOAT // half_width**2
-        self._recent: FloatArray = np.zeros((n_features, n_features), order="F")
-        self._rows = 0
-        self._settled: IntArray | None = None
-        self._room: FloatArray = np.empty((0, n_features))
-
-    def room(self, n_rows: int) -> FloatArray:
-        """Room for the integers of a block: new room for each block would take time."""
-        if len(self._room) < n_rows:
-            self._room = np.empty((n_rows, self._room.shape[1]))
-        return self._room[:n_rows]
-
-    def add(self, integers: FloatArray) -> None:
-        """Add products of these."""
-        from scipy.linalg.blas import dsyrk
-
-        for start in range(0, len(integers), self._exact_rows):
-            part = integers[start : start + self._exact_rows]
-            if self._rows + len(part) > self._exact_rows:
-                self._settle()
-            self._recent = dsyrk(1.0, part.T, beta=1.0, c=self._recent, overwrite_c=1)
-            self._rows += len(part)
-
-    def _settle(self) -> None:
-        exact = self._recent.astype(np.int64, order="F")
-        self._settled = exact if self._settled is None else np.add(exact, self._settled, out=exact)
-        self._recent[:] = 0.0
-        self._rows = 0
-
-    def total(self) -> IntArray:
-        """The whole matrix."""
-        self._settle()
-        assert self._settled is not None
-        gram = self._settled.T  # the sums are below the diagonal of this, row by row
-        del self._recent
-        for start in range(0, len(gram), STRIP):
-            stop = start + STRIP
-            own = gram[start:stop, start:stop]
-            own += np.tril(own, -1).T
-            gram[start:stop, stop:] = gram[stop:, start:stop].T
-        return gram
-
-
-@dataclass(frozen=True)
-class _GridGram:
-    """The Gram matrix of a block on an `IntegerGrid`. Picklable, as all block functions."""
-
-    grid: IntegerGrid
-
-    def __call__(self, block: Any) -> Any:
-        grid = self.grid
-        if is_tensor(block):
-            from hushcov.sums.device import exact_gram
-
-            integers = block.clamp(-grid.radius, grid.radius).mul_(grid.half_width / grid.radius)
-            return exact_gram(integers.round_(), grid.half_width**2)
-        return _exact_gram(grid.quantise(block), grid.half_width)
-
-
-@dataclass(frozen=True, eq=False)
-class _BoundedGram(CentringSums):
-    """The Gram matrix of a block on a `FeatureGrid`, its rows scaled down to a norm bound."""
-
-    rows: BoundedRows
-
-    def begin(self, n_features: int) -> GramSums:
-        return GramSums(n_features, self.rows.half_width)
-
-    def add(self, block: FloatArray, sums: GramSums) -> bool:
-        integers = sums.room(len(block))
-        parts = row_parts(block, threads())
-        jobs = [*zip(parts, np.array_split(integers, len(parts)), strict=True)]
-        if not all(run_parts(self.add_rows, jobs)):
-            return False
-        sums.add(integers)
-        return True
-
-    def total(self, sums: GramSums) -> IntArray:
-        return sums.total()
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return n_features, n_features
-
-    def add_rows(self, rows: FloatArray, total: Any) -> bool:
-        return self.rows.fill(rows, self.taken_off(rows.shape[1]), total)
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums.device import exact_gram
-
-        return exact_gram(self.rows.of_tensor(block), self.rows.half_width**2)
-
-
-def _exact_gram(integers: FloatArray, half_width: int) -> IntArray:
-    """The Gram matrix of integers of at most `half_width`."""
-    sums = GramSums(integers.shape[1], half_width)
-    sums.add(integers)
-    return sums.total()
-
-
-def pair_sums(
-    panel: Panel, n_features: int, largest: int, *, panel_bytes: int | None = None
-) -> NDArray[Any]:
-    """Sums of all pairs i < j, row by row, from panels that fit in memory.
-
-    `largest` bounds their sizes; if it is below 2^31 they take four bytes each. Where each panel
-    takes a pass over the records, there is one up to 11,585 features, beyond about
-    (n_features / 11,585)^2 / 2. `panel_bytes` asks for other panels than of 1 GiB.
-    """
-    d, panel_bytes = n_features, PANEL_BYTES if panel_bytes is None else panel_bytes
-    found = np.empty(d * (d - 1) // 2, dtype=np.int32 if largest < 2**31 else np.int64)
-    start = filled = 0
-    while start < d - 1:
-        stop = min(d, start + max(1, panel_bytes // (8 * (d - start))))
-        sums = panel(start, stop)
-        for i in range(stop - start):
-            row = sums[i, i + 1 :]
-            found[filled : filled + len(row)] = row
-            filled += len(row)
-        start = stop
-    return found
-
-
-# Sums of squares are within 2**-31 of what they are, for units of up to 2**20 rows.
-_INSIDE = 1.0 - 2.0**-30
-_AGAIN = 0.99  # of a factor for which truncated rows came out too long
+    _check_room(records, grid)
+    rows, d = bounded_rows(grid, norm_bound), grid.n_features
+    return records.map_sum(_Gram(fill_rows, rows, (d, d)), progress=progress)
 
 
 def unit_bounded_gram(
@@ -266,9 +126,10 @@ def unit_bounded_gram(
     """
     cure = "it is a public bound on the norm of what a unit adds, in squared steps of the grid."
     check_integer("bound", bound, at_least=1, cure=cure)
-    _check(records, grid)
-    sums = _UnitGram(_arguments(grid), most_rows, 0, float(bound), grid.half_width)
-    return on_processor(records).map_sum(sums, progress=progress)
+    _check_room(records, grid)
+    grid.check_squared_norms()
+    arguments, d = (grid.multipliers, float(grid.half_width), float(bound)), grid.n_features
+    return records.map_sum(_Gram(bound_units, arguments, (d, d), most_rows), progress=progress)
 
 
 def unit_norm_histogram(
@@ -282,15 +143,15 @@ def unit_norm_histogram(
     -------
     Nothing here is private by itself. Replacing one unit moves one count from one bin to another.
     """
-    _check(records, grid)
-    n_bins = 4 * (54 + most_rows.bit_length())
-    counts = _UnitGramNorms(_arguments(grid), most_rows, n_bins)
-    return on_processor(records).map_sum(counts, progress=progress)
-
-
-def _check(records: Records, grid: FeatureGrid) -> None:
-    grid.check_features(records.n_features)
+    _check_room(records, grid)
     grid.check_squared_norms()
+    n_bins = 4 * (54 + most_rows.bit_length())
+    arguments = (grid.multipliers, float(grid.half_width))
+    return records.map_sum(RowSums(count_units, arguments, (n_bins,), most_rows), progress=progress)
+
+
+def _check_room(records: Records, grid: FeatureGrid) -> None:
+    grid.check_features(records.n_features)
     if records.n_rows * grid.half_width**2 >= 2**63:
         raise CapacityError(
             f"half_width must keep n_records * half_width**2 below 2**63, got {grid.half_width} "
@@ -298,75 +159,72 @@ def _check(records: Records, grid: FeatureGrid) -> None:
         )
 
 
-def _arguments(grid: FeatureGrid) -> tuple[Any, ...]:
-    return grid.multipliers, float(grid.half_width)
+class _GramSoFar(SumsSoFar):
+    """An exact Gram matrix so far: recent rows in doubles above the diagonal, the others settled.
 
-
-class _GramStream(UnitStream):
-    """The matrix so far, and bounded rows of each thread that are still to be added."""
+    Every partial sum in doubles, in whatever order BLAS takes them, is an integer of at most 2**53.
+    """
 
     def __init__(self, n_features: int, half_width: int) -> None:
-        super().__init__([[] for _ in range(threads())])
-        self.gram = GramSums(n_features, half_width)
+        super().__init__(None)
+        self._exact_rows = LARGEST_EXACT_FLOAT // half_width**2
+        self._recent: FloatArray = np.zeros((n_features, n_features), order="F")
+        self._rows = 0
+        self._settled: IntArray | None = None
+        self._room: FloatArray = np.empty((0, n_features))
+
+    def room(self, n_rows: int) -> FloatArray:
+        """Return room for the integers of a block: new room for each would take time."""
+        if len(self._room) < n_rows:
+            self._room = np.empty((n_rows, self._room.shape[1]))
+        return self._room[:n_rows]
+
+    def add(self, integers: FloatArray) -> None:
+        """Add products of these."""
+        from scipy.linalg.blas import dsyrk
+
+        for start in range(0, len(integers), self._exact_rows):
+            part = integers[start : start + self._exact_rows]
+            if self._rows + len(part) > self._exact_rows:
+                self._settle()
+            self._recent = dsyrk(1.0, part.T, beta=1.0, c=self._recent, overwrite_c=1)
+            self._rows += len(part)
+
+    def _settle(self) -> None:
+        exact = self._recent.astype(np.int64, order="F")
+        self._settled = exact if self._settled is None else np.add(exact, self._settled, out=exact)
+        self._recent[:] = 0.0
+        self._rows = 0
+
+    def total(self) -> IntArray:
+        """Return the whole matrix."""
+        self._settle()
+        assert self._settled is not None
+        gram = self._settled.T  # the sums are below the diagonal of this, row by row
+        del self._recent
+        for start in range(0, len(gram), _STRIP):
+            stop = start + _STRIP
+            own = gram[start:stop, start:stop]
+            own += np.tril(own, -1).T
+            gram[start:stop, stop:] = gram[stop:, start:stop].T
+        return gram
 
 
-@dataclass(frozen=True, eq=False)
-class _UnitGram(UnitSums):
-    bound: float
-    half_width: int
+class _Gram(RowSums):
+    """Gram matrices of rows or units; the kernel fills in their integers."""
 
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return n_features, n_features
+    def begin(self) -> _GramSoFar:
+        return _GramSoFar(self.shape[0], int(self.arguments[1]))
 
-    def begin(self, n_features: int) -> Any:
-        return _GramStream(n_features, self.half_width)
-
-    def add(self, block: FloatArray, sums: Any) -> bool:
-        finite = super().add(block, sums)
-        for waiting in sums.totals:
-            for integers in waiting:
-                sums.gram.add(integers)
-            waiting.clear()
+    def add_parts(self, parts: list[tuple[Any, ...]], sums: _GramSoFar) -> bool:
+        sizes = [part[1][-1] - part[1][0] if part[1:] else len(part[0]) for part in parts]
+        integers = sums.room(sum(sizes))
+        own = np.split(integers, np.cumsum(sizes)[:-1])
+        jobs = [(to, *part) for part, to in zip(parts, own, strict=True)]
+        finite = all(run_parts(self.add_rows, jobs))
+        if finite:
+            sums.add(integers)
         return finite
-
-    def add_units(self, rows: FloatArray, starts: IntArray, total: Any) -> bool:
-        """See `UnitSums`."""
-        integers = np.empty((starts[-1] - starts[0], rows.shape[1]))
-        about = self.taken_off(rows.shape[1])
-        arguments: Any = (rows, starts, *about, *self.arguments, self.bound, integers)
-        total.append(integers)
-        return _bound_units(*arguments)
-
-    def total(self, sums: Any) -> IntArray:
-        self.check_all_seen(sums)
-        return np.asarray(sums.gram.total())
-
-
-@dataclass(frozen=True, eq=False)
-class _UnitGramNorms(UnitSums):
-    def add_units(self, rows: FloatArray, starts: IntArray, total: Any) -> bool:
-        """See `UnitSums`."""
-        about = self.taken_off(rows.shape[1])
-        arguments: Any = (rows, starts, *about, *self.arguments, total)
-        return _count_units(*arguments)
-
-
-@compiled
-def _fill_rows(
-    block: FloatArray,
-    first: int,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    integers: FloatArray,
-) -> bool:
-    """Fill in the integers of successive rows; False if a number is not finite."""
-    for a in range(len(integers)):
-        if not centre_row(block[first + a], taken, reach, integers[a]):
-            return False
-        round_row(integers[a], multipliers, half_width)
-    return True
 
 
 @exact_reduction
@@ -379,7 +237,7 @@ def _dot(x: FloatArray, y: FloatArray) -> float:
 
 @compiled
 def _square_of(rows: FloatArray) -> float:
-    """The squared Frobenius norm of Y'Y, and of YY'; whichever has fewer entries is made."""
+    """Return the squared Frobenius norm of Y'Y, and of YY'; whichever has fewer entries is made."""
     if len(rows) > rows.shape[1]:
         rows = np.ascontiguousarray(rows.T)
     total = 0.0
@@ -394,7 +252,7 @@ def _square_of(rows: FloatArray) -> float:
 
 
 @compiled
-def _bound_units(
+def bound_units(
     block: FloatArray,
     starts: IntArray,
     taken: FloatArray,
@@ -404,11 +262,12 @@ def _bound_units(
     bound: float,
     integers: FloatArray,
 ) -> bool:
+    """Fill in the integers of units, the rows of each scaled down together."""
     largest = bound * bound * _INSIDE
     for u in range(len(starts) - 1):
         first, stop = starts[u], starts[u + 1]
         own = integers[first - starts[0] : stop - starts[0]]
-        if not _fill_rows(block, first, taken, reach, multipliers, half_width, own):
+        if not fill_rows(block[first:stop], taken, reach, multipliers, half_width, np.inf, own):
             return False
         square = _square_of(own)
         if square <= largest:
@@ -424,7 +283,7 @@ def _bound_units(
 
 
 @compiled
-def _count_units(
+def count_units(
     block: FloatArray,
     starts: IntArray,
     taken: FloatArray,
@@ -433,15 +292,38 @@ def _count_units(
     half_width: float,
     total: IntArray,
 ) -> bool:
+    """Count units by the norm of their matrix."""
     longest = 1
     for u in range(len(starts) - 1):
         longest = max(longest, starts[u + 1] - starts[u])
     room = np.empty((longest, block.shape[1]))
     for u in range(len(starts) - 1):
-        own = room[: starts[u + 1] - starts[u]]
-        if not _fill_rows(block, starts[u], taken, reach, multipliers, half_width, own):
+        first, stop = starts[u], starts[u + 1]
+        own = room[: stop - first]
+        if not fill_rows(block[first:stop], taken, reach, multipliers, half_width, np.inf, own):
             return False
-        mantissa, exponent = math.frexp(_square_of(own))
-        place = 2 * exponent + (1 if mantissa >= ROOT_HALF else 0)
-        total[min(place, len(total) - 1)] += 1
+        total[norm_bin(_square_of(own), len(total))] += 1
     return True
+
+
+def pair_sums(
+    panel: Panel, n_features: int, largest: int, *, panel_bytes: int | None = None
+) -> NDArray[Any]:
+    """Sums of all pairs i < j, row by row, from panels that fit in memory.
+
+    `largest` bounds their sizes; if it is below 2^31 they take four bytes each. Where each panel
+    takes a pass over the records, there is one up to 11,585 features, beyond about
+    (n_features / 11,585)^2 / 2. `panel_bytes` asks for other panels than of 1 GiB.
+    """
+    d, panel_bytes = n_features, PANEL_BYTES if panel_bytes is None else panel_bytes
+    found = np.empty(d * (d - 1) // 2, dtype=np.int32 if largest < 2**31 else np.int64)
+    start = filled = 0
+    while start < d - 1:
+        stop = min(d, start + max(1, panel_bytes // (8 * (d - start))))
+        sums = panel(start, stop)
+        for i in range(stop - start):
+            row = sums[i, i + 1 :]
+            found[filled : filled + len(row)] = row
+            filled += len(row)
+        start = stop
+    return found

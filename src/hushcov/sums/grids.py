@@ -92,18 +92,14 @@ class IntegerGrid:
         """Distance between neighbouring grid points."""
         return self.radius / self.half_width
 
-    def quantise(self, block: FloatArray) -> FloatArray:
-        """Return a fresh array of integers in [-half_width, half_width], one per coordinate.
+    @property
+    def multiplier(self) -> float:
+        """Factor from coordinates to grid units.
 
-        The integers are stored as float64 because BLAS multiplies nothing else as fast.
-        `block` must be finite, which `Records.map_sum` guarantees.
+        A product beyond half_width, which may be infinite, is clipped. For the radius it may be so
+        by a few rounding errors, which rounding to integers would remove too.
         """
-        # Clipping first keeps the product finite. It may then exceed half_width by a few rounding
-        # errors, which rint removes.
-        integers = np.clip(block, -self.radius, self.radius)
-        np.multiply(integers, self.half_width / self.radius, out=integers)
-        np.rint(integers, out=integers)
-        return integers
+        return self.half_width / self.radius
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
-from hushcov._compiled import compiled, run_parts, threads
+from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.records import Progress, Records, grouped_layer, on_processor
+from hushcov.sums.records import Progress, Records
 from hushcov.sums.rows import (
     LARGEST_LANE,
-    CentringSums,
     Lanes,
-    centre_row,
+    RowSums,
+    add_unit,
     empty_lanes,
     exact_reduction,
     fill_lanes,
-    round_row,
+    grid_limits,
+    grid_row,
+    near_square_norm,
+    norm_bin,
 )
 
 # Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
 EXACT_ROWS = 4096
 N_NORM_BINS = 2 * 54
-#: Between the two halves of an octave.
-ROOT_HALF = math.sqrt(0.5)
 #: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
 MOST_PRODUCTS = 2**23
 _WINDOW = 4  # neighbours in a row, from which on sums of their squares are slid along
@@ -138,20 +137,12 @@ class ProductMap:
 
     def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
-        if self.rows_per_unit > 1:
-            records = on_processor(records)
         return records.map_sum(self.sums_of(records), progress=progress)
 
-    def sums_of(self, records: Records) -> CentringSums:
-        """What `sum` sums up, for `sum_together`."""
-        self.grid.check_features(records.n_features)
-        bounds = np.array(
-            [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
-        )
-        size = self.n_products + 2
-        if self.rows_per_unit > 1:
-            return UnitContributions(self._unit_arguments, self.rows_per_unit, size, bounds)
-        return Contributions((*self._kernel_arguments, bounds), size)
+    def sums_of(self, records: Records) -> RowSums:
+        """Return what `sum` sums up, for `sum_together`."""
+        bounds = [self.norm_bound, self.factor_range, self.size_range, self.size_cap]
+        return self._row_sums(records, bounds, self.n_products + 2)
 
     def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
@@ -163,14 +154,22 @@ class ProductMap:
         Nothing here is private by itself. Replacing one record, or one unit, moves one count from
         one bin to another.
         """
-        self.grid.check_features(records.n_features)
+        n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:
-            from hushcov.sums.products import UnitNorms
+            n_bins += 4 * (self.rows_per_unit.bit_length() + 1)
+        return records.map_sum(self._row_sums(records, [], n_bins), progress=progress)
 
-            n_bins = N_NORM_BINS + 4 * (self.rows_per_unit.bit_length() + 1)
-            counts = UnitNorms(self._unit_arguments, self.rows_per_unit, n_bins)
-            return on_processor(records).map_sum(counts, progress=progress)
-        return records.map_sum(_Norms(self._kernel_arguments), progress=progress)
+    def _row_sums(self, records: Records, bounds: list[int], size: int) -> RowSums:
+        self.grid.check_features(records.n_features)
+        weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
+        grid = (self.grid.multipliers, float(self.grid.half_width))
+        arguments: tuple[Any, ...] = (*grid, self.rows, self.columns, weights)
+        limits = np.array(bounds, dtype=np.int64)
+        if self.rows_per_unit == 1:
+            return RowSums(add_contributions, (*arguments, limits), (size,))
+        means = np.zeros(self.n_products) if self.means is None else self.means
+        arguments = (*arguments, means.astype(np.float64), limits, self.rows_per_unit)
+        return RowSums(add_unit_contributions, arguments, (size,), self.rows_per_unit)
 
     def norm_of_bin(self, index: int, factor: float) -> int:
         """Return `factor` times a norm in the middle of a bin, or the largest norm if that is less.
@@ -180,65 +179,6 @@ class ProductMap:
         norm = int(factor * 2.0 ** ((index - 1.5) / 4))
         return max(1, min(norm, self.rows_per_unit * math.isqrt(self.largest_square_norm)))
 
-    @property
-    def _kernel_arguments(self) -> tuple[FloatArray, float, IntArray, IntArray, FloatArray]:
-        weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
-        half_width = float(self.grid.half_width)
-        return self.grid.multipliers, half_width, self.rows, self.columns, weights
-
-    @property
-    def _unit_arguments(self) -> tuple[Any, ...]:
-        means = np.zeros(self.n_products) if self.means is None else self.means
-        return (*self._kernel_arguments, means.astype(np.float64))
-
-
-@dataclass(frozen=True, eq=False)
-class Contributions(CentringSums):
-    """The contributions of the records of a block, summed."""
-
-    arguments: Any
-    size: int
-
-    @property
-    def n_pairs(self) -> int:
-        """How many pairs were chosen."""
-        return len(self.arguments[2])
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (self.size,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`."""
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
-        return _add_contributions(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-
-        from hushcov.sums import device
-
-        return device.contributions(block, self.arguments)
-
-
-@dataclass(frozen=True, eq=False)
-class _Norms(CentringSums):
-    """How many records of a block have their norm in each bin."""
-
-    arguments: Any
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return (N_NORM_BINS,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
-        return _count_norms(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import device
-
-        return device.norm_counts(block, self.arguments, N_NORM_BINS)
-
 
 def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
     """Return the largest half width for which `ProductMap` is exact with weights up to `weight`."""
@@ -247,7 +187,7 @@ def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: in
 
 
 @compiled
-def _add_contributions(
+def add_contributions(
     block: FloatArray,
     taken: FloatArray,
     reach: FloatArray,
@@ -259,7 +199,7 @@ def _add_contributions(
     bounds: IntArray,
     total: IntArray,
 ) -> bool:
-    """Add the contributions of the block's records to `total`."""
+    """Add the contributions of records, many side by side; without bounds, count their norms."""
     n_products = len(rows) + block.shape[1]
     lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
     together, added = lanes.shape[1], 0
@@ -270,6 +210,10 @@ def _add_contributions(
         if not fill_lanes(*args):
             return False
         _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        if not len(bounds):
+            for k in range(len(part)):
+                total[norm_bin(squares[k], len(total))] += 1
+            continue
         _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
         _add_products(lanes, rows, columns, weights, factors, sums)
         added += len(part)
@@ -321,34 +265,6 @@ def _fill_factors(
             factors[k] = norm_bound / math.sqrt(squares[k]) * INSIDE
             total[0] += int(factors[k] * factor_range)
         total[1] += min(int(sizes[0, k]), size_cap) * size_range // size_cap
-
-
-@compiled
-def _count_norms(
-    block: FloatArray,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    total: IntArray,
-) -> bool:
-    """Add one for each record to the bin of its norm: half octaves of the square."""
-    lanes = empty_lanes(block.shape[1])
-    together = lanes.shape[1]
-    sizes, squares = np.empty((2, together)), np.empty(together)
-    for first in range(0, len(block), together):
-        part = block[first : first + together]
-        args = (part, taken, reach, multipliers, half_width, weights[2], lanes, sizes)
-        if not fill_lanes(*args):
-            return False
-        _fill_norms(lanes, rows, columns, weights, sizes, squares)
-        for k in range(len(part)):
-            mantissa, exponent = math.frexp(squares[k])
-            total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
-    return True
 
 
 @compiled
@@ -454,218 +370,8 @@ def _scaled_sum(
     return total
 
 
-# Squares that are added up before their sum is added: few roundings after each other.
-_TOGETHER = 2**12
-
-
-@dataclass(frozen=True, eq=False)
-class UnitSums(CentringSums):
-    """What units add to sums, each of whole units, wherever blocks end.
-
-    `most_rows` is how many rows a unit has at most; `starts` are those of `GroupedRecords`.
-    """
-
-    arguments: Any
-    most_rows: int
-    size: int
-    starts: IntArray | None = field(default=None, kw_only=True)
-
-    def over(self, records: Any) -> UnitSums:
-        """See `RowSums`; refuses records that do not come unit by unit."""
-        return replace(self, starts=grouped_layer(records, self.most_rows).unit_starts)
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (self.size,)
-
-    def begin(self, n_features: int) -> Any:
-        """See `RowSums`."""
-        return UnitStream(np.zeros((threads(), self.size), dtype=np.int64))
-
-    def add(self, block: FloatArray, sums: Any) -> bool:
-        """See `RowSums`; rows of a unit that goes on in the next block wait for it."""
-        assert self.starts is not None
-        low, high = sums.position, sums.position + len(block)
-        sums.position = high
-        first, last = np.searchsorted(self.starts, low), np.searchsorted(self.starts, high, "right")
-        inside = self.starts[first:last] - low
-        finite = True
-        if not len(inside):
-            return bool(sums.wait(block))
-        if sums.waiting:
-            rows = np.concatenate([*sums.waiting, block[: inside[0]]])
-            sums.waiting = []
-            finite = self.add_units(rows, np.array([0, len(rows)]), sums.totals[0])
-        elif inside[0] > 0:
-            raise AssertionError("rows of a unit were left out")
-        parts = [part for part in _unit_parts(inside, len(sums.totals)) if len(part) > 1]
-        jobs = [(block, part, own) for part, own in zip(parts, sums.totals, strict=False)]
-        finite &= all(run_parts(self.add_units, jobs)) if jobs else True
-        return bool(sums.wait(block[inside[-1] :]) and finite)
-
-    def total(self, sums: Any) -> IntArray:
-        """See `RowSums`."""
-        self.check_all_seen(sums)
-        return np.asarray(sums.totals.sum(axis=0))
-
-    def check_all_seen(self, sums: Any) -> None:
-        """Refuse rows that are not as many as those of all units: they may not be theirs."""
-        assert self.starts is not None
-        if sums.waiting or sums.position != self.starts[-1]:
-            raise AssertionError("rows must be as many as those of all units")
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`; rows do not say whose they are."""
-        raise NotImplementedError("units are added with their starts")
-
-    @abstractmethod
-    def add_units(self, rows: FloatArray, starts: IntArray, total: IntArray) -> bool:
-        """Add whole units, in one thread; False if a number is not finite."""
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`; units are put together on the processor."""
-        raise NotImplementedError("use on_processor")
-
-
-@dataclass(frozen=True, eq=False)
-class UnitContributions(UnitSums):
-    """Contributions of units: see `ProductMap`."""
-
-    bounds: IntArray
-
-    def add_units(self, rows: FloatArray, starts: IntArray, total: IntArray) -> bool:
-        """See `UnitSums`."""
-        about = self.taken_off(rows.shape[1])
-        arguments: Any = (rows, starts, *about, *self.arguments, self.bounds, self.most_rows, total)
-        return _add_unit_contributions(*arguments)
-
-
-@dataclass(frozen=True, eq=False)
-class UnitNorms(UnitSums):
-    """How many units have the norm of what they add up to in each bin."""
-
-    def add_units(self, rows: FloatArray, starts: IntArray, total: IntArray) -> bool:
-        """See `UnitSums`."""
-        about = self.taken_off(rows.shape[1])
-        arguments: Any = (rows, starts, *about, *self.arguments, total)
-        return _count_unit_norms(*arguments)
-
-
-@dataclass(frozen=True, eq=False)
-class _UnitMeans(UnitSums):
-    """Sums of the rows of units, and how far those were shrunk."""
-
-    bound: int
-    factor_range: int
-
-    def add_units(self, rows: FloatArray, starts: IntArray, total: IntArray) -> bool:
-        """See `UnitSums`."""
-        about = self.taken_off(rows.shape[1])
-        bounds = (float(self.bound), self.factor_range, self.most_rows)
-        arguments: Any = (rows, starts, *about, *self.arguments, *bounds, total)
-        return _add_means(*arguments)
-
-
-def unit_means(
-    records: Records, grid: FeatureGrid, bound: int, factor_range: int, most_rows: int
-) -> IntArray:
-    """Return the sums over units of their rows' integers, each at most `bound` long, and a number.
-
-    With v the sum of the integers of the m rows of a unit, it adds trunc(f v) and
-    trunc(f * floor(`factor_range` m / `most_rows`)), with f = min(1, `bound` / ||v||).
-
-    Privacy
-    -------
-    Nothing here is private by itself. Whatever a unit is, what it adds has norm at most `bound`,
-    beside a number from 0 to `factor_range`: `docs/proofs/unit_centre.md`.
-    """
-    grid.check_features(records.n_features)
-    largest = max(records.n_rows * grid.half_width, factor_range * most_rows)
-    if largest > LARGEST_SUM or grid.n_features > MOST_PRODUCTS:
-        raise CapacityError(
-            f"half_width must keep sums within 2**62, got {grid.half_width}: use a smaller one."
-        )
-    size, arguments = grid.n_features + 1, (grid.multipliers, float(grid.half_width))
-    sums = _UnitMeans(arguments, most_rows, size, bound, factor_range)
-    return on_processor(records).map_sum(sums)
-
-
-class UnitStream:
-    """Sums by thread, how many rows were seen, and those of a unit that goes on."""
-
-    def __init__(self, totals: Any) -> None:
-        self.totals, self.position = totals, 0
-        self.waiting: list[Any] = []
-
-    def wait(self, rows: FloatArray) -> bool:
-        """Keep rows of a unit that goes on; False if a number is not finite."""
-        if len(rows):
-            self.waiting.append(rows.copy())
-        return rows.dtype != np.float64 or bool(np.isfinite(rows).all())
-
-
-def _unit_parts(starts: IntArray, most: int) -> list[IntArray]:
-    """Starts of whole units for each thread, with the end of the last one."""
-    cuts = np.linspace(starts[0], starts[-1], most + 1)[1:-1]
-    ends = [0, *np.searchsorted(starts, cuts), len(starts) - 1]
-    return [starts[low : high + 1] for low, high in itertools.pairwise(ends)]
-
-
 @compiled
-def _fill_unit(
-    block: FloatArray,
-    first: int,
-    stop: int,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    means: FloatArray,
-    y: FloatArray,
-    v: FloatArray,
-) -> float:
-    """Fill v with the sum of the products of a unit's rows, less the means of as many rows.
-
-    Returns the sum of their squared integers; -1 if a number is not finite.
-    """
-    size, n_pairs = 0.0, len(rows)
-    v[:] = 0.0
-    for a in range(first, stop):
-        if not centre_row(block[a], taken, reach, y):
-            return -1.0
-        round_row(y, multipliers, half_width)
-        for e in range(n_pairs):
-            v[e] += y[rows[e]] * y[columns[e]]
-        for i in range(len(y)):
-            own = y[i] * y[i]
-            v[n_pairs + i] += own
-            size += own
-    pair_weight, diagonal_weight, centre = weights
-    number = float(stop - first)
-    for e in range(n_pairs):
-        v[e] = pair_weight * v[e] - number * means[e]
-    for e in range(n_pairs, len(v)):
-        v[e] = diagonal_weight * (v[e] - number * centre) - number * means[e]
-    return size
-
-
-@compiled
-def _square(v: FloatArray) -> float:
-    """The squared norm of integers, too small or too large by less than 2**-40 of it."""
-    total = 0.0
-    for left in range(0, len(v), _TOGETHER):
-        part = 0.0
-        for e in range(left, min(len(v), left + _TOGETHER)):
-            part += v[e] * v[e]
-        total += part
-    return total
-
-
-@compiled
-def _add_unit_contributions(
+def add_unit_contributions(
     block: FloatArray,
     starts: IntArray,
     taken: FloatArray,
@@ -680,88 +386,50 @@ def _add_unit_contributions(
     most_rows: int,
     total: IntArray,
 ) -> bool:
-    norm_bound, factor_range, size_range, size_cap = bounds
-    n_products = len(rows) + block.shape[1]
-    y, v = np.empty(block.shape[1]), np.empty(n_products)
-    most_size = float(size_cap) * most_rows
-    inside = float(norm_bound) * float(norm_bound) * INSIDE
-    for u in range(len(starts) - 1):
-        first, stop = starts[u], starts[u + 1]
-        grid = (multipliers, half_width, rows, columns, weights, means)
-        size = _fill_unit(block, first, stop, taken, reach, *grid, y, v)
-        if size < 0.0:
-            return False
-        square = _square(v)
-        whole = factor_range * min(stop - first, most_rows) // most_rows
-        if square <= inside:
-            total[n_products] += whole
-            for e in range(n_products):
-                total[e] += np.int64(v[e])
-        else:
-            factor = norm_bound / math.sqrt(square) * INSIDE
-            total[n_products] += np.int64(factor * whole)
-            for e in range(n_products):
-                total[e] += np.int64(v[e] * factor)
-        share = min(size, most_size) / most_size
-        total[n_products + 1] += min(np.int64(share * size_range), size_range)
-    return True
-
-
-@compiled
-def _count_unit_norms(
-    block: FloatArray,
-    starts: IntArray,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    means: FloatArray,
-    total: IntArray,
-) -> bool:
-    """Add one for each unit to the bin of its norm: half octaves of the square."""
+    """Add the contributions of units; without bounds, count their norms."""
     y, v = np.empty(block.shape[1]), np.empty(len(rows) + block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
     for u in range(len(starts) - 1):
-        grid = (multipliers, half_width, rows, columns, weights, means)
-        if _fill_unit(block, starts[u], starts[u + 1], taken, reach, *grid, y, v) < 0.0:
-            return False
-        mantissa, exponent = math.frexp(_square(v))
-        place = 2 * exponent + (1 if mantissa >= ROOT_HALF else 0)
-        total[min(place, len(total) - 1)] += 1
+        n_rows, size = starts[u + 1] - starts[u], 0.0
+        v[:] = 0.0
+        for a in range(starts[u], starts[u + 1]):
+            if not grid_row(block[a], taken, reach, multipliers, limits, y):
+                return False
+            size += _add_row_products(y, rows, columns, v)
+        _centre_unit(v, len(rows), n_rows, weights, means)
+        if not len(bounds):
+            total[norm_bin(near_square_norm(v), len(total))] += 1
+            continue
+        norm_bound, factor_range, size_range, size_cap = bounds
+        whole = factor_range * min(n_rows, most_rows) // most_rows
+        add_unit(v, float(norm_bound), whole, total)
+        most_size = float(size_cap) * most_rows
+        share = min(size, most_size) / most_size
+        total[len(v) + 1] += min(np.int64(share * size_range), size_range)
     return True
 
 
 @compiled
-def _add_means(
-    block: FloatArray,
-    starts: IntArray,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    bound: float,
-    factor_range: int,
-    most_rows: int,
-    total: IntArray,
-) -> bool:
-    d = block.shape[1]
-    y, v = np.empty(d), np.empty(d)
-    for u in range(len(starts) - 1):
-        first, stop = starts[u], starts[u + 1]
-        v[:] = 0.0
-        for a in range(first, stop):
-            if not centre_row(block[a], taken, reach, y):
-                return False
-            round_row(y, multipliers, half_width)
-            for i in range(d):
-                v[i] += y[i]
-        square, factor = _square(v), 1.0
-        if square > bound * bound * INSIDE:
-            factor = bound / math.sqrt(square) * INSIDE
-        for i in range(d):
-            total[i] += np.int64(v[i] * factor)
-        whole = factor_range * min(stop - first, most_rows) // most_rows
-        total[d] += np.int64(factor * whole)
-    return True
+def _add_row_products(y: FloatArray, rows: IntArray, columns: IntArray, v: FloatArray) -> float:
+    """Add the products of a row's integers; return the sum of their squares."""
+    size, n_pairs = 0.0, len(rows)
+    for e in range(n_pairs):
+        v[e] += y[rows[e]] * y[columns[e]]
+    for i in range(len(y)):
+        own = y[i] * y[i]
+        v[n_pairs + i] += own
+        size += own
+    return size
+
+
+@compiled
+def _centre_unit(
+    v: FloatArray, n_pairs: int, n_rows: int, weights: FloatArray, means: FloatArray
+) -> None:
+    """Weight the products of a unit, and take off the means of as many rows."""
+    pair_weight, diagonal_weight, centre = weights
+    number = float(n_rows)
+    for e in range(n_pairs):
+        v[e] = pair_weight * v[e] - number * means[e]
+    for e in range(n_pairs, len(v)):
+        v[e] = diagonal_weight * (v[e] - number * centre) - number * means[e]

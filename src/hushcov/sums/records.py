@@ -11,7 +11,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -28,7 +28,7 @@ from hushcov.exceptions import (
     raise_alone,
 )
 from hushcov.sums.grids import Bounds, FeatureGrid, check_bounds, check_feature_scale, check_numbers
-from hushcov.sums.rows import About, CentringSums, RowSums
+from hushcov.sums.rows import About, RowSums
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
 BlockFunction = Callable[[FloatArray], IntArray]
@@ -184,20 +184,24 @@ class Records(ABC):
     def _sum_rows(self, row_sums: RowSums, progress: Progress | None) -> IntArray:
         """The same for a function that checks the rows itself and keeps its sums."""
         sums: Any = None
-        row_sums = row_sums.over(self)
+        if row_sums.most_rows > 1:
+            if any(isinstance(layer, DeviceRecords) for layer in layers_of(self)):
+                return on_processor(self).map_sum(row_sums, progress=progress)
+            starts = grouped_layer(self, row_sums.most_rows).unit_starts
+            row_sums = replace(row_sums, starts=starts)
         for block in self._blocks_for(row_sums):
             if is_tensor(block):
                 check_finite(block, names=self.feature_names)
                 part = row_sums(block)
                 sums = part if sums is None else sums + part
             else:
-                sums = row_sums.begin(self.n_features) if sums is None else sums
+                sums = row_sums.begin() if sums is None else sums
                 if not row_sums.add(block, sums):
                     check_finite(block, names=self.feature_names)
                     raise AssertionError("finite after all")
             if progress is not None:
                 progress(len(block))
-        sums = row_sums.begin(self.n_features) if sums is None else sums
+        sums = row_sums.begin() if sums is None else sums
         return np.asarray(sums.cpu() if is_tensor(sums) else row_sums.total(sums))
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
@@ -574,12 +578,11 @@ class CentredRecords(WrappedRecords):
         self._check_gaps(block_function)
         records = self._records
         zeros_stay = isinstance(records, WrappedRecords) and records.zeros_stay
-        if not zeros_stay and (records.gaps or records.unfilled() is not records):
-            return super().map_sum(block_function, progress=progress)
-        if not isinstance(block_function, CentringSums) or block_function.about is not None:
-            return super().map_sum(block_function, progress=progress)
-        about = About(self._centre, np.minimum(self._reach, np.finfo(np.float64).max))
-        return records.map_sum(block_function.centred(about), progress=progress)
+        complete = zeros_stay or not (records.gaps or records.unfilled() is not records)
+        if complete and isinstance(block_function, RowSums) and block_function.takes_centre:
+            about = About(self._centre, np.minimum(self._reach, np.finfo(np.float64).max))
+            return records.map_sum(block_function.centred(about), progress=progress)
+        return super().map_sum(block_function, progress=progress)
 
     def _blocks(self) -> Iterator[FloatArray]:
         records = self._records.unfilled()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from hushcov._compiled import compiled, run_parts, threads
 from hushcov._compiled import popcount as _popcount
 from hushcov.sums.gram import PANEL_BYTES, pair_sums
 from hushcov.sums.records import Progress, Records, hands_out_arrays
-from hushcov.sums.rows import MISSING, CentringSums, finite_row, row_parts
+from hushcov.sums.rows import MISSING, RowSums, finite_row, row_parts
 
 WordArray = npt.NDArray[np.uint64]
 Eight = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
@@ -37,9 +37,6 @@ _STRIP_ROWS = 32  # rows of sums that stay in the second cache meanwhile
 
 _NO_BITS, _ALL_BITS = np.uint64(0), np.uint64(2**64 - 1)
 _BIT, _BIT2, _BIT3 = np.uint64(1), np.uint64(2), np.uint64(3)
-# Only numbers that are not finite carry into the sign's place when one is added to the exponent.
-_EXPONENT_PLACES, _EXPONENT_UNIT = np.uint64(0x7FF << 52), np.uint64(1 << 52)
-_SIGN_PLACE = np.uint64(1 << 63)
 
 
 @dataclass
@@ -66,28 +63,28 @@ class SignTile:
         return len(self.full) * CELL_ROWS - self.n_rows
 
     def pack(self, block: Any, limits: Any) -> bool:
-        """Add the signs of rows: positive above the first limit, negative below the second.
-
-        On all cores: no two threads get bits of the same word. Integers are compact rows, doubles
-        are checked: False if one is not finite.
-        """
-        kernel = _pack if block.dtype == np.float64 else _pack_integers
+        """Add the signs of rows about limits, on all cores; see `_pack`."""
+        # No two threads get bits of the same word.
         parts = _whole_words(len(block), self.n_rows % 64, len(row_parts(block, threads())))
         planes = self.positive, self.nonzero, self.full.shape[1]
-        jobs = [(block[a:b], *limits, self.n_rows + a, *planes) for a, b in parts]
+        jobs = [(block[a:b], limits, self.n_rows + a, *planes) for a, b in parts]
         self.n_rows += len(block)
-        return all(run_parts(kernel, jobs))
+        return all(run_parts(_pack, jobs))
 
-    def finish(self, sums: IntArray) -> None:
-        """Find the cells without zeros, and add the sums of signs."""
+    def finish(self) -> IntArray:
+        """Find the cells without zeros; return the sums of signs."""
+        sums = np.zeros(self.n_features, dtype=np.int64)
         _finish(self.positive, self.nonzero, self._used, self.n_features, self.full, sums)
+        return sums
 
-    def compact(self) -> SignTile:
-        """The same without room for more, and without second bits where none is needed."""
+    def take(self) -> SignTile:
+        """Return the bits, without second ones where none is needed; make room for others."""
         words = self._used * self.full.shape[1] * _CELL
         full, positive = self.full[: self._used], self.positive[:words]
         nonzero = positive if full.all() else self.nonzero[:words]
-        return SignTile(self.n_features, positive, nonzero, full, self.n_rows)
+        taken = SignTile(self.n_features, positive, nonzero, full, self.n_rows)
+        vars(self).update(vars(SignTile.empty(len(self.full) * CELL_ROWS, self.n_features)))
+        return taken
 
     def clear(self) -> None:
         """Make room for others."""
@@ -124,80 +121,50 @@ def _whole_words(n_rows: int, filled: int, number: int) -> list[tuple[int, int]]
 
 @compiled
 def _pack(
-    rows: FloatArray,
-    above: FloatArray,
-    below: FloatArray,
+    rows: Any,
+    limits: Any,
     position: int,
     positive: WordArray,
     nonzero: WordArray,
     cells: int,
 ) -> bool:
-    """Set the bits of rows from a position on; `cells` lie side by side."""
+    """Set the bits of rows from a position on, where so many `cells` lie side by side.
+
+    Doubles have one limit for each feature; False if one of them is not finite. Compact rows are
+    positive above the first of two limits and negative below the second; those that miss a value
+    leave their bits zero.
+    """
     n_rows, d = rows.shape
     finite, a = True, 0
     while a < n_rows:
         word, bit = divmod(position + a, 64)
         together = 4 if bit % 4 == 0 and a + 4 <= n_rows else 1
+        if limits.ndim == 2:  # known when this is compiled
+            for row in range(a, a + together):
+                if rows[row, 0] == MISSING:
+                    together = 1
+            if rows[a, 0] == MISSING:
+                a += 1
+                continue
+        else:
+            for row in range(a, a + together):
+                finite &= finite_row(rows[row])
         for cell in range(cells):
             at = ((word // _WORDS * cells + cell) * _WORDS + word % _WORDS) * _WIDTH
             left, right = cell * _WIDTH, min(d, (cell + 1) * _WIDTH)
             p, q = positive[at : at + right - left], nonzero[at : at + right - left]
-            high, low, shift = above[left:right], below[left:right], np.uint64(bit)
-            x0 = rows[a, left:right]
+            if limits.ndim == 2:
+                high, low = limits[0, left:right], limits[1, left:right]
+            else:
+                high, low = limits[left:right], limits[left:right]
+            shift, x0 = np.uint64(bit), rows[a, left:right]
             if together == 4:
-                x1, x2, x3 = (
-                    rows[a + 1, left:right],
-                    rows[a + 2, left:right],
-                    rows[a + 3, left:right],
-                )
-                _pack_four(x0, x1, x2, x3, high, low, shift, p, q)
-                finite &= _all_finite(x0, x1, x2, x3)
+                x1, x2 = rows[a + 1, left:right], rows[a + 2, left:right]
+                _pack_four(x0, x1, x2, rows[a + 3, left:right], high, low, shift, p, q)
             else:
                 _pack_one(x0, high, low, shift, p, q)
-                finite &= finite_row(x0)
         a += together
     return finite
-
-
-@compiled
-def _pack_integers(
-    rows: Any,
-    above: Any,
-    below: Any,
-    position: int,
-    positive: WordArray,
-    nonzero: WordArray,
-    cells: int,
-) -> bool:
-    """The same for compact rows; those that miss a value leave their bits zero."""
-    n_rows, d = rows.shape
-    a = 0
-    while a < n_rows:
-        word, bit = divmod(position + a, 64)
-        together = 4 if bit % 4 == 0 and a + 4 <= n_rows else 1
-        for row in range(a, a + together):
-            if rows[row, 0] == MISSING:
-                together = 1
-        if rows[a, 0] == MISSING:
-            a += 1
-            continue
-        for cell in range(cells):
-            at = ((word // _WORDS * cells + cell) * _WORDS + word % _WORDS) * _WIDTH
-            left, right = cell * _WIDTH, min(d, (cell + 1) * _WIDTH)
-            p, q = positive[at : at + right - left], nonzero[at : at + right - left]
-            high, low, shift = above[left:right], below[left:right], np.uint64(bit)
-            x0 = rows[a, left:right]
-            if together == 4:
-                x1, x2, x3 = (
-                    rows[a + 1, left:right],
-                    rows[a + 2, left:right],
-                    rows[a + 3, left:right],
-                )
-                _pack_four(x0, x1, x2, x3, high, low, shift, p, q)
-            else:
-                _pack_one(x0, high, low, shift, p, q)
-        a += together
-    return True
 
 
 @compiled
@@ -228,28 +195,9 @@ def _pack_four(
 
 
 @compiled
-def _all_finite(x0: FloatArray, x1: FloatArray, x2: FloatArray, x3: FloatArray) -> bool:
-    y0, y1, y2, y3 = (
-        x0.view(np.uint64),
-        x1.view(np.uint64),
-        x2.view(np.uint64),
-        x3.view(np.uint64),
-    )
-    seen = _NO_BITS
-    for j in range(len(y0)):
-        seen |= _carried(y0[j]) | _carried(y1[j]) | _carried(y2[j]) | _carried(y3[j])
-    return bool(seen < _SIGN_PLACE)
-
-
-@compiled
 def _four_bits(b0: bool, b1: bool, b2: bool, b3: bool) -> Any:
     low = np.uint64(b0) | (np.uint64(b1) << _BIT)
     return low | (np.uint64(b2) << _BIT2) | (np.uint64(b3) << _BIT3)
-
-
-@compiled
-def _carried(bits: Any) -> Any:
-    return (bits & _EXPONENT_PLACES) + _EXPONENT_UNIT
 
 
 @compiled
@@ -410,13 +358,15 @@ class PackedSigns:
         self,
         records: Records,
         *,
-        read: Callable[[CentringSums], IntArray] | None = None,
+        read: Callable[[RowSums], IntArray] | None = None,
         progress: Progress | None = None,
     ) -> None:
         assert hands_out_arrays(records), "tiles would not come back from elsewhere"
         self._tiles: list[SignTile] = []
         self._n_features = records.n_features
-        packing = _Packing(_whole_cells(min(TILE_ROWS, records.n_rows)), self._tiles)
+        rows = _whole_cells(min(TILE_ROWS, records.n_rows))
+        d = records.n_features
+        packing = _Tiles(keep_tile, (self._tiles,), (d,), tile_shape=(rows, d))
         self.sums = read(packing) if read else records.map_sum(packing, progress=progress)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
@@ -462,7 +412,8 @@ def sign_gram_and_sums(
     most 2.
     """
     stop = records.n_features if stop is None else stop
-    panel = _SignPanel(_waiting(records), start, stop)
+    shape = (1 + stop - start, records.n_features - start)
+    panel = _Tiles(add_panel, (start, stop), shape, tile_shape=_waiting(records))
     found = records.map_sum(panel, progress=progress)
     return found[1:], found[0]
 
@@ -479,7 +430,7 @@ def sign_scores(
     -------
     Nothing here is private by itself; see `sign_gram`.
     """
-    d, signs = records.n_features, _taken(records)
+    d, signs = records.n_features, _take_kept(records)
     if not (signs or (signs_kept(records.n_rows, d) and hands_out_arrays(records))):
         return pair_sums(
             lambda i, j: score(*sign_gram_and_sums(records, i, j, progress=progress), i, j),
@@ -506,10 +457,11 @@ def candidate_sign_sums(
     -------
     Nothing here is private by itself. Replacing one record moves every sum by at most 2.
     """
-    signs = _taken(records)
+    signs = _take_kept(records)
     if signs is not None:
         return signs.pairs(rows, columns), signs.sums
-    pairs = _SignPairs(_waiting(records), rows, columns)
+    shape = (len(rows) + records.n_features,)
+    pairs = _Tiles(add_pairs, (rows, columns), shape, tile_shape=_waiting(records))
     found = records.map_sum(pairs, progress=progress)
     return found[: len(rows)], found[len(rows) :]
 
@@ -522,7 +474,7 @@ class KeptSigns:
     of: weakref.ref[Records]
 
 
-def _taken(records: Records) -> PackedSigns | None:
+def _take_kept(records: Records) -> PackedSigns | None:
     """Signs that were kept of these records, which lose them: they are scored once."""
     kept, records.kept_signs = records.kept_signs, None
     return kept.signs if kept is not None and kept.of() is records else None
@@ -537,158 +489,82 @@ def signs_kept(n_records: int, n_features: int) -> int:
     return signs if signs <= (PACKED_BYTES if sums > PANEL_BYTES else sums) else 0
 
 
-def _waiting(records: Records) -> int:
-    """How many records wait in a tile."""
+def _waiting(records: Records) -> tuple[int, int]:
+    """Return the shape of a tile of signs that wait to be multiplied."""
     most = TILE_BYTES * 8 // (2 * records.n_features)
-    return _whole_cells(min(TILE_ROWS, most, records.n_rows))
+    return _whole_cells(min(TILE_ROWS, most, records.n_rows)), records.n_features
 
 
 def _whole_cells(n_rows: int) -> int:
     return max(1, n_rows // CELL_ROWS) * CELL_ROWS
 
 
-@dataclass
-class _Packed:
-    """What is known after some blocks: a tile that is not full, sums of signs, and of products."""
-
-    tile: SignTile
-    sums: IntArray
-    products: IntArray
-
-
 @dataclass(frozen=True, eq=False)
-class _Tiles(CentringSums):
-    """Packs rows into tiles; `finished` says what happens to a full one."""
+class _Tiles(RowSums):
+    """Sums of signs and their products: rows are packed into tiles, the kernel takes full ones.
 
-    tile_rows: int
+    It is `kernel(tile, sums of signs, *arguments, total)`.
+    """
 
-    def begin(self, n_features: int) -> _Packed:
-        tile = SignTile.empty(self.tile_rows, n_features)
-        sums = np.zeros(self.shape(n_features), dtype=np.int64)
-        return _Packed(tile, np.zeros(n_features, dtype=np.int64), sums)
+    tile_shape: tuple[int, int] = (0, 0)
 
-    def add(self, block: FloatArray, sums: _Packed) -> bool:
-        about = _limits(*self.taken_off(block.shape[1]))
+    def begin(self) -> tuple[SignTile, IntArray]:
+        return SignTile.empty(*self.tile_shape), np.zeros(self.shape, dtype=np.int64)
+
+    def add(self, block: Any, sums: tuple[SignTile, IntArray]) -> bool:
+        limits, (tile, total) = _limits(*self.taken_off(block.shape[1])), sums
         while len(block):
-            taken = min(len(block), sums.tile.room)
-            if not sums.tile.pack(block[:taken], about):
+            fitting = min(len(block), tile.room)
+            if not tile.pack(block[:fitting], limits):
                 return False
-            if not sums.tile.room:
-                self._finish(sums)
-            block = block[taken:]
+            if not tile.room:
+                self.kernel(tile, tile.finish(), *self.arguments, total)
+            block = block[fitting:]
         return True
 
-    def _finish(self, sums: _Packed) -> None:
-        sums.tile.finish(sums.sums)
-        self.finished(sums)
+    def total(self, sums: tuple[SignTile, IntArray]) -> IntArray:
+        tile, total = sums
+        if tile.n_rows:
+            self.kernel(tile, tile.finish(), *self.arguments, total)
+        return total
 
-    def total(self, sums: _Packed) -> IntArray:
-        if sums.tile.n_rows:
-            self._finish(sums)
-        return self.found(sums)
 
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        raise NotImplementedError("rows are packed by `add`")
+def add_panel(tile: SignTile, signs: IntArray, start: int, stop: int, total: IntArray) -> None:
+    """Add the sums of signs as a first row, and those of products of features start..stop-1."""
+    total[0] += signs[start:]
+    tile.add_products(start, total[1:])
+    tile.clear()
 
-    def finished(self, sums: _Packed) -> None:
-        """What to do with a tile that is done."""
-        raise NotImplementedError
 
-    def found(self, sums: _Packed) -> IntArray:
-        """What to return at the end."""
-        raise NotImplementedError
+def add_pairs(
+    tile: SignTile, signs: IntArray, rows: IntArray, columns: IntArray, total: IntArray
+) -> None:
+    """Add the sums of products of listed pairs, and after them those of signs."""
+    tile.add_pairs(rows, columns, total[: len(rows)])
+    total[len(rows) :] += signs
+    tile.clear()
+
+
+def keep_tile(tile: SignTile, signs: IntArray, tiles: list[SignTile], total: IntArray) -> None:
+    """Add the sums of signs, and keep the tile in this process."""
+    total += signs
+    tiles.append(tile.take())
 
 
 def _limits(centre: FloatArray, reach: FloatArray) -> Any:
-    """What a positive sign is above, and under it what a negative one is below.
+    """Return what signs are about, for `_pack`.
 
-    For compact rows these are integers, found by the product that makes numbers of them. No number
-    is above or below NaN: where nothing is within reach, signs are zero.
+    For compact rows these are two integers, found by the product that makes numbers of them: what a
+    positive sign is above, and a negative one below. No number is above or below NaN: where nothing
+    is within reach, signs are zero.
     """
     if centre.ndim == 1:
-        limits = np.stack([centre, centre])
-    else:
-        about, unit = centre
-        with np.errstate(divide="ignore", invalid="ignore"):
-            near = np.clip(np.nan_to_num(np.floor(about / unit)), MISSING, -MISSING)
-        tried = near + np.arange(-2, 4)[:, None]  # rounding moves a product by less
-        above, below = tried * unit > about, tried * unit < about
-        limits = np.stack([near + 3 - above.sum(axis=0), near - 2 + below.sum(axis=0)])
-        nowhere = np.array([[-MISSING], [MISSING]])
-        return np.where(reach > 0, np.clip(limits, MISSING, -MISSING), nowhere).astype(np.int32)
-    return np.where(reach > 0, limits, np.nan)
-
-
-@dataclass(frozen=True, eq=False)
-class _SignPanel(_Tiles):
-    """Sums of signs of a block, in a row before those of their products. Picklable."""
-
-    start: int
-    stop: int
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return 1 + self.stop - self.start, n_features - self.start
-
-    def finished(self, sums: _Packed) -> None:
-        sums.tile.add_products(self.start, sums.products[1:])
-        sums.tile.clear()
-
-    def found(self, sums: _Packed) -> IntArray:
-        sums.products[0] = sums.sums[self.start :]
-        return sums.products
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import device as kernels
-
-        block = block[:, self.start :]
-        gram = kernels.sign_gram(block, self.stop - self.start)
-        return kernels.joined(kernels.sign_sums(block)[None], gram)
-
-
-@dataclass(frozen=True, eq=False)
-class _SignPairs(_Tiles):
-    """Sums of products of listed pairs, and after them those of signs. Picklable."""
-
-    rows: IntArray
-    columns: IntArray
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return (len(self.rows) + n_features,)
-
-    def finished(self, sums: _Packed) -> None:
-        sums.tile.add_pairs(self.rows, self.columns, sums.products[: len(self.rows)])
-        sums.tile.clear()
-
-    def found(self, sums: _Packed) -> IntArray:
-        sums.products[len(self.rows) :] = sums.sums
-        return sums.products
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import device as kernels
-
-        products = kernels.sign_products(block, self.rows, self.columns)
-        return kernels.joined(products, kernels.sign_sums(block))
-
-
-@dataclass(frozen=True, eq=False)
-class _Packing(_Tiles):
-    """Sums of signs; the tiles are kept, in this process."""
-
-    tiles: list[SignTile] = field(default_factory=list)
-
-    def begin(self, n_features: int) -> _Packed:
-        tile = SignTile.empty(self.tile_rows, n_features)
-        return _Packed(tile, np.zeros(n_features, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return (n_features,)
-
-    def finished(self, sums: _Packed) -> None:
-        self.tiles.append(sums.tile.compact())
-        sums.tile = SignTile.empty(self.tile_rows, sums.tile.n_features)
-
-    def found(self, sums: _Packed) -> IntArray:
-        return sums.sums
-
-    def of_tensor(self, block: Any) -> Any:
-        raise NotImplementedError("see `hands_out_arrays`")
+        return np.where(reach > 0, centre, np.nan)
+    about, unit = centre
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = np.clip(np.nan_to_num(np.floor(about / unit)), MISSING, -MISSING)
+    tried = near + np.arange(-2, 4)[:, None]  # rounding moves a product by less
+    above, below = tried * unit > about, tried * unit < about
+    limits = np.stack([near + 3 - above.sum(axis=0), near - 2 + below.sum(axis=0)])
+    nowhere = np.array([[-MISSING], [MISSING]])
+    return np.where(reach > 0, np.clip(limits, MISSING, -MISSING), nowhere).astype(np.int32)
