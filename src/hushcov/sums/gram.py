@@ -15,7 +15,7 @@ from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.sums.bounded import bounded_rows, fill_rows
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.records import Progress, Records, is_paired
+from hushcov.sums.records import Progress, Records
 from hushcov.sums.rows import RowSums, SumsSoFar, exact_reduction, norm_bin
 from hushcov.sums.statistics import RecordMap, Statistics
 
@@ -50,12 +50,7 @@ def second_moments(
     -------
     Nothing here is private by itself; see `Statistics`.
     """
-    record_map = RecordMap(
-        records.n_features,
-        grid,
-        paired=is_paired(records),
-        feature_names=records.feature_names,
-    )
+    record_map = RecordMap(records.n_features, grid, feature_names=records.feature_names)
     return record_statistics(records, record_map, progress=progress)
 
 
