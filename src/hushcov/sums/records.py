@@ -16,17 +16,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, BoolArray, FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, listed, shown
 from hushcov.exceptions import (
-    CapacityError,
     DataError,
     MissingPackageError,
     ParameterError,
     PrivacyConditionError,
     raise_alone,
 )
-from hushcov.sums.grids import Bounds, FeatureGrid, check_bounds, check_feature_scale, check_numbers
+from hushcov.sums.grids import Bounds, check_bounds, check_feature_scale, check_numbers
 from hushcov.sums.rows import About, RowSums
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
@@ -51,12 +50,12 @@ _DEVICE_BLOCK_BYTES = 2**30
 
 
 def default_block_rows(n_features: int) -> int:
-    """Rows in a block on a processor, unless `block_rows` says otherwise."""
+    """Return the rows in a block on a processor, unless `block_rows` says otherwise."""
     return max(_SMALLEST_DEFAULT_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features))
 
 
 def device_block_rows(n_features: int) -> int:
-    """The same on a device."""
+    """Return the rows in a block on a device."""
     return max(1, _DEVICE_BLOCK_BYTES // (8 * n_features))
 
 
@@ -86,7 +85,7 @@ def import_torch() -> Any:
 
 
 def namespace(block: object) -> Any:
-    """The module to call on a block: `torch` for tensors, else `numpy`. Their names agree."""
+    """Return the module to call on a block: `torch` for tensors, else `numpy`."""
     return sys.modules["torch"] if is_tensor(block) else np
 
 
@@ -181,7 +180,7 @@ class Records(ABC):
         return np.asarray(total.cpu() if is_tensor(total) else total)
 
     def _sum_rows(self, row_sums: RowSums, progress: Progress | None) -> IntArray:
-        """The same for a function that checks the rows itself and keeps its sums."""
+        """Return what `map_sum` does for a function that checks the rows and keeps its sums."""
         sums: Any = None
         if row_sums.most_rows > 1:
             if any(isinstance(layer, DeviceRecords) for layer in layers_of(self)):
@@ -204,7 +203,7 @@ class Records(ABC):
         return np.asarray(sums.cpu() if is_tensor(sums) else row_sums.total(sums))
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        """The rows in the form in which these sums take them."""
+        """Yield the rows in the form in which these sums take them."""
         return self._blocks()
 
     def with_gaps(self) -> Self:
@@ -282,14 +281,10 @@ class PartitionedRecords(Records):
     ) -> IntArray:
         """See `Records.map_sum`."""
         self._check_gaps(block_function)
-        return self.map_sum_through(_unchanged, block_function, progress=progress)
+        return self.map_sum_through(Chain(), block_function, progress=progress)
 
     def _blocks(self) -> Iterator[FloatArray]:
         raise NotImplementedError("rows of partitions are not handed out: use map_sum")
-
-
-def _unchanged(records: Records) -> Records:
-    return records
 
 
 def check_finite(
@@ -424,7 +419,7 @@ class WrappedRecords(Records):
 
 
 def layers_of(records: Records) -> list[Records]:
-    """The records and what they are made of, down to the source."""
+    """Return the records and what they are made of, down to the source."""
     layers = [records]
     while isinstance(records, WrappedRecords):
         records = records._records
@@ -433,7 +428,7 @@ def layers_of(records: Records) -> list[Records]:
 
 
 def source_of(records: Records) -> Records:
-    """What records are made of, whatever the views around it."""
+    """Return what records are made of, whatever the views around it."""
     return layers_of(records)[-1]
 
 
@@ -467,7 +462,7 @@ class _All:
 
 
 class WatchedRecords(WrappedRecords):
-    """The same records; each pass calls `start` once, then `progress` with the rows of a block."""
+    """Records of which each pass calls `start` once, then `progress` with the rows of a block."""
 
     def __init__(
         self, records: Records, start: Callable[[], object], progress: Callable[[int], object]
@@ -486,7 +481,23 @@ class WatchedRecords(WrappedRecords):
         return Chain()  # workers report rows to this process, which tells `progress`
 
 
-class CentredRecords(WrappedRecords):
+class MappedRecords(WrappedRecords):
+    """Base of views that map each row on its own; one that misses a value still does."""
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        records = self._records.unfilled()
+        for block in records._blocks():
+            check_finite(block, gaps=records.gaps, names=records.feature_names)
+            with np.errstate(over="ignore"):  # what overflows is clipped
+                rows = self._mapped(block, namespace(block))
+            yield rows if self.gaps == records.gaps else complete_rows(rows)
+
+    @abstractmethod
+    def _mapped(self, block: Any, xp: Any) -> Any:
+        """Return the rows of a block, made by NumPy or PyTorch; no finite one overflows."""
+
+
+class CentredRecords(MappedRecords):
     """The records minus a centre, and no coordinate further from it than its reach.
 
     Differences are finite: one that overflows is the largest double. A record that misses a value
@@ -531,22 +542,16 @@ class CentredRecords(WrappedRecords):
             return records.map_sum(block_function.centred(about), progress=progress)
         return super().map_sum(block_function, progress=progress)
 
-    def _blocks(self) -> Iterator[FloatArray]:
-        records = self._records.unfilled()
+    def _mapped(self, block: Any, xp: Any) -> Any:
         reach = np.minimum(self._reach, np.finfo(np.float64).max)
-        for block in records._blocks():
-            check_finite(block, gaps=records.gaps, names=self.feature_names)
-            xp = namespace(block)
-            with np.errstate(over="ignore"):
-                rows = block - like(self._centre, block)
-            xp.clip(rows, like(-reach, block), like(reach, block), out=rows)
-            yield rows if self.gaps == records.gaps else complete_rows(rows)
+        rows = block - like(self._centre, block)
+        return xp.clip(rows, like(-reach, block), like(reach, block), out=rows)
 
     def _view(self) -> View:
         return partial(CentredRecords, centre=self._centre, reach=self._reach)
 
 
-class ClippedRecords(WrappedRecords):
+class ClippedRecords(MappedRecords):
     """The records with every value moved into the public bounds of its column.
 
     Values beyond what is possible become the nearest possible ones. Missing values stay missing,
@@ -562,19 +567,15 @@ class ClippedRecords(WrappedRecords):
         check_bounds(bounds, records.n_features)
         self._bounds = bounds
 
-    def _blocks(self) -> Iterator[FloatArray]:
-        records = self._records.unfilled()
-        low, high = self._bounds.lows, self._bounds.highs
-        for block in records._blocks():
-            check_finite(block, gaps=records.gaps, names=self.feature_names)
-            rows = namespace(block).clip(block, like(low, block), like(high, block))
-            yield rows if self.gaps == records.gaps else complete_rows(rows)
+    def _mapped(self, block: Any, xp: Any) -> Any:
+        low, high = like(self._bounds.lows, block), like(self._bounds.highs, block)
+        return xp.clip(block, low, high)
 
     def _view(self) -> View:
         return partial(ClippedRecords, bounds=self._bounds)
 
 
-class ScaledRecords(WrappedRecords):
+class ScaledRecords(MappedRecords):
     """The records divided by public scales; a feature of scale 0 becomes zero.
 
     Privacy
@@ -586,77 +587,12 @@ class ScaledRecords(WrappedRecords):
         super().__init__(records)
         self._scale = check_feature_scale(feature_scale, records.n_features)
 
-    def _blocks(self) -> Iterator[FloatArray]:
+    def _mapped(self, block: Any, xp: Any) -> Any:
         divisor = np.where(self._scale > 0, self._scale, np.inf)
-        for block in self._records._blocks():
-            check_finite(block, gaps=self.gaps, names=self.feature_names)
-            xp = namespace(block)
-            with np.errstate(over="ignore"):
-                yield xp.clip(block / like(divisor, block), -_LARGEST, _LARGEST)
+        return xp.clip(block / like(divisor, block), -_LARGEST, _LARGEST)
 
     def _view(self) -> View:
         return partial(ScaledRecords, feature_scale=self._scale)
-
-
-class TransformedRecords(WrappedRecords):
-    """The rows y M, where y are a record's integers on a grid and M is a matrix of integers.
-
-    Rows and matrix are small enough for every partial sum of a product to be an integer that
-    float64 holds exactly. So the rows are the same whatever the block size, the order of the
-    records and the library that multiplies.
-
-    Parameters
-    ----------
-    records : Records
-        What is transformed.
-    grid : FeatureGrid
-        How a record is clipped and rounded to integers.
-    matrix : ndarray of shape (n_features, n_columns)
-        Public integers, as float64 or int64, small enough to keep
-        n_features * half_width * max |matrix| below 2**53.
-
-    Privacy
-    -------
-    Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
-    neighbours; the matrix must be public, or released before.
-    """
-
-    def __init__(self, records: Records, grid: FeatureGrid, matrix: FloatArray | IntArray) -> None:
-        grid.check_features(records.n_features)
-        if matrix.ndim != 2 or matrix.shape[0] != grid.n_features or matrix.shape[1] == 0:
-            raise DataError(
-                f"matrix must have a row for each of the {grid.n_features} features and at least "
-                f"one column, got shape {matrix.shape}: pass the matrix that multiplies a record "
-                "from the right."
-            )
-        if not np.array_equal(matrix, np.rint(matrix)) or not np.isfinite(matrix).all():
-            raise ParameterError(
-                "matrix must hold integers, got other numbers: round it to a public step."
-            )
-        # In Python's integers: in int64, the absolute value of the smallest one overflows.
-        largest = max(abs(int(matrix.max())), abs(int(matrix.min())))
-        if grid.n_features * grid.half_width * largest >= LARGEST_EXACT_FLOAT:
-            raise CapacityError(
-                "matrix must keep n_features * half_width * its largest entry below 2**53, got "
-                f"{grid.n_features} features and half_width {grid.half_width}: products are not "
-                "exact beyond that; use a coarser step for the matrix or for the records."
-            )
-        super().__init__(records)
-        self.n_features, self.feature_names = int(matrix.shape[1]), None
-        self._grid = grid
-        self._matrix = np.ascontiguousarray(matrix, dtype=np.float64)
-
-    def _blocks(self) -> Iterator[FloatArray]:
-        multipliers, half_width = self._grid.multipliers, float(self._grid.half_width)
-        for block in self._records._blocks():
-            check_finite(block, gaps=self.gaps, names=self._records.feature_names)
-            xp = namespace(block)
-            with np.errstate(over="ignore"):  # what overflows is clipped
-                integers = xp.clip(block * like(multipliers, block), -half_width, half_width)
-            yield xp.round(integers) @ like(self._matrix, block)
-
-    def _view(self) -> View:
-        return partial(TransformedRecords, grid=self._grid, matrix=self._matrix)
 
 
 class CompleteRecords(WrappedRecords):
@@ -693,13 +629,13 @@ class CompleteRecords(WrappedRecords):
 
 
 def complete_rows(block: Any) -> Any:
-    """A block with zeros for every row that misses a value."""
+    """Return a block with zeros for every row that misses a value."""
     xp = namespace(block)
     return xp.where(xp.isnan(block).any(1)[:, None], 0.0, block)
 
 
 class CountedRecords(WrappedRecords):
-    """The same records, where how many there are is not public: `n_records` was released.
+    """Records of which it is not public how many there are: `n_records` was released.
 
     Privacy
     -------
@@ -719,7 +655,7 @@ class CountedRecords(WrappedRecords):
 
 
 class DeviceRecords(WrappedRecords):
-    """The same records, in blocks on a device: "cuda", "cuda:1", "cpu" and so on."""
+    """Records in blocks on a device: "cuda", "cuda:1", "cpu" and so on."""
 
     in_arrays = False
 
@@ -831,7 +767,7 @@ class GroupedRecords(WrappedRecords):
                 yield rows[start : start + step]
 
     def _ordered(self, low: int, high: int, place: IntArray) -> FloatArray:
-        """The rows from place `low` to `high` of the order."""
+        """Return the rows from place `low` to `high` of the order."""
         rows = np.empty((high - low, self.n_features))
         start = 0
         for block in self._chosen_blocks():
@@ -861,14 +797,14 @@ class GroupedRecords(WrappedRecords):
 def grouped(
     records: Records, codes: IntArray, chosen: BoolArray, most_rows: int
 ) -> GroupedRecords | DeviceRecords:
-    """The records unit by unit: put in order on the processor, then on the device that they had."""
+    """Return the records unit by unit: in order on the processor, then on the device they had."""
     found = GroupedRecords(on_processor(records), codes, chosen, most_rows)
     devices = [each for each in layers_of(records) if isinstance(each, DeviceRecords)]
     return DeviceRecords(found, devices[0].device) if devices else found
 
 
 def grouped_layer(records: Records, most_rows: int) -> GroupedRecords:
-    """The grouped records below views, whose units have at most so many rows.
+    """Return the grouped records below views, whose units have at most so many rows.
 
     Privacy
     -------
@@ -884,7 +820,7 @@ def grouped_layer(records: Records, most_rows: int) -> GroupedRecords:
 
 
 def on_processor(records: Records) -> Records:
-    """The same records without the device that is somewhere in their views."""
+    """Return the records without the device that is somewhere in their views."""
     if not records.on_device or not isinstance(records, WrappedRecords):
         return records
     inner = on_processor(records._records)
