@@ -20,8 +20,9 @@ from hushcov import (
     SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
-from hushcov.paper import MultiscalePlan, calibrated_parameters, room
-from hushcov.paper.planner import _predictions, starting_design
+from hushcov.paper import room
+from hushcov.paper.mechanism import calibrated_parameters
+from hushcov.paper.room import MultiscalePlan, _predictions, starting_design
 from hushcov.planning import compare
 from hushcov.simulate import gaussian_records, sparse_covariance
 

@@ -19,14 +19,9 @@ from estimators.stand_ins import RepeatedRecords
 from hushcov import GenotypeCovariance, Ledger, MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.accounting.ledger import as_charge
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
+from hushcov.inputs import CalibratedInputs
 from hushcov.noise import entropy
-from hushcov.paper import (
-    CalibratedInputs,
-    Design,
-    calibrated_parameters,
-    grid_for,
-    release_multiscale,
-)
+from hushcov.paper.mechanism import Design, calibrated_parameters, grid_for, release_multiscale
 from hushcov.postprocess import eigen
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments

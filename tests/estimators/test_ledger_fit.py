@@ -44,7 +44,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
     SeededNoiseWarning,
 )
-from hushcov.paper.schedule import total_variation
+from hushcov.paper.parameters import total_variation
 from hushcov.simulate import wishart_moments
 from hushcov.sums.gram import second_moments
 from hushcov.tables.sources import ArrayRecords

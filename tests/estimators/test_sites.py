@@ -58,8 +58,8 @@ from hushcov.mechanisms.gaussian import (
     release_gaussian_sums,
 )
 from hushcov.noise import entropy_source
-from hushcov.paper import MultiscalePlan, calibrated_parameters
-from hushcov.paper.planner import starting_design
+from hushcov.paper.mechanism import calibrated_parameters
+from hushcov.paper.room import MultiscalePlan, starting_design
 from hushcov.simulate import wishart_moments
 from hushcov.sums.gram import record_statistics, second_moments
 from hushcov.sums.grids import FeatureGrid
