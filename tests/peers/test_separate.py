@@ -390,19 +390,6 @@ def test_released_matrices_are_near_the_truth(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_same_bits_for_any_block_size_and_row_order(method):
-    X = np.random.default_rng(0).standard_normal((3000, 6))
-    p = separate_parameters(inputs_for(n_records=3000), method=method)
-    expected = release_separate(open_records(X), np.ones(6), p, seeded()).integers
-    for block_rows, seed in ((7, 1), (999, 2)):
-        shuffled = np.random.default_rng(seed).permutation(X)
-        records = open_records(shuffled, block_rows=block_rows)
-        np.testing.assert_array_equal(
-            release_separate(records, np.ones(6), p, seeded()).integers, expected
-        )
-
-
-@pytest.mark.parametrize("method", METHODS)
 def test_one_feature_and_what_is_written(tmp_path, method):
     inputs = inputs_for(n_features=1, row_sparsity=1, spent=(Pure(0.1),))
     p = separate_parameters(inputs, method=method)

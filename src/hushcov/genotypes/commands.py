@@ -165,7 +165,11 @@ class GenotypeJob(Job):
         public = public or "the size of the data, "
         known = "" if self.plan.frequencies is None else ", allele frequencies"
         found = self._found
-        counted = [] if found is None else [("counted", _counted_words(found))]
+        counted = (
+            []
+            if found is None
+            else [("counted", Making(counted=found.to_dict()).counted_words or "")]
+        )
         return [
             ("release", f"{d:,} x {d:,} covariance of genotypes within windows, sparse"),
             ("guarantee", promise_words(self.certify().epsilon, inputs.delta, *to_whom)),
@@ -236,22 +240,14 @@ def _counted(
 ) -> CountedGenotypes:
     """Count the persons privately, and print what is released for it to `out`."""
     if out is not None:
-        _say_count(out, estimator)
+        counting = estimator.counting
+        found = f"epsilon {number(counting.count_epsilon)} of {number(counting.epsilon)}"
+        heading(out, "The number of records is not public")
+        facts(out, [("first", f"it is released with noise, which spends {found}")])
     with warnings.catch_warnings():
         for category in (AccuracyWarning, PrivacyWarning):
             warnings.simplefilter("ignore", category)
         return estimator.count(records)
-
-
-def _say_count(out: Console, estimator: GenotypeCovariance) -> None:
-    counting = estimator.counting
-    found = f"epsilon {number(counting.count_epsilon)} of {number(counting.epsilon)}"
-    heading(out, "The number of records is not public")
-    facts(out, [("first", f"it is released with noise, which spends {found}")])
-
-
-def _counted_words(found: Counted) -> str:
-    return Making(counted=found.to_dict()).counted_words or ""
 
 
 _RECORDS = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)

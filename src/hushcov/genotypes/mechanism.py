@@ -546,7 +546,9 @@ def document(
 ) -> Release:
     """The document of noisy sums: covariances, in units in which all of them have one noise."""
     inputs, shares = parameters.inputs, variants.shares
-    kept, level = _by_variant(np.array(sums.kept), parameters), _noise_levels(sums)
+    kept = _by_variant(np.array(sums.kept), parameters)
+    # The deviation of each block's noise, in units of the scales.
+    level = np.array(sums.sigma) / (SCALE**2 * np.array(sums.kept))
     usual = float(np.median(level))
     # What brings the noise of each block to that of the others.
     even = _by_variant(np.sqrt(level / usual), parameters)
@@ -579,11 +581,6 @@ def document(
             parts=named_parts(guarantee.events, parameters.part_names),
         ),
     )
-
-
-def _noise_levels(sums: Sums) -> FloatArray:
-    """The deviation of each block's noise, in units of the scales."""
-    return np.asarray(np.array(sums.sigma) / (SCALE**2 * np.array(sums.kept)))
 
 
 def _by_variant(of_blocks: FloatArray, parameters: GenotypeParameters) -> FloatArray:

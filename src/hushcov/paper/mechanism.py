@@ -9,7 +9,7 @@ There is no condition on n: whatever the design, the schedule is private.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -266,7 +266,7 @@ def _with_noise(schedule: Schedule, gate_noise: float, design: Design) -> Schedu
     return Schedule(
         n_features=schedule.n_features,
         levels=tuple(
-            level if level.selection_scale is None else _with_scale(level, scale)
+            level if level.selection_scale is None else replace(level, selection_scale=scale)
             for level in schedule.levels
         ),
         test_rate=schedule.test_rate,
@@ -275,10 +275,6 @@ def _with_noise(schedule: Schedule, gate_noise: float, design: Design) -> Schedu
         gate_correction=gate_correction(gate_noise, clip),
         gumbel=True,
     )
-
-
-def _with_scale(level: Level, scale: float) -> Level:
-    return Level(**(asdict(level) | {"selection_scale": scale}))
 
 
 NAME = "multiscale"
@@ -355,7 +351,12 @@ def certify_theorem(
     parameters.require_private()
     inputs = parameters.inputs
     epsilon, delta = inputs.epsilon, inputs.delta
-    events = _events(parameters)
+    # One event for each level and one for the gates. Levels that keep everything spend nothing; the
+    # paper charges them all the same, and so do we.
+    L = parameters.n_levels
+    selection = Approximate(epsilon / (8 * L), delta / (32 * L))  # proof: step 2
+    gates = Approximate(epsilon / 4, delta / 8)  # proof: step 4
+    events = (*[selection] * L, gates)
     inflation = 0.0 if exact_statistic else rounding_inflation(inputs.n_records)
     if (1 + inflation) * 3 / 8 > 1:
         raise PrivacyConditionError(
@@ -381,17 +382,6 @@ def certify_theorem(
         ),
         private=private,
     )
-
-
-def _events(parameters: TheoremParameters) -> tuple[Approximate, ...]:
-    """One event for each selecting level at (epsilon/8L, delta/32L), and one for the gates.
-
-    Levels that keep everything spend nothing; the paper charges them all the same, and so do we.
-    """
-    inputs, L = parameters.inputs, parameters.n_levels
-    selection = Approximate(inputs.epsilon / (8 * L), inputs.delta / (32 * L))  # proof: step 2
-    gates = Approximate(inputs.epsilon / 4, inputs.delta / 8)  # proof: step 4
-    return (*[selection] * L, gates)
 
 
 def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entropy) -> Release:

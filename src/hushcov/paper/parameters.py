@@ -396,7 +396,8 @@ class TheoremParameters:
 def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
     """Evaluate Section 3 for the given public inputs."""
     d, k, n = inputs.n_features, inputs.row_sparsity, inputs.n_records
-    n_levels = _number_of_levels(k, inputs.target_error)
+    # L = ceil(log2(512 k / alpha)), without rounding at the exact powers of two.
+    n_levels = (math.ceil(512 * k / Fraction(inputs.target_error)) - 1).bit_length()
     with localcontext(_EXACT):
         sigma2 = Decimal(inputs.scale) ** 2
         alpha = Decimal(inputs.target_error)
@@ -455,12 +456,6 @@ def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
         union_log=union_log,
         log_clipping_slack=_log_clipping_slack(sum(s), r),
     )
-
-
-def _number_of_levels(k: int, target_error: float) -> int:
-    """L = ceil(log2(512 k / alpha)), without rounding at the exact powers of two."""
-    ratio = 512 * k / Fraction(target_error)
-    return (math.ceil(ratio) - 1).bit_length()
 
 
 def _ceil(value: Decimal) -> int:

@@ -709,7 +709,10 @@ def sample_directions(
         scores = projected(dense, contraction(left))  # proof: step 4
         law = Bingham(scores, share * part)  # proof: step 3
         drawn = law.draw(generator)[0]  # proof: step 7
-        turned = _turned(left, drawn)
+        # The basis of the same space whose first vector is the one drawn, up to sign (Householder).
+        axis = drawn / np.linalg.norm(drawn)
+        axis[0] += math.copysign(1.0, axis[0])
+        turned = left - np.multiply.outer(left @ axis, axis * (2 / (axis @ axis)))
         directions[:, place], left = turned[:, 0], turned[:, 1:]
     directions[:, -1] = left[:, 0]
     return directions
@@ -744,13 +747,6 @@ def projected(gram: FloatArray, basis: FloatArray) -> IntArray:
     """basis' gram basis, in integers."""
     upper = np.rint(np.triu(basis.T @ (gram @ basis))).astype(np.int64)
     return np.asarray(upper + np.triu(upper, 1).T)
-
-
-def _turned(basis: FloatArray, direction: IntArray) -> FloatArray:
-    """The basis of the same space whose first vector is the direction, up to sign (Householder)."""
-    axis = direction / np.linalg.norm(direction)
-    axis[0] += math.copysign(1.0, axis[0])
-    return np.asarray(basis - np.multiply.outer(basis @ axis, axis * (2 / (axis @ axis))))
 
 
 def assembled(eigenvalues: IntArray, directions: FloatArray) -> IntArray:

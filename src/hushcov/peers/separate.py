@@ -225,7 +225,8 @@ def separate_parameters(
     mu = inputs.largest_mu() * WITHIN  # proof: step 9
     histogram_sigma = None
     if method == "adaptive":
-        share = _histogram_share(inputs.n_features)
+        wanted = _HISTOGRAM_FEATURES / inputs.n_features
+        share = min(_LARGEST_HISTOGRAM_SHARE, max(_LEAST_HISTOGRAM_SHARE, wanted))
         square = inputs.neighbours.moved(replaced=2, removed=1)
         histogram_sigma = smallest_sigma(square, mu * math.sqrt(share))
         counts = Gaussian(histogram_mu(histogram_sigma, inputs.neighbours))
@@ -241,11 +242,6 @@ def separate_parameters(
     return SeparateParameters(
         inputs, method, radius, half_width, norm_bound, histogram_sigma, mu, eigenvalue_share
     )
-
-
-def _histogram_share(n_features: int) -> float:
-    wanted = _HISTOGRAM_FEATURES / n_features
-    return min(_LARGEST_HISTOGRAM_SHARE, max(_LEAST_HISTOGRAM_SHARE, wanted))
 
 
 def _largest_norm_bound(inputs: ReleaseInputs, mu: float, share: float) -> float:

@@ -131,14 +131,3 @@ def test_folders_of_other_benchmarks_are_refused(instant):
         assert f"benchmark of {reason}" in result.stderr
         assert "--output" in result.stderr
     assert Path("out", CELLS).read_bytes() == before
-
-
-def test_a_corrupt_file_of_cells_is_refused(instant):
-    run("-o", "out")
-    path = Path("out", CELLS)
-    content = path.read_text().splitlines()
-    content[2] = content[2][:-5]
-    path.write_text("\n".join(content) + "\n")
-    result = run("-o", "out")
-    assert result.exit_code == 6
-    assert "line 3" in result.stderr

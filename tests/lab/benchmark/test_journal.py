@@ -10,7 +10,7 @@ import pytest
 from hushcov.lab.benchmark.cells import CELLS, Cost, Fit, Journal, Prediction, from_line, to_line
 from hushcov.lab.benchmark.work import Benchmark
 
-from .settings import CHEAP, TINY, finished
+from .settings import CHEAP, TINY
 
 IDENTITY = Benchmark(TINY, CHEAP).identity()
 EXAMPLES = [
@@ -120,8 +120,3 @@ def test_one_program_at_a_time(tmp_path):
         Journal(tmp_path, IDENTITY)
     with Journal(tmp_path, IDENTITY):
         pass  # free again
-
-
-def test_made_up_cells_are_whole(tmp_path):
-    for cell in finished().cells:
-        assert from_line(to_line(cell)) == cell

@@ -117,18 +117,14 @@ def _flips() -> Pair:
     return replacement("flips among others", same, flipped, others)
 
 
-def _opposite() -> Pair:
-    """(2, 2, 2, ..) against (0, 0, 0, ..): all counts of alleles move as far as they can."""
+def _moved_calls() -> tuple[Pair, Pair]:
+    """(2, 2, 2, ..) against (0, 0, 0, ..), all that counts can move, and against missing calls."""
     same, _ = _records()
     others = np.tile(np.stack([same, 2 - same]), (_OTHERS // 2, 1))
-    return replacement("opposite", same, 2 - same, others)
-
-
-def _called() -> Pair:
-    """(2, 2, 2, ..) against nothing but missing calls."""
-    same, _ = _records()
-    others = np.tile(np.stack([same, 2 - same]), (_OTHERS // 2, 1))
-    return replacement("called or missing", same, np.full(_VARIANTS, np.nan), others)
+    return (
+        replacement("opposite", same, 2 - same, others),
+        replacement("called or missing", same, np.full(_VARIANTS, np.nan), others),
+    )
 
 
 def _records() -> tuple[FloatArray, FloatArray]:
@@ -151,7 +147,7 @@ def _attacks(name: str, turn: Turn = replaced, *, known: bool = False) -> tuple[
     """All attacks; with `known` frequencies are public, so that integers are known, too."""
     frequencies = np.full(_VARIANTS, 0.5) if known else None
     found = []
-    for pair in (turn(each) for each in (_flips(), _opposite(), _called())):
+    for pair in (turn(each) for each in (_flips(), *_moved_calls())):
         inputs = ReleaseInputs(
             pair.n_records,
             _VARIANTS,

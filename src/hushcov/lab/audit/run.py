@@ -243,10 +243,18 @@ def run_attack(
     """Run both datasets, choose a rule on half of the outputs, and count its errors on the rest."""
     check_path(attack, seed)
     runs = max(_FEWEST_RUNS, runs // attack.slowness)
-    outputs = [
-        _outputs(attack, attack.target.quick(rows), _generator(attack, seed, side), runs, progress)
-        for side, rows in enumerate((attack.pair.first, attack.pair.second))
-    ]
+    outputs = []
+    for side, rows in enumerate((attack.pair.first, attack.pair.second)):
+        draw = attack.target.quick(rows)
+        # Streams of their own, whatever else is attacked.
+        stream = zlib.crc32(f"{attack.mechanism}/{attack.name}".encode())
+        generator = np.random.default_rng([seed, stream, side])
+        batches = []
+        for part in np.array_split(np.arange(runs), BATCHES // 2):
+            if progress is not None:
+                progress(f"{attack.mechanism}: {attack.name}")
+            batches.append(np.stack([draw(generator) for _ in part]))
+        outputs.append(np.concatenate(batches))
     promise = attack.target.promise
     chosen, counted = zip(*(np.split(output, [runs // 2]) for output in outputs), strict=True)
     candidates = []
@@ -284,28 +292,6 @@ def check_path(attack: Attack, seed: int = 0) -> None:
                     f"the audit of {attack.mechanism} draws other numbers than the release from "
                     "the same seed: bring hushcov.lab.audit up to date with the mechanism."
                 )
-
-
-def _outputs(
-    attack: Attack,
-    draw: Draw,
-    generator: np.random.Generator,
-    runs: int,
-    progress: Progress | None,
-) -> FloatArray:
-    """Outputs (rows) of all runs on one dataset."""
-    batches = []
-    for part in np.array_split(np.arange(runs), BATCHES // 2):
-        if progress is not None:
-            progress(f"{attack.mechanism}: {attack.name}")
-        batches.append(np.stack([draw(generator) for _ in part]))
-    return np.concatenate(batches)
-
-
-def _generator(attack: Attack, seed: int, side: int) -> np.random.Generator:
-    """Streams of their own, whatever else is attacked."""
-    name = zlib.crc32(f"{attack.mechanism}/{attack.name}".encode())
-    return np.random.default_rng([seed, name, side])
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ before the next one counts.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import math
 import os
@@ -129,18 +130,14 @@ class Preset:
         """Every point that is measured, with its number of seeds; those of most work first."""
         seeds = dict.fromkeys(self._grids(), self.grid_seeds)
         seeds |= dict.fromkeys(map(self.family, self.families), self.grid_seeds)
-        seeds |= dict.fromkeys(self._sweeps(), self.seeds)
+        for model, axis in itertools.product(self.models, AXES):
+            seeds |= dict.fromkeys(self.sweep(axis, model), self.seeds)
         return dict(sorted(seeds.items(), key=lambda item: (-item[0].work, item[0])))
 
     def predicted(self) -> list[Point]:
         """Every point at which mechanisms are predicted."""
         maps = [point for k in self.grid_sparsities for point in self.map(k)]
         return list(dict.fromkeys([*self._grids(), *maps]))
-
-    def _sweeps(self) -> Iterator[Point]:
-        for model in self.models:
-            for axis in AXES:
-                yield from self.sweep(axis, model)
 
     def _grids(self) -> Iterator[Point]:
         for k in self.grid_sparsities:

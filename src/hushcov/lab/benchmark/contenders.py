@@ -218,16 +218,8 @@ def _contenders() -> Iterator[Contender]:
     yield from _WITHOUT_PRIVACY
 
 
-def _by_name(contenders: Iterator[Contender]) -> dict[str, Contender]:
-    found: dict[str, Contender] = {}
-    for each in contenders:
-        assert each.name not in found, f"two contenders are called {each.name}"
-        found[each.name] = each
-    return found
-
-
 #: Every contender by name, in the order of tables and legends.
-CONTENDERS = _by_name(_contenders())
+CONTENDERS = {each.name: each for each in _contenders()}
 
 
 def check_contenders(names: Sequence[str]) -> tuple[str, ...]:

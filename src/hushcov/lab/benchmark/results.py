@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import os
 import platform
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -258,13 +259,10 @@ class Results:
             text, [*asdict(self.benchmark.preset.base), "contender", "seed", *_FIT_COLUMNS]
         )
         writer.writeheader()
-        writer.writerows(_flat(asdict(fit)) for fit in self._all_fits())
+        for point, contender in itertools.product(self._seeds, self.contenders):
+            fits = self._fits(point, contender.name)
+            writer.writerows(_flat(asdict(fit)) for fit in fits)
         return text.getvalue()
-
-    def _all_fits(self) -> Iterator[Fit]:
-        for point in self._seeds:
-            for contender in self.contenders:
-                yield from self._fits(point, contender.name)
 
     def _fits(self, point: Point, contender: str) -> list[Fit]:
         keys = (Fit(point, seed, contender).key for seed in range(self._seeds[point]))

@@ -304,7 +304,9 @@ def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Claim:
     generator = np.random.default_rng(seed)
     moved = 0
     for pair in range(_PAIRS):
-        rows = _wild_rows(generator, (_ROWS, columns), grid.radius)
+        # Inside the radius, at it, and absurdly far outside.
+        size = generator.choice([0.3, 1.0, 1e3, 1e250], size=(_ROWS, 1))
+        rows = grid.radius * size * generator.standard_normal((_ROWS, columns))
         if pair == 0:
             rows[0] = grid.radius
             rows[1] = grid.radius * np.where(np.arange(columns) % 2, -1, 1)
@@ -396,12 +398,6 @@ def _gram_change(rows: FloatArray, grid: IntegerGrid) -> IntArray:
     one = second_moments(open_records(np.delete(rows, 1, axis=0)), grid).gram
     other = second_moments(open_records(np.delete(rows, 0, axis=0)), grid).gram
     return np.asarray(one - other)
-
-
-def _wild_rows(generator: np.random.Generator, shape: tuple[int, int], radius: float) -> FloatArray:
-    """Rows inside the radius, at it, and absurdly far outside."""
-    size = generator.choice([0.3, 1.0, 1e3, 1e250], size=(shape[0], 1))
-    return np.asarray(radius * size * generator.standard_normal(shape))
 
 
 def selection_range(setting: Setting) -> Claim:
