@@ -19,7 +19,6 @@ from typing import Any
 
 import glucose
 import numpy as np
-from hushcov.lab.drawing import finish, log_ticks
 
 from hushcov import PrivateSparseCovariance
 from hushcov.cli.drawing import finish, log_ticks

@@ -20,7 +20,7 @@ N, NAMES = 3_000, ("age", "pulse", "height")
 ROWS = np.random.default_rng(8).standard_normal((N + 1, 3))
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 REMOVED = (*BUDGET, "--neighbours", "add-remove")
-INSIST = ("--force", "--allow-large-delta")
+INSIST = ("--allow", "hopeless", "--allow", "large-delta")
 
 
 def write(path, rows, **layout):

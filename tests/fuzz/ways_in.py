@@ -389,7 +389,7 @@ def _by_command(source: Any, how: How) -> Sums:
 
     arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1"]
     arguments += ["--drop-nulls"] * how.drop_nulls + ["--known-mean"]
-    with mock.patch("hushcov.cli.fit.prepare", prepare):
+    with mock.patch("hushcov.cli.fit.Job.prepare", prepare):
         result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -403,7 +403,8 @@ def _by_command_in_json(source: Any, how: How) -> Sums:
     sums = _by_command(source, how)
     said = []
     for others in ((), ("--neighbours", "add-remove", "--records", "1000")):
-        arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--json", "--force"]
+        arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--json"]
+        arguments += ["--allow", "hopeless"]
         arguments += ["--dry-run", "--known-mean", "--output", "out", *others]
         arguments += ["--drop-nulls"] * how.drop_nulls
         result = CliRunner().invoke(cli, arguments, prog_name="hushcov")

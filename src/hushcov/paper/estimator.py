@@ -11,6 +11,7 @@ from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.noise import Entropy, entropy_source
+from hushcov.options import check_given, check_parameters
 from hushcov.paper.mechanism import (
     CalibratedParameters,
     Moments,
@@ -122,9 +123,8 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         """Every quantity of the mechanism for this size, from public inputs alone."""
         check_choice("constants", self.constants, CONSTANTS)
         check_choice("reconstruction", self.reconstruction, tuple(RECONSTRUCTIONS))
-        self._check_flags("store_precision", "assume_centered")
-        self._check_reactions()
-        self._check_given("epsilon", "delta", "row_sparsity", "scale")
+        check_parameters(self)
+        check_given(self, "epsilon", "delta", "row_sparsity", "scale")
         self._need_known_mean("for this mechanism", "the paper is about records of mean zero")
         if self.constants == "calibrated":
             # Not used, but a value that means nothing should not pass for one that does.
