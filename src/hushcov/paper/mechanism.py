@@ -152,7 +152,7 @@ class CalibratedParameters:
 def calibrated_parameters(
     inputs: CalibratedInputs, design: Design, reconstruction: str
 ) -> CalibratedParameters:
-    """The least noisy certified schedule of a design.
+    """Return the least noisy certified schedule of a design.
 
     Privacy
     -------
@@ -163,7 +163,7 @@ def calibrated_parameters(
     draft = draft_schedule(inputs, design)
 
     def scaled(factor: float) -> CalibratedParameters:
-        """The draft with noise `factor` times as large."""
+        """Return the draft with noise `factor` times as large."""
         schedule = _with_noise(draft, factor * draft.gate_noise, design)
         return CalibratedParameters(inputs, design, reconstruction, schedule)
 
@@ -283,7 +283,7 @@ Parameters = TheoremParameters | CalibratedParameters
 
 
 def grid_for(parameters: Parameters) -> IntegerGrid:
-    """The public grid on which records are clipped at R and rounded."""
+    """Return the public grid on which records are clipped at R and rounded."""
     return IntegerGrid.for_records(parameters.clip_radius, parameters.inputs.n_records)
 
 
@@ -455,7 +455,7 @@ def check_moments(moments: Moments, parameters: Parameters) -> None:
 
 
 def statistic_of(moments: Moments, parameters: Parameters) -> npt.NDArray[np.float64]:
-    """The upper triangle of S in units of t_0, after checking that S is the declared one."""
+    """Return the upper triangle of S in units of t_0, after checking that S is the declared one."""
     check_moments(moments, parameters)
     upper = np.triu_indices(parameters.inputs.n_features)
     t_0 = parameters.schedule.base_threshold
@@ -466,7 +466,7 @@ def statistic_of(moments: Moments, parameters: Parameters) -> npt.NDArray[np.flo
 
 
 def symmetric(upper: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.int64]:
-    """The whole matrix of its upper triangle."""
+    """Return the whole matrix of its upper triangle."""
     matrix = np.zeros((n_features, n_features), dtype=np.int64)
     rows, columns = np.triu_indices(n_features)
     matrix[rows, columns] = upper

@@ -261,7 +261,7 @@ _EXACT = Context(prec=60)
 
 
 def too_few_records(needed: int, n_records: int) -> PrivacyConditionError:
-    """The refusal of fewer records than the privacy proof covers."""
+    """Return the refusal of fewer records than the privacy proof covers."""
     return PrivacyConditionError(
         f"n_records must be at least {needed:,} (about {needed:.3g}) for the paper's privacy "
         f"proof at constants='theorem', got {n_records:,}: its clipped gate noise is private only "
@@ -538,7 +538,7 @@ def _is_accurate(parameters: TheoremParameters, n: int) -> bool:
 
 
 def smallest_n(condition: Callable[[int], bool]) -> int:
-    """The smallest n >= 1 that meets a condition monotone in n, by integer bisection."""
+    """Return the smallest n >= 1 that meets a condition monotone in n, by integer bisection."""
     high = 1
     while not condition(high):
         high *= 2

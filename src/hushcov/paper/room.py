@@ -377,7 +377,7 @@ _STARTS = {
 
 
 def best_design(inputs: CalibratedInputs, reconstruction: str) -> Design:
-    """The best design found from several starts on small references."""
+    """Return the best design found from several starts on small references."""
     search = Search(inputs, reconstruction)
     score = cache(search.score)  # lines cross, and descents from several starts meet
     names = [n for n in CHOICES if n != "keep_above" or reconstruction == "value"]
@@ -431,12 +431,12 @@ class Search:
 
 
 def _capped(error: float) -> float:
-    """The zero matrix does no worse than 1; a little slope is kept to find the way down."""
+    """Cap an error at that of the zero matrix, with a little slope to find the way down."""
     return min(error, 1 + 0.01 * math.log(max(error, 1)))
 
 
 def _moved(name: str, design: Design, stride: int) -> Design | None:
-    """The design `stride` choices further along a line; None beyond its end."""
+    """Return the design `stride` choices further along a line; None beyond its end."""
     if name == _SHIFT:
         # One more level below, with the tests of all other levels as they are.
         changes = {
@@ -495,7 +495,7 @@ def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> Multiscale
 
 @lru_cache(maxsize=512)
 def rough_multiscale(inputs: CalibratedInputs) -> dict[str, float]:
-    """A quick prediction of values: of the design that the search starts from."""
+    """Return a quick prediction of values: of the design that the search starts from."""
     design = starting_design("value")
     schedule = draft_schedule(inputs, design)
     return {

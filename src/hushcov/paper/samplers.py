@@ -279,7 +279,7 @@ def _attempt(
 
 @compiled
 def _by_inversion(n: int, p: float, first: float, second: float) -> int:
-    """The largest k whose upper tail P(X >= k) passes a uniform of 106 bits.
+    """Return the largest k whose upper tail P(X >= k) passes a uniform of 106 bits.
 
     Tails are summed from the far end, so that rare outcomes keep their relative probability.
     """
@@ -398,7 +398,7 @@ def active_tests(n_entries: int, level: Level, generator: np.random.Generator) -
 
 
 def noisy_scores(alpha: FloatArray, level: Level, gumbel: bool) -> NoisyScores:
-    """The law of the noisy scores of a level that selects."""
+    """Return the law of the noisy scores of a level that selects."""
     assert level.selection_scale is not None
     return NoisyScores(np.append(alpha, kernels.INACTIVE), level.selection_scale, gumbel)
 

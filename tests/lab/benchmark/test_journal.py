@@ -7,7 +7,15 @@ import os
 
 import pytest
 
-from hushcov.lab.benchmark.cells import CELLS, Cost, Fit, Journal, Prediction, from_line, to_line
+from hushcov.lab.benchmark.cells import (
+    CELLS,
+    Cost,
+    Fit,
+    Journal,
+    PredictedErrors,
+    from_line,
+    to_line,
+)
 from hushcov.lab.benchmark.work import Benchmark
 
 from .settings import CHEAP, TINY
@@ -18,7 +26,7 @@ EXAMPLES = [
     Fit(TINY.base, 1, "eigen-sampling", skipped="at most 100 features."),
     Cost(TINY.base, "gaussian", 0.5, 12.25),
     Cost(TINY.base, "zero", 1e-6),
-    Prediction(TINY.base, {"gaussian": 0.5, "screened": 0.25}),
+    PredictedErrors(TINY.base, {"gaussian": 0.5, "screened": 0.25}),
 ]
 
 

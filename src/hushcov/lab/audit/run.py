@@ -90,16 +90,16 @@ class RegisteredTarget(Target):
         return promised(guarantee.epsilon, guarantee.delta, guarantee.events)
 
     def quick(self, rows: FloatArray) -> Draw:
-        """A whole release each time."""
+        """Return a whole release each time."""
         return lambda generator: self.released(rows, Entropy(generator, private=False))
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
-        """A whole release of records at scale 1."""
+        """Return a whole release of records at scale 1."""
         records = records_of(rows, self.inputs.n_records)
         return self.plan.release(records, np.ones(rows.shape[1]), entropy)
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers, and which entries were released."""
+        """Return the released integers, and which entries were released."""
         release = self.release(rows, entropy)
         return flat(release.integers, release.released)
 
@@ -326,7 +326,7 @@ def rate_upper(errors: npt.ArrayLike, runs: int, alarm_rate: float) -> FloatArra
 def epsilon_lower(
     false_positive_rate: FloatArray, miss_rate: FloatArray, delta: float
 ) -> FloatArray:
-    """The epsilon without which no test has errors this rare; below 0 it says nothing.
+    """Return the epsilon without which no test has errors this rare; below 0 it says nothing.
 
     (epsilon, delta)-DP says 1 - miss_rate <= e^epsilon false_positive_rate + delta.
     """
@@ -343,7 +343,7 @@ def mu_lower(false_positive_rate: FloatArray, miss_rate: FloatArray) -> FloatArr
 def measured_epsilon(
     rule: Rule, first: FloatArray, second: FloatArray, promise: Promise, alarm_rate: float
 ) -> float:
-    """A lower bound on epsilon at the promised delta, by a rule that was chosen beforehand.
+    """Return a lower bound on epsilon at the promised delta, by a rule that was chosen beforehand.
 
     If the mechanism keeps its promise, this is above the promised epsilon with probability
     `alarm_rate` at most. Where the promise is one Gaussian curve, the errors bound its mu, and
@@ -363,14 +363,17 @@ def measured_epsilon(
 def best_rule(
     first: FloatArray, second: FloatArray, promise: Promise, alarm_rate: float
 ) -> tuple[Rule, float]:
-    """The rule with the largest lower bound on these runs, and that bound (mu or epsilon).
+    """Return the rule with the largest lower bound on these runs, and that bound (mu or epsilon).
 
     The bound is for comparing rules: on the runs that chose the rule it is too large.
     """
     best = (Rule(1, 0.0, False), -math.inf)
     for sign in (1, -1):
         ordered = np.sort(sign * first), np.sort(sign * second)
-        thresholds = _thresholds(*ordered)
+        # Values of both samples, dense at either end, where the rarest errors are.
+        both = np.sort(np.concatenate(ordered))
+        ranks = np.geomspace(1, len(both) / 2, _THRESHOLDS).astype(np.int64) - 1
+        thresholds = np.unique(both[np.concatenate([ranks, len(both) - 1 - ranks])])
         positives = len(first) - np.searchsorted(ordered[0], thresholds, side="right")
         misses = np.searchsorted(ordered[1], thresholds, side="right")
         rates = (
@@ -384,10 +387,3 @@ def best_rule(
             if bounds[top] > best[1]:
                 best = Rule(sign, float(thresholds[top]), swapped), float(bounds[top])
     return best
-
-
-def _thresholds(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Values of both samples, dense at either end, where the rarest errors are."""
-    both = np.sort(np.concatenate([first, second]))
-    ranks = np.geomspace(1, len(both) / 2, _THRESHOLDS).astype(np.int64) - 1
-    return np.unique(both[np.concatenate([ranks, len(both) - 1 - ranks])])

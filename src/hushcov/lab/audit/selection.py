@@ -70,7 +70,6 @@ from hushcov.peers.row_top_k import (
     release_row_top_k,
     row_top_k_parameters,
 )
-from hushcov.release import Release
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import FeatureGrid
@@ -140,15 +139,12 @@ class ScreenedTarget(Target):
         """Return the selection, and the noisy sums of pairs and of the diagonal."""
         release, upper = self.release(rows, entropy), np.triu_indices(rows.shape[1], 1)
         sums = release.integers[upper] // DIAGONAL_WEIGHT
-        squares = (np.diag(release.integers) - self._centre(release)) // PAIR_WEIGHT
-        return flat(release.released[upper], sums, squares)
-
-    def _centre(self, release: Release) -> int:
-        """Return the integer that the release added to every square."""
         shrinkage = release.parameters["shrinkage"]
         assert isinstance(shrinkage, float)
         centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records
-        return round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)
+        centre = round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)  # added to every square
+        squares = (np.diag(release.integers) - centre) // PAIR_WEIGHT
+        return flat(release.released[upper], sums, squares)
 
     def _output(self, rows: IntArray, columns: IntArray, sums: IntArray) -> FloatArray:
         d, n_pairs = self.parameters.inputs.n_features, self.n_pairs
@@ -227,7 +223,7 @@ class RowTopKTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers, and where they are."""
+        """Return the released integers, and where they are."""
         release = self.release(rows, entropy)
         return flat(release.integers, release.released)
 
@@ -290,7 +286,7 @@ class MultiscaleTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers, and which are not zero."""
+        """Return the released integers, and which are not zero."""
         release = release_multiscale(self._moments(rows), self.parameters, entropy)
         return _with_support(release.integers)
 

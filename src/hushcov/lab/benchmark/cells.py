@@ -58,7 +58,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class SizeLadder:
     """Numbers from `first` to `last` in equal ratios, rounded to whole ones."""
 
     first: int
@@ -94,8 +94,8 @@ class Preset:
     grid_sparsities: tuple[int, ...]
     grid_seeds: int
     grid_entries: int  # records times features, at most: the size of the data in memory
-    map_features: Ladder
-    map_records: Ladder
+    map_features: SizeLadder
+    map_records: SizeLadder
     families: tuple[str, ...] = ()
 
     def family(self, name: str) -> Point:
@@ -159,8 +159,8 @@ PRESETS = {
         grid_sparsities=(5, 20),
         grid_seeds=1,
         grid_entries=20_000_000,
-        map_features=Ladder(25, 400, 5),
-        map_records=Ladder(300, 100_000, 6),
+        map_features=SizeLadder(25, 400, 5),
+        map_records=SizeLadder(300, 100_000, 6),
         families=UNTOLD,
     ),
     "full": Preset(
@@ -177,8 +177,8 @@ PRESETS = {
         grid_sparsities=(5, 20),
         grid_seeds=3,
         grid_entries=300_000_000,
-        map_features=Ladder(25, 2_000, 14),
-        map_records=Ladder(1_000, 1_000_000, 19),
+        map_features=SizeLadder(25, 2_000, 14),
+        map_records=SizeLadder(1_000, 1_000_000, 19),
         families=UNTOLD,
     ),
 }
@@ -233,7 +233,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictedErrors:
     """Predicted errors of the mechanisms that can be planned, relative to the truth's norm."""
 
     point: Point
@@ -248,11 +248,11 @@ class Prediction:
         return f"prediction, {self.point.size}"
 
 
-Cell = Fit | Cost | Prediction
-_KINDS: dict[str, type[Fit] | type[Cost] | type[Prediction]] = {
+Cell = Fit | Cost | PredictedErrors
+_KINDS: dict[str, type[Fit] | type[Cost] | type[PredictedErrors]] = {
     "fit": Fit,
     "cost": Cost,
-    "prediction": Prediction,
+    "prediction": PredictedErrors,
 }
 
 
@@ -312,8 +312,14 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = self.path.open("a+b")
         try:
-            self._lock()
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._read()
+        except BlockingIOError:
+            self._file.close()
+            raise BlockingIOError(
+                f"{folder} is in use by another benchmark: wait for it to end, or choose another "
+                "folder with --output."
+            ) from None
         except BaseException:
             self._file.close()
             raise
@@ -328,15 +334,6 @@ class Journal:
 
     def __exit__(self, *error: object) -> None:
         self._file.close()
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(
-                f"{self.path.parent} is in use by another benchmark: wait for it to end, or choose "
-                "another folder with --output."
-            ) from None
 
     def _write(self, line: str) -> None:
         self._file.write(line.encode())
