@@ -15,7 +15,7 @@ from estimators.settings import skip_search
 from hushcov.accounting import Pure
 from hushcov.accounting.ledger import Ledger
 from hushcov.release import files as release_files
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--known-mean")
 LEDGER = ("--ledger", "budget.db", "--dataset", "people")

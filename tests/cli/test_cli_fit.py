@@ -18,8 +18,7 @@ from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import predicted
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import WatchedRecords
+from hushcov.sums.records import Records, WatchedRecords
 from hushcov.tables.sources import ArrayRecords
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)

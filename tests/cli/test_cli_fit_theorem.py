@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 THEOREM = (
     *("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2),

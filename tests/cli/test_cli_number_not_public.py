@@ -13,7 +13,7 @@ from pyarrow import csv, feather, parquet
 from hushcov.cli import fitting
 from hushcov.cli.output import watched
 from hushcov.steps.counting import Counting
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 
 N, NAMES = 3_000, ("age", "pulse", "height")

@@ -21,7 +21,7 @@ from hushcov.accounting import ADD_REMOVE, RECORD, Clocked, Gaussian
 from hushcov.estimators.whose import Whose
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.planning import Plan
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords
 from moved import Recorder
 
 pytestmark = [

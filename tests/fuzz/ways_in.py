@@ -32,10 +32,9 @@ from hushcov.exceptions import HushcovError
 from hushcov.sums.counts import count_complete, log2_histogram
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import CompleteRecords, Records
 from hushcov.sums.signs import sign_gram
 from hushcov.sums.statistics import Statistics
-from hushcov.sums.views import CompleteRecords
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords

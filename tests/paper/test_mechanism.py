@@ -66,12 +66,11 @@ def integer_moments(parameters):
     grid = grid_for(parameters)
     n, d = parameters.inputs.n_records, parameters.inputs.n_features
     rng = np.random.default_rng(7)
-    rows = grid.quantise(
-        rng.standard_normal((100, d)) @ np.linalg.cholesky(0.5 + 0.5 * np.eye(d)).T
-    )
+    rows = rng.standard_normal((100, d)) @ np.linalg.cholesky(0.5 + 0.5 * np.eye(d)).T
     repeats, rest = divmod(n, len(rows))
     assert rest == 0
-    return Statistics((rows.T @ rows).astype(np.int64) * repeats, n, RecordMap(d, grid))
+    gram = second_moments(open_records(rows), grid).gram
+    return Statistics(gram * repeats, n, RecordMap(d, grid))
 
 
 def seeded(seed):

@@ -29,13 +29,13 @@ from hushcov.sums.counts import cell_counts, count_complete, log2_histogram, sig
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.signs import sign_gram
-from hushcov.sums.views import (
+from hushcov.sums.records import (
     CentredRecords,
     CompleteRecords,
     ScaledRecords,
     WatchedRecords,
 )
+from hushcov.sums.signs import sign_gram
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.compact import CompactRecords
@@ -265,8 +265,8 @@ def test_rows_of_partitions_are_not_handed_out():
 def test_progress_without_a_cluster(scheduler, monkeypatch):
     """Tasks in this process tell whoever listens, at once and not after the end."""
     monkeypatch.setattr(cluster, "_ROWS_OF_REPORT", 10)
-    monkeypatch.setattr("hushcov.sums.protocol._SMALLEST_DEFAULT_BLOCK_ROWS", 4)
-    monkeypatch.setattr("hushcov.sums.protocol._BLOCK_BYTES", 1)
+    monkeypatch.setattr("hushcov.sums.records._SMALLEST_DEFAULT_BLOCK_ROWS", 4)
+    monkeypatch.setattr("hushcov.sums.records._BLOCK_BYTES", 1)
     seen = []
     records = WatchedRecords(
         DaskRecords(cut(X, (1, 30, 33, 37))), lambda: seen.append("pass"), seen.append

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from hushcov import GaussianCovariance, Ledger
 from hushcov.exceptions import DataTypeError, ParameterError
 from hushcov.sums.counts import count_complete
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords, NpyRecords, open_records
 from table_helpers import refused, rows_of
 

@@ -19,7 +19,7 @@ from hushcov.exceptions import DataError, DataTypeError
 from hushcov.sums.counts import count_complete, log2_histogram
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.views import CompleteRecords, ScaledRecords
+from hushcov.sums.records import CompleteRecords, ScaledRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 NAN, SECRET = np.nan, 987_654.125

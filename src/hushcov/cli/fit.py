@@ -55,8 +55,8 @@ from hushcov.options import ALLOWED, Taker
 from hushcov.planning import mechanisms
 from hushcov.postprocess import released_correlations
 from hushcov.report import write_release_heatmap
-from hushcov.sums.knowledge import check_bounds
-from hushcov.sums.protocol import Records
+from hushcov.sums.grids import check_bounds
+from hushcov.sums.records import Records
 from hushcov.tables.codebook import read_codebook
 
 # Slices with a way to fit of their own, by their name for --mechanism; one line each.

@@ -46,10 +46,8 @@ from hushcov.postprocess import Matrix
 from hushcov.release import Making, Release, SigningKey
 from hushcov.release.structure import structure_dict, verdict
 from hushcov.steps.counting import Counted
-from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.knowledge import Bounds
-from hushcov.sums.protocol import Records, check_enough, default_block_rows
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.grids import Bounds, check_feature_scale
+from hushcov.sums.records import CountedRecords, Records, check_enough, default_block_rows
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import WILDCARDS, DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns

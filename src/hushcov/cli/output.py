@@ -29,7 +29,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from hushcov.sums.protocol import Records
+    from hushcov.sums.records import Records
 
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)
@@ -167,7 +167,7 @@ def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Recor
     Where their number is not public, the bar says that rows are read, and not how many: neither a
     count nor a share of the released number.
     """
-    from hushcov.sums.views import WatchedRecords
+    from hushcov.sums.records import WatchedRecords
 
     total, passes, done = records.n_records if count_is_public else None, 0, 0
 

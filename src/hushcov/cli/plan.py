@@ -66,7 +66,7 @@ from hushcov.planning.families import (
     smallest_for,
 )
 from hushcov.steps.counting import Counting
-from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.tables.codebook import read_codebook
 
 # Slices that plan by themselves, by their name for --mechanism; one line each.

@@ -45,7 +45,7 @@ from hushcov.cli.settings import (
 )
 from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
 from hushcov.inputs import LARGEST_EPSILON
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.tables.codebook import read_codebook
 from hushcov.tables.files import Header, may_be_record, read_header
 from hushcov.tables.sources import DeclaredRecords

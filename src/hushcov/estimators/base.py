@@ -26,9 +26,8 @@ from hushcov.exceptions import DataError, ParameterError
 from hushcov.options import check_parameters
 from hushcov.planning import Caution
 from hushcov.release import Release
-from hushcov.sums.knowledge import Bounds, check_bounds
-from hushcov.sums.protocol import Records, check_enough
-from hushcov.sums.views import ClippedRecords, DeviceRecords
+from hushcov.sums.grids import Bounds, check_bounds
+from hushcov.sums.records import ClippedRecords, DeviceRecords, Records, check_enough
 from hushcov.tables.sources import ArrayRecords, open_records
 
 # What a fit leaves beside public attributes.

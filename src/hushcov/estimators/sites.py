@@ -14,7 +14,7 @@ from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.options import check_parameters
 from hushcov.sums.gram import record_statistics
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
 
 _AFTER = (

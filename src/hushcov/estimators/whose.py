@@ -11,7 +11,7 @@ from hushcov.accounting import ADD_REMOVE, RECORD, REPLACE, Neighbours
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.options import ESTIMANDS, check_parameters
 from hushcov.release import Part, Release
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
     from hushcov.noise import Entropy

@@ -30,7 +30,7 @@ from hushcov.noise import Entropy, entropy_source
 from hushcov.options import check_given, check_parameters
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.steps.counting import Counted, Counting
-from hushcov.sums.protocol import check_enough
+from hushcov.sums.records import check_enough
 
 _HOPELESS = 0.5  # deviation of a correlation's noise: hardly any stands out
 _CALLER = 3  # whoever called `fit`, seen from what warns

@@ -26,7 +26,7 @@ from hushcov.mechanisms.room import SCALES, Facts, budget_words, certified_words
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, named_parts
-from hushcov.sums.protocol import Progress
+from hushcov.sums.records import Progress
 
 #: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.
 PAIR_WEIGHT, DIAGONAL_WEIGHT = 2, 1

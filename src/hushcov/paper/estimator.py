@@ -28,7 +28,7 @@ from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
 
 CONSTANTS = ("theorem", "calibrated")

@@ -63,8 +63,7 @@ from hushcov.predicting import (
 )
 from hushcov.release import Release
 from hushcov.sums.gram import second_moments
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import ScaledRecords
+from hushcov.sums.records import Records, ScaledRecords
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell

@@ -43,7 +43,7 @@ from hushcov.noise.normal import LazyNormals, lazy_normals
 from hushcov.release import Making, Release, named_parts
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 _LARGEST_ENTRY = 2**53  # doubles hold all integers up to here
 #: Up to this product of rate, norm and number of rows, proposals lose nothing to rounding errors.

@@ -26,8 +26,17 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
-from hushcov.sums.protocol import BlockFunction, Held, PartitionedRecords, Progress, Records
-from hushcov.sums.views import View, WatchedRecords, WrappedRecords, source_of
+from hushcov.sums.records import (
+    BlockFunction,
+    Held,
+    PartitionedRecords,
+    Progress,
+    Records,
+    View,
+    WatchedRecords,
+    WrappedRecords,
+    source_of,
+)
 from hushcov.tables.compact import KeptOfPiece
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, check_frame, check_table

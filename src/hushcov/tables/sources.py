@@ -29,7 +29,7 @@ from hushcov.exceptions import (
     RecordsFileError,
     raise_alone,
 )
-from hushcov.sums.protocol import (
+from hushcov.sums.records import (
     MISSING_CURE,
     Records,
     check_block_rows,

@@ -16,7 +16,7 @@ from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.exceptions import ParameterError
 from hushcov.lab.audit.attack import KINDS, UNITS, Pair, removed, sign_flips
 from hushcov.lab.audit.run import attacks_on, audit, audited, run_attack
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM
 

@@ -62,7 +62,7 @@ from hushcov.mechanisms.candidates.parameters import NAME as CANDIDATES
 from hushcov.mechanisms.screened import CentredSigns, SignScreen
 from hushcov.noise import Entropy
 from hushcov.steps.stage import NormBound
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 _SLOWNESS = 30  # a whole release looks for structures
 _RUNGS = 16  # that an output has room for

@@ -39,8 +39,7 @@ from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords, Records
 from hushcov.tables.sources import ArrayRecords
 
 HUGE = 1e9  # beyond every clipping radius

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.peers.coinpress import TransformedRecords
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.views import TransformedRecords
 from hushcov.tables.sources import ArrayRecords
 
 ROWS = np.random.default_rng(0).standard_normal((301, 5)) * [1, 2, 3, 0.5, 1]
