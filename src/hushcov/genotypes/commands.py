@@ -108,7 +108,7 @@ class GenotypeJob(Job):
 
     @contextmanager
     def watched(self) -> Iterator[Any]:
-        """A bar that goes along the variants."""
+        """Return a bar that goes along the variants."""
         with watched_variants(self.source.records.n_features) as advance:
             yield advance
 

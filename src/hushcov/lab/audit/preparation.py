@@ -148,7 +148,7 @@ def _octaves(name: str) -> tuple[Attack, ...]:
         return signed_octaves(ArrayRecords(rows), zeros, zeros, every).ravel()
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """As every look does: counts, then the noise of the look."""
+        """Count, then add the noise of the look, like every look."""
         sigma = smallest_sigma(2 * FEATURES, _mu(2 * FEATURES))
         counts = exact(rows)
         return flat(counts + rounded_normal(entropy.generator, sigma, len(counts)))
@@ -183,11 +183,11 @@ class CountTarget(Target):
         return Promise(self.counting.count_epsilon, 0.0, gaussian=False)
 
     def quick(self, rows: FloatArray) -> Draw:
-        """The count itself each time."""
+        """Return the count itself each time."""
         return lambda generator: self.released(rows, Entropy(generator, private=False))
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released number."""
+        """Return the released number."""
         return flat(self.counting.run(ArrayRecords(rows), None, entropy).released)
 
 
@@ -201,7 +201,7 @@ class CountedTarget(CountTarget):
         return Promise(self.counting.epsilon, DELTA, gaussian=False)
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The number, then the matrix in the unit of the records."""
+        """Return the number, then the matrix in the unit of the records."""
         counted = self.counting.run(ArrayRecords(rows), None, entropy)
         d = rows.shape[1]
         parameters = _planned(counted.released, d, counted.left, counted.neighbours)
