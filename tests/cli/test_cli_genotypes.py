@@ -9,7 +9,7 @@ import pytest
 
 from genotypes.literal import linked_genotypes
 from hushcov import load
-from hushcov.genotypes.bed import write_bed
+from hushcov.genotypes.reading import write_bed
 
 BUDGET = ["--epsilon", "5", "--delta", "1e-6"]
 

@@ -18,13 +18,9 @@ from hushcov.cli import forecasts, plan
 from hushcov.cli.forecasts import Planner
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.mechanisms.screened import plan_screened
-from hushcov.paper import (
-    Design,
-    MultiscalePlan,
-    calibrated_parameters,
-    multiscale_inputs,
-    room,
-)
+from hushcov.paper import room
+from hushcov.paper.mechanism import Design, calibrated_parameters
+from hushcov.paper.room import MultiscalePlan, multiscale_inputs
 from hushcov.planning import (
     COMPARED_MODELS,
     Comparison,

@@ -31,7 +31,7 @@ from hushcov.mechanisms.screened import mechanism, release_values
 from hushcov.mechanisms.screened.mechanism import select_pairs
 from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.noise import entropy_source
-from hushcov.paper import grid_for
+from hushcov.paper.mechanism import grid_for
 from hushcov.peers.coinpress import transformed_gram
 from hushcov.steps.complete import complete_parameters
 from hushcov.steps.location import LocationParameters, find_location

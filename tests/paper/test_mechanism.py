@@ -10,15 +10,11 @@ import pytest
 
 from hushcov import _version
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
+from hushcov.inputs import PublicInputs
 from hushcov.noise import Entropy, entropy_source
-from hushcov.paper import (
-    PublicInputs,
-    certify,
-    grid_for,
-    release_multiscale,
-    schedule,
-    theorem_parameters,
-)
+from hushcov.paper import parameters as schedule
+from hushcov.paper.mechanism import certify, grid_for, release_multiscale
+from hushcov.paper.parameters import theorem_parameters
 from hushcov.simulate import SimulatedMoments, sparse_covariance, wishart_moments
 from hushcov.sums.grids import IntegerGrid
 from hushcov.sums.statistics import RecordMap, Statistics

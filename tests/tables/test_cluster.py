@@ -165,20 +165,6 @@ def cut_files(monkeypatch):
     return partial(monkeypatch.setattr, cluster, "_ROWS_OF_PIECE")
 
 
-def test_files_read_by_workers(tmp_path, cut_files):
-    """Also where a file is cut into pieces whose edges fall between two rows of a pair."""
-    for start in range(0, len(X), 35):
-        columns = dict(zip("abcd", X[start : start + 35].T, strict=True))
-        parquet.write_table(pa.table(columns), tmp_path / f"{start:03}.parquet", row_group_size=7)
-    files = FileRecords(tmp_path, block_rows=10)
-    for piece, number in ((7, 15), (2**18, 3)):
-        cut_files(piece)
-        records = DaskRecords(files)
-        assert records.feature_names == ("a", "b", "c", "d")
-        assert len(records._pieces) == number
-        check_equal(records, X)
-
-
 def write_in_batches(path, rows, size):
     """A file whose rows are read `size` at a time, where the format has such a notion."""
     table = pa.table(dict(zip("abcd", rows.T, strict=True)))
@@ -191,13 +177,17 @@ def write_in_batches(path, rows, size):
             sink.write_table(table, max_chunksize=size)
 
 
-@pytest.mark.parametrize("suffix", ["arrow", "csv"])
-def test_files_of_other_formats_read_by_workers(tmp_path, cut_files, suffix):
-    for name, part in (("1", X[:51]), ("2", X[51:])):
-        write_in_batches(tmp_path / f"{name}.{suffix}", part, 15)
-    cut_files(20)
+@pytest.mark.parametrize(
+    ("suffix", "rows", "pieces"),
+    [("parquet", 7, 15), ("parquet", 2**18, 3), ("arrow", 20, 8), ("csv", 20, 3)],
+)
+def test_files_read_by_workers(tmp_path, cut_files, suffix, rows, pieces):
+    for start in range(0, len(X), 35):
+        write_in_batches(tmp_path / f"{start:03}.{suffix}", X[start : start + 35], 7)
+    cut_files(rows)
     records = DaskRecords(FileRecords(tmp_path, block_rows=10))
-    assert len(records._pieces) == (2 if suffix == "csv" else 7)
+    assert records.feature_names == ("a", "b", "c", "d")
+    assert len(records._pieces) == pieces
     check_equal(records, X)
 
 

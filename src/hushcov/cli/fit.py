@@ -61,7 +61,7 @@ from hushcov.tables.codebook import read_codebook
 
 # Slices with a way to fit of their own, by their name for --mechanism; one line each.
 _MODULES = {
-    "genotypes": "hushcov.genotypes.fit_command",
+    "genotypes": "hushcov.genotypes.commands",
     "theorem": "hushcov.paper.fit_command",
 }
 SLICES: dict[str, Slice] = {name: import_module(module).SLICE for name, module in _MODULES.items()}

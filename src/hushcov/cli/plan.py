@@ -70,7 +70,7 @@ from hushcov.sums.knowledge import Bounds, check_bounds
 from hushcov.tables.codebook import read_codebook
 
 # Slices that plan by themselves, by their name for --mechanism; one line each.
-_SLICES = {"genotypes": "hushcov.genotypes.plan_command"}
+_SLICES = {"genotypes": "hushcov.genotypes.commands"}
 
 
 @click.command(cls=Command, name="plan")

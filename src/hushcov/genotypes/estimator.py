@@ -23,7 +23,7 @@ from hushcov.estimators.options import (
 )
 from hushcov.estimators.whose import completed, paid_count
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.genotypes import GenotypePlan, plan_genotypes
+from hushcov.genotypes.mechanism import GenotypePlan, plan_genotypes
 from hushcov.genotypes.reading import GenotypeRecords, open_genotypes
 from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
 from hushcov.noise import Entropy, entropy_source

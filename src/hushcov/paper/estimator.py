@@ -9,23 +9,21 @@ from hushcov.accounting import Guarantee
 from hushcov.estimators.options import DeltaOptions, ForecastOptions, with_options
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import ParameterError
+from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.noise import Entropy, entropy_source
 from hushcov.options import check_given, check_parameters
-from hushcov.paper import (
-    RECONSTRUCTIONS,
-    CalibratedInputs,
+from hushcov.paper.mechanism import (
     CalibratedParameters,
     Moments,
-    MultiscalePlan,
     Parameters,
-    PublicInputs,
     certify,
     check_moments,
     grid_for,
-    plan_multiscale,
     release_multiscale,
-    theorem_parameters,
 )
+from hushcov.paper.parameters import theorem_parameters
+from hushcov.paper.room import MultiscalePlan, plan_multiscale
+from hushcov.paper.samplers import RECONSTRUCTIONS
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments

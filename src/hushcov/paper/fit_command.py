@@ -14,9 +14,11 @@ from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.fitting import Job, Settled, Slice
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.options import Taker
-from hushcov.paper import MULTISCALE, TheoremParameters, certify
 from hushcov.paper.estimator import CONSTANTS, MultiscaleCovariance
+from hushcov.paper.mechanism import certify
+from hushcov.paper.parameters import TheoremParameters
 from hushcov.paper.params_command import accuracy_verdict, privacy_verdict
+from hushcov.paper.room import MULTISCALE
 from hushcov.planning import Caution, large_delta
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")

@@ -14,8 +14,8 @@ from hushcov._words import exact, number
 from hushcov.cli.options import INTEGER, NUMBER, Command, Function
 from hushcov.cli.output import console, echo_json, facts, heading, plain_table, show, text_table
 from hushcov.exceptions import CapacityError
-from hushcov.paper import PublicInputs, TheoremParameters, theorem_parameters
-from hushcov.paper.schedule import level_table
+from hushcov.inputs import PublicInputs
+from hushcov.paper.parameters import TheoremParameters, level_table, theorem_parameters
 
 # Public word (field of PublicInputs), the paper's symbol, meaning.
 INPUTS = (

@@ -32,7 +32,7 @@ _PREDICTED = (
     "mechanisms.screened:SCREENED",
     "mechanisms.gaussian:GAUSSIAN_THRESHOLD",
     "mechanisms.gaussian:GAUSSIAN",
-    "paper:MULTISCALE",
+    "paper.room:MULTISCALE",
 )
 _OTHERS = (
     "peers.row_top_k:ROW_TOP_K",

@@ -1,4 +1,4 @@
-"""`hushcov fit` of genotypes: linkage disequilibrium within windows of variants."""
+"""Genotypes on the command line: `hushcov fit`, and `hushcov plan --mechanism genotypes`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 from rich.console import Console
 
 from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
-from hushcov._words import memory, number
+from hushcov._words import counted, memory, number
 from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
 from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import output_folder, read_signing_key
@@ -28,10 +29,18 @@ from hushcov.cli.fitting import (
     say_count,
 )
 from hushcov.cli.options import BASE_PAIRS
-from hushcov.cli.output import console, watched_variants
+from hushcov.cli.output import (
+    console,
+    echo_json,
+    facts,
+    heading,
+    show,
+    text_table,
+    watched_variants,
+)
 from hushcov.exceptions import ParameterError
-from hushcov.genotypes import NAME, GenotypePlan
 from hushcov.genotypes.estimator import CountedGenotypes, GenotypeCovariance
+from hushcov.genotypes.mechanism import NAME, GenotypePlan
 from hushcov.options import ALLOWED, Option, Taker
 from hushcov.planning import Caution
 from hushcov.release import Making
@@ -76,12 +85,12 @@ class GenotypeJob(Job):
         public = public or "the size of the data, "
         known = "" if self.plan.frequencies is None else ", allele frequencies"
         found = None if self.counted is None else Making(counted=self.counted.to_dict())
-        counted = [] if found is None else [("counted", found.counted_words or "")]
+        number_of = [] if found is None else [("counted", found.counted_words or "")]
         return [
             ("release", f"{d:,} x {d:,} covariance of genotypes within windows, sparse"),
             ("guarantee", promise_words(self.certify().epsilon, inputs.delta, *to_whom)),
             ("", "It holds whatever the records are. Relatives are not protected together."),
-            *counted,
+            *number_of,
             ("public inputs", f"{public}epsilon, delta, names and positions of variants{known}"),
             *self.plan.facts()[:-1],
             ("will find", f"correlations of {number(self.plan.detection_limit, 2)} and more"),
@@ -169,3 +178,49 @@ SLICE = Slice(
     suffix=".bed",
     reads="a PLINK file, got %s: genotypes are read by variants, and no other mechanism does.",
 )
+
+
+_RECORDS = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
+_PLANNED = ("epsilon", "delta", "bandwidth", "candidate_pairs", "neighbours")
+_TITLES = ("records", "noise of r", "smallest r found", "memory")
+
+
+def plan(
+    n_features: int, n_records: tuple[int, ...], as_json: bool, options: dict[str, Any]
+) -> None:
+    """Say what noise correlations would have; options that mean nothing are refused."""
+    known = {name: options[name] for name in _PLANNED}
+    if isinstance(known["bandwidth"], str):
+        raise ParameterError(
+            f"bandwidth must be a number of columns in a plan, got {known['bandwidth']}: where "
+            "variants lie is known from their file."
+        )
+    others = dict(options, mechanisms=options["mechanisms"][1:], n_features=None)
+    for param in click.get_current_context().command.params:
+        given = others.get(str(param.name)) not in (None, False, ())
+        if given and param.name not in _PLANNED:
+            option = max(param.opts, key=len)
+            raise click.UsageError(f"{option} means nothing with --mechanism {NAME}: leave it out.")
+    known["neighbours"] = known["neighbours"] or REPLACE
+    estimator = GenotypeCovariance(**known)
+    plans = [estimator.fit_plan(n, n_features) for n in sorted(set(n_records or _RECORDS))]
+    if as_json:
+        echo_json({"mechanism": NAME, "plans": [plan.to_dict() for plan in plans]})
+        return
+    out, windows = console(), plans[0].parameters.candidates
+    heading(
+        out,
+        f"Genotypes at {counted(n_features, 'variant')}, {windows.words}: {windows.n_pairs:,} "
+        "pairs",
+    )
+    show(out, text_table(_TITLES, map(_row, plans)))
+    if len(plans) == 1:
+        heading(out, "Design")
+        facts(out, plans[0].facts())
+
+
+def _row(plan: GenotypePlan) -> tuple[str, ...]:
+    limit = plan.detection_limit
+    found = "none" if limit >= 1 else number(limit, 2)
+    n = plan.parameters.inputs.n_records
+    return f"{n:,}", number(plan.noise, 2), found, memory(plan.memory)
