@@ -23,8 +23,7 @@ from hushcov import (
 )
 from hushcov._validation import shown
 from hushcov.accounting import compose
-from hushcov.accounting.charges import as_charge
-from hushcov.accounting.ledger import Ledger
+from hushcov.accounting.ledger import Ledger, as_charge
 from hushcov.exceptions import BudgetError, DataError, HushcovError, ParameterError
 from hushcov.tables.sources import ArrayRecords
 from peers.estimators import (

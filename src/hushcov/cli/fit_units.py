@@ -18,9 +18,8 @@ from hushcov.estimators.whose import ESTIMANDS, OpenedRecords, Whose
 from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyWarning
 from hushcov.release import Making
 from hushcov.sums.records import CountedRecords, Records
-from hushcov.tables.headers import DeclaredRecords
-from hushcov.tables.identifiers import split_columns
-from hushcov.tables.sources import TableRecords
+from hushcov.tables.sources import DeclaredRecords, TableRecords
+from hushcov.tables.units import split_columns
 
 _UNIT = click.option(
     "--unit",
