@@ -447,7 +447,7 @@ def early_signs(n_records: int, n_features: int) -> int:
 def sum_and_keep_signs(
     records: Records, sums: Sequence[RowSums], *, keep: bool = True
 ) -> list[IntArray]:
-    """Sum as `sum_together` does, and where it spares a reading, keep signs for `sign_scores` of `records`.
+    """Sum as `sum_together` does, and keep signs for `sign_scores` where it spares a reading.
 
     That is where the records themselves are read for each sum: no compact copy of them is kept.
 
