@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hushcov.accounting import Clock, calibrate_gaussian
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.benchmark.rates import fitted_slope
+from hushcov.lab.benchmark.results import fitted_slope
 from hushcov.mechanisms.adaptive import adaptive_parameters, mechanism, release_adaptive
 from hushcov.mechanisms.adaptive.pairs import PairValues, value_noise
 from hushcov.mechanisms.adaptive.parameters import FIRST_VALUES, PRODUCT_NORMS
@@ -29,7 +29,7 @@ from hushcov.mechanisms.screened import DIAGONAL_WEIGHT, PAIR_WEIGHT
 from hushcov.mechanisms.screened.screens import SignScreen
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
-from hushcov.release.findings import estimate
+from hushcov.release.estimate import estimate
 from hushcov.simulate import wishart_moments
 from hushcov.steps.stage import NormBound
 

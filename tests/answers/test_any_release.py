@@ -9,9 +9,8 @@ import pytest
 from answer_documents import UNIT, document
 
 from hushcov.answers.components import components
-from hushcov.answers.conditional import conditional
 from hushcov.answers.partial import partial_correlations
-from hushcov.answers.regression import regress
+from hushcov.answers.regression import conditional, regress
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release.document import Making, Structure
@@ -39,8 +38,7 @@ def any_release(rng):
     reach = rng.choice([0, 3, 100])
     scale = 10.0 ** rng.uniform(-reach, reach, d) * (rng.random(d) > 0.05)
     making = Making(
-        n_rows=n,
-        n_averaged=n,
+        n_records=n,
         unresolved=tuple(np.flatnonzero(rng.random(d) < 0.1).tolist()),
         structure=STRUCTURES[rng.integers(4)],
         threshold=float(rng.choice([0.0, 0.01, 0.3, 5.0])),

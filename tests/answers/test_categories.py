@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from answer_documents import document
 
-from hushcov.answers.categories import adds_up, answered, spelt_out
-from hushcov.answers.conditional import conditional
 from hushcov.answers.partial import partial_correlations
-from hushcov.answers.regression import regress
+from hushcov.answers.regression import conditional, regress
+from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError
 from hushcov.release.document import Making
 
@@ -29,7 +28,7 @@ def staff(listed=3, noise=1e-3):
     covariance[block, block] = np.diag(shares) - np.multiply.outer(shares, shares)
     names = (*NAMES[: 1 + listed], NAMES[-1])
     bounds = ((18.0, 90.0), *[(0.0, 1.0)] * listed, (None, None))
-    making = Making(n_rows=10_000, n_averaged=10_000, bounds=bounds)
+    making = Making(n_records=10_000, bounds=bounds)
     location = np.array([40.0, *shares, 0.5])
     return document(covariance, noise=noise, column_names=names, location=location, making=making)
 

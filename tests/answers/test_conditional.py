@@ -7,8 +7,7 @@ import pytest
 from answer_documents import document, fewest
 
 from hushcov.accounting import Gaussian
-from hushcov.answers.conditional import conditional
-from hushcov.answers.means import mean_noise
+from hushcov.answers.regression import conditional, mean_noise
 from hushcov.exceptions import ParameterError
 from hushcov.release.document import MEANS, Making, Part
 
@@ -48,7 +47,7 @@ def test_without_noise_it_is_the_conditional_law():
 def test_intervals_cover_and_half_of_them_does_not():
     rng = np.random.default_rng(5)
     n, covered, narrow = 2_000, 0, 0
-    making = Making(n_rows=n, n_averaged=n, parts=(Part(MEANS, (Gaussian(0.1),)),))
+    making = Making(n_records=n, parts=(Part(MEANS, (Gaussian(0.1),)),))
     noise = mean_noise(document(COVARIANCE, making=making))
     truth = expected(0)[0]
     root = np.linalg.cholesky(COVARIANCE / n)

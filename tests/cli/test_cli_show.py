@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,7 +76,7 @@ def test_whom_it_protects_and_what_was_counted(run):
     release = Release.read(write("plain"))
     whom = {"adjacency": "add-remove-one", "unit": "patient", "rows_per_unit": 5}
     guarantee = replace(release.guarantee, **whom)
-    making = Making(n_averaged=10_000, counted=counted | {"relation": "add-remove"})
+    making = Making(n_records=10_000, counted=counted | {"relation": "add-remove"})
     replace(release, guarantee=guarantee, making=making).write("out")
     text = _words(run("show", "out").stdout)
     assert "adding or removing all records of any one patient changes" in text
@@ -184,7 +186,7 @@ def test_other_refusals(refused):
 def test_fit_wants_a_new_or_empty_folder(refused):
     np.save("x.npy", np.ones((50, 2)))
     options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--mechanism", "gaussian")
-    options = (*options, "--centre", "pairs")
+    options = (*options, "--known-mean")
     Path("full").mkdir()
     Path("full/notes.txt").write_text("mine")
     for folder, words in (("full", "new or empty folder"), (".", "current folder")):
@@ -199,7 +201,7 @@ def named(**changes) -> Path:
     places = {
         "positions": np.array([10, 20, 40]),
         "chromosomes": ("1", "1", "2"),
-        "making": Making(n_rows=10_000, n_averaged=10_000, paired=False),
+        "making": Making(n_records=10_000),
     }
     return write(column_names=("rs1", "rs2", "rs30"), **places | changes)
 
@@ -255,3 +257,15 @@ def test_columns_that_are_not_there(run, options, words):
     assert result.exit_code != 0
     assert words in _words(result.stderr)
     assert "raceback" not in result.stderr
+
+
+def test_showing_a_release_loads_little(run):
+    write()
+    code = (
+        "import sys; from hushcov.cli.main import cli\n"
+        "try: cli.main(['show', 'out'])\n"
+        "except SystemExit: pass\n"
+        "print(sum(name.split('.')[0] == 'hushcov' for name in sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stderr) <= 40

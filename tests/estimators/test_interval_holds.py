@@ -12,8 +12,8 @@ from scipy import stats
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.release import Release, Tails
 from hushcov.release.coverage import coverage
-from hushcov.release.findings import interval_holds
-from hushcov.release.preparation import UNCOVERED, preparation_words
+from hushcov.release.description import UNCOVERED, preparation_words
+from hushcov.release.pairs import interval_holds
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state was given")
@@ -27,9 +27,7 @@ def normals(n, seed):
 
 
 def fitted(estimator, X, seed=0):
-    return estimator(
-        epsilon=1.0, delta=1e-6, row_sparsity=2, centre="private", random_state=seed
-    ).fit(X)
+    return estimator(epsilon=1.0, delta=1e-6, row_sparsity=2, random_state=seed).fit(X)
 
 
 def test_variances_of_rare_events_are_covered_as_their_fourth_moments_say():

@@ -17,7 +17,7 @@ from hushcov import (
     MultiscaleCovariance,
     PrivateSparseCovariance,
 )
-from hushcov.accounting.charges import as_charge
+from hushcov.accounting.ledger import as_charge
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.simulate import SimulatedMoments
 from peers.estimators import SETTINGS, peer
@@ -41,7 +41,7 @@ def releasing(make_estimator, X, total):
 
 
 def gaussian(**options):
-    return make(GaussianCovariance, feature_scale=1.0, centre="pairs", **options)
+    return make(GaussianCovariance, feature_scale=1.0, assume_centered=True, **options)
 
 
 def calibrated(**options):

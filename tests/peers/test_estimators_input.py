@@ -23,8 +23,7 @@ from hushcov import (
 )
 from hushcov._validation import shown
 from hushcov.accounting import compose
-from hushcov.accounting.charges import as_charge
-from hushcov.accounting.ledger import Ledger
+from hushcov.accounting.ledger import Ledger, as_charge
 from hushcov.exceptions import BudgetError, DataError, HushcovError, ParameterError
 from hushcov.tables.sources import ArrayRecords
 from peers.estimators import (
@@ -120,8 +119,8 @@ def no_noise(monkeypatch):
     """Every sampler, as the mechanisms know it, is gone."""
     for sampler in (
         *("steps.scales.rounded_normal", "mechanisms.gaussian.mechanism.rounded_normal"),
-        *(f"peers.row_top_k.mechanism.{name}" for name in ("gumbel_top", "rounded_normal")),
-        "peers.separate.mechanism.rounded_normal",
+        *(f"peers.row_top_k.{name}" for name in ("gumbel_top", "rounded_normal")),
+        "peers.separate.rounded_normal",
         *(f"peers.eigen_sampling.{name}" for name in ("discrete_laplace", "Bingham")),
     ):
         monkeypatch.setattr(f"hushcov.{sampler}", None)
@@ -136,8 +135,6 @@ def no_noise(monkeypatch):
 def test_bad_data_are_refused_without_a_value_and_nothing_is_drawn(no_noise, make):
     """Noise is drawn after the first pass over the records, which is what finds NaN."""
     for what, X in BAD_DATA.items():
-        if what == "NaN in the record left out" and make is ThresholdedCovariance:
-            continue  # it leaves none out
         estimator = make()
         with pytest.raises(DataError) as info:
             estimator.fit(X)
@@ -174,7 +171,7 @@ def test_a_scale_of_zero_marks_a_constant_feature(name):
     assert not estimator.covariance_[[2, 7]].any()
     assert not np.signbit(estimator.covariance_[[2, 7]]).any()
     assert estimator.covariance_[[0, 1], [0, 1]].any()
-    np.testing.assert_allclose(estimator.get_precision()[2], 0.0, atol=1e-12)
+    np.testing.assert_allclose(estimator.get_precision()[2], 0.0, atol=1e-9)
 
 
 # Parameters.

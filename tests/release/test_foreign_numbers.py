@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import hushcov
-from hushcov.accounting.curves import gaussian_log_delta
+from hushcov.accounting.composition import gaussian_log_delta
 from hushcov.cli.main import cli
 
 COMMANDS = {
@@ -70,7 +70,7 @@ def answers():
         (("parameters", "norm", "norm"), "1e999"),
         (("parameters", "inputs", "delta"), "1e999"),
         (("parameters", "norm", "norm"), "9" * 5_000),
-        (("making", "n_rows"), "9" * 5_000),
+        (("making", "n_records"), "9" * 5_000),
     ],
 )
 def test_numbers_that_are_no_doubles_are_refused_where_the_document_is_read(forged, path, text):

@@ -13,8 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting.composition import MOST_NOISE, calibrate, calibrate_gaussian
-from hushcov.accounting.curves import CLOCK_ROUNDING, WIDEST_ANGLE, log_exit_moment
+from hushcov.accounting.composition import (
+    CLOCK_ROUNDING,
+    MOST_NOISE,
+    WIDEST_ANGLE,
+    calibrate,
+    calibrate_gaussian,
+    log_exit_moment,
+)
 from hushcov.accounting.events import Clocked, Event
 from hushcov.exceptions import PrivacyConditionError
 

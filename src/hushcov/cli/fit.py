@@ -14,8 +14,8 @@ from rich.console import Console
 from hushcov._charged import stated_charges
 from hushcov._words import number
 from hushcov.accounting import ADD_REMOVE, Guarantee
-from hushcov.answers.files import FORMATS, write_estimate, write_tables
-from hushcov.answers.tables import check_parquet
+from hushcov.answers.tables import FORMATS, check_parquet, write_estimate, write_tables
+from hushcov.cli.answers import show_pairs
 from hushcov.cli.files import (
     PASSPHRASE,
     holds_release,
@@ -25,7 +25,7 @@ from hushcov.cli.files import (
     reserved,
     stem_of,
 )
-from hushcov.cli.fit_options import PRIVATE, THEOREM, check_budget, check_options, usual_centre
+from hushcov.cli.fit_options import THEOREM, check_budget, check_options
 from hushcov.cli.fit_source import Source, quoted
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
 from hushcov.cli.fitting import Job, prepare
@@ -42,7 +42,6 @@ from hushcov.cli.output import (
 )
 from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.settings import settings_option
-from hushcov.cli.words import show_pairs
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.genotypes import NAME
 from hushcov.genotypes.fit_command import OWN, GenotypeJob, genotype_options, takes_genotypes
@@ -271,7 +270,6 @@ def settle(
     scheduler: str | None,
     mechanism: str,
     known_mean: bool,
-    centre: str | None,
     unit: str | None,
     sample_weight: str | None,
     n_records: int | None,
@@ -289,7 +287,7 @@ def settle(
 
     `open_data` is `opened`, or opens records that are only declared, to plan with.
     """
-    asked: dict[str, Any] = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
+    asked: dict[str, Any] = {"drop_nulls": drop_nulls, "force": force, "known_mean": known_mean}
     asked |= {"codebook": codebook, "unit": unit, "sample_weight": sample_weight}
     check_options(mechanism, public | asked)
     apart = [name for name in (unit, sample_weight) if name is not None]
@@ -308,19 +306,13 @@ def settle(
     _check_size(file, records, None if counts else n_records, n_features)
     folder = output if output is not None else Path(f"{stem_of(file)}-release")
     refuse_taken(folder)
-    source = Source(
-        file, folder, records, known_mean, centre or usual_centre(mechanism), key, tables, counts
-    )
+    source = Source(file, folder, records, known_mean, key, tables, counts)
     known = estimator_options(public, records.n_features, records.feature_names)
     public = {name: value for name, value in public.items() if value is not None} | known
     public |= {} if book is None else {"bounds": _bounds(book, records)}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
     return source, mechanism, public | {"columns": others}
-
-
-def _private(centre: str | None) -> str | None:
-    return centre if centre == PRIVATE else None
 
 
 def _bounds(book: Codebook, records: Records) -> Bounds | None:
@@ -412,7 +404,7 @@ def _run(out: Console, job: Job) -> None:
     lines = [*job.summary(), ("spent", words), ("time", f"{time.perf_counter() - started:.1f} s")]
     heading(out, "Released")
     facts(out, lines)
-    show_pairs(out, job.release, job.found)
+    show_pairs(out, job.found)
     _files(out, job, written)
 
 

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 from rich.console import Console
 
-from hushcov._words import counted, memory, noise_level, number
+from hushcov._words import counted, memory, number
 from hushcov.accounting import ONE_REPLACED, RELATIONS, Guarantee
-from hushcov.accounting.promise import promise_words
+from hushcov.accounting.guarantee import promise_words
+from hushcov.cli.answers import complete_facts, structure_facts
 from hushcov.cli.fit_options import THEOREM
 from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import (
@@ -26,17 +27,7 @@ from hushcov.cli.fit_units import (
 from hushcov.cli.forecasts import command_memory, forecast_dict
 from hushcov.cli.known_pairs import candidate_words, run_words
 from hushcov.cli.output import busy, console, watched
-from hushcov.cli.words import (
-    Found,
-    accuracy_verdict,
-    complete_facts,
-    detection,
-    families_error,
-    found_pairs,
-    privacy_verdict,
-    structure_facts,
-    typical_error,
-)
+from hushcov.cli.words import detection, families_error, typical_error
 from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.whose import OpenedRecords, Whose, paid_count
@@ -46,7 +37,8 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import spent_rho
-from hushcov.paper import MULTISCALE, TheoremParameters, certify, too_few_records
+from hushcov.paper import MULTISCALE, TheoremParameters, certify
+from hushcov.paper.params_command import accuracy_verdict, privacy_verdict
 from hushcov.planning import (
     Caution,
     Comparison,
@@ -60,7 +52,7 @@ from hushcov.planning import (
 from hushcov.planning.memory import COMPILING, reader_memory
 from hushcov.postprocess import Matrix
 from hushcov.release import Release
-from hushcov.release.structure import structure_dict, verdict
+from hushcov.release.description import Description, describe, noise_words, structure_dict, verdict
 from hushcov.steps.counting import Counted
 from hushcov.sums.grids import check_feature_scale
 from hushcov.sums.knowledge import Bounds
@@ -132,19 +124,19 @@ class Job(ABC):
         return self.estimator.covariance_
 
     @cached_property
-    def found(self) -> Found:
+    def found(self) -> Description:
         """The pairs found; after `fit`."""
-        return found_pairs(self.release, self.shown_pairs)
+        return describe(self.release, self.shown_pairs)
 
     def summary(self) -> list[tuple[str, str]]:
         """Pairs and noise, in labelled sentences."""
         release, selected = self.release, self.release.selected
         dropped = 0 if selected is None else selected.shape[1] - self.found.number
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
-        lines = structure_facts(release) + complete_facts(release) + self.found.lines(note)
-        if release.noise_sd is not None and (selected is None or selected.size):
-            sd = float(release.noise_sd[0])
-            lines.append(("noise", noise_level(sd, self.source.n_averaged)))
+        lines = structure_facts(self.found) + complete_facts(release) + self.found.lines(note)
+        noise = noise_words(release)
+        if noise is not None and (selected is None or selected.size):
+            lines.append(("noise", noise))
         return lines
 
     def to_dict(self) -> dict[str, object]:
@@ -196,7 +188,6 @@ class PlannedJob(Job):
             mechanism=mechanism,
             positive_semidefinite=public.pop("psd", False),
             assume_centered=source.known_mean,
-            centre=source.centre,
             store_precision=False,
             **public,
         )
@@ -295,7 +286,7 @@ class PlannedJob(Job):
         return self.plan.chosen.mechanism is default_mechanism()
 
     def _unknown(self) -> str:
-        parts = ["the mean, which drops out of differences"] if self.source.paired else []
+        parts = []
         budget = self.plan.inputs.rho
         for stage in self.plan.stages:
             share = number(100 * spent_rho((stage.event,)) / budget, 2)
@@ -434,8 +425,8 @@ class TheoremJob(Job):
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """Of delta alone: what is not accurate is not proved to be, no more."""
-        rows = self.source.n_averaged * self.source.rows_averaged
-        caution = large_delta(self.parameters.inputs.delta, rows)
+        inputs = self.parameters.inputs
+        caution = large_delta(inputs.delta, inputs.n_records)
         return () if caution is None else (caution,)
 
     def announcement(self) -> list[tuple[str, str]]:
@@ -447,8 +438,8 @@ class TheoremJob(Job):
             ("release", f"{d:,} x {d:,} covariance, rounded to integers"),
             ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
             ("guarantee", promise_words(inputs.epsilon, inputs.delta)),
-            ("private?", privacy_verdict(self.parameters, self.source.rows_averaged)),
-            ("accurate?", accuracy_verdict(self.parameters, self.source.rows_averaged)),
+            ("private?", privacy_verdict(self.parameters)),
+            ("accurate?", accuracy_verdict(self.parameters)),
             ("public inputs", f"the size of the data, {listed}"),
         ]
 
@@ -459,12 +450,8 @@ class TheoremJob(Job):
         except PrivacyConditionError as error:
             if error.smallest_private_n is None:
                 raise
-            each, advice = self.source.rows_averaged, " --known-mean needs half of them."
-            needed = each * error.smallest_private_n
-            found = too_few_records(needed, each * self.parameters.inputs.n_records)
-            words = str(found) + ("" if self.source.known_mean else advice)
-            words += " Or leave out --mechanism: the others are private at any number of records."
-            raise PrivacyConditionError(words, needed) from None
+            words = f"{error} Or leave out --mechanism: the others are private at any number of "
+            raise PrivacyConditionError(words + "records.", error.smallest_private_n) from None
 
     def _run(self, records: Records) -> None:
         self.estimator.fit(records)

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 from rich import box
@@ -26,8 +27,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import WatchedRecords
+if TYPE_CHECKING:
+    from hushcov.sums.protocol import Records
 
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)
@@ -145,6 +146,8 @@ def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Recor
     def advance(rows: int) -> None:
         bar.advance(task, rows if count_is_public else 0)
         plain.advance(rows)
+
+    from hushcov.sums.views import WatchedRecords  # not loaded where no record is read
 
     with bar:
         yield WatchedRecords(records, start, advance)

@@ -164,14 +164,14 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         records = self.open(X)
         self.counted_: Counted | None = None
         d, found = records.n_features, None
-        plan = self.fit_plan(d if self.neighbours == ADD_REMOVE else self._n_rows, d)
+        plan = self.fit_plan(d if self.neighbours == ADD_REMOVE else records.n_records, d)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER + 1)
         if self.neighbours == ADD_REMOVE:
             # The plan above refused what cannot be done before anything is charged.
             counting = self.counting
             with self._charged(counting.certify(private=entropy.private), counting.epsilon):
                 found = counting.number(records.n_records, counting.neighbours, entropy)
-            self._n_rows, self.counted_ = found.released, found
+            self.counted_ = found
             with paid_count(self):
                 plan = self.fit_plan(found.released, d)
         return CountedGenotypes(records, plan, found, entropy, self._fitted())
@@ -182,7 +182,6 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         if self.neighbours != ADD_REMOVE:
             check_enough("X", records)
         d = self.n_features_in_ = records.n_features
-        self._n_rows = records.n_records
         if records.feature_names is not None:
             self.feature_names_in_ = np.array(records.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -195,7 +194,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
 
     @property
     def counting(self) -> Counting:
-        """What releasing the number of records spends, where it is not public."""
+        """Return what releasing the number of records spends, where it is not public."""
         epsilon = check_real("epsilon", self.epsilon, above=0, cure=BUDGET_WORDS)
         return Counting(epsilon, Neighbours(self.neighbours))
 
@@ -260,7 +259,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         return Candidates.windows(window_ends(positions, chromosomes, reach))
 
     def certified(self, plan: GenotypePlan) -> Guarantee:
-        """What a fit by this plan costs, with the count before it."""
+        """Return the cost of a fit by this plan, with the count before it."""
         private = self.random_state is None
         guarantee = plan.certify(private=private)
         if plan.parameters.inputs.neighbours.relation == REPLACE:
@@ -268,7 +267,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         return guarantee.after(self.counting.certify(private=private))
 
     def cautions(self, plan: GenotypePlan) -> tuple[Caution, ...]:
-        """What people should know of a fit by this plan."""
+        """Return warnings about a fit by this plan."""
         inputs = plan.parameters.inputs
         found = [large_delta(inputs.delta, inputs.n_records)]
         if plan.noise >= _HOPELESS:
@@ -294,8 +293,8 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             known = {"positions": self.positions_, "chromosomes": self.chromosomes_}
             release = replace(release, **known)  # type: ignore[arg-type]
             self.feature_scale_ = release.feature_scale
-            self._store(release, plan.parameters.inputs.n_records)
-        self.n_records_ = self.release_.making.n_rows
+            self._store(release)
+        self.n_records_ = self.release_.making.n_records
         return self
 
     @property

@@ -17,7 +17,7 @@ from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
 from hushcov._words import memory, number
 from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
-from hushcov.accounting.promise import promise_words
+from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import read_signing_key, refuse_taken, stem_of
 from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import check_columns
@@ -31,7 +31,7 @@ from hushcov.genotypes.reading import GenotypeRecords
 from hushcov.planning import Caution
 from hushcov.release import Making
 from hushcov.steps.counting import Counted
-from hushcov.tables.headers import DeclaredRecords
+from hushcov.tables.sources import DeclaredRecords
 
 # Options that mean something for genotypes; of `hushcov fit`, beside those of its output.
 _KNOWN = ("epsilon", "delta", "bandwidth", "candidate_pairs", "window_bp", "frequencies")
@@ -140,7 +140,7 @@ class GenotypeJob(Job):
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
-        """What `fit` warns of, or refuses."""
+        """Return what `fit` warns of or refuses."""
         return self.estimator.cautions(self.plan)
 
     @property
@@ -150,7 +150,7 @@ class GenotypeJob(Job):
         return "" if found is None else number(found.guarantee.epsilon)
 
     def announcement(self) -> list[tuple[str, str]]:
-        """What will be released, how, and what to expect."""
+        """Describe the release to come: its mechanism, and the error to expect."""
         inputs, d = self.plan.parameters.inputs, self.plan.parameters.inputs.n_features
         to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
         public = "" if inputs.neighbours.relation == REPLACE else "the number of variants, "
@@ -170,7 +170,7 @@ class GenotypeJob(Job):
         ]
 
     def certify(self) -> Guarantee:
-        """What `fit` will charge."""
+        """Return what `fit` will charge."""
         return self.estimator.certified(self.plan)
 
     def expected(self) -> dict[str, object]:
@@ -226,7 +226,7 @@ def _read_frequencies(path: Path) -> FloatArray:
 def _counted(
     estimator: GenotypeCovariance, records: GenotypeRecords, out: Console | None
 ) -> CountedGenotypes:
-    """What `GenotypeCovariance.count` returns; `out` is told what is released for it."""
+    """Count the persons privately, and print what is released for it to `out`."""
     if out is not None:
         _say_count(out, estimator)
     with warnings.catch_warnings():

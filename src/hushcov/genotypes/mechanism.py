@@ -15,18 +15,16 @@ from hushcov.genotypes.parameters import (
     PAIR_WEIGHT,
     SCALE,
     GenotypeParameters,
+    Variants,
+    call_shares,
+    chosen_bin,
     count_weight,
+    genotype_means,
+    noise_of_bound,
     relative_movement,
     usual_square,
 )
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords
-from hushcov.genotypes.scales import (
-    Variants,
-    call_shares,
-    chosen_bin,
-    genotype_means,
-    noise_of_bound,
-)
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, named_parts
@@ -259,7 +257,7 @@ def document(
         noise_sd=noise_sd,
         selected=np.stack([rows, columns]),
         making=Making(
-            n_averaged=inputs.n_records,
+            n_records=inputs.n_records,
             scales="given" if parameters.known else "released",
             shrunk=min(1.0, max(0.0, left_out)),
             parts=named_parts(guarantee.events, parameters.part_names),

@@ -10,10 +10,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hushcov._words import number
+from hushcov._words import exact, number
 from hushcov.cli.options import INTEGER, Command, theorem_inputs
 from hushcov.cli.output import console, echo_json, facts, heading, plain_table, show, text_table
-from hushcov.cli.words import accuracy_verdict, privacy_verdict
 from hushcov.exceptions import CapacityError
 from hushcov.paper import PublicInputs, TheoremParameters, theorem_parameters
 from hushcov.paper.schedule import level_table
@@ -122,3 +121,38 @@ def _print_verdicts(out: Console, parameters: TheoremParameters) -> None:
             ("accurate", accuracy_verdict(parameters)),
         ),
     )
+
+
+def privacy_verdict(parameters: TheoremParameters) -> str:
+    """Say whether the privacy proof covers this number of records, and from where on it does."""
+    n, needed = parameters.inputs.n_records, exact(parameters.smallest_private_n)
+    if parameters.private:
+        return f"yes. The proof covers every dataset of {needed} records or more."
+    return (
+        f"no. The proof needs at least {needed} records, and there are {exact(n)}: the mechanism "
+        "refuses to release anything."
+    )
+
+
+def accuracy_verdict(parameters: TheoremParameters) -> str:
+    """Say whether the accuracy conditions hold, and from which number of records on they do."""
+    inputs = parameters.inputs
+    promise = (
+        f"error at most {accuracy_target(parameters)} in operator norm with probability at least "
+        f"{number(1 - inputs.failure_probability)}"
+    )
+    needed = exact(parameters.smallest_accurate_n)
+    answer, only = ("yes", "") if parameters.accurate else ("no", "only ")
+    return (
+        f"{answer}. The theorem's conditions on r and b, for {promise}, hold {only}from {needed} "
+        "records on."
+    )
+
+
+def accuracy_target(parameters: TheoremParameters) -> str:
+    """Return the target error in the unit of the covariance, with how it comes about."""
+    inputs = parameters.inputs
+    target = number(inputs.target_error * inputs.scale**2)
+    if inputs.scale == 1:
+        return target
+    return f"{target} (target_error {number(inputs.target_error)} times scale^2)"

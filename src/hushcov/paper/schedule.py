@@ -17,7 +17,7 @@ from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer, check_real
 from hushcov._words import count, number
 from hushcov.exceptions import ParameterError
-from hushcov.noise import FEW_POINTS
+from hushcov.paper.order_statistics import FEW_POINTS
 
 _CURE = "use theorem_parameters or calibrated_parameters."
 # Tests at the edge of a selection that doubles may not tell apart: the noise has a density of at
@@ -209,7 +209,7 @@ def rounding_inflation(n_records: int) -> float:
 
 
 def query_inflation(n_records: int) -> float:
-    """The same for the queries S_e / T of a transcript, which are rounded once more.
+    """Bound the inflation of the queries S_e / T of a transcript, rounded once more.
 
     The noisy query is a function of the exact sum of that double and the noise, so all later
     arithmetic is post-processing.

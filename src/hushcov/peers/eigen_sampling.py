@@ -21,7 +21,8 @@ from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, WITHIN, balanced_row_norm
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
-from hushcov.noise import MOST_CONCENTRATED, Bingham, Entropy, check_entropy, discrete_laplace
+from hushcov.noise import Entropy, check_entropy, discrete_laplace
+from hushcov.peers.bingham import MOST_CONCENTRATED, Bingham
 from hushcov.release import Making, Release, named_parts
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
@@ -91,7 +92,7 @@ class EigenSamplingParameters:
 
     @property
     def epsilon(self) -> float:
-        """What the release costs, rounded up."""
+        """Epsilon of the release, rounded up."""
         n, d, B = _allowed_for(self.inputs), self.inputs.n_features, self.norm_bound
         neighbours = self.inputs.neighbours
         total = Fraction(eigenvalue_sensitivity(n, d, B, neighbours), self.eigenvalue_scale)
@@ -102,7 +103,7 @@ class EigenSamplingParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged."""
+        """Events charged."""
         return (Pure(self.epsilon),)
 
     def to_dict(self) -> dict[str, object]:
@@ -290,7 +291,7 @@ def release_eigen_sampling(
         parameters=parameters.to_dict(),
         feature_scale=grid.feature_scale,
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=named_parts(guarantee.events, ("eigenvalues and directions",)),
         ),
     )

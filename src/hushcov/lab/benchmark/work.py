@@ -17,7 +17,6 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._version import __version__
-from hushcov.cli.workers import Task, run_tasks
 from hushcov.exceptions import (
     AccuracyWarning,
     HushcovError,
@@ -28,6 +27,7 @@ from hushcov.exceptions import (
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.benchmark.cells import DELTA, Cell, Cost, Fit, Point, Prediction, Preset
 from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
+from hushcov.lab.benchmark.workers import Task, run_tasks
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.planning import forecast, predicted
 from hushcov.simulate import MODELS, gaussian_records, sparse_covariance, structured_covariance
@@ -47,7 +47,7 @@ class Benchmark:
     contenders: tuple[str, ...]
 
     def identity(self) -> dict[str, object]:
-        """What cells must have in common to be held against each other."""
+        """Fields that must agree before cells are compared."""
         design = json.dumps(asdict(self.preset), sort_keys=True)
         return {
             "version": __version__,
@@ -84,7 +84,7 @@ class Work:
 
 
 def missing_work(benchmark: Benchmark, cells: Iterable[Cell]) -> Work:
-    """What is not among the finished cells."""
+    """Return the cells that are not finished."""
     done = {cell.key for cell in cells}
     left = [key for key in benchmark.cell_keys() if key not in done]
     base = benchmark.preset.base

@@ -240,7 +240,7 @@ def _document(run: _Run, values: PairValues, guarantee: Guarantee, *, sparse: bo
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
         making=Making(
-            n_averaged=run.parameters.inputs.n_records,
+            n_records=run.parameters.inputs.n_records,
             threshold=threshold,
             structure=structure,
             parts=named_parts(guarantee.events, run.parameters.part_names),

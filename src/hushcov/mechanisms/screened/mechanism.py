@@ -173,7 +173,7 @@ def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarant
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=named_parts(guarantee.events, parameters.part_names),
         ),
     )
