@@ -36,7 +36,7 @@ EVERY = {
     "add-remove": ("--neighbours", "add-remove"),
     "gaps": ("--drop-nulls",),
     "screened": ("--mechanism", "screened", "--row-sparsity", 3),
-    "no noise level": ("--mechanism", "separate", "--force"),
+    "no noise level": ("--mechanism", "separate", "--allow", "hopeless"),
 }
 SHOWN = "correlation", "lower", "upper"
 

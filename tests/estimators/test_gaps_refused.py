@@ -31,7 +31,7 @@ from hushcov.mechanisms.screened import mechanism, release_values
 from hushcov.mechanisms.screened.mechanism import select_pairs
 from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.noise import entropy_source
-from hushcov.paper import grid_for
+from hushcov.paper.mechanism import grid_for
 from hushcov.peers.coinpress import transformed_gram
 from hushcov.steps.complete import complete_parameters
 from hushcov.steps.location import LocationParameters, find_location
@@ -44,21 +44,19 @@ from hushcov.steps.preparation import (
 )
 from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.steps.unit_centre import release_unit_centre
-from hushcov.sums.bounded import bounded_sums, fourth_sums
-from hushcov.sums.combined import unit_means
+from hushcov.sums.bounded import bounded_sums, unit_means
 from hushcov.sums.counts import (
     cell_counts,
     log2_histogram,
     norm_histogram,
     sign_sums,
     signed_octaves,
-    signs_and_norms,
 )
 from hushcov.sums.gram import record_statistics, row_bounded_gram, second_moments
 from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.records import CompleteRecords
 from hushcov.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums, sign_scores
 from hushcov.sums.statistics import RecordMap
-from hushcov.sums.views import CompleteRecords
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import Units
 
@@ -167,8 +165,6 @@ FUNCTIONS = {
     "bounded_sums": lambda records, _: bounded_sums(records, GRID, 20),
     "norm_histogram": lambda records, _: norm_histogram(records, GRID, (1,)),
     "sign_sums": lambda records, _: sign_sums(records),
-    "signs_and_norms": lambda records, _: signs_and_norms(records, GRID, (1,)),
-    "fourth_sums": lambda records, _: fourth_sums(records, GRID, 10, 2**20),
     "find_location": lambda records, entropy: find_location(
         records, LocationParameters(N, D, 0.2), entropy
     ),

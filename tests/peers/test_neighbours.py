@@ -11,8 +11,7 @@ import pytest
 
 from hushcov.accounting import ADD_REMOVE, Neighbours
 from hushcov.inputs import CalibratedInputs
-from hushcov.paper import Design, calibrated_parameters
-from hushcov.paper.mechanism import certify_calibrated
+from hushcov.paper.mechanism import Design, calibrated_parameters, certify_calibrated
 from hushcov.peers.eigen_sampling import (
     certify_eigen_sampling,
     eigen_sampling_parameters,

@@ -19,7 +19,7 @@ from hushcov.steps.preparation import (
     release_tilts,
 )
 from hushcov.steps.scales import release_scales, scale_parameters
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from moved import shares
 

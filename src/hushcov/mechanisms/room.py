@@ -17,7 +17,7 @@ from hushcov.noise import Entropy
 from hushcov.predicting import Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 Parameters = TypeVar("Parameters")
 #: For an entry of a release: its integer, its estimate, and that while it is made symmetric.

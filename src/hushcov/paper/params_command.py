@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from hushcov._words import exact, number
-from hushcov.cli.options import INTEGER, Command, theorem_inputs
+from hushcov.cli.options import INTEGER, NUMBER, Command, Function
 from hushcov.cli.output import console, echo_json, facts, heading, plain_table, show, text_table
 from hushcov.exceptions import CapacityError
-from hushcov.paper import PublicInputs, TheoremParameters, theorem_parameters
-from hushcov.paper.schedule import level_table
+from hushcov.inputs import PublicInputs
+from hushcov.paper.parameters import TheoremParameters, level_table, theorem_parameters
 
 # Public word (field of PublicInputs), the paper's symbol, meaning.
 INPUTS = (
@@ -44,6 +44,62 @@ QUANTITIES = (
 )
 
 
+# Public inputs of the theorem that do not describe the size of the data.
+_INPUTS = (
+    click.option(
+        "--row-sparsity",
+        type=INTEGER,
+        required=True,
+        metavar="K",
+        help="Most nonzero entries in a row of the covariance, the diagonal included.",
+    ),
+    click.option(
+        "--target-error",
+        type=NUMBER,
+        default=0.25,
+        show_default=True,
+        metavar="ALPHA",
+        help="Operator-norm error sought by the theorem, in units of scale^2; at most 0.25.",
+    ),
+    click.option(
+        "--epsilon",
+        type=NUMBER,
+        required=True,
+        metavar="EPSILON",
+        help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.",
+    ),
+    click.option(
+        "--delta",
+        type=NUMBER,
+        required=True,
+        metavar="DELTA",
+        help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
+    ),
+    click.option(
+        "--failure-probability",
+        type=NUMBER,
+        default=0.1,
+        show_default=True,
+        metavar="BETA",
+        help="Probability with which the theorem's target may be missed; at most 0.1.",
+    ),
+    click.option(
+        "--scale",
+        type=NUMBER,
+        required=True,
+        metavar="SIGMA",
+        help="Public bound on the standard deviation in every direction (the sub-Gaussian scale). "
+        "Never inferred from the data.",
+    ),
+)
+
+
+def _theorem_inputs(function: Function) -> Function:
+    for option in reversed(_INPUTS):
+        function = option(function)
+    return function
+
+
 @click.command(cls=Command, name="params")
 @click.option(
     "--records", "n_records", type=INTEGER, required=True, metavar="N", help="Number of records."
@@ -51,7 +107,7 @@ QUANTITIES = (
 @click.option(
     "--features", "n_features", type=INTEGER, required=True, metavar="D", help="Number of features."
 )
-@theorem_inputs
+@_theorem_inputs
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON under the paper's symbols, integers exact."
 )

@@ -24,12 +24,10 @@ from hushcov.release.document import MEANS
 from hushcov.steps.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
 from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of
 from hushcov.sums.counts import norm_counts_of, norm_histogram, sign_sums
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.sums.grids import Bounds, FeatureGrid, check_bounds
 from hushcov.sums.products import ProductMap
-from hushcov.sums.protocol import Records
-from hushcov.sums.rows import CentringSums
-from hushcov.sums.views import CentredRecords
+from hushcov.sums.records import CentredRecords, Records
+from hushcov.sums.rows import RowSums
 
 if TYPE_CHECKING:
     from hushcov.steps.location import Location, LocationParameters
@@ -188,7 +186,7 @@ class Preparation(Stage):
     ) -> _Moved:
         """Centres and scales nearer to means and deviations, from one reading of the records."""
         from hushcov.steps.location.known import inside
-        from hushcov.sums.together import sum_together
+        from hushcov.sums.bounded import sum_together
 
         n_found = int(found.found.sum())
         mu = math.sqrt(centre_share(self.n_records, n_found, self.pool)) * self.pool
@@ -235,7 +233,7 @@ class Preparation(Stage):
 
         One reading where about the variance of a feature is known; else the norms say it first.
         """
-        from hushcov.sums.together import sum_and_keep_signs
+        from hushcov.sums.bounded import sum_and_keep_signs
 
         records, scale, share = prepared.records, prepared.feature_scale, prepared.share
         mu = math.sqrt(OF_TAILS) * self.pool
@@ -296,7 +294,7 @@ def _left(pool: float, taken: list[tuple[str, Gaussian]]) -> float:
     return math.sqrt(max(pool**2 - sum(event.mu**2 for _, event in taken), 0.0))
 
 
-def centre_sums(records: Records, scale: FloatArray) -> CentringSums:
+def centre_sums(records: Records, scale: FloatArray) -> RowSums:
     """What the centre is released from."""
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     return bounded_sums_of(records, grid, centre_bound(grid, int(np.count_nonzero(scale))))
@@ -459,7 +457,7 @@ class _Fourths:
         bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
         return cls(grid, bits, bound)
 
-    def sums_of(self, records: Records) -> CentringSums:
+    def sums_of(self, records: Records) -> RowSums:
         """The sums without noise."""
         return fourth_sums_of(records, self.grid, self.bits, self.bound)
 

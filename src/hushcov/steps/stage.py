@@ -14,7 +14,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Event, Gaussian
 from hushcov.noise import Entropy
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 _FINER = 4  # bounds that are tried, for each bin
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hushcov.accounting import Clock, Clocked, Gaussian, gaussian_delta
-from hushcov.lab.audit import attacks_on, run_attack
 from hushcov.lab.audit.attack import promised
+from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.adaptive import Ladder, ladder, matrix, pairs, probe
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST

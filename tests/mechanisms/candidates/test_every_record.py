@@ -15,7 +15,7 @@ from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.candidates import candidate_parameters, release_candidates
 from hushcov.mechanisms.screened import CentredSigns, SignScreen, values
 from hushcov.noise import Entropy
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
 from movements import Played

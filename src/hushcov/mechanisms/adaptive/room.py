@@ -33,7 +33,7 @@ from hushcov.noise import Entropy
 from hushcov.predicting import FACTOR, Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
 from hushcov.release import Making, Release, Structure, named_parts
 from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 _FIRST_RUNG = 16  # of as many pairs as are expected, in the first selection
 

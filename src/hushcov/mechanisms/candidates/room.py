@@ -32,7 +32,7 @@ from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
 from hushcov.release import Release
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 
 @dataclass(frozen=True)

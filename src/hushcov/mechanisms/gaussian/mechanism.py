@@ -32,7 +32,7 @@ from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.release import Making, Release, named_parts
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 from hushcov.sums.statistics import RecordMap, Statistics
 
 NAME = "gaussian"
@@ -355,7 +355,7 @@ def _of_units(
     progress: Progress | None,
 ) -> Release:
     """The same where units are bounded as one, at a bound that takes a part of the budget."""
-    from hushcov.sums.combined_gram import unit_bounded_gram
+    from hushcov.sums.gram import unit_bounded_gram
 
     inputs, mu, radius = parameters.inputs, parameters.mu * WITHIN, parameters.radius
     for_norms, for_values = mu * math.sqrt(_UNIT_NORMS), mu * math.sqrt(1 - _UNIT_NORMS)

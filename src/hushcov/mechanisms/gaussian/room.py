@@ -34,7 +34,7 @@ from hushcov.predicting import NINE_OF_TEN, Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.steps.preparation import WIDEST
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 
 @dataclass(frozen=True)

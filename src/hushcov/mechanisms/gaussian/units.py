@@ -15,7 +15,7 @@ from hushcov.noise import Entropy, rounded_normal
 from hushcov.postprocess import lost_beyond
 from hushcov.steps.stage import with_tail
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _BINS_BEYOND = 2  # that go on beyond the last one seen; measured
@@ -134,7 +134,7 @@ def release_unit_bound(
     Neighbours: those of the inputs; no precondition. A unit is in one bin of the histogram. All
     else follows from noisy counts.
     """
-    from hushcov.sums.combined_gram import unit_norm_histogram
+    from hushcov.sums.gram import unit_norm_histogram
 
     d, together = inputs.n_features, inputs.neighbours.together
     sigma = count_sigma(mu, inputs.neighbours)  # proof: step 7

@@ -35,7 +35,7 @@ from hushcov.predicting import Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.sums.gram import PANEL_BYTES
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
 
 _MOST_OFF = 16.0  # factor by which norms may differ from what the scales say
