@@ -157,8 +157,10 @@ _AUTO = Contender(
     chooses=True,
 )
 # Mechanisms in the order of the registry take these, and after the last the first again.
-_COLOURS = (VERMILION, ORANGE, PURPLE, GREEN, "#CC6677", "#999933", "#332288", "#117733")
-_COLOURS += ("#661100", "#44AA99")
+_COLOURS = (
+    *(VERMILION, ORANGE, PURPLE, GREEN, "#CC6677"),
+    *("#999933", "#332288", "#117733", "#661100", "#44AA99"),
+)
 _LOOKS = (PlotStyle(SKY, "*", (0, (4, 2)), 1.6), *map(PlotStyle, _COLOURS, "s^DvHPXhpd"))
 # Mechanisms that are measured with other options than their usual ones, and under which names.
 _VARIANTS = {
