@@ -108,7 +108,8 @@ def test_worst_pairs_of_row_top_k_attain_the_sensitivity_of_its_values(pair):
     attack = attack_named(f"row-top-k/{pair}")
     first, second = row_top_k_grams(attack)
     p = attack.target.parameters
-    entries = np.triu(np.full(first.shape, p.inputs.row_sparsity > 1)) | np.eye(len(first)) > 0
+    entries = np.eye(len(first)) > 0
+    entries |= np.triu(np.full(first.shape, p.inputs.row_sparsity > 1))
     sigma = value_sigma(*np.nonzero(np.triu(entries, 1)), p)
     distance = math.sqrt(np.sum((first - second)[entries] ** 2.0)) / sigma
     assert 0.999 * p.mu <= distance <= p.mu
