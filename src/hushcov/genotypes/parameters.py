@@ -15,7 +15,7 @@ from hushcov.accounting import Event, Gaussian, Neighbours, smallest_sigma
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import WITHIN
+from hushcov.accounting import WITHIN
 from hushcov.noise import LARGEST_SIGMA
 
 #: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.

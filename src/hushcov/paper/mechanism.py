@@ -81,7 +81,7 @@ def certify_calibrated(parameters: CalibratedParameters, *, private: bool) -> Gu
             f"{parameters.numerical_delta / inputs.delta:.2g} of delta, at most half",
         ),
         private=private,
-        **guaranteed(inputs.neighbours),
+        **inputs.neighbours.guaranteed(),
     )
 
 

@@ -15,7 +15,8 @@ from hushcov._validation import check_integer, check_real, shown
 from hushcov.accounting import Event, Gaussian, Guarantee
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import WITHIN, noise_sigmas, squared_sensitivity, symmetric_noise
+from hushcov.accounting import WITHIN
+from hushcov.mechanisms.gaussian import noise_sigmas, squared_sensitivity, symmetric_noise
 from hushcov.mechanisms.room import Mechanism, PooledPlan, pool_of, shared
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy
 from hushcov.release import Making, Release, named_parts

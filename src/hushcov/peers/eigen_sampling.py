@@ -19,7 +19,8 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, Event, Guarantee, Neighbours, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, WITHIN, balanced_row_norm
+from hushcov.accounting import WITHIN
+from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import MOST_CONCENTRATED, Bingham, Entropy, check_entropy, discrete_laplace
 from hushcov.release import Making, Release, named_parts

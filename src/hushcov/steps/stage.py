@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Event, Gaussian
+from hushcov.accounting import Budget
 from hushcov.noise import Entropy
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.protocol import Records
@@ -177,8 +177,6 @@ class Prepared:
         What was released of the norms of records.
     tilt : ndarray of int, optional
         About how much more often each feature lies above its centre than below, in 1024ths.
-    taken : tuple of str and Gaussian
-        What adaptive steps released, in words, and what each took of the Gaussian part.
     making : mapping
         What the document of the release is to say of it, see `hushcov.release.Making`.
     """
@@ -190,7 +188,6 @@ class Prepared:
     location: FloatArray | None = None
     norm: NormBound | None = None
     tilt: IntArray | None = None
-    taken: tuple[tuple[str, Gaussian], ...] = ()
     making: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -206,9 +203,14 @@ class Stage(ABC):
 
     @property
     @abstractmethod
-    def event(self) -> Event:
-        """What is charged, whatever the records are."""
+    def mu(self) -> float:
+        """About what it takes of the budget, of one record, from public numbers."""
+
+    @property
+    def most_mu(self) -> float:
+        """What it takes at most, whatever is in the records."""
+        return self.mu
 
     @abstractmethod
-    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+    def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Release, and hand on what the next step starts with."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.accounting import Clock
+from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import (
     RADIUS,
@@ -80,7 +80,7 @@ class WholeMatrix:
         self._precision, self.mean = trust * before._precision, before.mean
         return self
 
-    def look(self, mu: float, clock: Clock, entropy: Entropy) -> None:
+    def look(self, mu: float, budget: Budget, entropy: Entropy) -> None:
         """Release the matrix once more.
 
         Privacy
@@ -88,7 +88,7 @@ class WholeMatrix:
         Neighbours: those of the inputs; no precondition. The upper triangle moves by at most `mu`
         deviations of its noise, whose time is taken before it is drawn.
         """
-        clock.gaussian(mu)  # proof: step 4
+        budget.gaussian(mu)  # proof: step 4
         d = len(self._gram)
         if self._of_units:
             sigmas = unit_sigmas(self._bound, mu, self._neighbours)  # proof: step 8

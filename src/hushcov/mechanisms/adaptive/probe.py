@@ -10,7 +10,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._triangle import mirror, spread_pairs
-from hushcov.accounting import Clock, smallest_sigma
+from hushcov.accounting import Budget, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.matrix import WholeMatrix
 from hushcov.mechanisms.gaussian.mechanism import NOISE_STRIP
@@ -39,9 +39,9 @@ class Probe:
         return float(np.vdot(self.mean, self.mean))
 
 
-def look_at_matrix(whole: WholeMatrix, mu: float, clock: Clock, entropy: Entropy) -> Probe:
+def look_at_matrix(whole: WholeMatrix, mu: float, budget: Budget, entropy: Entropy) -> Probe:
     """A look at the matrix itself; see `WholeMatrix.look`."""
-    whole.look(mu, clock, entropy)
+    whole.look(mu, budget, entropy)
     return Probe(whole.mean, whole.noise_sd[0], whole)
 
 
@@ -56,7 +56,7 @@ def look_at_signs(
     inputs: ReleaseInputs,
     typical: float,
     mu: float,
-    clock: Clock,
+    budget: Budget,
     entropy: Entropy,
 ) -> Probe:
     """Release the sums of products of signs of all pairs, and make a covariance of them.
@@ -74,7 +74,7 @@ def look_at_signs(
     root = math.isqrt(d * (d - 1) // 2) + 1
     moved = inputs.neighbours.moved(replaced=d, removed=min(d, root))
     sensitivity = screen.resolution * moved + screen.rounding * root
-    clock.gaussian(mu)  # proof: step 7
+    budget.gaussian(mu)  # proof: step 7
     sigma = smallest_sigma(sensitivity**2, mu)  # proof: step 7
     variances = screen.variances(d)
     unit = typical / float(variances.mean())

@@ -8,7 +8,7 @@ matrix gets rounded normal noise on its upper triangle. Thresholding the release
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,18 +18,12 @@ from scipy import special
 from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import (
-    ONE_REPLACED,
-    Event,
-    Gaussian,
-    Guarantee,
-    Neighbours,
-)
+from hushcov.accounting import ONE_REPLACED, WITHIN, Budget, Neighbours
 from hushcov.exceptions import CapacityError, DataError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.units import release_unit_bound, unit_sigmas
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, parts_of
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.protocol import Progress, Records
@@ -42,8 +36,6 @@ LARGEST_HALF_WIDTH = 32767
 # rest 3 % at most. Below it the ratio sqrt(2), which costs nothing, is as good or better.
 _EQUAL_NOISE_FROM = 4
 _UNIT_NORMS = 0.02  # of the budget, for where units are bounded as one
-# The budget is met with this to spare, far more than the roundings of mu.
-WITHIN = 1 - 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -110,22 +102,16 @@ class GaussianParameters:
         return math.sqrt(float(square)) * (1 + 2.0**-50)
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        """What is charged: the events spent before, and one Gaussian."""
-        return (*self.inputs.spent, Gaussian(self.mu))  # proof: step 4
-
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        """What each event of its own released, in words."""
+    def part(self) -> str:
+        """What is released, in words."""
         d = self.inputs.n_features
-        return (f"values of all pairs ({d * (d - 1) // 2:,}) and variances ({d:,})",)
+        return f"values of all pairs ({d * (d - 1) // 2:,}) and variances ({d:,})"
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
-        spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         names = ("radius", "half_width", "norm_bound", "sigma", "diagonal_sigma", "mu")
         return {
-            "inputs": self.inputs.to_dict() | {"spent": spent},
+            "inputs": self.inputs.to_dict(),
             **{name: getattr(self, name) for name in names},
             "noise_sd": self.noise_sd,
             "diagonal_noise_sd": self.diagonal_noise_sd,
@@ -162,6 +148,7 @@ def squared_sensitivity(
 def gaussian_parameters(
     inputs: ReleaseInputs,
     *,
+    mu: float | None = None,
     radius: float | None = None,
     row_norm: float | None = None,
 ) -> GaussianParameters:
@@ -170,7 +157,9 @@ def gaussian_parameters(
     Parameters
     ----------
     inputs : ReleaseInputs
-        Public inputs; what they say was spent comes off the budget.
+        Public inputs.
+    mu : float, optional
+        What may be spent; if left out, what steps before are expected to leave of the budget.
     radius : float, optional
         Bound on every coordinate in units of its scale; 6 if left out.
     row_norm : float, optional
@@ -179,12 +168,12 @@ def gaussian_parameters(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. Nothing here depends on records. The events
-    of the answer compose to at most (epsilon, delta); `docs/proofs/gaussian.md`, step 5.
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The noise is
+    such that the matrix moves by at most `mu` deviations; `docs/proofs/gaussian.md`, step 5.
     """
     row_norm = _checked_norm(row_norm)
     d = inputs.n_features
-    mu = inputs.largest_mu() * WITHIN  # proof: step 5
+    mu = inputs.largest_mu() if mu is None else mu  # proof: step 5
     cure = "it is a public bound on every coordinate, in units of its scale."
     radius = RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
     norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
@@ -231,7 +220,7 @@ def parameters_for_sums(
             f"{grid.radius:g}, half_width {grid.half_width} and "
             f"norm_bound {bound}: release them with the parameters they were summed with."
         )
-    mu = inputs.largest_mu() * WITHIN
+    mu = inputs.largest_mu()
     sigmas = noise_sigmas(d, grid.half_width, bound, mu, inputs.neighbours)  # proof: step 6
     if max(sigmas) > LARGEST_SIGMA:
         raise CapacityError(
@@ -307,50 +296,42 @@ def noise_sigmas(
     return sigma, sigma if equal else math.isqrt(2 * sigma**2) + 1
 
 
-def certify_gaussian(parameters: GaussianParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the events of these very parameters, or raise.
-
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. The release is post-processing of one
-    Gaussian mechanism, whose noise is drawn exactly; `docs/proofs/gaussian.md`.
-    """
-    return parameters.inputs.certify(parameters.events, private=private)  # proof: step 5
-
-
 def release_gaussian(
     records: Records,
     feature_scale: npt.NDArray[np.float64],
     parameters: GaussianParameters,
     entropy: Entropy,
     *,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, sum the bounded records, and return their noisy Gram matrix.
+    """Sum the bounded records, and return their noisy Gram matrix.
 
     Privacy
     -------
-    See `certify_gaussian`. `feature_scale` must be public, or released by the events in
-    `parameters.inputs.spent`; it may be anything that is not computed from the records otherwise.
+    Neighbours: those of the inputs; no precondition. The release is post-processing of one
+    Gaussian mechanism, whose noise is drawn exactly, and which is spent before that;
+    `docs/proofs/gaussian.md`. `feature_scale` must be public, or released by steps on the same
+    budget; without one it is a budget of its own.
     """
     inputs = parameters.inputs
     inputs.check_size(records)
     check_entropy(entropy)
-    guarantee = certify_gaussian(parameters, private=entropy.private)
+    budget = inputs.budget(private=entropy.private) if budget is None else budget
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     if inputs.neighbours.together > 1:
-        return _of_units(records, feature_scale, parameters, guarantee, entropy, progress)
+        return _of_units(records, feature_scale, parameters, budget, entropy, progress)
     gram = row_bounded_gram(
         records, grid, parameters.norm_bound, progress=progress
     )  # proof: step 1
-    return _noisy(gram, grid.feature_scale, parameters, guarantee, entropy)
+    return _noisy(gram, grid.feature_scale, parameters, budget, entropy)
 
 
 def _of_units(
     records: Records,
     feature_scale: npt.NDArray[np.float64],
     parameters: GaussianParameters,
-    guarantee: Guarantee,
+    budget: Budget,
     entropy: Entropy,
     progress: Progress | None,
 ) -> Release:
@@ -361,12 +342,14 @@ def _of_units(
     for_norms, for_values = mu * math.sqrt(_UNIT_NORMS), mu * math.sqrt(1 - _UNIT_NORMS)
     widest = radius * math.sqrt(inputs.n_features)
     grid = FeatureGrid(feature_scale, radius, exact_half_width(inputs, radius, widest, for_values))
+    budget.gaussian(for_norms, "norms of units")
     args = (records, grid, inputs, 1.0, for_norms, for_values, entropy)
     found = release_unit_bound(*args)  # proof: step 7
     bound = max(1, math.floor(found.norm / grid.step**2))
     together = inputs.neighbours.together
     gram = unit_bounded_gram(records, grid, bound, together, progress=progress)
     sigmas = unit_sigmas(bound, for_values, inputs.neighbours)  # proof: step 7
+    budget.gaussian(for_values, parameters.part)
     gram += symmetric_noise(entropy.generator, len(gram), *sigmas)
     unit = grid.step**2 / inputs.n_records / (1 - found.cut)
     noise = sigmas[0] * unit, sigmas[1] * unit
@@ -378,23 +361,23 @@ def _of_units(
         "noise_sd": noise[0],
         "diagonal_noise_sd": noise[1],
     }
-    release = _document(gram, grid.feature_scale, parameters, guarantee)
+    release = _document(gram, grid.feature_scale, parameters, budget)
     return replace(release, unit=unit, noise_sd=noise, parameters=parameters.to_dict() | made)
 
 
 def release_gaussian_sums(
     statistics: Statistics, parameters: GaussianParameters, entropy: Entropy
 ) -> Release:
-    """Certify, and return the noisy sums of one or more sites.
+    """Return the noisy sums of one or more sites.
 
     Privacy
     -------
-    See `certify_gaussian`; `docs/proofs/gaussian.md`, step 6. The map of the statistics must have
-    been fixed before any record was read, and every record must have been summed once.
+    See `release_gaussian` and `docs/proofs/gaussian.md`, step 6. The map of the statistics must
+    have been fixed before any record was read, and every record must have been summed once.
     """
     parameters.inputs.check_size(statistics)
     check_entropy(entropy)
-    guarantee = certify_gaussian(parameters, private=entropy.private)
+    budget = parameters.inputs.budget(private=entropy.private)
     grid, bound = statistics.grid, statistics.record_map.norm_bound
     declared = parameters.radius, parameters.half_width, parameters.norm_bound
     if not isinstance(grid, FeatureGrid) or (grid.radius, grid.half_width, bound) != declared:
@@ -402,7 +385,7 @@ def release_gaussian_sums(
             f"statistics must be clipped with radius, half_width and norm_bound {declared}, got "
             f"{(grid.radius, grid.half_width, bound)}: use parameters_for_sums."
         )
-    return _noisy(statistics.gram.copy(), grid.feature_scale, parameters, guarantee, entropy)
+    return _noisy(statistics.gram.copy(), grid.feature_scale, parameters, budget, entropy)
 
 
 #: Pairs that get noise at a time.
@@ -413,33 +396,34 @@ def _noisy(
     gram: npt.NDArray[np.int64],
     feature_scale: npt.NDArray[np.float64],
     parameters: GaussianParameters,
-    guarantee: Guarantee,
+    budget: Budget,
     entropy: Entropy,
 ) -> Release:
     """Add the noise to the exact sums, in place."""
+    budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
     gram += symmetric_noise(
         entropy.generator, len(gram), parameters.sigma, parameters.diagonal_sigma
     )  # proof: step 4
-    return _document(gram, feature_scale, parameters, guarantee)
+    return _document(gram, feature_scale, parameters, budget)
 
 
 def _document(
     gram: npt.NDArray[np.int64],
     feature_scale: npt.NDArray[np.float64],
     parameters: GaussianParameters,
-    guarantee: Guarantee,
+    budget: Budget,
 ) -> Release:
     return Release(
         mechanism=NAME,
         integers=gram,
         unit=parameters.unit,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         parameters=parameters.to_dict(),
         feature_scale=feature_scale,
         noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
         making=Making(
             n_averaged=parameters.inputs.n_records,
-            parts=named_parts(guarantee.events, parameters.part_names),
+            parts=parts_of(budget),
         ),
     )
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from hushcov._arrays import FloatArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.mechanism import (
     NAME,
     GaussianParameters,
-    certify_gaussian,
     gaussian_parameters,
     release_gaussian,
 )
@@ -22,11 +20,8 @@ from hushcov.mechanisms.room import (
     Facts,
     Mechanism,
     MechanismPlan,
-    PooledPlan,
     budget_words,
     certified_words,
-    pool_of,
-    shared,
 )
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation, universal_threshold
@@ -34,11 +29,10 @@ from hushcov.predicting import NINE_OF_TEN, Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.steps.preparation import WIDEST
-from hushcov.sums.protocol import Records
 
 
 @dataclass(frozen=True)
-class PlannedGaussian(PooledPlan[GaussianParameters]):
+class PlannedGaussian(MechanismPlan[GaussianParameters]):
     """The Gaussian mechanism, with entries below `level` set to zero.
 
     `given` is that level where it was a number of one's own, and so is `row_norm`.
@@ -49,35 +43,20 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
     given: float | None = None
     row_norm: float | None = None
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_gaussian`."""
-        return certify_gaussian(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_gaussian`."""
-        return release_gaussian(records, feature_scale, self.parameters, entropy)
-
-    @property
-    def pool(self) -> float:
-        """The mu of the matrix and of what the plan set aside for steps before it."""
-        return pool_of(self.parameters.inputs, self.parameters.mu)
-
-    def after(self, prepared: Prepared) -> PlannedGaussian:
-        """See `PooledPlan.after`; bound and threshold follow what was released.
-
-        A bound of one's own is kept.
-        """
-        inputs = shared(self, prepared)
-        if prepared.norm is None or self.row_norm is not None:
-            parameters = gaussian_parameters(inputs, row_norm=self.row_norm)
-        else:
-            parameters = gaussian_parameters(inputs, radius=WIDEST, row_norm=prepared.norm.norm)
-        level = self.mechanism.level(parameters, self.given)
-        return replace(self, parameters=parameters, level=level)
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+        """See `release_gaussian`; the bound follows the released norms, unless it is one's own."""
+        inputs, known = self.parameters.inputs, {"row_norm": self.row_norm}
+        if prepared.norm is not None and self.row_norm is None:
+            known = {"radius": WIDEST, "row_norm": prepared.norm.norm}
+        parameters = gaussian_parameters(inputs, mu=budget.mu_left, **known)
+        return release_gaussian(
+            prepared.records, prepared.feature_scale, parameters, entropy, budget=budget
+        )
 
     def threshold(self, release: Release) -> float:
-        """The level, which follows from public or released numbers."""
-        return self.level
+        """The one given, or what the noise as it came out asks for."""
+        assert release.noise_sd is not None
+        return self.mechanism.level(release.noise_sd[0], self.parameters.inputs, self.given)
 
     @property
     def detection_limit(self) -> float | None:
@@ -102,7 +81,7 @@ class PlannedGaussian(PooledPlan[GaussianParameters]):
                 "threshold",
                 kept if self.level else "none: every pair is released, and none is set to zero",
             ),
-            ("certified", certified_words(self.certify(private=True))),
+            ("certified", certified_words(self.budget())),
         ]
 
 
@@ -115,7 +94,6 @@ class GaussianNoise(Mechanism):
     title = "Gaussian"
     predicted = True
     no_limit = "every pair gets a value, and none is set to zero"
-    pooled = True
     takes_candidates = True
     estimator = ("GaussianCovariance", {"threshold": None})
 
@@ -151,15 +129,16 @@ class GaussianNoise(Mechanism):
         self, parameters: GaussianParameters, level: float | None, *, usual: bool
     ) -> PlannedGaussian:
         """These parameters with a threshold, and a forecast where both are as `usual`."""
-        planned = PlannedGaussian(self, parameters, None, self.level(parameters, level), level)
-        if not usual or (level is not None and level != self.level(parameters, None)):
+        known = parameters.noise_sd, parameters.inputs
+        planned = PlannedGaussian(self, parameters, None, self.level(*known, level), level)
+        if not usual or (level is not None and level != self.level(*known, None)):
             return planned
         errors = predict_gaussian(parameters.inputs, threshold=planned.level > 0)
         limit = planned.detection_limit if parameters.inputs.n_features > 1 else None
         forecast = Forecast(self.name, errors, limit)
         return replace(planned, forecast=forecast)
 
-    def level(self, parameters: GaussianParameters, given: float | None) -> float:
+    def level(self, noise_sd: float, inputs: ReleaseInputs, given: float | None) -> float:
         """The threshold: the one given, or none."""
         return given or 0.0
 
@@ -174,12 +153,11 @@ class GaussianThreshold(GaussianNoise):
     no_limit = "one feature has no pairs"
     estimator = ("GaussianCovariance", {"threshold": "universal"})
 
-    def level(self, parameters: GaussianParameters, given: float | None) -> float:
+    def level(self, noise_sd: float, inputs: ReleaseInputs, given: float | None) -> float:
         """The threshold: the one given, or the largest of as many entries of noise."""
         if given is not None:
             return given
-        inputs = parameters.inputs
-        return universal_threshold(parameters.noise_sd, inputs.n_sampled, inputs.n_features)
+        return universal_threshold(noise_sd, inputs.n_sampled, inputs.n_features)
 
 
 GAUSSIAN, GAUSSIAN_THRESHOLD = GaussianNoise(), GaussianThreshold()

@@ -24,7 +24,8 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs, spent_rho
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, WITHIN, squared_sensitivity
+from hushcov.accounting import WITHIN
+from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, squared_sensitivity
 from hushcov.noise import (
     LARGEST_SCORE,
     LARGEST_SIGMA,

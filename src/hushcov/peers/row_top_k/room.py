@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hushcov._arrays import FloatArray
 from hushcov.accounting import Guarantee
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import WITHIN
+from hushcov.accounting import WITHIN
 from hushcov.mechanisms.room import (
     Mechanism,
     PooledPlan,

@@ -13,7 +13,8 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, Event, Gaussian, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import WITHIN, balanced_row_norm, noise_sigmas
+from hushcov.accounting import WITHIN
+from hushcov.mechanisms.gaussian import balanced_row_norm, noise_sigmas
 from hushcov.noise import LARGEST_SIGMA
 
 METHODS = ("gauss", "separate", "adaptive")
