@@ -27,9 +27,7 @@ from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import units as screened_units
 from hushcov.mechanisms.screened import values
 from hushcov.paper import mechanism as multiscale
-from hushcov.peers import coinpress, eigen_sampling
-from hushcov.peers.row_top_k import mechanism as row_top_k
-from hushcov.peers.separate import mechanism as separate
+from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
 from hushcov.steps import complete, preparation, scales, unit_centre
 from hushcov.steps.location import state
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hushcov.accounting import Clock, calibrate_gaussian
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.benchmark.rates import fitted_slope
+from hushcov.lab.benchmark.results import fitted_slope
 from hushcov.mechanisms.adaptive import adaptive_parameters, mechanism, release_adaptive
 from hushcov.mechanisms.adaptive.pairs import PairValues, value_noise
 from hushcov.mechanisms.adaptive.parameters import FIRST_VALUES, PRODUCT_NORMS

@@ -200,7 +200,7 @@ def test_a_screened_release_by_itself(tmp_path):
 
 def trace_leaked(monkeypatch):
     """Row top-k whose document has the exact trace."""
-    gram_of, seen = row_top_k.mechanism.row_bounded_gram, {}
+    gram_of, seen = row_top_k.row_bounded_gram, {}
 
     def watched(*rest, **options):
         gram = gram_of(*rest, **options)
@@ -210,8 +210,8 @@ def trace_leaked(monkeypatch):
     def document_with_it(**fields):
         return Release(**fields | {"parameters": fields["parameters"] | seen})
 
-    monkeypatch.setattr(row_top_k.mechanism, "row_bounded_gram", watched)
-    monkeypatch.setattr(row_top_k.mechanism, "Release", document_with_it)
+    monkeypatch.setattr(row_top_k, "row_bounded_gram", watched)
+    monkeypatch.setattr(row_top_k, "Release", document_with_it)
 
 
 def size_leaked(monkeypatch):

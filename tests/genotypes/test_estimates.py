@@ -8,7 +8,8 @@ from scipy import stats
 
 from genotypes.literal import LiteralGenotypes, linked_genotypes
 from genotypes.settings import KINDS, planned, seeded
-from hushcov.genotypes import mechanism, release_genotypes, scales
+from hushcov.genotypes import mechanism, release_genotypes
+from hushcov.genotypes import parameters as public
 from hushcov.genotypes.reading import open_genotypes
 from statistics_helpers import FALSE_ALARM
 
@@ -106,21 +107,21 @@ def test_few_records_are_left_out_and_correlations_are_close(table):
 
 
 def test_scales_are_floored_and_values_stay_small():
-    variants = scales.Variants.unknown(5, 0.0)
+    variants = public.Variants.unknown(5, 0.0)
     variants.fill(np.ones(5), np.array([0.0, 1e-9, 0.02, 1.0, 2.0]))
     values = [abs(g * variants.slopes - variants.offsets).max() for g in range(3)]
     assert max(values) < 2**10
     assert variants.slopes[0] == variants.slopes[1] > variants.slopes[2] > variants.slopes[3]
-    noisy = scales.Variants.unknown(1, 0.2)  # a frequency of 0.2 at least, by its noise
+    noisy = public.Variants.unknown(1, 0.2)  # a frequency of 0.2 at least, by its noise
     noisy.fill(np.ones(1), np.array([0.01]))
     assert noisy.slopes[0] == round(32 / np.sqrt(2 * 0.2 * 0.8))
 
 
 def test_calls_are_drawn_to_their_mean_where_they_are_noise():
     rng = np.random.default_rng(0)
-    alike = scales.call_shares(np.rint(900 + 50 * rng.standard_normal(500)), 50, 1000)
+    alike = public.call_shares(np.rint(900 + 50 * rng.standard_normal(500)), 50, 1000)
     assert np.ptp(alike) < 0.05
-    apart = scales.call_shares(np.where(np.arange(500) % 2, 500, 900), 5, 1000)
+    apart = public.call_shares(np.where(np.arange(500) % 2, 500, 900), 5, 1000)
     assert sorted(set(apart.round(2))) == [0.5, 0.9]
 
 
@@ -128,10 +129,10 @@ def test_a_bound_without_evidence_is_the_usual_one():
     parameters = planned(100, 20, 3)
     edges = parameters.edges(0)
     usual = int(edges[48])
-    nothing = scales.chosen_bin(np.zeros(len(edges) + 1, dtype=int), 50, edges, usual, 1e-6)
+    nothing = public.chosen_bin(np.zeros(len(edges) + 1, dtype=int), 50, edges, usual, 1e-6)
     assert edges[nothing] >= 2 * usual > edges[nothing - 1]
     counts = np.zeros(len(edges) + 1, dtype=int)
     counts[40:50] = 20_000 / 2 ** np.arange(10)
     # With no noise to speak of everybody is kept; with much of it fewer are.
-    assert scales.chosen_bin(counts, 1, edges, usual, 1e-12) == 49
-    assert 40 <= scales.chosen_bin(counts, 1, edges, usual, 1e-3) < 49
+    assert public.chosen_bin(counts, 1, edges, usual, 1e-12) == 49
+    assert 40 <= public.chosen_bin(counts, 1, edges, usual, 1e-3) < 49

@@ -120,8 +120,8 @@ def no_noise(monkeypatch):
     """Every sampler, as the mechanisms know it, is gone."""
     for sampler in (
         *("steps.scales.rounded_normal", "mechanisms.gaussian.mechanism.rounded_normal"),
-        *(f"peers.row_top_k.mechanism.{name}" for name in ("gumbel_top", "rounded_normal")),
-        "peers.separate.mechanism.rounded_normal",
+        *(f"peers.row_top_k.{name}" for name in ("gumbel_top", "rounded_normal")),
+        "peers.separate.rounded_normal",
         *(f"peers.eigen_sampling.{name}" for name in ("discrete_laplace", "Bingham")),
     ):
         monkeypatch.setattr(f"hushcov.{sampler}", None)

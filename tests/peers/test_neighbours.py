@@ -21,7 +21,7 @@ from hushcov.peers.eigen_sampling import (
     rounded_eigenvalues,
     score_range,
 )
-from hushcov.peers.row_top_k.mechanism import values_squared_sensitivity
+from hushcov.peers.row_top_k import values_squared_sensitivity
 
 REMOVED = Neighbours(ADD_REMOVE)
 

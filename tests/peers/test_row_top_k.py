@@ -26,16 +26,14 @@ from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy, entropy_source
 from hushcov.peers.row_top_k import (
     RowTopKParameters,
-    certify_row_top_k,
-    release_row_top_k,
-    row_top_k_parameters,
-)
-from hushcov.peers.row_top_k.mechanism import (
     balanced_radius,
+    certify_row_top_k,
     complete_groups,
     mutual_pairs,
     noisy_values,
     pick_partners,
+    release_row_top_k,
+    row_top_k_parameters,
     value_sigma,
     values_squared_sensitivity,
 )

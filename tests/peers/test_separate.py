@@ -27,13 +27,15 @@ from hushcov.peers.separate import (
     choose,
     draw_transcript,
     eigenvalue_sensitivity,
+    histogram_mu,
     matrix_noise,
+    predict,
     recombine,
     release_separate,
     rounded_eigenvalues,
     separate_parameters,
+    squared_edges,
 )
-from hushcov.peers.separate.parameters import histogram_mu, predict, squared_edges
 from hushcov.release import Release
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.gram import row_bounded_gram

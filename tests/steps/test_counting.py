@@ -11,8 +11,7 @@ from scipy import stats
 
 from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure
 from hushcov.noise import Entropy
-from hushcov.peers import eigen_sampling
-from hushcov.peers.separate import parameters as separate
+from hushcov.peers import eigen_sampling, separate
 from hushcov.steps.counting import Counting, most_rows, release_most_rows
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units

@@ -13,9 +13,11 @@ from hushcov.genotypes.mechanism import (
 )
 from hushcov.genotypes.parameters import (
     DIAGONAL_WEIGHT,
+    LEAST_FREQUENCY,
     PAIR_WEIGHT,
     SCALE,
     GenotypeParameters,
+    Variants,
     count_weight,
     genotype_parameters,
     relative_movement,
@@ -24,7 +26,6 @@ from hushcov.genotypes.parameters import (
     usual_square,
 )
 from hushcov.genotypes.room import GenotypePlan, plan_genotypes
-from hushcov.genotypes.scales import LEAST_FREQUENCY, Variants
 
 __all__ = [
     "DIAGONAL_WEIGHT",

@@ -195,7 +195,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
 
     @property
     def counting(self) -> Counting:
-        """What releasing the number of records spends, where it is not public."""
+        """Return what releasing the number of records spends, where it is not public."""
         epsilon = check_real("epsilon", self.epsilon, above=0, cure=BUDGET_WORDS)
         return Counting(epsilon, Neighbours(self.neighbours))
 
@@ -260,7 +260,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         return Candidates.windows(window_ends(positions, chromosomes, reach))
 
     def certified(self, plan: GenotypePlan) -> Guarantee:
-        """What a fit by this plan costs, with the count before it."""
+        """Return the cost of a fit by this plan, with the count before it."""
         private = self.random_state is None
         guarantee = plan.certify(private=private)
         if plan.parameters.inputs.neighbours.relation == REPLACE:
@@ -268,7 +268,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         return guarantee.after(self.counting.certify(private=private))
 
     def cautions(self, plan: GenotypePlan) -> tuple[Caution, ...]:
-        """What people should know of a fit by this plan."""
+        """Return warnings about a fit by this plan."""
         inputs = plan.parameters.inputs
         found = [large_delta(inputs.delta, inputs.n_records)]
         if plan.noise >= _HOPELESS:

@@ -140,7 +140,7 @@ class GenotypeJob(Job):
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
-        """What `fit` warns of, or refuses."""
+        """Return what `fit` warns of or refuses."""
         return self.estimator.cautions(self.plan)
 
     @property
@@ -150,7 +150,7 @@ class GenotypeJob(Job):
         return "" if found is None else number(found.guarantee.epsilon)
 
     def announcement(self) -> list[tuple[str, str]]:
-        """What will be released, how, and what to expect."""
+        """Describe the release to come: its mechanism, and the error to expect."""
         inputs, d = self.plan.parameters.inputs, self.plan.parameters.inputs.n_features
         to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
         public = "" if inputs.neighbours.relation == REPLACE else "the number of variants, "
@@ -170,7 +170,7 @@ class GenotypeJob(Job):
         ]
 
     def certify(self) -> Guarantee:
-        """What `fit` will charge."""
+        """Return what `fit` will charge."""
         return self.estimator.certified(self.plan)
 
     def expected(self) -> dict[str, object]:
@@ -226,7 +226,7 @@ def _read_frequencies(path: Path) -> FloatArray:
 def _counted(
     estimator: GenotypeCovariance, records: GenotypeRecords, out: Console | None
 ) -> CountedGenotypes:
-    """What `GenotypeCovariance.count` returns; `out` is told what is released for it."""
+    """Count the persons privately, and print what is released for it to `out`."""
     if out is not None:
         _say_count(out, estimator)
     with warnings.catch_warnings():

@@ -15,18 +15,16 @@ from hushcov.genotypes.parameters import (
     PAIR_WEIGHT,
     SCALE,
     GenotypeParameters,
+    Variants,
+    call_shares,
+    chosen_bin,
     count_weight,
+    genotype_means,
+    noise_of_bound,
     relative_movement,
     usual_square,
 )
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords
-from hushcov.genotypes.scales import (
-    Variants,
-    call_shares,
-    chosen_bin,
-    genotype_means,
-    noise_of_bound,
-)
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, named_parts

@@ -214,7 +214,7 @@ class GenotypeBlock:
     def _checked(
         self, slopes: IntArray, offsets: IntArray, ends: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """The same as int64, and the ends of own variants counted from the block's start."""
+        """Return the block as int64, and ends of own variants relative to its start."""
         given = [np.asarray(each) for each in (slopes, offsets, ends)]
         if any(each.dtype.kind not in "iu" for each in given):
             raise ParameterError("slopes, offsets and ends must be integers: round them.")

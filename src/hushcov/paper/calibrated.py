@@ -89,14 +89,14 @@ class CalibratedParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged: the events spent before, and those of the schedule."""
+        """Events charged: those spent before, and those of the schedule."""
         inflation = RECONSTRUCTIONS[self.reconstruction].inflation
         inflated = self.entry_sensitivity * (1 + inflation(_rounded(self.inputs)))
         return (*self.inputs.spent, *schedule_events(self.schedule, inflated))
 
     @property
     def numerical_delta(self) -> float:
-        """What finite precision adds to delta."""
+        """Delta that finite precision adds."""
         drawn = RECONSTRUCTIONS[self.reconstruction].all_tests_drawn
         return numerical_delta(self.schedule, self.inputs.epsilon, all_tests_drawn=drawn)
 
@@ -169,7 +169,7 @@ def _rounded(inputs: CalibratedInputs) -> int:
 
 
 def composition_delta(delta: float, numerical: float) -> float:
-    """What finite precision leaves of delta for the events, rounded down; or refuse."""
+    """Return the delta that finite precision leaves for the events, rounded down."""
     if numerical > _LARGEST_NUMERICAL_SHARE * delta:
         raise PrivacyConditionError(
             f"delta must be above {numerical / _LARGEST_NUMERICAL_SHARE:.3g}, of which finite "
@@ -225,7 +225,7 @@ def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
 
 
 def schedule_events(schedule: Schedule, sensitivity: float) -> tuple[Event, ...]:
-    """What a schedule is charged for entries of S that move by at most `sensitivity`."""
+    """Return the events of a schedule whose entries of S move by at most `sensitivity`."""
     events: list[Event] = []
     for level in schedule.levels:
         if level.selection_scale is not None:
@@ -241,7 +241,7 @@ def schedule_events(schedule: Schedule, sensitivity: float) -> tuple[Event, ...]
 
 
 def _with_noise(schedule: Schedule, gate_noise: float, design: Design) -> Schedule:
-    """The same tests with gate noise r and selection noise in the design's ratio to it."""
+    """Return the tests with gate noise r, and selection noise in the design's ratio to it."""
     scale = design.selection_ratio * gate_noise
     clip = min(schedule.gate_clip, _CORRECTED_NOISE)
     return Schedule(

@@ -169,7 +169,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         return plan_multiscale(inputs, self.reconstruction)
 
     def _parameters(self, averaged: Records | Moments) -> Parameters:
-        """The same for what is averaged."""
+        """Return the parameters for the number of records that are averaged."""
         return self.public_parameters(self._rows(averaged.n_records), averaged.n_features)
 
     def grid(self, n_records: int, n_features: int) -> IntegerGrid:
@@ -207,7 +207,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
                 return self._release(moments, parameters, entropy)
 
     def _cautions(self, parameters: Parameters, *, simulated: bool = False) -> tuple[Caution, ...]:
-        """What people should know before anything is spent."""
+        """Return warnings to show before anything is spent."""
         inputs = parameters.inputs
         # Simulated moments protect nobody, and their release says so.
         found = [None if simulated else self._large_delta(inputs.delta, inputs.n_records)]

@@ -170,7 +170,7 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
 
 
 def _part_names(events: tuple[Event, ...]) -> list[str]:
-    """What each event of the mechanism released: levels that select, answers, cut noise."""
+    """Name what each event released: levels that select, answers, cut noise."""
     # The theorem's are promises of the levels, and then one of the answers.
     promises = sum(isinstance(event, Approximate) for event in events)
     levels = promises - 1 if promises else sum(isinstance(event, BoundedRange) for event in events)

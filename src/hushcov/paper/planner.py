@@ -78,7 +78,7 @@ def _score_of(found: tuple[float, Design]) -> float:
 
 @dataclass(frozen=True)
 class Search:
-    """What the descent minimises."""
+    """Objective of the descent."""
 
     inputs: CalibratedInputs
     reconstruction: str

@@ -142,7 +142,7 @@ def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, An
 
 
 def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
-    """What happens to one active test of an entry of each size, given the selection's edge."""
+    """Return the law of one active test for entries of each size, given the selection's edge."""
     omega = sizes[:, None] / level.threshold / _TAU
     r, clip = schedule.gate_noise, schedule.gate_clip
     edge = None

@@ -101,7 +101,7 @@ class Multiscale(Mechanism):
 
 
 def multiscale_inputs(inputs: ReleaseInputs) -> CalibratedInputs:
-    """The same release for the multiscale mechanism, on features at scale 1.
+    """Return the inputs of the multiscale mechanism, on features at scale 1.
 
     Its scale bounds the standard deviation in every direction: the root of the norm of the
     correlation matrix, taken from the reference models.

@@ -209,7 +209,7 @@ def rounding_inflation(n_records: int) -> float:
 
 
 def query_inflation(n_records: int) -> float:
-    """The same for the queries S_e / T of a transcript, which are rounded once more.
+    """Bound the inflation of the queries S_e / T of a transcript, rounded once more.
 
     The noisy query is a function of the exact sum of that double and the noise, so all later
     arithmetic is post-processing.

@@ -101,7 +101,7 @@ class CoinPressParameters:
 
     @property
     def slack(self) -> float:
-        """What is added to every eigenvalue before a step's matrix is inverted."""
+        """Return the constant added to every eigenvalue before a step's matrix is inverted."""
         ratio = self.inputs.n_features / self.inputs.n_records
         return (2 * math.sqrt(ratio) + ratio) / 2
 
@@ -131,12 +131,12 @@ class CoinPressParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged: the events spent before, and one Gaussian for each step."""
+        """Events charged: those spent before, and one Gaussian for each step."""
         return (*self.inputs.spent, *map(Gaussian, self.mus))  # proof: step 3
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """What each event of its own released, in words."""
+        """Names of what each own event released."""
         n = self.n_steps
         return tuple(f"the matrix, step {step} of {n}" for step in range(1, n + 1))
 

@@ -92,7 +92,7 @@ class EigenSamplingParameters:
 
     @property
     def epsilon(self) -> float:
-        """What the release costs, rounded up."""
+        """Epsilon of the release, rounded up."""
         n, d, B = _allowed_for(self.inputs), self.inputs.n_features, self.norm_bound
         neighbours = self.inputs.neighbours
         total = Fraction(eigenvalue_sensitivity(n, d, B, neighbours), self.eigenvalue_scale)
@@ -103,7 +103,7 @@ class EigenSamplingParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged."""
+        """Events charged."""
         return (Pure(self.epsilon),)
 
     def to_dict(self) -> dict[str, object]:

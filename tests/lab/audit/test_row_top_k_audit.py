@@ -9,7 +9,7 @@ import pytest
 
 from hushcov.lab.audit import attacks_on, check_path, run_attack
 from hushcov.noise import rounded_normal
-from hushcov.peers.row_top_k import mechanism
+from hushcov.peers import row_top_k as mechanism
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import ArrayRecords

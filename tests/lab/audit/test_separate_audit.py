@@ -13,7 +13,7 @@ from hushcov.lab.audit import AUDITED, attacks_on, check_path, run_attack
 from hushcov.lab.audit import attack as common
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.noise import rounded_normal
-from hushcov.peers.separate import mechanism, parameters
+from hushcov.peers import separate
 from hushcov.sums.gram import row_bounded_gram
 
 FALSE_ALARM = 1e-6
@@ -55,7 +55,7 @@ def test_the_attack_is_as_sharp_as_the_claim(audited):
 
 
 def replace_noise(monkeypatch, noise):
-    for module in (gaussian, mechanism):
+    for module in (gaussian, separate):
         monkeypatch.setattr(module, "rounded_normal", noise)
 
 
@@ -76,16 +76,16 @@ def test_eigenvalues_without_noise(monkeypatch):
     def silent(generator, sigma, size):
         return np.zeros(size, dtype=np.int64)
 
-    monkeypatch.setattr(mechanism, "rounded_normal", silent)
+    monkeypatch.setattr(separate, "rounded_normal", silent)
     assert is_caught("separate-eigen", runs=400)
     assert is_caught("separate-adaptive", runs=400)  # counts
 
 
 def test_replacement_forgotten_by_the_eigenvalues(monkeypatch):
     """A third of what eigenvalues move by, and all of the budget spent on them."""
-    correct = parameters.eigenvalue_sensitivity
-    monkeypatch.setattr(parameters, "eigenvalue_sensitivity", lambda *a: correct(*a) // 3)
-    monkeypatch.setattr(parameters, "_EIGENVALUE_SHARE", 0.9)
+    correct = separate.eigenvalue_sensitivity
+    monkeypatch.setattr(separate, "eigenvalue_sensitivity", lambda *a: correct(*a) // 3)
+    monkeypatch.setattr(separate, "_EIGENVALUE_SHARE", 0.9)
     assert is_caught("separate-eigen")
 
 
@@ -93,6 +93,6 @@ def test_norm_clipping_skipped(monkeypatch):
     def unclipped(records, grid, norm_bound, *, progress=None):
         return row_bounded_gram(records, grid, None, progress=progress)
 
-    for module in (mechanism, common):
+    for module in (separate, common):
         monkeypatch.setattr(module, "row_bounded_gram", unclipped)
     assert is_caught("separate-gauss", "sign flips", runs=600)

@@ -10,7 +10,7 @@ import pytest
 
 from hushcov.accounting import Pure, compose
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.lab.benchmark.rates import (
+from hushcov.lab.benchmark.results import (
     fitted_slope,
     kumar_smallest_n,
     multiscale_smallest_n,

@@ -94,7 +94,7 @@ class PartTarget(Target):
         return records_of(rows, self.parameters.inputs.n_records)
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The same."""
+        """See `Target.released`."""
         return self._run(self._records(rows), entropy)
 
     def _run(self, records: Records, entropy: Entropy) -> FloatArray:
@@ -224,7 +224,7 @@ def _signs(
 
 
 def _tilted(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
-    """The same less tilts that the records do not have."""
+    """Subtract tilts that the records do not have."""
     return _signs(name, turn, CentredSigns((_TILT,) * FEATURES))
 
 

@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Promise:
-    """What is attacked: (epsilon, delta), and whether it comes from one Gaussian curve.
+    """Claim under attack: (epsilon, delta), and whether one Gaussian curve implies it.
 
     No test is better than that curve by more than `late`, whatever its rate of false positives.
     """
@@ -56,7 +56,7 @@ class Promise:
 
 
 def promised(epsilon: float, delta: float, events: Sequence[Event]) -> Promise:
-    """What events claim: one Gaussian curve where all of them are Gaussian, or on a clock."""
+    """Return the claim of events: one Gaussian curve where all are Gaussian or clocked."""
     gaussian = bool(events) and all(isinstance(event, Gaussian | Clocked) for event in events)
     late = sum(event.late for event in events if isinstance(event, Clocked))
     return Promise(epsilon, delta, gaussian, late)
@@ -73,7 +73,7 @@ class Target(ABC):
 
     @property
     def promise(self) -> Promise:
-        """What the mechanism claims."""
+        """Claim of the mechanism."""
         inputs, events = self.parameters.inputs, getattr(self.parameters, "events", ())
         return promised(inputs.epsilon, inputs.delta, events)
 
@@ -110,7 +110,7 @@ def bounded_gram(rows: FloatArray, parameters: Any, norm_bound: int | None) -> I
 
 
 def remembered(function: Callable[..., Result]) -> Callable[..., Result]:
-    """The same function of arrays and numbers, computed once for each of them."""
+    """Cache a function of arrays and numbers."""
     known: dict[Any, Result] = {}
 
     def ask(*arguments: Any) -> Result:
@@ -195,7 +195,7 @@ def linear_discriminant(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def matrix_statistics(pair: Pair) -> tuple[Statistic, ...]:
-    """What to compute from all entries of a released matrix."""
+    """Return the statistics to compute from a released matrix."""
     return along_change(pair.before, pair.after), trace(pair.n_features), FITTED
 
 

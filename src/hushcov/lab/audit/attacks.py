@@ -20,7 +20,6 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import (
     adaptive,
     candidates,
-    counts,
     eigenvectors,
     gaussian,
     genotypes,
@@ -74,12 +73,12 @@ class RegisteredTarget(Target):
 
     @cached_property
     def plan(self) -> MechanismPlan[Any]:
-        """What the mechanism plans from public inputs; made when it is first asked for."""
+        """Plan of the mechanism from public inputs, made on first use."""
         return mechanisms()[self.mechanism].plan(self.inputs)
 
     @property
     def promise(self) -> Promise:
-        """What the accountant certifies."""
+        """Claim that the accountant certifies."""
         guarantee = self.plan.certify(private=False)
         return promised(guarantee.epsilon, guarantee.delta, guarantee.events)
 
@@ -137,7 +136,7 @@ _TURNED: dict[str, Turned] = {
     **candidates.TURNED,
     **gaussian.TURNED,
     **genotypes.TURNED,
-    counts.NAME: counts.attacks,
+    preparation.NAME: preparation.attacks,
 }
 _OTHERS: dict[str, Turned] = {
     name: registered

@@ -33,21 +33,21 @@ from hushcov.lab.audit.neighbours import HUGE, Pair
 from hushcov.noise import Entropy
 from hushcov.peers import eigen_sampling as sampling
 from hushcov.peers.eigen_sampling import EigenSamplingParameters
+from hushcov.peers.separate import NAME as SEPARATE
 from hushcov.peers.separate import (
     Choice,
     MatrixNoise,
     SeparateParameters,
     choose,
+    draw_counts,
     draw_transcript,
     matrix_noise,
     recombine,
     release_separate,
     rounded_eigenvalues,
     separate_parameters,
+    squared_edges,
 )
-from hushcov.peers.separate.mechanism import NAME as SEPARATE
-from hushcov.peers.separate.mechanism import draw_counts
-from hushcov.peers.separate.parameters import squared_edges
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import ArrayRecords

@@ -66,7 +66,7 @@ class GenotypeTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """What a whole release has."""
+        """Return everything that a whole release contains."""
         return _seen(self.release(rows, entropy))
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:

@@ -56,7 +56,7 @@ class Pair:
 
     @property
     def after(self) -> FloatArray:
-        """What becomes of it; zeros where nothing does."""
+        """Return the record after the change; zeros where it is removed."""
         gone = self.neighbours.relation == ADD_REMOVE
         return np.zeros_like(self.first[0]) if gone else np.asarray(self.second[0])
 
@@ -110,7 +110,7 @@ KINDS: dict[str, Turn] = {
 
 
 def _alone(name: str, before: FloatArray, after: FloatArray, n_records: int) -> Pair:
-    """The same where all other records are zero."""
+    """Return the pair of datasets in which all other records are zero."""
     return replacement(name, before, after, np.zeros((n_records - 1, len(before))))
 
 
@@ -129,7 +129,7 @@ def sign_flips(n_records: int, n_features: int, size: float) -> Pair:
 
 
 def sign_flips_among_others(n_records: int, n_features: int, size: float) -> Pair:
-    """The same among Gaussian records with correlated features."""
+    """Flip signs among Gaussian records with correlated features."""
     lone = sign_flips(n_records, n_features, size)
     others = gaussian_records(sparse_covariance("block", n_features, 2), n_records - 1)
     return replacement("flips among others", lone.first[0], lone.second[0], others)
@@ -177,14 +177,14 @@ def edge_of_selection(n_features: int, size: float, height: int, lag: int) -> Pa
 
 
 def tied_few(n_records: int, n_features: int) -> Pair:
-    """The same where all others are (1, -1, 1, -1, ..): the scores of all pairs are tied."""
+    """Tie the scores of all pairs: all other records are (1, -1, 1, -1, ..)."""
     pair = edge_of_selection(n_features, 1.0, 1, 0)
     others = np.tile(_alternating(n_features), (n_records - 1, 1))
     return replacement("tied, few records", pair.first[0], pair.second[0], others)
 
 
 def tied(side: int, height: int) -> Pair:
-    """The same for features in two halves of side^2, where only pairs that change have scores.
+    """Tie scores of features in two halves of side^2: only pairs that change have scores.
 
     The scores of pairs across the halves are tied at side * height, with the signs of a Hadamard
     matrix; those within a half are 0. No records of signs have higher scores with that: theirs

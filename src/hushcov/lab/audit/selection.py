@@ -59,12 +59,12 @@ from hushcov.paper import (
     theorem_parameters,
 )
 from hushcov.paper import mechanism as multiscale
+from hushcov.peers import row_top_k
 from hushcov.peers.row_top_k import (
     RowTopKParameters,
     release_row_top_k,
     row_top_k_parameters,
 )
-from hushcov.peers.row_top_k import mechanism as row_top_k
 from hushcov.release import Release
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments
@@ -132,14 +132,14 @@ class ScreenedTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """What was selected, and the noisy sums of pairs and of the diagonal."""
+        """Return the selection, and the noisy sums of pairs and of the diagonal."""
         release, upper = self.release(rows, entropy), np.triu_indices(rows.shape[1], 1)
         sums = release.integers[upper] // DIAGONAL_WEIGHT
         squares = (np.diag(release.integers) - self._centre(release)) // PAIR_WEIGHT
         return flat(release.released[upper], sums, squares)
 
     def _centre(self, release: Release) -> int:
-        """What the release added to every square, in its integers."""
+        """Return the integer that the release added to every square."""
         shrinkage = release.parameters["shrinkage"]
         assert isinstance(shrinkage, float)
         centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records

@@ -1,4 +1,4 @@
-"""What is measured, cell by cell, and the file of finished cells.
+"""Cells of a benchmark, and the file of finished ones.
 
 A preset has sweeps around a base point and a grid of sizes. In the file every line is on the disk
 before the next one counts.
@@ -206,7 +206,7 @@ class Fit:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What was measured, without what was found."""
+        """Key of the measurement, without its result."""
         return ("fit", self.point, self.seed, self.contender)
 
     def __str__(self) -> str:
@@ -228,7 +228,7 @@ class Cost:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What was measured, without what was found."""
+        """Key of the measurement, without its result."""
         return ("cost", self.point, self.contender)
 
     def __str__(self) -> str:
@@ -244,7 +244,7 @@ class Prediction:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What was predicted, without what was found."""
+        """Key of the prediction, without its result."""
         return ("prediction", self.point)
 
     def __str__(self) -> str:

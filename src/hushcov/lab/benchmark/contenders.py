@@ -16,7 +16,7 @@ from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
 from hushcov.lab.benchmark.cells import DELTA, Point
 from hushcov.mechanisms.room import Mechanism
-from hushcov.peers.separate.mechanism import NAME as SEPARATE
+from hushcov.peers.separate import NAME as SEPARATE
 from hushcov.planning import mechanisms
 from hushcov.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
@@ -27,7 +27,7 @@ _NOISE = 7  # keeps the stream of the noise apart from that of the data
 
 
 class Estimator(Protocol):
-    """What a contender does."""
+    """Interface of a contender."""
 
     covariance_: FloatArray
 
@@ -37,7 +37,7 @@ class Estimator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What every contender is told: the public inputs, and a seed for its noise."""
+    """Public inputs that every contender gets, and a seed for its noise."""
 
     point: Point
     feature_scale: FloatArray

@@ -47,7 +47,7 @@ class Benchmark:
     contenders: tuple[str, ...]
 
     def identity(self) -> dict[str, object]:
-        """What cells must have in common to be held against each other."""
+        """Fields that must agree before cells are compared."""
         design = json.dumps(asdict(self.preset), sort_keys=True)
         return {
             "version": __version__,
@@ -84,7 +84,7 @@ class Work:
 
 
 def missing_work(benchmark: Benchmark, cells: Iterable[Cell]) -> Work:
-    """What is not among the finished cells."""
+    """Return the cells that are not finished."""
     done = {cell.key for cell in cells}
     left = [key for key in benchmark.cell_keys() if key not in done]
     base = benchmark.preset.base

@@ -1,4 +1,4 @@
-"""What is verified: a covariance model with parameters, runs of the mechanism on it, and a claim.
+"""Covariance models with parameters, runs of the mechanism on them, and claims to verify.
 
 Second moments S are drawn from their exact law, Wishart, so that no number of records is too large.
 """
@@ -45,7 +45,7 @@ class Setting:
 
     @property
     def inputs(self) -> PublicInputs:
-        """What is public before any record is read."""
+        """Inputs that are public before any record is read."""
         return self.parameters.inputs
 
     @cached_property
@@ -119,7 +119,7 @@ def make_setting(
 
 
 def ideal_schedule(schedule: Schedule) -> Schedule:
-    """The same tests, all of them kept: the law of the ideal estimator."""
+    """Return the tests with all of them kept: the law of the ideal estimator."""
     levels = tuple(
         replace(level, quota=level.candidates, selection_scale=None) for level in schedule.levels
     )

@@ -24,8 +24,8 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs, spent_rho
-from hushcov.accounting import WITHIN
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, squared_sensitivity
+from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, WITHIN, squared_sensitivity
+from hushcov.mechanisms.room import Mechanism, PooledPlan, left_of, pool_of, shared
 from hushcov.noise import (
     LARGEST_SCORE,
     LARGEST_SIGMA,
@@ -35,6 +35,7 @@ from hushcov.noise import (
     rounded_normal,
 )
 from hushcov.release import Making, Release, named_parts
+from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.protocol import Progress, Records
@@ -90,7 +91,7 @@ class RowTopKParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged: the events spent before, the picks of all rows, and the values."""
+        """Events charged: those spent before, the picks of all rows, and the values."""
         own: tuple[Event, ...] = (Gaussian(self.mu),)  # proof: step 6
         if self.rate is not None:
             eta = 2 * self.score_sensitivity * self.rate * UP
@@ -99,7 +100,7 @@ class RowTopKParameters:
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """What each event of its own released, in words."""
+        """Names of what each own event released."""
         picked = () if self.rate is None else ("partners of every feature",)
         return (*picked, "values of the selected pairs and the variances")
 
@@ -109,7 +110,7 @@ class RowTopKParameters:
         return (self.radius / self.half_width) ** 2 / self.inputs.n_records
 
     def with_values(self, inputs: ReleaseInputs, mu: float) -> RowTopKParameters:
-        """The same picks, and values that cost `mu`; on a coarser grid if noise needs it."""
+        """Return the same picks with values that cost `mu`, on a coarser grid if noise needs it."""
         half_width = min(self.half_width, _half_width(inputs, mu))
         rate = self.rate
         if rate is not None and half_width < self.half_width:
@@ -251,7 +252,7 @@ def _half_width(inputs: ReleaseInputs, mu: float) -> int:
 
 
 def _rest(inputs: ReleaseInputs) -> float:
-    """What the budget has left in zCDP, about; the accountant has the last word."""
+    """Return about what is left of the budget in zCDP; the accountant decides."""
     total = inputs.rho
     return max(total - spent_rho(inputs.spent), total * 1e-3)
 
@@ -424,3 +425,48 @@ def noisy_values(
     released[rows, columns] = released[columns, rows] = gram[rows, columns] + noise[: len(rows)]
     np.fill_diagonal(released, np.diag(gram) + noise[len(rows) :])
     return released
+
+
+# The room of row-wise top-k selection.
+
+
+@dataclass(frozen=True)
+class PlannedRowTopK(PooledPlan[RowTopKParameters]):
+    """Selection and values with noise that is proved to be private."""
+
+    def certify(self, *, private: bool) -> Guarantee:
+        """See `certify_row_top_k`."""
+        return certify_row_top_k(self.parameters, private=private)
+
+    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+        """See `release_row_top_k`."""
+        return release_row_top_k(records, feature_scale, self.parameters, entropy)
+
+    @property
+    def pool(self) -> float:
+        """The mu of the values and of what the plan set aside before them."""
+        return pool_of(self.parameters.inputs, self.parameters.mu)
+
+    def after(self, prepared: Prepared) -> PlannedRowTopK:
+        """See `PooledPlan.after`; the rows select as planned."""
+        inputs = shared(self, prepared)
+        mu = left_of(self, prepared) * WITHIN
+        return replace(self, parameters=self.parameters.with_values(inputs, mu))
+
+
+class RowTopK(Mechanism):
+    """Rows select their partners; pairs that select each other are released."""
+
+    name = NAME
+    title = "row top-k (Kumar et al.)"
+    pooled = True
+    estimator = ("RowTopKCovariance", {})
+
+    def plan(
+        self, inputs: ReleaseInputs, *, sparse: bool = False, radius: float | None = None
+    ) -> PlannedRowTopK:
+        """See `Mechanism.plan` and `row_top_k_parameters`."""
+        return PlannedRowTopK(self, row_top_k_parameters(inputs, radius=radius))
+
+
+ROW_TOP_K = RowTopK()
