@@ -42,10 +42,11 @@ from hushcov.accounting.neighbours import (
 )
 
 if TYPE_CHECKING:
-    from hushcov.accounting.budget import UNSPENT, WITHIN, Budget, largest_mu
+    from hushcov.accounting.budget import EXACT, UNSPENT, WITHIN, Budget, largest_mu
 
 __all__ = [
     "ADD_REMOVE",
+    "EXACT",
     "ONE_REPLACED",
     "RECORD",
     "RELATIONS",
@@ -80,4 +81,4 @@ __all__ = [
     "smallest_sigma",
 ]
 
-__getattr__ = lazy(__name__, budget="UNSPENT WITHIN Budget largest_mu")
+__getattr__ = lazy(__name__, budget="EXACT UNSPENT WITHIN Budget largest_mu")

@@ -27,13 +27,15 @@ from hushcov.exceptions import PrivacyConditionError
 
 #: A budget is met with this to spare, far more than the roundings of mu.
 WITHIN = 1 - 2.0**-40
+_ROUNDING = 1e-9  # of a budget, which is not listed as unspent
 _ABOVE = 1 + 2.0**-44  # makes up for roundings of what is taken
 #: What is listed where a budget was certified for more than was run.
 UNSPENT = "nothing: this was certified, and not needed"
 # Share of delta for a clock that runs late. A ledger sets an eighth of its delta aside for them: it
 # has room for 32 releases that each promise the delta of the whole.
 _LATE = 1 / 256
-_EXACT = "none: sums are exact, and every record is bounded before it is summed"
+#: What certificates of exact sums rest on.
+EXACT = "none: sums are exact, and every record is bounded before it is summed"
 
 
 class Budget:
@@ -76,7 +78,7 @@ class Budget:
         mu: float | None = None,
         selects: bool = False,
         numerical_delta: float = 0.0,
-        checked: Sequence[str] = (_EXACT,),
+        checked: Sequence[str] = (EXACT,),
         private: bool = True,
     ) -> None:
         self.relation = relation
@@ -201,28 +203,24 @@ class Budget:
     def parts(self) -> tuple[tuple[str, tuple[Event, ...]], ...]:
         """What was released, in words, with what is charged for it.
 
-        What was certified and not spent is listed with the last part on the clock: how much that is
-        may depend on the records, so that nobody gets it back.
+        What was certified and not spent is a part, too: how much that is may depend on the records,
+        so that nobody gets it back.
         """
-        on_clock = [part for part, cost in self._spent.items() if isinstance(cost, float)]
-        last = on_clock[-1] if on_clock else UNSPENT
-        own = self._spent.get(last, 0.0)
-        assert isinstance(own, float)
-        listed = dict(self._spent) | ({} if self.mu == 0 else {last: own + self.left})
-        events = {
-            part: (
-                cost
-                if not isinstance(cost, float)
-                else self._clocked(math.sqrt(cost))
-                if part == last
-                else Gaussian(math.sqrt(cost))
-            )
-            for part, cost in listed.items()
-        }
-        unspent = [(UNSPENT, event) for event in self._fixed]
-        return tuple(
-            (part, self.relation.charged((event,))) for part, event in (*events.items(), *unspent)
-        )
+        listed: list[tuple[str, float | Event]] = list(self._spent.items())
+        if self.left > _ROUNDING * self.mu**2:
+            listed.append((UNSPENT, self.left))
+        times = [place for place, (_, cost) in enumerate(listed) if isinstance(cost, float)]
+        found = []
+        for place, (part, cost) in enumerate((*listed, *((UNSPENT, each) for each in self._fixed))):
+            event: Event
+            if not isinstance(cost, float):
+                event = cost
+            elif place == times[-1]:
+                event = self._clocked(math.sqrt(cost))
+            else:
+                event = Gaussian(math.sqrt(cost))
+            found.append((part, self.relation.charged((event,))))
+        return tuple(found)
 
     @property
     def guarantee(self) -> Guarantee:

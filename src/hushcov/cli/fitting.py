@@ -45,7 +45,6 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     PrivacyWarning,
 )
-from hushcov.inputs import spent_rho
 from hushcov.paper import MULTISCALE, TheoremParameters, certify, too_few_records
 from hushcov.planning import (
     Caution,
@@ -298,7 +297,7 @@ class PlannedJob(Job):
         parts = ["the mean, which drops out of differences"] if self.source.paired else []
         budget = self.plan.inputs.rho
         for stage in self.plan.stages:
-            share = number(100 * spent_rho((stage.event,)) / budget, 2)
+            share = number(100 * stage.cost**2 / 2 / budget, 2)
             parts.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
         return "; ".join(parts) or "nothing else that is needed"
 
@@ -366,8 +365,7 @@ class PlannedJob(Job):
     @cached_property
     def comparison(self) -> Comparison:
         """Predicted errors of all mechanisms that have one."""
-        inputs = self.plan.inputs
-        return compare(inputs, refine=False, apart=self.plan.request.apart(inputs))
+        return compare(self.plan.inputs, refine=False)
 
     @cached_property
     def families(self) -> Families:
@@ -377,11 +375,11 @@ class PlannedJob(Job):
 
     def certify(self) -> Guarantee:
         """What `fit` will charge: it is private at any number of records."""
-        guarantee, found = self.plan.certify(private=True), self._found
+        guarantee, found = self.plan.budget().certificate, self._found
         if found is not None:
             return guarantee.after(found.guarantee)
         counting = self.whose.counting(self.estimator.epsilon or 0.0)
-        return guarantee if counting is None else guarantee.after(counting.certify(private=True))
+        return guarantee if counting is None else guarantee.after(counting.budget().certificate)
 
     def _run(self, records: Records) -> None:
         if self.opened is not None:

@@ -50,13 +50,7 @@ class Row:
     forecasts: tuple[Forecast, ...]
     refusals: dict[str, HushcovError]  # of mechanisms that cannot be planned here
     cautions: tuple[Caution, ...] = ()
-    apart: ReleaseInputs | None = None  # of mechanisms that cannot share with a search for means
     prepared: bool = True  # whether means are found privately
-
-    def given(self, mechanism: str) -> ReleaseInputs:
-        """What this mechanism is planned with."""
-        apart = None if comparable(self.inputs.candidates)[mechanism].pooled else self.apart
-        return self.inputs if apart is None else apart
 
     @property
     def best(self) -> Forecast | None:
@@ -147,15 +141,14 @@ class Planner:
         row, forecasts, refusals = self._empty(n_records), [], {}
         for name in self.mechanisms:
             try:
-                forecasts.append(forecast(row.given(name), name, **self._options(name)))
+                forecasts.append(forecast(row.inputs, name, **self._options(name)))
             except HushcovError as error:
                 refusals[name] = error
         return self._heeded(replace(row, forecasts=tuple(forecasts), refusals=refusals))
 
     def _empty(self, n_records: int) -> Row:
-        inputs = self.inputs(n_records)
-        apart, prepared = self.request.apart(inputs), self.request.private_centre
-        return Row(n_records, inputs, (), {}, apart=apart, prepared=prepared)
+        prepared = self.request.private_centre
+        return Row(n_records, self.inputs(n_records), (), {}, prepared=prepared)
 
     def chosen(self, n_records: int) -> Row:
         """The same as a fit sees it: searched where the rough figures do not decide."""
@@ -164,7 +157,7 @@ class Planner:
             return self.row(n_records)
         row = self._empty(n_records)
         try:
-            forecasts = compare(row.inputs, apart=row.apart).forecasts
+            forecasts = compare(row.inputs).forecasts
         except HushcovError:
             return self.row(n_records)
         in_order = sorted(forecasts, key=lambda each: self.mechanisms.index(each.mechanism))
@@ -183,9 +176,8 @@ class Planner:
 
         `tried` are numbers of rows averaged that were planned before; those tried now join them.
         """
-        shares = comparable(self.request.candidates)[mechanism].pooled
         found = smallest_n(
-            lambda n: self.request.inputs(n, self.n_features, shares=shares),
+            lambda n: self.request.inputs(n, self.n_features),
             mechanism,
             model,
             target_error,

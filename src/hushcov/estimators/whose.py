@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ADD_REMOVE, RECORD, RELATIONS, REPLACE, Neighbours
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.release import Part, Release
+from hushcov.release import Release
 from hushcov.sums.protocol import Records
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 #: What may be estimated of units that have several rows.
 ESTIMANDS = ("rows", "unit-means")
-_SIZES, _COUNT = "how many records units have", "the number of records"
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +198,7 @@ def paid_count(estimator: Any) -> Iterator[None]:
 
 def completed(release: Release, counted: Counted) -> Release:
     """The document of a release with the count before it: its cost, its part and its words."""
-    before = counted.guarantee
-    names = (_SIZES, _COUNT)[-len(before.events) :]
-    parts = tuple(Part(name, (event,)) for name, event in zip(names, before.events, strict=True))
-    making = replace(
-        release.making, parts=(*parts, *release.making.parts), counted=counted.to_dict()
-    )
-    return replace(release, guarantee=release.guarantee.after(before), making=making)
+    parts = (*counted.parts, *release.making.parts)
+    making = replace(release.making, parts=parts, counted=counted.to_dict())
+    guarantee = release.guarantee.after(counted.guarantee)
+    return replace(release, guarantee=guarantee, making=making)

@@ -3,7 +3,6 @@
 from hushcov.genotypes.mechanism import (
     NAME,
     Sums,
-    certify_genotypes,
     document,
     release_block,
     release_bound,
@@ -37,7 +36,6 @@ __all__ = [
     "GenotypePlan",
     "Sums",
     "Variants",
-    "certify_genotypes",
     "count_weight",
     "document",
     "genotype_parameters",

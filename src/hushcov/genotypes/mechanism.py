@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.accounting import REPLACE, Guarantee
+from hushcov.accounting import REPLACE, Budget
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
 from hushcov.genotypes.parameters import (
     DIAGONAL_WEIGHT,
@@ -27,7 +27,7 @@ from hushcov.genotypes.parameters import (
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import symmetric_sparse
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, parts_of
 from hushcov.sums.protocol import Progress
 
 NAME = "genotypes"
@@ -55,44 +55,38 @@ class Sums:
         return cls(pairs, squares, [], [])
 
 
-def certify_genotypes(parameters: GenotypeParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the events of these very parameters, or raise.
-
-    Privacy
-    -------
-    Neighbours: those of the inputs; no precondition. Every number that is released is an integer
-    with exact Gaussian noise; `docs/proofs/genotypes.md`.
-    """
-    return parameters.inputs.certify(parameters.events, private=private)  # proof: step 6
-
-
 def release_genotypes(
     records: GenotypeRecords,
     parameters: GenotypeParameters,
     entropy: Entropy,
     *,
     frequencies: FloatArray | None = None,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, pass over the variants once, and release covariances within windows.
+    """Pass over the variants once, and release covariances within windows.
 
     `frequencies` are public allele frequencies, if the parameters say that they are known.
     `progress` is told how many variants are done.
 
     Privacy
     -------
-    See `certify_genotypes`. Frequencies, if given, must be public.
+    See `GenotypeParameters.budget`, which is the budget if none is given. Frequencies, if given,
+    must be public.
     """
     check_entropy(entropy)
-    guarantee = certify_genotypes(parameters, private=entropy.private)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
     _check_size(records, parameters)
     if parameters.known != (frequencies is not None):
         raise ParameterError(
             "frequencies must be given where the parameters say that they are known, and only "
             "then: make the parameters for them."
         )
+    mus = parameters.count_mu, parameters.norm_mu, parameters.value_mu
+    for mu, part in zip(mus, parameters.part_names, strict=True):
+        budget.gaussian(mu, part)  # proof: step 6
     variants, sums = run_blocks(records, parameters, entropy, frequencies, progress)
-    return document(variants, sums, parameters, guarantee)  # proof: step 7
+    return document(variants, sums, parameters, budget)  # proof: step 7
 
 
 def run_blocks(
@@ -102,7 +96,7 @@ def run_blocks(
     frequencies: FloatArray | None = None,
     progress: Progress | None = None,
 ) -> tuple[Variants, Sums]:
-    """All noisy numbers, block by block; see `release_genotypes`, which certifies them first."""
+    """All noisy numbers, block by block; see `release_genotypes`, which spends them first."""
     n, sums = parameters.inputs.n_records, Sums.none(parameters)
     noise = 0.0 if parameters.known else parameters.count_sigma / n
     variants = Variants.unknown(parameters.inputs.n_features, noise)
@@ -226,7 +220,7 @@ def _check_block(block: GenotypeBlock, number: int, parameters: GenotypeParamete
 
 
 def document(
-    variants: Variants, sums: Sums, parameters: GenotypeParameters, guarantee: Guarantee
+    variants: Variants, sums: Sums, parameters: GenotypeParameters, budget: Budget
 ) -> Release:
     """The document of noisy sums: covariances, in units in which all of them have one noise."""
     inputs, shares = parameters.inputs, variants.shares
@@ -250,7 +244,7 @@ def document(
         mechanism=NAME,
         integers=symmetric_sparse((rows, columns), *values),
         unit=unit,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         parameters=parameters.to_dict() | made,
         feature_scale=SCALE * even / (variants.slopes * shares),
         location=variants.means,
@@ -260,7 +254,7 @@ def document(
             n_averaged=inputs.n_records,
             scales="given" if parameters.known else "released",
             shrunk=min(1.0, max(0.0, left_out)),
-            parts=named_parts(guarantee.events, parameters.part_names),
+            parts=parts_of(budget),
         ),
     )
 

@@ -11,11 +11,10 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_integer
-from hushcov.accounting import Event, Gaussian, Neighbours, smallest_sigma
+from hushcov.accounting import WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.accounting import WITHIN
 from hushcov.noise import LARGEST_SIGMA
 
 #: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.
@@ -118,14 +117,18 @@ class GenotypeParameters:
         ends = np.minimum(np.ceil(usual * 2.0 ** (steps - _OCTAVES_BELOW)), LARGEST_SUM)
         return np.asarray(ends, dtype=np.int64)  # proof: step 4
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events charged: those spent before, and one Gaussian for each kind of number."""
-        own = (self.count_mu, self.norm_mu, self.value_mu)
-        return (*self.inputs.spent, *map(Gaussian, own))  # proof: step 6
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the whole budget; each kind of number is spent before its noise is drawn.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. Every number that is released is an
+        integer with exact Gaussian noise; `docs/proofs/genotypes.md`.
+        """
+        return self.inputs.budget(private=private)  # proof: step 6
 
     @property
-    def part_names(self) -> tuple[str, ...]:
+    def part_names(self) -> tuple[str, str, str]:
         """Names of what each own event released."""
         counts = "calls of the variants" if self.known else "allele frequencies and calls"
         return counts, "norms of records, block by block", "products of variants in windows"
@@ -193,7 +196,7 @@ def genotype_parameters(
     if block is None:
         block = usual_block(inputs.n_records, inputs.n_features, windows.reach)
     block = check_integer("block", block, at_least=1, cure="it is how many variants a block has.")
-    mu = inputs.largest_mu() * WITHIN
+    mu = inputs.largest_mu()
     counts = _CALLS if known else _count_share(inputs, mu)
     shares = (counts, _NORMS, 1 - counts - _NORMS)
     mus = (mu * math.sqrt(share) * WITHIN for share in shares)  # proof: step 6

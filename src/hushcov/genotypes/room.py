@@ -8,8 +8,8 @@ from typing import Any
 
 from hushcov._arrays import FloatArray
 from hushcov._words import number
-from hushcov.accounting import Guarantee
-from hushcov.genotypes.mechanism import certify_genotypes, release_genotypes
+from hushcov.accounting import Budget
+from hushcov.genotypes.mechanism import release_genotypes
 from hushcov.genotypes.parameters import GenotypeParameters, genotype_parameters
 from hushcov.genotypes.reading import GenotypeRecords
 from hushcov.inputs import ReleaseInputs
@@ -46,18 +46,20 @@ class GenotypePlan:
         sampling = 1 / math.sqrt(self.parameters.inputs.n_records)
         return min(1.0, _SEEN * math.hypot(self.noise, sampling))
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_genotypes`."""
-        return certify_genotypes(self.parameters, private=private)
+    def budget(self, *, private: bool = True) -> Budget:
+        """See `GenotypeParameters.budget`."""
+        return self.parameters.budget(private=private)
 
     def release(
-        self, records: GenotypeRecords, entropy: Entropy, progress: Progress | None = None
+        self,
+        records: GenotypeRecords,
+        budget: Budget,
+        entropy: Entropy,
+        progress: Progress | None = None,
     ) -> Release:
         """See `release_genotypes`."""
-        known = self.frequencies
-        return release_genotypes(
-            records, self.parameters, entropy, frequencies=known, progress=progress
-        )
+        known: Any = {"frequencies": self.frequencies, "progress": progress}
+        return release_genotypes(records, self.parameters, entropy, budget=budget, **known)
 
     @property
     def memory(self) -> int:
@@ -83,7 +85,7 @@ class GenotypePlan:
             ("pairs", f"{pairs}, all of which are released"),
             ("blocks", f"{blocks}; in each, the longest records are left out"),
             ("noise", f"about {number(self.noise, 2)} for each correlation"),
-            ("certified", certified_words(self.certify(private=True))),
+            ("certified", certified_words(self.budget())),
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -42,8 +42,8 @@ class MechanismPlan(ABC, Generic[Parameters]):
 
     def budget(self, *, private: bool = True) -> Budget:
         """Certify the budget of the release and of steps before it, or raise."""
-        inputs: ReleaseInputs = self.parameters.inputs  # type: ignore[attr-defined]
-        return inputs.budget(private=private)
+        found: Budget = self.parameters.budget(private=private)  # type: ignore[attr-defined]
+        return found
 
     @abstractmethod
     def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:

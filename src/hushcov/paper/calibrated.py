@@ -14,6 +14,7 @@ from scipy import special
 
 from hushcov._validation import check_choice
 from hushcov.accounting import (
+    WITHIN,
     BoundedRange,
     Event,
     Gaussian,
@@ -21,7 +22,7 @@ from hushcov.accounting import (
     calibrate,
 )
 from hushcov.exceptions import ParameterError, PrivacyConditionError
-from hushcov.inputs import CalibratedInputs, spent_rho
+from hushcov.inputs import CalibratedInputs
 from hushcov.paper.schedule import (
     Level,
     Schedule,
@@ -89,10 +90,10 @@ class CalibratedParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Events charged: those spent before, and those of the schedule."""
+        """Events of the schedule."""
         inflation = RECONSTRUCTIONS[self.reconstruction].inflation
         inflated = self.entry_sensitivity * (1 + inflation(_rounded(self.inputs)))
-        return (*self.inputs.spent, *schedule_events(self.schedule, inflated))
+        return schedule_events(self.schedule, inflated)
 
     @property
     def numerical_delta(self) -> float:
@@ -152,7 +153,8 @@ def calibrated_parameters(
     delta = composition_delta(inputs.delta, scaled(_BRACKET[0]).numerical_delta)
 
     def events(factor: float) -> tuple[Event, ...]:
-        return inputs.neighbours.charged(scaled(factor).events)
+        before = (Gaussian(inputs.before / WITHIN),) if inputs.before else ()
+        return inputs.neighbours.charged((*before, *scaled(factor).events))
 
     return scaled(calibrate(events, inputs.epsilon, delta, _BRACKET))
 
@@ -219,9 +221,8 @@ def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
         * (1 + (0 if level.selection_scale is None else design.selection_ratio**-2))
         for level in levels
     )
-    rho = inputs.rho
-    rho = max(rho - spent_rho(inputs.spent), 1e-3 * rho)
-    return _with_noise(draft, sensitivity * math.sqrt(cost / (2 * rho)), design)
+    noise = sensitivity * math.sqrt(cost / (2 * inputs.rho_left))
+    return _with_noise(draft, noise, design)
 
 
 def schedule_events(schedule: Schedule, sensitivity: float) -> tuple[Event, ...]:

@@ -10,20 +10,19 @@ import numpy.typing as npt
 from hushcov.accounting import (
     Approximate,
     BoundedRange,
+    Budget,
     Event,
     Guarantee,
     TotalVariation,
-    compose,
 )
 from hushcov.exceptions import DataError, PrivacyConditionError
-from hushcov.inputs import guaranteed
 from hushcov.noise import Entropy, check_entropy
 from hushcov.paper.calibrated import CalibratedParameters, composition_delta
 from hushcov.paper.parameters import TheoremParameters
 from hushcov.paper.samplers import check_capacity, sample_exact
 from hushcov.paper.schedule import numerical_delta, rounding_inflation
 from hushcov.paper.transcript import sample_transcript, value_integers
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, named_parts, parts_of
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.grids import IntegerGrid
 from hushcov.sums.statistics import Statistics
@@ -53,35 +52,31 @@ def certify(parameters: Parameters, *, private: bool, exact_statistic: bool) -> 
         check_capacity(parameters.schedule)
         return certify_theorem(parameters, private=private, exact_statistic=exact_statistic)
     check_capacity(parameters.schedule)
-    return certify_calibrated(parameters, private=private)
+    return calibrated_budget(parameters, private=private).certificate
 
 
-def certify_calibrated(parameters: CalibratedParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound a calibrated schedule once more, from its events.
+def calibrated_budget(parameters: CalibratedParameters, *, private: bool = True) -> Budget:
+    """Certify a calibrated schedule, and beside it what steps before it may take.
 
     Privacy
     -------
     Neighbours: replace one record; no precondition. The selections are bounded-range events, the
     queries one Gaussian, and rounding is charged; `docs/proofs/multiscale.md`, steps 9 to 11.
     """
-    inputs = parameters.inputs
-    allowed = composition_delta(inputs.delta, parameters.numerical_delta)
-    events = inputs.neighbours.charged(parameters.events)
-    bound = compose(events, delta=allowed)
-    return Guarantee(
-        epsilon=inputs.epsilon,
-        delta=inputs.delta,
-        transcript_epsilon=bound.epsilon,
-        transcript_delta=bound.delta,
-        numerical_delta=parameters.numerical_delta,
-        events=events,
-        method=bound.method,
-        preconditions=(
-            "none on n; finite precision takes "
-            f"{parameters.numerical_delta / inputs.delta:.2g} of delta, at most half",
+    inputs, numerical = parameters.inputs, parameters.numerical_delta
+    composition_delta(inputs.delta, numerical)
+    return Budget(
+        inputs.epsilon,
+        inputs.delta,
+        inputs.neighbours,
+        fixed=parameters.events,
+        mu=inputs.before,
+        numerical_delta=numerical,
+        checked=(
+            f"none on n; finite precision takes {numerical / inputs.delta:.2g} of delta, at most "
+            "half",
         ),
         private=private,
-        **inputs.neighbours.guaranteed(),
     )
 
 
@@ -141,8 +136,10 @@ def _events(parameters: TheoremParameters) -> tuple[Approximate, ...]:
     return (*[selection] * L, gates)
 
 
-def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entropy) -> Release:
-    """Certify, run Algorithm 1 on the moments, and return its integers.
+def release_multiscale(
+    moments: Moments, parameters: Parameters, entropy: Entropy, *, budget: Budget | None = None
+) -> Release:
+    """Certify, if no budget is given, run Algorithm 1 on the moments, and return its integers.
 
     Privacy
     -------
@@ -151,9 +148,14 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
     """
     check_entropy(entropy)
     simulated = isinstance(moments, SimulatedMoments)
-    guarantee = certify(
-        parameters, private=entropy.private and not simulated, exact_statistic=simulated
-    )
+    private = entropy.private and not simulated
+    guarantee = certify(parameters, private=private, exact_statistic=simulated)
+    parts = named_parts(guarantee.events, _part_names(guarantee.events))
+    if isinstance(parameters, CalibratedParameters):
+        budget = calibrated_budget(parameters, private=private) if budget is None else budget
+        for part, event in zip(_part_names(parameters.events), parameters.events, strict=True):
+            budget.fixed(event, part)
+        guarantee, parts = budget.guarantee, parts_of(budget)
     statistic = statistic_of(moments, parameters)
     integers, unit = reconstruct(statistic, parameters, entropy.generator)
     return Release(
@@ -164,7 +166,7 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
         parameters=parameters.to_dict(),
         making=Making(
             n_averaged=parameters.inputs.n_records,
-            parts=named_parts(guarantee.events, _part_names(guarantee.events)),
+            parts=parts,
         ),
     )
 

@@ -6,9 +6,8 @@ import math
 import statistics
 from dataclasses import dataclass, replace
 
-from hushcov._arrays import FloatArray
 from hushcov._words import count, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import Budget
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.mechanisms.room import (
     SCALES,
@@ -21,13 +20,19 @@ from hushcov.mechanisms.room import (
 )
 from hushcov.noise import Entropy
 from hushcov.paper.calibrated import CalibratedParameters
-from hushcov.paper.mechanism import NAME, certify, grid_for, release_multiscale
+from hushcov.paper.mechanism import (
+    NAME,
+    calibrated_budget,
+    grid_for,
+    release_multiscale,
+)
 from hushcov.paper.planner import plan_multiscale, rough_multiscale
+from hushcov.paper.samplers import check_capacity
 from hushcov.paper.schedule import level_table
 from hushcov.predicting import COMPARED_MODELS, Forecast, reference
 from hushcov.release import Release
+from hushcov.steps import Prepared
 from hushcov.sums.gram import second_moments
-from hushcov.sums.protocol import Records
 from hushcov.sums.views import ScaledRecords
 
 _RECONSTRUCTION = "value"  # several times more accurate than gates
@@ -40,15 +45,17 @@ _BYTES = 65
 class PlannedMultiscale(MechanismPlan[CalibratedParameters]):
     """Calibrated values; the mechanism thresholds by itself."""
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `hushcov.paper.certify`."""
-        return certify(self.parameters, private=private, exact_statistic=False)
+    def budget(self, *, private: bool = True) -> Budget:
+        """See `calibrated_budget`."""
+        check_capacity(self.parameters.schedule)
+        return calibrated_budget(self.parameters, private=private)
 
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
         """See `release_multiscale`, which knows one scale for all features."""
-        moments = second_moments(ScaledRecords(records, feature_scale), grid_for(self.parameters))
-        release = release_multiscale(moments, self.parameters, entropy)
-        return replace(release, feature_scale=feature_scale)
+        scaled = ScaledRecords(prepared.records, prepared.feature_scale)
+        moments = second_moments(scaled, grid_for(self.parameters))
+        release = release_multiscale(moments, self.parameters, entropy, budget=budget)
+        return replace(release, feature_scale=prepared.feature_scale)
 
     def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
@@ -66,7 +73,7 @@ class PlannedMultiscale(MechanismPlan[CalibratedParameters]):
                 f"the kept tests of an entry are averaged; averages below {keep} standard "
                 "deviations are set to zero",
             ),
-            ("certified", certified_words(self.certify(private=True))),
+            ("certified", certified_words(self.budget())),
         ]
 
     def table(self) -> Table:
@@ -82,6 +89,7 @@ class Multiscale(Mechanism):
     predicted = True
     no_limit = "its tests have no single threshold"
     slow = True
+    takes_rest = False
 
     def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> PlannedMultiscale:
         """See `Mechanism.plan`."""
@@ -115,7 +123,7 @@ def multiscale_inputs(inputs: ReleaseInputs) -> CalibratedInputs:
         epsilon=inputs.epsilon,
         delta=inputs.delta,
         scale=math.sqrt(statistics.fmean(norms)),
-        spent=inputs.spent,
+        before=inputs.most_before,
         neighbours=inputs.neighbours,
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from hushcov.accounting import Gaussian
 from hushcov.candidates import Candidates
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
@@ -89,7 +91,7 @@ def outlook(subject: Subject) -> Outlook | None:
         mechanism, known = subject.release.name, comparable(_candidates(subject))
         if mechanism not in known:
             mechanism = compare(_inputs(subject)(1.0), refine=False).best.mechanism
-        inputs = _inputs(subject, shares=known[mechanism].pooled)
+        inputs = _inputs(subject)
         here = forecast(inputs(1.0), mechanism)
         rough = known[mechanism].slow
         at = [inputs(multiple) for multiple in MULTIPLES]
@@ -99,7 +101,7 @@ def outlook(subject: Subject) -> Outlook | None:
     return Outlook(subject, mechanism, here, rows)
 
 
-def _inputs(subject: Subject, *, shares: bool = True) -> Callable[[float], ReleaseInputs]:
+def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
     """The public inputs of the release, as a function of the multiple of its records."""
     guarantee = subject.release.guarantee
     here = ReleaseInputs(
@@ -108,7 +110,8 @@ def _inputs(subject: Subject, *, shares: bool = True) -> Callable[[float], Relea
         row_sparsity=subject.row_sparsity or 0,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
-        spent=tuple(event for part in subject.before for event in part.events),
+        before=_before(subject),
+        most_before=_before(subject),
         candidates=_candidates(subject),
     )
     if subject.release.location is not None:  # the share for means falls with the records, too
@@ -121,19 +124,26 @@ def _inputs(subject: Subject, *, shares: bool = True) -> Callable[[float], Relea
             centre="private",
             candidates=here.candidates,
         )
-        return lambda multiple: sought.inputs(
-            _multiple(here, multiple), here.n_features, shares=shares
-        )
+        return lambda multiple: sought.inputs(_multiple(here, multiple), here.n_features)
     scaled = subject.release.making.scales == "released"
     # The share for scales falls with the number of records, unless it was given.
-    falls = scaled and _usual_inputs(here, here.n_records).spent == here.spent[-1:]
+    usual = _usual_inputs(here, here.n_records).before
+    others = math.sqrt(max(0.0, here.before**2 - usual**2))
+    falls = scaled and math.isclose(_before(subject, last=True), usual)
 
     def at(multiple: float) -> ReleaseInputs:
         n = _multiple(here, multiple)
-        before = (*here.spent[:-1], *_usual_inputs(here, n).spent) if falls else here.spent
-        return replace(here, n_records=n, spent=before)
+        before = math.hypot(others, _usual_inputs(here, n).before) if falls else here.before
+        return replace(here, n_records=n, before=before, most_before=before)
 
     return at
+
+
+def _before(subject: Subject, *, last: bool = False) -> float:
+    """Return the mu of what was released before the mechanism, or of the last of that."""
+    parts = subject.before[-1:] if last else subject.before
+    events = [event for part in parts for event in part.events]
+    return math.hypot(*(event.mu for event in events if isinstance(event, Gaussian)))
 
 
 def _public(subject: Subject) -> Mapping[str, Any]:

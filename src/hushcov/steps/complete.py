@@ -40,13 +40,13 @@ class CompleteParameters(Stage):
         check_integer("sigma", self.sigma, at_least=1, cure="use complete_parameters.")
 
     @property
-    def mu(self) -> float:
-        """See `Stage.mu`."""
+    def cost(self) -> float:
+        """See `Stage.cost`."""
         return 1 / self.sigma  # proof: step 1
 
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Release the count, and hand on the complete records alone."""
-        budget.gaussian(self.mu, self.released)
+        budget.gaussian(self.cost, self.released)
         count = release_complete_count(prepared.records, self, entropy)
         found = count.to_dict()
         if not count.enough:
@@ -141,7 +141,7 @@ def release_complete_count(
     Privacy
     -------
     Neighbours: replace one record; no precondition. The count moves by at most 1, and its noise is
-    a rounded normal: a Gaussian step of `parameters.mu`. See `docs/proofs/complete.md`.
+    a rounded normal: a Gaussian step of `parameters.cost`. See `docs/proofs/complete.md`.
     """
     check_entropy(entropy)
     count = count_complete(records, progress=progress)  # proof: step 1

@@ -102,16 +102,16 @@ class Preparation(Stage):
         check_real("total", self.total, above=0, cure=cure)
 
     @property
-    def mu(self) -> float:
-        """See `Stage.mu`."""
+    def cost(self) -> float:
+        """See `Stage.cost`."""
         n, d, total = self.n_records, self.n_features, self.total
         look = min(_MOST_LOOK, max(_LOOK, 2 * d * (_LOOK_RATIO / (n * total)) ** 2))
         share = look + centre_share(n, d, total) + self._norm_share + OF_TAILS + OF_SQUARES
         return math.sqrt(share) * total
 
     @property
-    def most_mu(self) -> float:
-        """See `Stage.most_mu`; where no tilts are asked for."""
+    def most_cost(self) -> float:
+        """See `Stage.most_cost`; where no tilts are asked for."""
         looks = self._looks.largest_mu
         share = centre_share(self.n_records, self.n_features, self.total)
         share += self._norm_share + OF_TAILS + OF_SQUARES

@@ -60,7 +60,7 @@ class ScaleParameters(Stage):
 
     n_records: int
     n_features: int
-    mu: float  # type: ignore[misc]
+    mu: float
     sigma: int
     neighbours: Neighbours = ONE_REPLACED
 
@@ -79,6 +79,11 @@ class ScaleParameters(Stage):
                 f"sigma must be at least {least} for mu = {self.mu!r}, got {self.sigma}: use "
                 "scale_parameters."
             )
+
+    @property
+    def cost(self) -> float:
+        """See `Stage.cost`."""
+        return self.mu
 
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Release the scales, and hand them on."""

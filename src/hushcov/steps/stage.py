@@ -203,13 +203,13 @@ class Stage(ABC):
 
     @property
     @abstractmethod
-    def mu(self) -> float:
-        """About what it takes of the budget, of one record, from public numbers."""
+    def cost(self) -> float:
+        """About the mu that it takes of the budget, of one record, from public numbers."""
 
     @property
-    def most_mu(self) -> float:
-        """What it takes at most, whatever is in the records."""
-        return self.mu
+    def most_cost(self) -> float:
+        """The mu that it takes at most, whatever is in the records."""
+        return self.cost
 
     @abstractmethod
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:

@@ -22,6 +22,7 @@ from hushcov.lab.audit.attack import (
     flat,
     inputs_of,
     matrix_statistics,
+    records_of,
     summed,
 )
 from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, replaced
@@ -32,6 +33,8 @@ from hushcov.mechanisms.candidates import (
 )
 from hushcov.mechanisms.candidates.parameters import NAME
 from hushcov.noise import Entropy
+from hushcov.release import Release
+from hushcov.steps import Prepared
 
 _WIDTH = 2
 
@@ -41,7 +44,13 @@ class CandidatesTarget(Target):
     """`release_candidates`: the matrix, zeros beside the pairs that are left."""
 
     parameters: CandidateParameters
-    release_by = release_candidates
+
+    def release(self, rows: FloatArray, entropy: Entropy) -> Release:
+        """A whole release of records at scale 1."""
+        records = records_of(rows, self.parameters.inputs.n_records)
+        prepared = Prepared(records, np.ones(rows.shape[1]))
+        budget = self.parameters.budget(private=entropy.private)
+        return release_candidates(prepared, self.parameters, budget, entropy)
 
     def quick(self, rows: FloatArray) -> Draw:
         """A whole release each time."""

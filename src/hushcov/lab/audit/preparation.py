@@ -35,7 +35,7 @@ from hushcov.lab.audit.attack import (
 from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, unit_removed
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.steps.counting import Counting
+from hushcov.steps.counting import CountedHere, Counting
 from hushcov.steps.preparation import (
     HALF_WIDTH,
     WIDEST,
@@ -182,7 +182,12 @@ class CountTarget(Target):
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The released number."""
-        return flat(self.counting.run(ArrayRecords(rows), None, entropy).released)
+        return flat(self.counted(rows, entropy).released)
+
+    def counted(self, rows: FloatArray, entropy: Entropy) -> CountedHere:
+        """Run the count."""
+        budget = self.counting.budget(private=entropy.private)
+        return self.counting.run(ArrayRecords(rows), None, budget, entropy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +201,7 @@ class CountedTarget(CountTarget):
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """The number, then the matrix in the unit of the records."""
-        counted = self.counting.run(ArrayRecords(rows), None, entropy)
+        counted = self.counted(rows, entropy)
         d = rows.shape[1]
         parameters = _planned(counted.released, d, counted.left, counted.neighbours)
         release = release_gaussian(counted.records, np.ones(d), parameters, entropy)

@@ -27,7 +27,6 @@ KEEP = 3.0  # deviations that a selected pair must exceed
 _LADDER_SHARE, _STEPS_PER_FEATURE, _FEWEST_STEPS = 0.3, 1.25, 64  # for the rate of the clock
 
 
-
 @dataclass(frozen=True)
 class AdaptiveParameters:
     """What is fixed before a record is read: the public inputs."""

@@ -36,10 +36,6 @@ class PlannedAdaptive(MechanismPlan[AdaptiveParameters]):
 
     sparse: bool = False
 
-    def budget(self, *, private: bool = True) -> Budget:
-        """See `AdaptiveParameters.budget`."""
-        return self.parameters.budget(private=private)
-
     def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
         """See `release_adaptive`."""
         return release_adaptive(prepared, self.parameters, budget, entropy, sparse=self.sparse)

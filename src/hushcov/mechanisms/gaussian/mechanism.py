@@ -107,6 +107,10 @@ class GaussianParameters:
         d = self.inputs.n_features
         return f"values of all pairs ({d * (d - 1) // 2:,}) and variances ({d:,})"
 
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the whole budget; the noise of the matrix is spent before it is drawn."""
+        return self.inputs.budget(private=private)  # proof: step 5
+
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
         names = ("radius", "half_width", "norm_bound", "sigma", "diagonal_sigma", "mu")
@@ -317,7 +321,7 @@ def release_gaussian(
     inputs = parameters.inputs
     inputs.check_size(records)
     check_entropy(entropy)
-    budget = inputs.budget(private=entropy.private) if budget is None else budget
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     if inputs.neighbours.together > 1:
         return _of_units(records, feature_scale, parameters, budget, entropy, progress)
@@ -366,7 +370,11 @@ def _of_units(
 
 
 def release_gaussian_sums(
-    statistics: Statistics, parameters: GaussianParameters, entropy: Entropy
+    statistics: Statistics,
+    parameters: GaussianParameters,
+    entropy: Entropy,
+    *,
+    budget: Budget | None = None,
 ) -> Release:
     """Return the noisy sums of one or more sites.
 
@@ -377,7 +385,7 @@ def release_gaussian_sums(
     """
     parameters.inputs.check_size(statistics)
     check_entropy(entropy)
-    budget = parameters.inputs.budget(private=entropy.private)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
     grid, bound = statistics.grid, statistics.record_map.norm_bound
     declared = parameters.radius, parameters.half_width, parameters.norm_bound
     if not isinstance(grid, FeatureGrid) or (grid.radius, grid.half_width, bound) != declared:

@@ -53,7 +53,9 @@ def release_screened(
     parameters.inputs.check_size(records)
     d = parameters.inputs.n_features
     scale = check_feature_scale(feature_scale, d)
-    rows, columns = select_pairs(records, parameters, entropy, budget=budget, progress=progress)
+    for part, event in parameters.selections:
+        budget.fixed(event, part)
+    rows, columns = select_pairs(records, parameters, entropy, progress=progress)
     budget.part = parameters.part
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
     if parameters.inputs.neighbours.together > 1:
@@ -95,7 +97,6 @@ def select_pairs(
     parameters: ScreenedParameters,
     entropy: Entropy,
     *,
-    budget: Budget,
     progress: Progress | None = None,
 ) -> tuple[IntArray, IntArray]:
     """Rows and columns of the selected pairs, i < j, in order.
@@ -106,9 +107,9 @@ def select_pairs(
     Privacy
     -------
     Neighbours: replace one record. No score moves by more than `score_sensitivity`, so a level is
-    `size` bounded-range steps, and all levels together cost the bounded-range events that the
-    budget was certified for. What an earlier level selected is released, so skipping it is free.
-    Candidates are public, and so is where the pairs that were picked stand among them.
+    `size` bounded-range steps, and all levels together cost `parameters.selections`. What an
+    earlier level selected is released, so skipping it is free. Candidates are public, and so is
+    where the pairs that were picked stand among them.
     """
     d, candidates = parameters.inputs.n_features, parameters.inputs.candidates
     if not parameters.levels:
@@ -116,8 +117,7 @@ def select_pairs(
     # proof: step 1
     scores = parameters.scoring.scores(records, progress, candidates)
     selected = np.empty(0, dtype=np.int64)
-    for level, (part, event) in zip(parameters.levels, parameters.selections, strict=True):
-        budget.fixed(event, part)
+    for level in parameters.levels:
         # proof: step 2
         best = gumbel_top(entropy.generator, scores, level.rate, level.size)
         selected = np.concatenate([selected, best])

@@ -42,10 +42,6 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
     sparse: bool = False
     searched: ScreenedPlan | None = None
 
-    def budget(self, *, private: bool = True) -> Budget:
-        """See `ScreenedParameters.budget`."""
-        return self.parameters.budget(private=private)
-
     def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
         """See `release_screened`; the bound follows the typical norm, the scores the tilts."""
         norm, parameters = prepared.norm, replace(self.parameters, mu=budget.mu_left)
