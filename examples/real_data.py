@@ -28,7 +28,6 @@ from real_data_tables import FLIGHTS_PACKAGE, Dataset, FloatArray, flight_datase
 
 from hushcov.estimators import (
     CoinPressCovariance,
-    EigenSamplingCovariance,
     GaussianCovariance,
     PrivateSparseCovariance,
     RowTopKCovariance,
@@ -43,20 +42,19 @@ DELTA, TARGET = 1e-6, 0.1
 LARGE = "flights, prepared"  # of which the figure shows the release, and the error at smaller sizes
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 START = "PrivateSparse"
-PURE = "eigen sampling"
 Row = dict[str, Any]
 
 
 def estimators(data: Dataset, epsilon: float) -> dict[str, Any]:
     """Every mechanism at the same budget, by a short name."""
-    common = {"epsilon": epsilon, "store_precision": False}
-    told = common | {
+    told = {
+        "epsilon": epsilon,
         "delta": DELTA,
+        "store_precision": False,
         "row_sparsity": data.row_sparsity,
         "feature_scale": data.feature_scale,
-        "centre": "pairs",  # as measured for docs/research.md
     }
-    found = {
+    return {
         START: PrivateSparseCovariance(**told),
         "screened": ScreenedCovariance(**told),
         "Gaussian": GaussianCovariance(**told),
@@ -65,9 +63,6 @@ def estimators(data: Dataset, epsilon: float) -> dict[str, Any]:
         "CoinPress": CoinPressCovariance(**told),
         "row top-k": RowTopKCovariance(**told),
     }
-    if data.range_scale is not None:  # pure DP: scales must be public
-        found[PURE] = EigenSamplingCovariance(feature_scale=data.range_scale, **common)
-    return found
 
 
 def sample_covariance(data: Dataset) -> tuple[FloatArray, FloatArray]:
@@ -137,12 +132,7 @@ def records_needed(data: Dataset) -> int | None:
     """
     d = data.records.shape[1]
     estimator = estimators(data, 1.0)[START]
-
-    def inputs(n_pairs: int) -> Any:
-        return estimator.public_inputs(2 * n_pairs, d)
-
-    pairs = smallest_n(inputs, "gaussian", "random", TARGET)
-    return None if pairs is None else 2 * pairs
+    return smallest_n(lambda n: estimator.public_inputs(n, d), "gaussian", "random", TARGET)
 
 
 def released_correlation(data: Dataset) -> tuple[FloatArray, FloatArray]:

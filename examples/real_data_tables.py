@@ -8,7 +8,6 @@ the number of complete records is public is assumed.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,9 +55,8 @@ class Dataset:
     """Records in an order that has nothing to do with their values, and what is public of them.
 
     `row_sparsity` is a guess: a third of the columns, and four at least. `feature_scale` is what
-    the estimators are told of the scales, None for nothing. `range_scale`, where ranges are known,
-    is a quarter of them, for the one estimator that cannot find scales. `same_unit` says that the
-    features are measured in the same unit, and their errors compared in it.
+    the estimators are told of the scales, None for nothing. `same_unit` says that the features are
+    measured in the same unit, and their errors compared in it.
     """
 
     name: str
@@ -66,19 +64,13 @@ class Dataset:
     records: FloatArray
     row_sparsity: int
     feature_scale: FloatArray | None = None
-    range_scale: FloatArray | None = None
     same_unit: bool = False
 
 
 def shuffled(name: str, columns: Any, records: Any, **more: Any) -> Dataset:
-    """A dataset with its rows in random order.
+    """A dataset with its rows in random order, of which the first are a sample of all.
 
-    Rows come sorted by time, and `centre="pairs"` takes differences of successive rows: of a sorted
-    table they would show what changes within the hour, not what varies over the year.
-
-    The seed is for tables that are public, like these. A sensitive table needs fresh secret
-    randomness (`np.random.default_rng()`, and nothing kept of it): whoever knows the permutation
-    knows the order. Nor may its rows be removed, as `dropna` does below: use `drop_nulls`.
+    The rows of a sensitive table may not be removed, as `dropna` does below: use `drop_nulls`.
     """
     rows = np.random.default_rng(0).permutation(np.asarray(records, dtype=np.float64))
     row_sparsity = max(4, rows.shape[1] // 3)
@@ -90,11 +82,10 @@ def small_datasets() -> list[Dataset]:
     digits = datasets.load_digits()
     pixels = shuffled("digits", digits.feature_names, digits.data, same_unit=True)
     quarter = np.full(digits.data.shape[1], 16 / 4)  # pixels are whole numbers from 0 to 16
-    known = {"feature_scale": quarter, "range_scale": quarter}
     cancer, diabetes = datasets.load_breast_cancer(), datasets.load_diabetes()
     return [
         pixels,
-        replace(pixels, name="digits, range known", **known),
+        replace(pixels, name="digits, range known", feature_scale=quarter),
         shuffled("breast cancer", cancer.feature_names, cancer.data),
         shuffled("diabetes", diabetes.feature_names, diabetes.data),
     ]
@@ -131,13 +122,10 @@ def joined_flights(tables: Any) -> Any:
 
 def prepared(name: str, table: Any) -> Dataset:
     """Values within their public ranges, and delays as logarithms, whose tails are shorter."""
-    values, scales = {}, []
+    values = {}
     for column in table.columns:
         low, high = RANGES[column]
         values[column] = np.clip(table[column].to_numpy(np.float64), low, high)
         if column in DELAYS:
             values[column] = np.log(values[column] + EARLIEST)
-            low, high = math.log(low + EARLIEST), math.log(high + EARLIEST)
-        scales.append((high - low) / 4)
-    rows = np.column_stack([*values.values()])
-    return shuffled(name, values, rows, range_scale=np.array(scales))
+    return shuffled(name, values, np.column_stack([*values.values()]))

@@ -75,7 +75,6 @@ def estimator(mechanism: str, row_sparsity: int, scale: np.ndarray | None, seed:
         mechanism=mechanism,
         feature_scale=scale,
         assume_centered=scale is not None,
-        centre="pairs",  # as in all runs of accuracy.json; studies/nothing_known.py has the default
         store_precision=False,
         random_state=np.random.default_rng([7, seed]),
     )

@@ -117,7 +117,6 @@ def cases() -> dict[str, tuple[bool, Callable[[], float]]]:
             lambda: released(answers, of_answers, bounds=yes_no),
         ),
         "sorted by a column": (True, lambda: released(ordered, BLOCKS)),
-        'sorted, centre="pairs"': (False, lambda: released(ordered, BLOCKS, centre="pairs")),
         "missing: 1 % of values, drop_nulls": (True, lambda: released(missing(plain), BLOCKS)),
         "4 rows a person, unrelated, unit=": (
             True,

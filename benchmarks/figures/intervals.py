@@ -5,8 +5,8 @@
 
 Twenty columns in ten pairs: two normal columns of correlation 0.6, each made into the law in
 question by its quantile function. Means and scales are unknown, epsilon is 1, delta is 1e-6,
-row_sparsity is 2. They are found from pairs of records by PrivateSparseCovariance, and privately by
-PrivateSparseCovariance (the default), GaussianCovariance and ScreenedCovariance (`--centre`). The
+row_sparsity is 2, by PrivateSparseCovariance (the default), GaussianCovariance and
+ScreenedCovariance. The
 true covariance of a pair is computed, not estimated. Coverage counts related pairs that passed the
 threshold, and all variances, where the interval is said to hold; its standard error is over
 repetitions, which are independent. "holds" is the share of columns of which that is said. "ratio"
@@ -37,10 +37,7 @@ EPSILON, DELTA, LEVEL = 1.0, 1e-6, 0.95
 D, CORRELATION = 20, 0.6
 SIZES = (10_000, 100_000)
 Normals = np.ndarray
-ESTIMATORS = {
-    "pairs": (PrivateSparseCovariance,),
-    "private": (PrivateSparseCovariance, GaussianCovariance, ScreenedCovariance),
-}
+ESTIMATORS = (PrivateSparseCovariance, GaussianCovariance, ScreenedCovariance)
 Estimator = GaussianCovariance | PrivateSparseCovariance | ScreenedCovariance
 
 
@@ -108,13 +105,12 @@ def records(law: Law, n: int, generator: np.random.Generator) -> np.ndarray:
     return law.of_normal(normals)
 
 
-def fit(law: Law, n: int, seed: int, centre: str, estimator: type[Estimator]) -> Estimator:
+def fit(law: Law, n: int, seed: int, estimator: type[Estimator]) -> Estimator:
     generator = np.random.default_rng([seed, n])
     made = estimator(
         epsilon=EPSILON,
         delta=DELTA,
         row_sparsity=2,
-        centre=centre,
         store_precision=False,
         random_state=generator,
     )
@@ -146,16 +142,13 @@ def held(estimator: Estimator, moments: tuple[float, float]) -> dict[str, float]
     }
 
 
-def cell(
-    law: Law, n: int, repetitions: int, centre: str, estimator: type[Estimator]
-) -> dict[str, object]:
+def cell(law: Law, n: int, repetitions: int, estimator: type[Estimator]) -> dict[str, object]:
     moments = law.moments()
-    fits = [fit(law, n, seed, centre, estimator) for seed in range(repetitions)]
+    fits = [fit(law, n, seed, estimator) for seed in range(repetitions)]
     rows = [held(each, moments) for each in fits]
     result: dict[str, object] = {
         "law": law.name,
         "n_records": n,
-        "centre": centre,
         "estimator": estimator.__name__,
         "repetitions": repetitions,
         "mechanisms": sorted({each.release_.mechanism for each in fits}),
@@ -190,8 +183,7 @@ def line(result: dict) -> str:
 
 def draw(results: list[dict], path: Path) -> None:
     """Coverage by the default, with nothing known."""
-    ours = [each for each in results if each["centre"] == "private"]
-    ours = [each for each in ours if each["estimator"] == PrivateSparseCovariance.__name__]
+    ours = [each for each in results if each["estimator"] == PrivateSparseCovariance.__name__]
     figure = new_figure(11, 4.8)
     panels = figure.subplots(1, len(SIZES), sharey=True)
     names = [law.name for law in LAWS]
@@ -224,7 +216,6 @@ def draw(results: list[dict], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=60)
-    parser.add_argument("--centre", choices=tuple(ESTIMATORS), action="append")
     parser.add_argument("-o", "--output", type=Path, default=Path("intervals.json"))
     parser.add_argument("--figure", type=Path, help="file to draw into")
     parser.add_argument("--draw", type=Path, metavar="JSON", help="draw what was measured before")
@@ -235,12 +226,10 @@ def main() -> None:
     print("| law | records | estimator | holds | pairs | ratio | variances | ratio | lost |")
     print("|---|---|---|---|---|---|---|---|---|")
     results = []
-    for centre in options.centre or ESTIMATORS:
-        for law, n in itertools.product(LAWS, SIZES):
-            for estimator in ESTIMATORS[centre]:
-                results.append(cell(law, n, options.repetitions, centre, estimator))
-                print(line(results[-1]), flush=True)
-                options.output.write_text(json.dumps(results, indent=1) + "\n")
+    for law, n, estimator in itertools.product(LAWS, SIZES, ESTIMATORS):
+        results.append(cell(law, n, options.repetitions, estimator))
+        print(line(results[-1]), flush=True)
+        options.output.write_text(json.dumps(results, indent=1) + "\n")
     if options.figure:
         draw(results, options.figure)
 

@@ -74,7 +74,7 @@ def banded_release(n_features: int, width: int, *, seed: int = 0, mechanism="gen
         noise_sd=NOISE_SD,
         selected=pairs,
         column_names=tuple(f"rs{i + 1}" for i in range(n_features)),
-        making=Making(n_rows=N, n_averaged=N, paired=False, scales="given", parts=parts),
+        making=Making(n_records=N, scales="given", parts=parts),
         positions=np.cumsum(rng.integers(1, 2_000, n_features)),
         chromosomes=tuple(map(str, (1 + place * CHROMOSOMES // n_features).tolist())),
     )

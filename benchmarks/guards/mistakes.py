@@ -73,7 +73,7 @@ MISTAKES = (
         f"fit gaps.csv {BUDGET} --ledger budget.db --dataset gaps",
     ),
     Mistake("Too few rows: a hopeless budget", f"fit few.csv {BUDGET}"),
-    Mistake("A plan for too few rows", f"plan --records 1 --features 4 --centre pairs {BUDGET}"),
+    Mistake("A plan for too few rows", f"plan --records 0 --features 4 {BUDGET}"),
     Mistake("A mechanism that is not there", f"fit patients.csv --mechanism lasso {BUDGET}"),
     Mistake("A unit column that is not there", f"fit patients.csv --unit patient {BUDGET}"),
     Mistake(

@@ -25,7 +25,7 @@ BUDGET = {
     "on_large_delta": "warn",
 }
 KNOWN = {"assume_centered": True, "feature_scale": 1.0}
-UNKNOWN = {"centre": "private"}
+UNKNOWN: dict[str, object] = {}
 ESTIMATORS = {
     "screened": (ScreenedCovariance, {"row_sparsity": 5}),
     "Gaussian": (GaussianCovariance, {}),

@@ -168,7 +168,7 @@ METHODS = {
         hushcov_fit("sparse.PrivateSparseCovariance", **_SPARSE), "hushcov"
     ),
     "the same, mean and scales unknown": Method(
-        hushcov_fit("sparse.PrivateSparseCovariance", known=False, centre="pairs", **_SPARSE),
+        hushcov_fit("sparse.PrivateSparseCovariance", known=False, **_SPARSE),
         "hushcov",
     ),
 }

@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 def contenders(d: int) -> dict[str, Any]:
     """What is known in hindsight to be best is one of these."""
-    common = BUDGET | {"centre": "private"}
+    common = BUDGET
     found = {
         "gaussian": GaussianCovariance(**common),
         "threshold": GaussianCovariance(threshold="universal", **common),

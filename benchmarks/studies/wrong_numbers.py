@@ -76,7 +76,7 @@ def rare_answers(releases: int) -> None:
         truth = RARE * (1 - RARE) * np.eye(QUESTIONS)
         cells = [f"{n:,}"]
         for bounds in (None, dict.fromkeys(range(QUESTIONS), (0, 1))):
-            made = GaussianCovariance(**BUDGET, centre="private", bounds=bounds)
+            made = GaussianCovariance(**BUDGET, bounds=bounds)
             errors, lost = [], []
             for _ in range(releases):
                 made.fit(answers)

@@ -68,12 +68,6 @@ def check_integer(
     return number
 
 
-def check_rows(n_records: object, each: int) -> int:
-    """How many are averaged of so many rows, where `each` of them make one."""
-    cure = "it counts rows." if each == 1 else "it counts rows, and two make one difference."
-    return check_integer("n_records", n_records, at_least=each, cure=cure) // each
-
-
 def check_level(level: object) -> float:
     """Return how often an interval is to cover, or raise `ParameterError`."""
     return check_real("level", level, above=0, at_most=0.9999, cure="0.95 is usual.")

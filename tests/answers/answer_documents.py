@@ -47,7 +47,7 @@ def document(covariance, *, n=10_000, noise=1e-9, rng=None, **changes):
         parameters={},
         feature_scale=scale,
         noise_sd=(noise, noise * 2**0.5),
-        making=Making(n_rows=n, n_averaged=n),
+        making=Making(n_records=n),
     )
     return replace(release, **changes)
 

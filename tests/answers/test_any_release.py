@@ -39,8 +39,7 @@ def any_release(rng):
     reach = rng.choice([0, 3, 100])
     scale = 10.0 ** rng.uniform(-reach, reach, d) * (rng.random(d) > 0.05)
     making = Making(
-        n_rows=n,
-        n_averaged=n,
+        n_records=n,
         unresolved=tuple(np.flatnonzero(rng.random(d) < 0.1).tolist()),
         structure=STRUCTURES[rng.integers(4)],
         threshold=float(rng.choice([0.0, 0.01, 0.3, 5.0])),

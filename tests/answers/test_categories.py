@@ -29,7 +29,7 @@ def staff(listed=3, noise=1e-3):
     covariance[block, block] = np.diag(shares) - np.multiply.outer(shares, shares)
     names = (*NAMES[: 1 + listed], NAMES[-1])
     bounds = ((18.0, 90.0), *[(0.0, 1.0)] * listed, (None, None))
-    making = Making(n_rows=10_000, n_averaged=10_000, bounds=bounds)
+    making = Making(n_records=10_000, bounds=bounds)
     location = np.array([40.0, *shares, 0.5])
     return document(covariance, noise=noise, column_names=names, location=location, making=making)
 

@@ -48,7 +48,7 @@ def test_without_noise_it_is_the_conditional_law():
 def test_intervals_cover_and_half_of_them_does_not():
     rng = np.random.default_rng(5)
     n, covered, narrow = 2_000, 0, 0
-    making = Making(n_rows=n, n_averaged=n, parts=(Part(MEANS, (Gaussian(0.1),)),))
+    making = Making(n_records=n, parts=(Part(MEANS, (Gaussian(0.1),)),))
     noise = mean_noise(document(COVARIANCE, making=making))
     truth = expected(0)[0]
     root = np.linalg.cholesky(COVARIANCE / n)

@@ -28,7 +28,7 @@ NAMES = ("age", "weight", "pulse", "temp", "bmi", "dose")
 
 def released(rng, *, threshold=0.0, n=N, sigma=SIGMA, **changes) -> Release:
     """A release of n normal records of the covariance TRUTH, in units of SCALE."""
-    making = Making(n_rows=n, n_averaged=n, threshold=threshold)
+    making = Making(n_records=n, threshold=threshold)
     covariance = TRUTH * np.multiply.outer(SCALE, SCALE)
     parts = {"column_names": NAMES, "making": making} | changes
     return document(covariance, n=n, noise=sigma, rng=rng, **parts)
@@ -135,7 +135,7 @@ def test_releases_without_one_noise_level_have_no_intervals(release):
 
 
 def test_features_not_found_have_infinite_intervals():
-    making = Making(n_rows=N, n_averaged=N, unresolved=(2,))
+    making = Making(n_records=N, unresolved=(2,))
     table = pairs_table(released(np.random.default_rng(0), making=making), 0.95)
     lost = (table["feature_1"] == "pulse") | (table["feature_2"] == "pulse")
     assert np.all(np.isinf(table["upper"]) == lost)

@@ -130,7 +130,7 @@ def test_order_and_scale_of_features_do_not_matter():
 
 def test_means_and_the_intercept():
     parts = (Part(MEANS, (Gaussian(0.5),)),)
-    making = Making(n_rows=1_000, n_averaged=1_000, parts=parts)
+    making = Making(n_records=1_000, parts=parts)
     release = document(COVARIANCE, n=1_000, location=MEAN, making=making)
     np.testing.assert_allclose(mean_noise(release), 2 * np.sqrt(2 * D) / 500 * SCALE)
     found = regress(release, 0, [1])
@@ -159,7 +159,7 @@ def test_means_and_the_intercept():
     ],
 )
 def test_bad_questions_are_refused(target, on, words):
-    making = Making(n_rows=10, n_averaged=10, unresolved=(3,))
+    making = Making(n_records=10, unresolved=(3,))
     release = document(COVARIANCE, column_names=NAMES, making=making)
     with pytest.raises(ParameterError, match=words):
         regress(release, target, on)

@@ -42,7 +42,7 @@ def release(**changes) -> Release:
         "noise_sd": (0.02, 0.03),
         "selected": PAIRS,
         "column_names": tuple(NAMES),
-        "making": Making(n_averaged=10_000),
+        "making": Making(n_records=10_000),
     }
     return Release(**parts | changes)
 

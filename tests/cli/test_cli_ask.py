@@ -39,9 +39,7 @@ def staff(tmp_path_factory):
         rows[f"department={name}"] = (team == place).astype(float)
     rows["salary"] = 20_000 + 700 * rows["age"] + 9_000 * team + rng.normal(size=8_000) * 8_000
     bounds = {name: (0.0, 1.0) for name in rows if "=" in name} | {"age": (18.0, 90.0)}
-    estimator = hushcov.GaussianCovariance(
-        epsilon=10.0, delta=1e-6, bounds=bounds, centre="private", random_state=0
-    )
+    estimator = hushcov.GaussianCovariance(epsilon=10.0, delta=1e-6, bounds=bounds, random_state=0)
     with pytest.warns(SeededNoiseWarning):
         estimator.fit(rows)
     return estimator.save(tmp_path_factory.mktemp("ask") / "staff")

@@ -18,9 +18,9 @@ from hushcov.cli import files
 from hushcov.release import files as release_files
 from hushcov.sums.protocol import Records
 
-PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--centre", "pairs")
+PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--known-mean")
 LEDGER = ("--ledger", "budget.db", "--dataset", "people")
-HOPELESS = "2 pairs of records of 20 features are too few at this budget"
+HOPELESS = "5 records of 20 features are too few at this budget"
 
 
 @pytest.fixture(autouse=True)
@@ -103,12 +103,12 @@ def test_insisting_keeps_the_words_everywhere(run, few):
 
 
 def test_plans_say_it_for_each_number_of_records(run):
-    options = ("plan", "--features", 20, *PUBLIC, "--records", 4)
+    options = ("plan", "--features", 20, *PUBLIC, "--records", 5)
     assert f"WARNING: {HOPELESS}" in words(run(*options).stdout)
     (plan,) = json.loads(run(*options, "--json").stdout)["plans"]
-    assert [each.startswith("2 pairs of records") for each in plan["warnings"]] == [True, True]
+    assert [each.startswith("5 records") for each in plan["warnings"]] == [True, True]
     text = words(run(*options, "--records", 2_000_000).stdout)
-    assert "refuses: with 4 records." in text
+    assert "refuses: with 5 records." in text
     assert "WARNING: delta is 1 / n or more" in text
     assert "WARNING: Too few" in text
 

@@ -39,7 +39,7 @@ def survey(tmp_path, monkeypatch):
 
 
 def fit(run, file, *more):
-    fixed = (*PUBLIC, "--centre", "private", "--codebook", "codebook.csv", "--json")
+    fixed = (*PUBLIC, "--codebook", "codebook.csv", "--json")
     result = run("fit", file, *fixed, *more)
     assert result.exit_code == 0, result.output
     return result
@@ -96,9 +96,9 @@ def test_the_theorem_has_no_use_for_one(run, refused):
 
 def test_a_plan_counts_the_features_of_a_codebook(run):
     fixed = (*PUBLIC, "--codebook", "codebook.csv", "--records", 10**5, "--json")
-    found = json.loads(run("plan", *fixed, "--centre", "private").stdout)
+    found = json.loads(run("plan", *fixed).stdout)
     assert found["n_features"] == 4
-    found = json.loads(run("plan", *fixed, "--centre", "private", "--features", 5).stdout)
+    found = json.loads(run("plan", *fixed, "--features", 5).stdout)
     assert found["n_features"] == 5
 
 

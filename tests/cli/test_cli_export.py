@@ -39,7 +39,7 @@ def release(tmp_path, monkeypatch) -> Path:
         noise_sd=(0.01, 0.01),
         selected=np.array([[0, 1], [1, 2]]),
         column_names=("rs1", "rs2", "rs3"),
-        making=Making(n_averaged=10_000),
+        making=Making(n_records=10_000),
     )
     return made.write("out")
 

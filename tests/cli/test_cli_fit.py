@@ -75,19 +75,17 @@ def test_release(run, data):
 
 UNKNOWN = {
     "private": ("features release", "the features' means and scales, and the norms of records,"),
-    "pairs": (
-        "features, used as 2,000 differences of pairs; the last record is left",
-        "the mean, which drops out of differences; the features' scales,",
-    ),
+    "known": ("features release", "the features' scales,"),
 }
 
 
 @pytest.mark.parametrize("centre", UNKNOWN)
 def test_the_announcement_says_what_and_what_to_expect(run, data, centre):
-    options = () if centre == "private" else ("--centre", centre)
+    known = centre == "known"
+    options = ("--known-mean",) * known
     chosen = ("--mechanism", "screened")
     text = _words(run("fit", data, *PUBLIC, *chosen, *options, "-o", "there").stdout)
-    each = _forecasts(centre=centre)
+    each = _forecasts(assume_centered=known)
     best, second = each["screened"], each["gaussian-threshold"]
     used, unknown = UNKNOWN[centre]
     before, after = text.split(" Released ")
@@ -97,7 +95,7 @@ def test_the_announcement_says_what_and_what_to_expect(run, data, centre):
         "6 x 6 covariance, rounded to integers, and scales of features",
         "(1, 1e-6)-differential privacy: replacing any one record",
         "It holds whatever the records are.",
-        "public inputs the size of the data, epsilon 1, delta 1e-6, row sparsity 2 not known",
+        f"delta 1e-6, row sparsity 2{', mean zero' * known} not known",
         f"{unknown} estimated privately from",
         f"{best.mechanism}, predicted error {number(best.typical_error, 2)}, as you chose; others",
         f"{second.mechanism} {number(second.typical_error, 2)}",
@@ -107,7 +105,7 @@ def test_the_announcement_says_what_and_what_to_expect(run, data, centre):
     ):
         assert part in before
     assert "epsilon 1 of the promised 1," in after
-    assert f"alone has {'0.022' if centre == 'pairs' else '0.016'}" in after
+    assert "alone has 0.016" in after
     assert "of 15 pairs were released" in after
 
 
@@ -139,12 +137,11 @@ def test_what_is_known_is_used(run, data):
     result = run("fit", "centred.npy", *PUBLIC, *options)
     found = json.loads(result.stdout)
     known = _forecasts(assume_centered=True, feature_scale=SCALES)["adaptive"]
-    assert (found["n_averaged"], found["known_mean"]) == (4_001, True)
+    assert (found["n_records"], found["known_mean"]) == (4_001, True)
     assert found["typical_error"] == known.typical_error < _forecasts()["adaptive"].typical_error
     assert _released("centred-release")["feature_scale"] == SCALES.tolist()
     text = _words(result.stderr)
     assert "scales, mean zero not known" in text
-    assert "differences" not in text
     run("fit", data, *PUBLIC, "--feature-scale", 2.5)
     assert _released()["feature_scale"] == [2.5] * 6
 
@@ -208,13 +205,13 @@ def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
 
 def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
     np.save("few.npy", np.ones((5, 20)))
-    result = run("fit", "few.npy", *PUBLIC, "--json", "--force", "--centre", "pairs")
+    result = run("fit", "few.npy", *PUBLIC, "--json", "--force", "--known-mean")
     assert result.exit_code == 0
     found = json.loads(result.stdout)
     assert found["hopeless"] is True
     assert found["typical_error"] >= 1
     text = _words(result.stderr)
-    assert text.count("2 pairs of records of 20 features") == 1
+    assert text.count("5 records of 20 features are too few") == 1
     assert "hushcov: warning" not in text
 
 
@@ -222,23 +219,22 @@ def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
 def test_small_sizes(run, shape, sparsity):
     np.save("small.npy", np.random.default_rng(0).normal(size=shape))
     # To the default 1 is advice; the screened release is told that there is no pair.
-    options = ("--row-sparsity", sparsity, "--centre", "pairs", "--mechanism", "screened")
+    options = ("--row-sparsity", sparsity, "--known-mean", "--mechanism", "screened")
     result = run("fit", "small.npy", *BUDGET, *options, "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
-    assert (found["n_averaged"], found["n_features"]) == (shape[0] // 2, shape[1])
+    assert (found["n_records"], found["n_features"]) == shape
     assert np.load("small-release/covariance.npy").shape == (shape[1], shape[1])
     if sparsity == 1:
         assert found["found_pairs"] == 0
         assert found["largest_pairs"] == []
-        assert ("left out" in result.stderr) is (shape[0] % 2 == 1)
 
 
 def test_json_is_alone_on_standard_output(run, data):
     result = run("fit", data, *PUBLIC, "--json")
     found = json.loads(result.stdout)
     assert list(found) == [
-        *("file", "n_records", "n_features", "n_averaged", "known_mean", "centre", "output"),
+        *("file", "n_records", "n_features", "known_mean", "output"),
         "signed",
         *("mechanism", "predicted_error", "typical_error", "families"),
         *("detection_limit", "hopeless"),
@@ -252,8 +248,8 @@ def test_json_is_alone_on_standard_output(run, data):
     for key in ("unit", "guarantee", "parameters", "noise_sd"):
         assert found[key] == written[key]
     assert found["output"] == "x-release"
-    assert (found["n_records"], found["n_features"], found["n_averaged"]) == (4_001, 6, 4_001)
-    assert (found["known_mean"], found["centre"]) == (False, "private")
+    assert (found["n_records"], found["n_features"]) == (4_001, 6)
+    assert found["known_mean"] is False
     assert [each["mechanism"] for each in found["forecasts"]] == [
         each.mechanism for each in _plan().forecasts
     ]
@@ -397,15 +393,6 @@ def test_scales_in_a_file_that_is_not_there(refused, data):
 def test_a_budget_that_cannot_be_certified_is_refused(refused, data):
     line = refused(4, "fit", data, *PUBLIC, "--epsilon", 1e-14, "--delta", 1e-60)
     assert "too small" in line
-
-
-@pytest.mark.parametrize("mechanism", ["auto", "theorem"])
-def test_one_record_has_no_differences(refused, mechanism):
-    np.save("one.npy", np.ones((1, 3)))
-    scale = ("--scale", 1) if mechanism == "theorem" else ("--centre", "pairs")
-    line = refused(3, "fit", "one.npy", *PUBLIC, "--mechanism", mechanism, *scale)
-    assert line.startswith("one.npy must have at least 2 records for differences of pairs")
-    assert "--known-mean" in line
 
 
 def _save(path: Path, array) -> None:

@@ -33,7 +33,16 @@ def words(text: str) -> str:
 @pytest.mark.parametrize("name", PEERS)
 def test_a_release_by_a_peer(run, data, name):
     """A fit, its dry run, and every command that reads the folder."""
-    options = (data, *PUBLIC, "--mechanism", name, "--feature-scale", SCALE, "--json")
+    options = (
+        data,
+        *PUBLIC,
+        "--mechanism",
+        name,
+        "--feature-scale",
+        SCALE,
+        "--known-mean",
+        "--json",
+    )
     planned = json.loads(run("fit", *options, "--dry-run").stdout)
     result = run("fit", *options)
     assert result.exit_code == 0, result.stderr
@@ -62,19 +71,20 @@ def test_peers_with_a_delta_find_scales(run, data, name):
     assert result.exit_code == 0, result.stderr
     assert "(1, 1e-6)-differential privacy" in words(result.stdout)
     assert "the features' means and scales, and the norms of records," in words(result.stdout)
-    pairs = run("fit", data, *PUBLIC, "--mechanism", name, "--centre", "pairs", "--dry-run")
-    assert "the features' scales, estimated privately" in words(pairs.stdout)
+    known = run("fit", data, *PUBLIC, "--mechanism", name, "--known-mean", "--dry-run")
+    assert "the features' scales, estimated privately" in words(known.stdout)
 
 
 @pytest.mark.parametrize("name", PURE)
 def test_a_guarantee_without_a_delta(run, refused, data, name):
     """What is announced, charged and shown is pure, and what needs a delta is refused."""
     options = (data, *PUBLIC, "--mechanism", name)
+    start = f"--known-mean is required with --mechanism {name}: "
+    assert refused(2, "fit", *options).startswith(start)
+    options = (*options, "--known-mean")
     start = f"--feature-scale is required with --mechanism {name}: "
     assert refused(2, "fit", *options).startswith(start)
     options = (*options, "--feature-scale", SCALE)
-    start = f"--centre must be left out with --mechanism {name}: "
-    assert refused(2, "fit", *options, "--centre", "private").startswith(start)
     start = f"--drop-nulls must be left out with --mechanism {name}: "
     assert refused(2, "fit", *options, "--drop-nulls").startswith(start)
     Ledger("budget.db").open_dataset("people", 2.0, 0.0)
@@ -92,6 +102,6 @@ def test_a_guarantee_without_a_delta(run, refused, data, name):
 def test_many_features_take_long(run, tmp_path):
     """A mechanism that says so takes minutes; that is announced."""
     np.save(tmp_path / "wide.npy", np.zeros((10, 201)))
-    options = ("--mechanism", "eigen-sampling", "--feature-scale", 1, "--dry-run")
+    options = ("--mechanism", "eigen-sampling", "--feature-scale", 1, "--known-mean", "--dry-run")
     result = run("fit", "wide.npy", *PUBLIC, *options)
     assert "time long, with more than 200 features: " in words(result.stdout)

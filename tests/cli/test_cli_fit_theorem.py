@@ -13,7 +13,7 @@ from hushcov.sums.protocol import Records
 
 THEOREM = (
     *("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2),
-    *("--mechanism", "theorem", "--scale", 1),
+    *("--mechanism", "theorem", "--scale", 1, "--known-mean"),
 )
 INSIST = (*THEOREM, "--allow-large-delta")  # it is far above 1 / n where the theorem holds
 ENOUGH = 60_000_000_000  # records for the theorem at d = 20, k = 2
@@ -22,7 +22,7 @@ ENOUGH = 60_000_000_000  # records for the theorem at d = 20, k = 2
 class StandIn(Records):
     """Says that it has many records and yields few, for runs that need the theorem's n."""
 
-    def __init__(self, n_records: int = 2 * ENOUGH, value: float = 0.5) -> None:
+    def __init__(self, n_records: int = ENOUGH, value: float = 0.5) -> None:
         self.n_records, self.n_features = n_records, 20
         self.value = value
 
@@ -44,7 +44,7 @@ def plenty(data, monkeypatch) -> Path:
 
 
 def test_ordinary_data_is_refused_by_name_of_n(run, data):
-    result = run("fit", data, *THEOREM, "--known-mean")
+    result = run("fit", data, *THEOREM)
     assert result.exit_code == 4
     assert result.stderr.startswith(
         "hushcov: error: n_records must be at least 35,191,835,595 (about 3.52e+10)"
@@ -52,13 +52,12 @@ def test_ordinary_data_is_refused_by_name_of_n(run, data):
     assert "got 1,000:" in result.stderr
     assert "Nothing was released." in result.stderr
     assert "leave out --mechanism" in result.stderr
-    assert "counts pairs" not in result.stderr
     assert result.stderr.count("\n") == 1
     assert [path.name for path in data.parent.iterdir()] == ["x.npy"]
 
 
 def test_the_announcement_comes_first(run, data):
-    text = " ".join(run("fit", data, *THEOREM, "--known-mean", "-o", "there").stdout.split())
+    text = " ".join(run("fit", data, *THEOREM, "-o", "there").stdout.split())
     for part in (
         "What will be released",
         "1,000 records of 20 features",
@@ -75,12 +74,10 @@ def test_the_announcement_comes_first(run, data):
     assert "Released" not in text.replace("What will be released", "")
 
 
-def test_pairs_are_counted_and_explained(run, data):
-    result = run("fit", data, *THEOREM)
-    assert result.exit_code == 4
-    assert "500 differences" in result.stdout
-    assert "got 1,000:" in result.stderr
-    assert "--known-mean needs half of them" in result.stderr
+def test_an_unknown_mean_is_refused(refused, data):
+    asked = [each for each in THEOREM if each != "--known-mean"]
+    start = "--known-mean is required with --mechanism theorem: "
+    assert refused(2, "fit", data, *asked).startswith(start)
 
 
 def test_options_reach_the_mechanism(run, data):
@@ -117,7 +114,7 @@ def test_json_is_alone_on_standard_output(run, plenty):
     written = json.loads(Path("x-release/release.json").read_text())
     assert "What will be released" in result.stderr
     assert list(found) == [
-        *("file", "n_records", "n_features", "n_averaged", "known_mean", "centre", "output"),
+        *("file", "n_records", "n_features", "known_mean", "output"),
         "signed",
         *(
             "mechanism",
@@ -134,7 +131,7 @@ def test_json_is_alone_on_standard_output(run, plenty):
     ]
     for key in ("unit", "guarantee", "parameters", "warnings"):
         assert found[key] == written[key]
-    assert (found["n_records"], found["n_averaged"]) == (2 * ENOUGH, ENOUGH)
+    assert found["n_records"] == ENOUGH
     assert (found["mechanism"], found["constants"]) == ("multiscale", "theorem")
     assert found["found_pairs"] == 0
 
@@ -163,5 +160,7 @@ def test_errors_name_the_option(refused, data, option, value, start):
 def test_one_feature_is_too_few(refused):
     np.save("a.npy", np.zeros((5, 1)))
     options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 1)
-    line = refused(2, "fit", "a.npy", *options, "--mechanism", "theorem", "--scale", 1)
+    line = refused(
+        2, "fit", "a.npy", *options, "--mechanism", "theorem", "--scale", 1, "--known-mean"
+    )
     assert line.startswith("n_features must be an integer at least 2, got 1")

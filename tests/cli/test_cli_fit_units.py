@@ -178,7 +178,6 @@ def test_bad_identifiers_are_refused_without_a_word_of_them(run, tmp_path, owner
     [
         (("--unit", "patient_id", "--columns", "age,patient_id"), "also a feature"),
         (("--unit", "nobody"), "nobody"),
-        (("--unit", "patient_id", "--centre", "pairs"), "pairs"),
         (("--unit", "patient_id", "--dry-run"), "--records is required"),
         (("--unit", "patient_id", "--records", 9_000), "--records must be left out"),
         (("--unit", "patient_id", "--scheduler", "tcp://nowhere:1"), "--scheduler"),
@@ -215,10 +214,3 @@ def test_plans_for_units_and_removed_records(run):
 
 def error(found):
     return found["plans"][0]["families"][0]["predicted_error"]
-
-
-def test_plans_of_pairs_for_removed_records_are_refused(run):
-    size = ("--features", 50, "--epsilon", 1, "--delta", 1e-6)
-    result = run("plan", *size, "--neighbours", "add-remove", "--centre", "pairs")
-    assert result.exit_code != 0
-    assert "pairs" in result.stderr

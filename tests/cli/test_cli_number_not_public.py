@@ -73,7 +73,7 @@ def test_what_a_fit_predicts_follows_the_released_number_alone(run, tmp_path, mo
         result = run("fit", "x.parquet", *REMOVED, "-o", f"out{place}", "--json")
         assert result.exit_code == 0, result.output
         found.append(json.loads(result.stdout))
-    known = ("n_records", "n_averaged", "predicted_memory_bytes", "counted", "forecasts")
+    known = ("n_records", "predicted_memory_bytes", "counted", "forecasts")
     for name in known:
         assert found[0][name] == found[1][name]
     assert not any("peak" in name for name in found[0])

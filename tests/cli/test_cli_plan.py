@@ -35,10 +35,10 @@ from hushcov.planning import (
 )
 
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
-PUBLIC = (*PUBLIC, "--centre", "pairs")  # so that rows and averages can be told apart
-# How many averages make the stand-in's typical error equal to 1.
-ONE = {"adaptive": 1_000, "screened": 2_000, "gaussian-threshold": 3_000}
-ONE |= {"gaussian": 10_000, "multiscale": 20_000}
+PUBLIC = (*PUBLIC, "--known-mean")  # so that plans are quick
+# How many records make the stand-in's typical error equal to 1.
+ONE = {"adaptive": 2_000, "screened": 4_000, "gaussian-threshold": 6_000}
+ONE |= {"gaussian": 20_000, "multiscale": 40_000}
 MODELS = {"block": 0.5, "banded": 1.0, "random": 2.0, "diagonal": 4.0}  # over the typical error
 ROUGHLY = 2  # the rough figures over the searched ones
 
@@ -112,7 +112,7 @@ def test_one_column_a_mechanism_and_one_row_a_number_of_records(planned):
     words = " ".join(text.split())
     assert "10 features, row sparsity 2, epsilon 1," in words
     assert "'hushcov plan --refine'" in words
-    assert "Mean unknown" in words
+    assert "Mean known. Scales unknown" in words
     assert "The design of" not in text
 
 
@@ -127,23 +127,20 @@ def test_a_row_for_each_mechanism_at_one_number_of_records_and_the_design_of_the
 
 
 @pytest.mark.parametrize(
-    ("flags", "averages", "words"),
+    ("known", "words"),
     [
-        ((), 10_000, "Mean unknown: records count in pairs. Scales unknown: estimated from"),
-        (("--centre", "private"), 20_000, "Means, scales and norms unknown: found from a part"),
-        (("--known-mean",), 20_000, "Mean known. Scales unknown"),
-        (("--known-mean", "--known-scale"), 20_000, "Mean known. Scales known."),
+        ((), "Means, scales and norms unknown: found from a part of the budget"),
+        (("--known-scale",), "Means and norms unknown: found from a part of the budget"),
+        (("--known-mean",), "Mean known. Scales unknown: estimated from a part of the budget"),
+        (("--known-mean", "--known-scale"), "Mean known. Scales known."),
     ],
 )
-def test_what_is_not_known_costs_records_and_budget(planned, flags, averages, words):
-    assert words in " ".join(planned("--records", 20_000, *flags).split())
-    found = json.loads(planned("--records", 20_000, "--json", *flags))
-    assert found["plans"][0]["n_averaged"] == averages
-    assert found["plans"][0]["forecasts"][0]["typical_error"] == pytest.approx(1000 / averages)
-    assert (found["known_mean"], found["known_scale"]) == (
-        "--known-mean" in flags,
-        "--known-scale" in flags,
-    )
+def test_what_is_not_known_is_said(run, planned, known, words):
+    options = ("plan", *PUBLIC[:-1], "--records", 20_000, *known)
+    assert words in " ".join(run(*options).stdout.split())
+    found = json.loads(run(*options, "--json").stdout)
+    asked = tuple(f"--{name}" in known for name in ("known-mean", "known-scale"))
+    assert (found["known_mean"], found["known_scale"]) == asked
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -152,10 +149,9 @@ def test_the_inputs_are_those_of_the_estimator(known):
     estimator = PrivateSparseCovariance(
         epsilon=1.0, delta=1e-6, row_sparsity=2, assume_centered=known, feature_scale=scale
     )
-    averages = 5_001
     inputs = Planner(estimator.request(10), 10).inputs(5_001)
-    assert inputs == estimator.public_inputs(averages, 10)
-    assert inputs.n_records == averages
+    assert inputs == estimator.public_inputs(5_001, 10)
+    assert inputs.n_records == 5_001
     assert bool(inputs.spent) is not known
 
 
@@ -182,7 +178,7 @@ def test_mechanisms_can_be_chosen(planned):
 
 
 def test_a_rough_figure_is_never_the_best(planned, monkeypatch):
-    monkeypatch.setitem(ONE, "multiscale", 10)
+    monkeypatch.setitem(ONE, "multiscale", 20)
     text = planned("--records", 20_000, "--records", 40_000)
     assert _rows(text, "20,000")[0][1:6] == ["*0.1", "0.2", "0.3", "1", "~0.002"]
     text = planned("--records", 20_000, "--records", 40_000, "--refine")
@@ -191,7 +187,7 @@ def test_a_rough_figure_is_never_the_best(planned, monkeypatch):
 
 def test_hopeless_is_said(planned):
     text = " ".join(planned("--records", 100).split())
-    assert "WARNING: 50 pairs" in text
+    assert "WARNING: 100 records" in text
     assert "no better than" in text
     text = " ".join(planned("--records", 100, "--records", 20_000).split())
     short = "Hopeless, no better than the zero matrix, which 'hushcov fit' refuses"
@@ -233,7 +229,7 @@ def test_target_finds_the_smallest_number_of_records(planned):
     table = text.split("Smallest")[1]
     for name in predicted():
         row = _rows(table, name)[0]
-        factor = 2 / 0.1 * (ROUGHLY if name == "multiscale" else 1)  # two records an average
+        factor = 1 / 0.1 * (ROUGHLY if name == "multiscale" else 1)
         for model, found in zip(COMPARED_MODELS, row[1:], strict=True):
             assert found.startswith("~") is (name == "multiscale")
             n = int(found.strip("~").replace(",", ""))
@@ -249,14 +245,14 @@ def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypat
         return _forecast(inputs, mechanism, rough=rough)
 
     monkeypatch.setitem(smallest_n.__globals__, "forecast", remembered)
-    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "centre": "pairs"}
+    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "assume_centered": True}
     estimator = PrivateSparseCovariance(**known)
     assert Planner(estimator.request(10), 10).smallest("adaptive", "banded", 0.01) >= 200_000
     assert len(seen) > 2
-    assert all(inputs == estimator.public_inputs(2 * n, 10) for n, inputs in seen.items())
+    assert all(inputs == estimator.public_inputs(n, 10) for n, inputs in seen.items())
     assert len({inputs.spent for inputs in seen.values()}) == len(seen)
     fixed = replace(estimator.public_inputs(200, 10), spent=())
-    assert smallest_n(fixed, "adaptive", "banded", 0.01) == pytest.approx(1e5, rel=0.03)
+    assert smallest_n(fixed, "adaptive", "banded", 0.01) == pytest.approx(2e5, rel=0.03)
 
 
 def test_a_target_out_of_reach_is_said(planned, monkeypatch):
@@ -274,7 +270,7 @@ def test_a_target_out_of_reach_is_said(planned, monkeypatch):
 def test_json_has_everything(planned):
     found = json.loads(planned("--records", 20_000, "--json", "--target-error", 0.5))
     assert list(found) == [
-        *("n_features", "row_sparsity", "epsilon", "delta", "known_mean", "centre"),
+        *("n_features", "row_sparsity", "epsilon", "delta", "known_mean"),
         *("known_scale", "neighbours", "unit", "max_rows_per_unit", "odds"),
         *("mechanisms", "count_epsilon", "plans", "designs", "target_error", "smallest_records"),
     ]
@@ -286,8 +282,8 @@ def test_json_has_everything(planned):
     assert found["odds"]["guess"] == "what one record is"
     assert found["mechanisms"] == list(predicted())
     (each,) = found["plans"]
-    assert list(each) == ["n_records", "n_averaged", "best", "forecasts", "refusals", "warnings"]
-    assert (each["n_records"], each["n_averaged"], each["best"]) == (20_000, 10_000, "adaptive")
+    assert list(each) == ["n_records", "best", "forecasts", "refusals", "warnings"]
+    assert (each["n_records"], each["best"]) == (20_000, "adaptive")
     assert [forecast["mechanism"] for forecast in each["forecasts"]] == list(predicted())
     first = each["forecasts"][0]
     assert first["predicted_error"] == {m: pytest.approx(0.1 * f) for m, f in MODELS.items()}
@@ -373,8 +369,8 @@ def test_a_figure_that_cannot_be_is_refused_before_the_work(refused, planned):
             0,
             "--features must be an integer at least 1 and at most 1000000000, got 0: ",
         ),
-        ("--records", 1, "--records must be an integer at least 2 and at most 1000000000000, got"),
-        ("--records", "1e13", "--records must be an integer at least 2 and at most 100000000000"),
+        ("--records", 0, "--records must be an integer at least 1 and at most 1000000000000, got"),
+        ("--records", "1e13", "--records must be an integer at least 1 and at most 100000000000"),
         ("--records", 1.5, "Invalid value for '--records': '1.5' is not a whole number"),
         ("--target-error", 0, "--target-error must be above 0 and at most 1, got 0.0: "),
         ("--target-error", 2, "--target-error must be above 0 and at most 1, got 2.0: "),
@@ -391,7 +387,7 @@ def test_bad_input_is_refused_before_any_plan(refused, planned, option, value, s
 
 @pytest.mark.parametrize("option", ["--features", "--epsilon", "--delta"])
 def test_required(refused, option):
-    options = dict(zip(PUBLIC[::2], PUBLIC[1::2], strict=True))
+    options = dict(zip(PUBLIC[:-1:2], PUBLIC[1::2], strict=True))
     del options[option]
     arguments = [part for pair in options.items() for part in pair]
     words = f"Missing option '{option}'" if option == "--features" else f"{option} is required"
@@ -420,7 +416,7 @@ def _words(found) -> dict[str, str]:
 
 
 def _inputs(n_records=6_000, d=60, k=3, **more):
-    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": k, "centre": "pairs"} | more
+    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": k, "assume_centered": True} | more
     return PrivateSparseCovariance(**known).public_inputs(n_records, d)
 
 

@@ -74,7 +74,7 @@ def test_whom_it_protects_and_what_was_counted(run):
     release = Release.read(write("plain"))
     whom = {"adjacency": "add-remove-one", "unit": "patient", "rows_per_unit": 5}
     guarantee = replace(release.guarantee, **whom)
-    making = Making(n_averaged=10_000, counted=counted | {"relation": "add-remove"})
+    making = Making(n_records=10_000, counted=counted | {"relation": "add-remove"})
     replace(release, guarantee=guarantee, making=making).write("out")
     text = _words(run("show", "out").stdout)
     assert "adding or removing all records of any one patient changes" in text
@@ -184,7 +184,7 @@ def test_other_refusals(refused):
 def test_fit_wants_a_new_or_empty_folder(refused):
     np.save("x.npy", np.ones((50, 2)))
     options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--mechanism", "gaussian")
-    options = (*options, "--centre", "pairs")
+    options = (*options, "--known-mean")
     Path("full").mkdir()
     Path("full/notes.txt").write_text("mine")
     for folder, words in (("full", "new or empty folder"), (".", "current folder")):
@@ -199,7 +199,7 @@ def named(**changes) -> Path:
     places = {
         "positions": np.array([10, 20, 40]),
         "chromosomes": ("1", "1", "2"),
-        "making": Making(n_rows=10_000, n_averaged=10_000, paired=False),
+        "making": Making(n_records=10_000),
     }
     return write(column_names=("rs1", "rs2", "rs30"), **places | changes)
 

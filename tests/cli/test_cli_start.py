@@ -21,9 +21,8 @@ from click.testing import CliRunner
 from command_line import PATIENCE
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.main import cli
-from hushcov.cli.prompts import an_integer, columns_in
-from hushcov.cli.start_columns import looks_like_identifier
-from hushcov.cli.start_plan import command_line
+from hushcov.cli.prompts import an_integer, columns_in, looks_like_identifier
+from hushcov.cli.start import command_line
 from hushcov.exceptions import ParameterError
 from hushcov.release.files import read_release
 from hushcov.tables import formats, headers

@@ -27,7 +27,7 @@ BILLION = 10**9
 
 
 def gaussian(**changes):
-    return make(GaussianCovariance, **{"feature_scale": 1.0, "centre": "pairs", **changes})
+    return make(GaussianCovariance, **{"feature_scale": 1.0, "assume_centered": True, **changes})
 
 
 def multiscale(**changes):

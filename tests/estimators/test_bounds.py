@@ -33,7 +33,7 @@ def table(n=N):
 
 
 def private(cls, X, bounds, seed=0, **options):
-    return fit(make(cls, row_sparsity=3, centre="private", bounds=bounds, **options), X, seed)
+    return fit(make(cls, row_sparsity=3, bounds=bounds), X, seed)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -75,17 +75,16 @@ def test_names_arrays_and_indices_are_the_same():
     assert 2 not in found[0].unresolved_features_
 
 
-@pytest.mark.parametrize("options", [{"centre": "pairs"}, {"assume_centered": True}])
-def test_records_are_clipped_whatever_becomes_of_the_mean(options):
+def test_records_are_clipped_where_the_mean_is_known():
     X = np.random.default_rng(0).normal(size=(N, 4))
     wild = X.copy()
     wild[0] = 1e12
     bounds = np.tile([-4.0, 4.0], (4, 1))
     one, other = (
-        fit(make(GaussianCovariance, bounds=bounds, **options), each, 0)
+        fit(make(GaussianCovariance, bounds=bounds, assume_centered=True), each, 0)
         for each in (X.clip(-4, 4), np.where(wild == 1e12, 4.0, wild))
     )
-    moved = fit(make(GaussianCovariance, bounds=bounds, **options), wild, 0)
+    moved = fit(make(GaussianCovariance, bounds=bounds, assume_centered=True), wild, 0)
     assert np.array_equal(other.release_.integers, moved.release_.integers)
     assert one.release_.integers.shape == moved.release_.integers.shape
 
@@ -117,7 +116,7 @@ def test_few_records_are_enough_where_bounds_are_known():
     options = {"on_hopeless": "raise"}
     with pytest.raises(HopelessError, match="too few"):
         private(GaussianCovariance, X, None, **options)
-    plan = make(GaussianCovariance, centre="private", bounds={0: (0, 1)}).fit_plan(300, 6)
+    plan = make(GaussianCovariance, bounds={0: (0, 1)}).fit_plan(300, 6)
     assert not any("to find means and scales" in each.sentence for each in plan.cautions)
 
 
@@ -134,7 +133,7 @@ def test_wrong_bounds_are_refused_before_anything_is_read(cls):
 
 
 def test_sums_of_sites_take_no_bounds():
-    known = {"feature_scale": 1.0, "centre": "pairs"}
+    known = {"feature_scale": 1.0, "assume_centered": True}
     estimator = make(GaussianCovariance, **known, bounds={0: (0, 1)})
     with pytest.raises(ParameterError, match="bounds must be None for partial_fit"):
         estimator.partial_fit(table(), total_records=N)

@@ -153,12 +153,11 @@ def test_where_delta_is_large(delta, n_rows, kind):
         assert "below 0.0001" in found.sentence
 
 
-@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("cls", WITH_DELTA)
-def test_a_delta_of_one_in_n_rows_is_refused_before_it_is_charged_or_read(ledger, cls, paired):
-    """Rows count, not pairs: each of them is protected."""
+def test_a_delta_of_one_in_n_rows_is_refused_before_it_is_charged_or_read(ledger, cls, centred):
     rows = UntouchableRecords(4_000, D)
-    inputs = {"feature_scale": 1.0, "assume_centered": not paired}
+    inputs = {"feature_scale": 1.0, "assume_centered": centred}
     est = make(cls, **inputs, delta=1 / 4_000, ledger=ledger, dataset="people")
     with pytest.raises(ParameterError, match="on_large_delta='warn'"):
         est.fit(rows)
@@ -194,7 +193,7 @@ def test_plans_are_made_at_any_delta():
 
 def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
     charged = {"ledger": ledger, "dataset": "people"}
-    est = make(ScreenedCovariance, on_hopeless="warn", centre="pairs", **charged)
+    est = make(ScreenedCovariance, on_hopeless="warn", assume_centered=True, **charged)
     before = est.fit_plan(50, D)
     assert [type(each) for each in before.cautions] == [Caution, Caution]
     assert not [name for name in vars(est) if name.endswith("_")]
@@ -296,7 +295,7 @@ def test_drop_nulls_is_a_flag_and_never_pure(tmp_path):
         make(GaussianCovariance, drop_nulls="yes").fit(UntouchableRecords(4_000, D))
     path = tmp_path / "visits.parquet"
     pd.DataFrame(np.ones((100, 2)), columns=["a", "b"]).to_parquet(path)
-    pure = EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0)
+    pure = EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0, assume_centered=True)
     with pytest.raises(ParameterError, match="pure guarantee"):
         pure.fit(open_records(path, drop_nulls=True))
     assert "drop_nulls" not in pure.get_params()

@@ -1,4 +1,4 @@
-"""`centre="private"`, the default: nothing known of means, scales and norms."""
+"""The default: nothing known of means, scales and norms."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from estimators.settings import PEERS, fit, make, skip_search
 from hushcov import (
+    EigenSamplingCovariance,
     GaussianCovariance,
     Ledger,
     PrivateSparseCovariance,
@@ -43,19 +44,17 @@ def relative_error(estimator, scales=1.0):
 
 
 def private(cls, X, seed=0, **changes):
-    return fit(make(cls, row_sparsity=4, centre="private", **changes), X, seed)
+    return fit(make(cls, row_sparsity=4, **changes), X, seed)
 
 
 @short_and_long("seeds", 1, 3)
 @pytest.mark.parametrize("cls", ESTIMATORS)
-def test_it_beats_pairs_and_is_close_to_what_is_possible(cls, centred, seeds):
-    pairs, found, known = [], [], []
+def test_it_is_close_to_what_is_possible(cls, centred, seeds):
+    found, known = [], []
     for seed in range(seeds):
-        pairs.append(relative_error(fit(make(cls, row_sparsity=4, centre="pairs"), centred, seed)))
         found.append(relative_error(private(cls, centred, seed)))
         options = {"feature_scale": 1.0, "assume_centered": True, "row_sparsity": 4}
         known.append(relative_error(fit(make(cls, **options), centred, seed)))
-    assert np.median(found) < np.median(pairs)
     assert np.median(found) < 1.5 * np.median(known) + 0.005
 
 
@@ -81,7 +80,7 @@ def test_the_order_of_the_rows_does_not_matter(cls, centred):
 
 @pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
 def test_what_is_charged_is_what_was_certified_before(cls, centred):
-    estimator = make(cls, row_sparsity=4, centre="private")
+    estimator = make(cls, row_sparsity=4)
     before = estimator.fit_plan(N, D).certify(private=False)
     after = fit(estimator, centred).release_.guarantee
     assert after.transcript_epsilon <= before.epsilon == after.epsilon
@@ -130,7 +129,7 @@ def test_too_few_records_to_find_anything_are_refused_before_any_is_read(cls):
 def test_a_plan_of_another_size_is_refused_before_the_charge(centred, tmp_path):
     ledger = Ledger(tmp_path / "ledger.json")
     ledger.open_dataset("people", 3.0, 1e-5)
-    estimator = make(GaussianCovariance, centre="private", ledger=ledger, dataset="people")
+    estimator = make(GaussianCovariance, ledger=ledger, dataset="people")
     plan = estimator.fit_plan(N - 1, D)
     with pytest.raises(DataError, match="declare their true size"):
         estimator.fit_planned(centred, plan)
@@ -154,16 +153,10 @@ def test_heavy_tails_lose_less_than_to_a_bound_from_the_scales():
     truth = np.eye(10)
     known = {"feature_scale": 1.0, "assume_centered": True}
     given = fit(make(GaussianCovariance, **known), X)
-    found = fit(make(GaussianCovariance, centre="private"), X)
+    found = fit(make(GaussianCovariance), X)
     errors = [operator_norm_error(each.covariance_, truth) for each in (found, given)]
     assert errors[0] < errors[1]
     assert 0 < found.release_.making.shrunk < 0.5
-
-
-def test_it_is_the_default(centred):
-    for cls in (*ESTIMATORS, *PEERS):
-        default, asked = fit(make(cls, row_sparsity=4), centred), private(cls, centred)
-        assert default.release_.integers.tolist() == asked.release_.integers.tolist()
 
 
 @pytest.mark.parametrize("mechanism", ["multiscale", "row-top-k", "separate", "coinpress"])
@@ -198,17 +191,13 @@ def test_what_is_set_aside_where_nothing_is_shared_is_enough(n, d):
     assert 0.999 * Fraction(event.mu) ** 2 < taken <= Fraction(event.mu) ** 2
 
 
-def test_a_mechanism_without_a_delta_takes_pairs(centred):
-    options = {"feature_scale": 1.0, "mechanism": "eigen-sampling"}
-    found = fit(make(PrivateSparseCovariance, **options), centred[:, :3], hopeless=True)
-    assert found.release_.making.paired
+def test_a_mechanism_without_a_delta_takes_known_means(centred):
+    pure = make(PrivateSparseCovariance, feature_scale=1.0, mechanism="eigen-sampling")
+    for estimator in (pure, EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0)):
+        with pytest.raises(ParameterError, match=r"assume_centered must be True.*Subtract means"):
+            estimator.fit(centred)
+    found = fit(pure.set_params(assume_centered=True), centred[:, :3], hopeless=True)
     assert found.release_.guarantee.delta == 0
-
-
-@pytest.mark.parametrize("centre", ["median", None, 1])
-def test_other_words_are_refused(centre, centred):
-    with pytest.raises(ParameterError, match="centre"):
-        make(GaussianCovariance, centre=centre).fit(centred)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -223,7 +212,6 @@ def test_records_that_miss_a_value_are_left_out(cls, centred):
 
 
 def test_sums_of_sites_are_refused(centred):
-    estimator = make(GaussianCovariance, centre="private", feature_scale=1.0)
-    for cure in ("centre='pairs'", "assume_centered=True"):
-        with pytest.raises(ParameterError, match=f"centre must be .*{cure}"):
-            estimator.partial_fit(centred, total_records=N)
+    estimator = make(GaussianCovariance, feature_scale=1.0)
+    with pytest.raises(ParameterError, match="assume_centered must be True for partial_fit"):
+        estimator.partial_fit(centred, total_records=N)

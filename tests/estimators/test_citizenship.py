@@ -28,7 +28,7 @@ from hushcov.exceptions import BudgetError, ParameterError
 from hushcov.sums.protocol import Records
 
 PUBLIC = np.random.default_rng(5).normal(size=(40, D))
-PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0}
+PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0, "assume_centered": True}
 CALIBRATED = {"scale": 1.0, "constants": "calibrated", "reconstruction": "value"}
 PARAMETERS = {
     "EigenSamplingCovariance": PURE,
@@ -369,8 +369,8 @@ def test_pickles_hold_no_row_and_do_not_grow_with_the_records(name):
     for n in (2000, 4000):
         X = RECORDS[:n] + np.pi
         estimator = private(name)
-        if "centre" in estimator.get_params():  # which may find less in so few rows
-            estimator.set_params(centre="pairs")
+        if "bounds" in estimator.get_params():  # which may find less in so few rows
+            estimator.set_params(assume_centered=True)
         blob = pickle.dumps(estimator.fit(X))
         assert not any(row.tobytes() in blob for row in X)
         assert not any(value.tobytes() in blob for value in X[:, 0])

@@ -105,7 +105,7 @@ CASES = {
     },
     **{
         f"{name}, nothing known": (
-            fitted(lambda name=name: peer(name, centre="private")),
+            fitted(lambda name=name: peer(name, assume_centered=False)),
             RECORDS,
             OTHER,
         )
@@ -119,9 +119,9 @@ CASES = {
         for cls in (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
         for what, changes, data in (
             ("nothing known", {}, (RECORDS, OTHER)),
-            ("pairs", {"centre": "pairs"}, (RECORDS, OTHER)),
+            ("mean known", {"assume_centered": True}, (RECORDS, OTHER)),
             ("scales known", {"feature_scale": 1.0}, (RECORDS, SHORT)),
-            ("gaps, pairs", {"centre": "pairs"}, RECORDS_WITH_GAPS),
+            ("gaps, mean known", {"assume_centered": True}, RECORDS_WITH_GAPS),
             ("gaps", {}, RECORDS_WITH_GAPS),
             ("gaps, scales known", {"feature_scale": 1.0}, RECORDS_WITH_GAPS),
         )
@@ -140,7 +140,7 @@ CASES = {
     ),
     "gaussian, sums": (
         of_statistics(
-            lambda: make(GaussianCovariance, feature_scale=1.0, centre="pairs"), len(RECORDS)
+            lambda: make(GaussianCovariance, feature_scale=1.0, assume_centered=True), len(RECORDS)
         ),
         RECORDS,
         OTHER,
@@ -231,7 +231,7 @@ def size_leaked(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "leak"), [("row_top_k", trace_leaked), ("ScreenedCovariance, pairs", size_leaked)]
+    ("name", "leak"), [("row_top_k", trace_leaked), ("ScreenedCovariance, mean known", size_leaked)]
 )
 def test_an_exact_number_in_the_document_is_noticed(name, leak, monkeypatch):
     leak(monkeypatch)

@@ -48,7 +48,9 @@ MAKE = {
         f"separate, {name}": lambda name=name: SeparateCovariance(**BUDGET, method=name)
         for name in ("gauss", "separate", "adaptive")
     },
-    "eigen_sampling": lambda: EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0),
+    "eigen_sampling": lambda: EigenSamplingCovariance(
+        epsilon=1.0, feature_scale=1.0, assume_centered=True
+    ),
     **{
         f"sparse, {name}": lambda name=name: PrivateSparseCovariance(**BUDGET, mechanism=name)
         for name in ("auto", "screened", "gaussian-threshold", "gaussian", "multiscale")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 
@@ -42,8 +41,8 @@ def with_gaps(X):
 
 @pytest.fixture(scope="module")
 def rows():
-    """Records of mean 3, and the same with a value missing in a fifth of them."""
-    X = gaussian_records(TRUTH, N) + 3.0
+    """Records of mean zero, and the same with a value missing in a fifth of them."""
+    X = gaussian_records(TRUTH, N)
     rng = np.random.default_rng(1)
     holes = X.copy()
     missing = np.flatnonzero(rng.random(N) < MISSING)
@@ -52,23 +51,22 @@ def rows():
 
 
 def of_complete(X):
-    """What an estimate is an estimate of: the mean square of complete differences, their number."""
-    differences = (X[0::2] - X[1::2]) * math.sqrt(0.5)
-    differences = differences[~np.isnan(differences).any(axis=1)]
-    return differences.T @ differences / len(differences), len(differences)
+    """What an estimate is an estimate of: the mean square of complete records, their number."""
+    complete = X[~np.isnan(X).any(axis=1)]
+    return complete.T @ complete / len(complete), len(complete)
 
 
 @pytest.mark.parametrize("cls", [GaussianCovariance, ScreenedCovariance])
 @pytest.mark.parametrize("scale", [1.0, None])
 def test_estimates_with_a_fifth_of_the_records_missing(cls, scale, rows):
-    """Off by the noise alone, and without the correction by the share of incomplete pairs."""
-    options = {"feature_scale": scale, "epsilon": 4.0, "centre": "pairs"}
+    """Off by the noise alone, and without the correction by the share of incomplete records."""
+    options = {"feature_scale": scale, "epsilon": 4.0, "assume_centered": True}
     if cls is GaussianCovariance:
         options |= {"threshold": None, "row_sparsity": D}
     fitted = fit(make(cls, **options), with_gaps(rows[1]))
     sample, n_complete = of_complete(rows[1])
-    share = n_complete / (N // 2)
-    assert share == pytest.approx((1 - MISSING) ** 2, abs=0.02)
+    share = n_complete / N
+    assert share == pytest.approx(1 - MISSING, abs=0.02)
     shown = fitted.support_
     # Bounding norms biases the screened mechanism by about half a percent.
     reach = FAR * fitted.noise_sd_ + 0.006 * np.abs(sample)
@@ -86,14 +84,16 @@ def test_close_to_the_estimate_without_gaps(cls, rows):
 
 
 def test_estimated_scales_are_those_of_complete_records(rows):
-    estimator = make(GaussianCovariance, epsilon=4.0, centre="pairs")
-    scale = fit(estimator, with_gaps(rows[1])).feature_scale_
+    estimator = make(GaussianCovariance, epsilon=4.0, assume_centered=True)
+    halved = rows[0].copy()
+    halved[::2, 0] = np.nan
+    scale = fit(estimator, with_gaps(halved)).feature_scale_
     # 0.71 if zeros were counted; the laws that scales are fitted to have half their values zero.
     np.testing.assert_allclose(scale, 1.0, atol=0.15)
 
 
 def test_intervals_count_complete_records_alone(rows):
-    fitted = fit(make(GaussianCovariance, epsilon=10.0, centre="pairs"), with_gaps(rows[1]))
+    fitted = fit(make(GaussianCovariance, epsilon=10.0, assume_centered=True), with_gaps(rows[1]))
     lower, upper = fitted.covariance_interval(0.95)
     width = np.diag(upper - lower) / 2
     variance = np.diag(fitted.release_.covariance())
@@ -105,7 +105,7 @@ def test_intervals_count_complete_records_alone(rows):
 @pytest.mark.parametrize("cls", ESTIMATORS)
 @pytest.mark.parametrize("scale", [1.0, None])
 def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
-    estimator = make(cls, feature_scale=scale, centre="pairs")
+    estimator = make(cls, feature_scale=scale, assume_centered=True)
     plain = fit(estimator, rows[0]).release_.guarantee
     runs, planned = [], cls._planned
     monkeypatch.setattr(cls, "_planned", lambda *a: runs.append(planned(*a)) or runs[-1])
@@ -129,11 +129,11 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
 @pytest.mark.parametrize("scale", [1.0, None])
 def test_noise_counts_for_complete_records_alone(scale, rows):
     """Off the diagonal and on it: the release is divided by the share of complete records."""
-    estimator = make(GaussianCovariance, feature_scale=scale, centre="pairs")
+    estimator = make(GaussianCovariance, feature_scale=scale, assume_centered=True)
     fitted = fit(estimator, with_gaps(rows[1]))
     parameters, release = fitted.parameters_, fitted.release_
     share = parameters.unit / release.unit
-    assert share == pytest.approx((1 - MISSING) ** 2, abs=0.02)
+    assert share == pytest.approx(1 - MISSING, abs=0.02)
     whole = (parameters.noise_sd, parameters.diagonal_noise_sd)
     assert release.noise_sd == pytest.approx([sd / share for sd in whole], rel=1e-12, abs=0)
 
@@ -167,13 +167,11 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
     ledger = Ledger(tmp_path / "ledger.json")
     ledger.open_dataset("visits", 3.0, 1e-5)
     charged = {"ledger": ledger, "dataset": "visits"}
-    estimator = make(GaussianCovariance, centre="pairs", **charged)
+    estimator = make(GaussianCovariance, assume_centered=True, **charged)
     with pytest.raises(TooFewCompleteError) as info:
         estimator.fit(with_gaps(np.full((40_000, 2), np.nan)))
     message = str(info.value)
-    assert re.match(
-        r"about \d+ of 20,000 pairs of records are complete, released with noise", message
-    )
+    assert re.match(r"about \d+ of 40,000 records are complete, released with noise", message)
     assert "was charged epsilon 1 and delta 1e-6 before" in info.value.__notes__[0]
     assert len(ledger.history("visits")) == 1
     assert not hasattr(estimator, "release_")
@@ -197,7 +195,7 @@ def test_the_released_count_is_stored_and_no_other(cls, rows, monkeypatch):
     """Two datasets whose noisy counts agree have one document: it holds nothing exact."""
     # Adaptive releases have other units for other noisy numbers: see test_coupling.py.
     chosen = {"mechanism": "screened"} if cls is PrivateSparseCovariance else {}
-    estimator = make(cls, feature_scale=1.0, centre="pairs", **chosen)
+    estimator = make(cls, feature_scale=1.0, assume_centered=True, **chosen)
     counts = {}
 
     def released(records, parameters, entropy):
@@ -214,22 +212,22 @@ def test_the_released_count_is_stored_and_no_other(cls, rows, monkeypatch):
         stored.append((release.making.complete, release.unit, release.noise_sd))
     assert stored[0] == stored[1]
     sigma = complete_parameters(estimator.public_inputs(N, D)).sigma
-    assert stored[0][0] == {"released": 6_543, "of": N // 2, "noise_sd": sigma}
-    assert stored[2][0]["released"] == N // 2
+    assert stored[0][0] == {"released": 6_543, "of": N, "noise_sd": sigma}
+    assert stored[2][0]["released"] == N
 
 
 def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
-    """The same noise, so that what differs are the sums of one pair and the count."""
+    """The same noise, so that what differs are the sums of one record and the count."""
     other = rows[0].copy()
     other[3, 1] = np.nan
-    options = {"feature_scale": 1.0, "threshold": None, "row_sparsity": D, "centre": "pairs"}
+    options = {"feature_scale": 1.0, "threshold": None, "row_sparsity": D, "assume_centered": True}
     fits = [
         fit(make(GaussianCovariance, **options), open_records(X, drop_nulls=True))
         for X in (rows[0], other)
     ]
     assert fits[0].n_records_ == fits[1].n_records_ == N
     difference = np.abs(fits[0].covariance_ - fits[1].covariance_).max()
-    assert 0 < difference < 0.01  # one pair of 10,000, of norm below 7
+    assert 0 < difference < 0.01  # one record of 20,000, of norm below 7
 
 
 def test_a_ledger_is_charged_for_the_count(tmp_path, rows):

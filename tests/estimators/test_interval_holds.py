@@ -27,9 +27,7 @@ def normals(n, seed):
 
 
 def fitted(estimator, X, seed=0):
-    return estimator(
-        epsilon=1.0, delta=1e-6, row_sparsity=2, centre="private", random_state=seed
-    ).fit(X)
+    return estimator(epsilon=1.0, delta=1e-6, row_sparsity=2, random_state=seed).fit(X)
 
 
 def test_variances_of_rare_events_are_covered_as_their_fourth_moments_say():

@@ -14,7 +14,7 @@ import torch
 from pyarrow import feather, parquet
 
 from hushcov import GaussianCovariance, GenotypeCovariance, Ledger, PrivateSparseCovariance
-from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
+from hushcov.exceptions import DataError, HushcovError, TooFewCompleteError
 from hushcov.tables.codebook import read_codebook
 from hushcov.tables.sources import open_records
 
@@ -69,7 +69,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_no_record_and_one_are_released_alike(tmp_path, way):
     found = [estimator().fit(way(table, tmp_path)) for table in (NONE, ONE)]
-    assert found[0].release_.making.n_rows in range(1, 1_000)
+    assert found[0].release_.making.n_records in range(1, 1_000)
     assert found[0].n_features_in_ == 3
     with pytest.raises(DataError, match=r"at least 1 record: found an array with 0 sample\(s\)"):
         estimator(neighbours="replace").fit(way(NONE, tmp_path))
@@ -180,15 +180,6 @@ def test_a_file_that_lost_rows_does_not_say_it(tmp_path, suffix):
         with pytest.raises(DataError, match=r"the rows that it had|damaged") as info:
             estimator().fit(records, **options)
         assert str(N) not in str(info.value).replace(",", "")
-
-
-def test_pairs_are_refused_whatever_the_number_of_records():
-    said = set()
-    for n in (0, 1, 2, 30):
-        with pytest.raises(ParameterError) as info:
-            estimator(centre="pairs").fit(ROWS[:n])
-        said.add(str(info.value))
-    assert len(said) == 1
 
 
 def test_whatever_fails_after_the_count_says_that_it_is_paid(tmp_path):

@@ -25,7 +25,7 @@ EVERYWHERE = {
 WHOSE = {"neighbours", "max_rows_per_unit", "estimand", "max_sample_weight"}
 SCALED = WHOSE | {"feature_scale", "positive_semidefinite"}
 APPROXIMATE = SCALED | {"delta", "on_large_delta", "drop_nulls"}
-CENTRED = APPROXIMATE | {"centre", "bounds", "on_hopeless"}
+CENTRED = APPROXIMATE | {"bounds", "on_hopeless"}
 TOLD = CENTRED | {"bandwidth", "candidate_pairs"}
 OPTIONS = {
     "PrivateSparseCovariance": TOLD | {"sparse_output", "mechanism", "adaptive_width"},

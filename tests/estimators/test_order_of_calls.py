@@ -320,7 +320,6 @@ OPTIONS = {
     "unit means": {"estimand": "unit-means"},
     "weights": {"max_sample_weight": 1.0},
     "gaps": {"drop_nulls": True},
-    "pairs": {"centre": "pairs"},
     "bounds": {"bounds": [(-1.0, 1.0)] * D},
     "a smaller budget": {"epsilon": 1.0},
     "zero means": {"assume_centered": True},
@@ -340,13 +339,13 @@ def test_a_plan_runs_on_records_of_its_own_request_alone(theirs):
         opened = est.count(X, whose_of(ours, est))
         other = clone(base).set_params(**OPTIONS[theirs])
         made_plan = other.fit_plan(
-            opened.records.n_records * (2 if theirs == "pairs" else 1),
+            opened.records.n_records,
             D,
             gaps=theirs == "gaps",
             whose=whose_of(theirs, other),
         )
         if ours == theirs:
-            assert est.fit_counted(opened, made_plan).release_.making.n_averaged
+            assert est.fit_counted(opened, made_plan).release_.making.n_records
         else:
             with pytest.raises(ParameterError, match="plan must be made for the records"):
                 est.fit_counted(opened, made_plan)

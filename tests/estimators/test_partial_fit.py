@@ -37,7 +37,6 @@ from estimators.site_settings import (
 from hushcov import GaussianCovariance, Statistics
 from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import (
-    AccuracyWarning,
     BudgetError,
     CapacityError,
     DataError,
@@ -76,7 +75,6 @@ CHOICES = {
     "universal threshold": {"threshold": "universal"},
     "positive semidefinite": {"threshold": 0.1, "positive_semidefinite": True},
     "norm": {"row_norm": 3.0},
-    "centred": {"assume_centered": True},
     "scales": {"feature_scale": np.linspace(0, 2, D)},
 }
 
@@ -102,7 +100,7 @@ def test_one_estimator_sums_part_by_part():
     parts = gaussian(random_state=1).partial_fit(SITES[0], total_records=N)
     parts.partial_fit(SITES[1]).partial_fit(SITES[2], total_records=N)
     assert parts.total_records_ == N
-    assert parts.statistics_.n_records == N // 2
+    assert parts.statistics_.n_records == N
     assert parts.n_features_in_ == D
     assert_same_release(whole, quietly(parts.fit_statistics))
 
@@ -147,17 +145,6 @@ def test_names_of_columns_travel():
     assert list(released.labelled_covariance().columns) == names
 
 
-def test_each_site_pairs_its_own_rows():
-    """An odd last row is left out at each site: 5 + 7 rows are 2 + 3 pairs."""
-    X = RECORDS[:12]
-    statistics = summed(gaussian(), X[:5], X[5:], total=12)
-    assert statistics.n_records == 5
-    even = summed(gaussian(), np.concatenate([X[:4], X[5:11]]), total=12)
-    np.testing.assert_array_equal(statistics.gram, even.gram)
-    with pytest.warns(AccuracyWarning):
-        assert gaussian(on_hopeless="warn").fit_statistics(statistics).n_records_ == 10
-
-
 def test_the_multiscale_mechanism_too():
     estimator = multiscale(random_state=5)
     whole = quietly(clone(estimator).fit, repeated(10**6))
@@ -172,16 +159,14 @@ def test_the_multiscale_mechanism_too():
     assert_same_release(whole, quietly(by_one.fit_statistics))
 
 
-def test_the_calibrated_mechanism_on_pairs_too(monkeypatch):
+def test_the_calibrated_mechanism_too(monkeypatch):
     monkeypatch.setattr("hushcov.paper.estimator.plan_multiscale", _unsearched)
-    estimator = multiscale(
-        delta=1e-6, constants="calibrated", assume_centered=False, random_state=5
-    )
+    estimator = multiscale(delta=1e-6, constants="calibrated", random_state=5)
     whole = quietly(clone(estimator).fit, BLOCK)
     statistics = summed(estimator, BLOCK[:200], BLOCK[200:202], BLOCK[202:], total=1000)
     parts = quietly(clone(estimator).fit_statistics, statistics)
     assert_same_release(whole, parts)
-    assert parts.parameters_.inputs.n_records == 500
+    assert parts.parameters_.inputs.n_records == 1000
     assert parts.plan_ == whole.plan_
 
 
@@ -207,8 +192,8 @@ def test_the_guarantee_holds_whatever_total_was_planned(factor):
     # The map is that of the plan, everything else that of the records there are.
     assert parameters.norm_bound == map_of_plan.norm_bound
     assert parameters.half_width == map_of_plan.half_width
-    assert parameters.inputs.n_records == N // 2
-    assert parameters.unit == parameters.step**2 / (N // 2)
+    assert parameters.inputs.n_records == N
+    assert parameters.unit == parameters.step**2 / N
     assert guarantee == certify_gaussian(parameters, private=True)
     assert guarantee.transcript_epsilon <= 1.0
     assert guarantee.private
@@ -315,7 +300,7 @@ def test_every_release_is_charged_also_of_the_same_sums(ledger):
     for given_statistics in (None, statistics):
         with pytest.raises(BudgetError):
             third.fit_statistics(given_statistics)
-    assert third.statistics_.n_records == N // 2  # a refused release loses no sums
+    assert third.statistics_.n_records == N  # a refused release loses no sums
     assert len(ledger.history("people")) == 2
 
 
@@ -352,7 +337,7 @@ def test_the_charge_comes_before_the_noise(ledger, monkeypatch):
         {"feature_scale": 2.0},
         {"feature_scale": None},
         {"row_norm": 2.0},
-        {"assume_centered": True},
+        {"assume_centered": False},
         {"threshold": "best"},
         {"epsilon": None},
         {"random_state": "x"},
@@ -399,7 +384,7 @@ class Unsummed(GaussianCovariance):
     ],
 )
 def test_scikit_learn_checks(check, cls):
-    check(cls.__name__, make(cls, feature_scale=1.0, centre="pairs", on_hopeless="warn"))
+    check(cls.__name__, make(cls, feature_scale=1.0, assume_centered=True, on_hopeless="warn"))
 
 
 # The page for users.

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from estimators.settings import PEERS, RECORDS, D, make
 from estimators.site_settings import BILLION, BLOCK, SITES, N, gaussian, multiscale, summed
-from estimators.stand_ins import RepeatedRecords, UntouchableRecords
+from estimators.stand_ins import UntouchableRecords
 from hushcov import (
     EigenSamplingCovariance,
     GaussianCovariance,
@@ -110,7 +110,7 @@ def test_refused_records_leave_the_sums_alone(holding):
 NOTHING_READ = UntouchableRecords(*RECORDS.shape)
 
 
-@pytest.mark.parametrize("total", [None, 0, 1, -5, 2.5, "all", True, float("nan")])
+@pytest.mark.parametrize("total", [None, 0, -5, 2.5, "all", True, float("nan")])
 def test_a_total_is_a_number_of_rows(total):
     with pytest.raises(ParameterError, match="total_records"):
         gaussian().partial_fit(NOTHING_READ, total_records=total)
@@ -167,11 +167,8 @@ def test_more_records_than_integers_hold_are_refused_before_they_are_read(holdin
 
 
 def test_a_theorem_that_does_not_hold_for_the_plan_is_refused_before_a_record_is_read():
-    for centred in (True, False):
-        with pytest.raises(PrivacyConditionError, match="n_records must be"):
-            multiscale(assume_centered=centred).partial_fit(
-                UntouchableRecords(1000, 2), total_records=10**6
-            )
+    with pytest.raises(PrivacyConditionError, match="n_records must be"):
+        multiscale().partial_fit(UntouchableRecords(1000, 2), total_records=10**6)
 
 
 @pytest.mark.parametrize("statistics", [np.eye(D), [[1]], "a.sums", wishart_moments(np.eye(2), 9)])
@@ -199,15 +196,10 @@ def test_statistics_of_another_mechanism_are_refused():
         make(GaussianCovariance, feature_scale=1.0, assume_centered=True).fit_statistics(moments)
 
 
-def test_rows_and_pairs_are_not_taken_for_each_other():
-    rows = second_moments(RepeatedRecords(BLOCK, 10**6), multiscale().grid(BILLION, 2))
-    with pytest.raises(DataError, match=r"pairs .*assume_centered=False"):
-        multiscale(assume_centered=False).fit_statistics(rows)
-    pairs = summed(gaussian(), RECORDS, total=N)
-    with pytest.raises(DataError, match=r"rows .*assume_centered=True"):
-        gaussian(assume_centered=True).fit_statistics(pairs)
+@pytest.mark.parametrize("centred", [False, "yes"])
+def test_means_must_be_known(centred):
     with pytest.raises(ParameterError, match="assume_centered must"):
-        gaussian(assume_centered="yes").fit_statistics(pairs)
+        gaussian(assume_centered=centred).fit_statistics(summed(gaussian(), RECORDS, total=N))
 
 
 def test_the_mechanism_refuses_sums_on_another_map():
@@ -218,8 +210,8 @@ def test_the_mechanism_refuses_sums_on_another_map():
             release_gaussian_sums(
                 statistics, gaussian_parameters(inputs, **changes), entropy_source()
             )
-    other = gaussian_parameters(gaussian().public_inputs(N + 2, D))
-    with pytest.raises(DataError, match="records must be 2,001"):
+    other = gaussian_parameters(gaussian().public_inputs(N + 1, D))
+    with pytest.raises(DataError, match="records must be 4,001"):
         release_gaussian_sums(statistics, other, entropy_source())
 
 

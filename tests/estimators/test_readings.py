@@ -18,7 +18,7 @@ READINGS = {
     "gaussian": (GaussianCovariance(**BUDGET), 2, 4),
     "gaussian, known scales": (GaussianCovariance(**BUDGET, feature_scale=1.0), 2, 5),
     "gaussian, known": (GaussianCovariance(**BUDGET, **KNOWN), 1, 1),
-    "gaussian, pairs": (GaussianCovariance(**BUDGET, centre="pairs"), 2, 2),
+    "gaussian, mean known": (GaussianCovariance(**BUDGET, assume_centered=True), 2, 2),
     "screened": (ScreenedCovariance(**BUDGET, row_sparsity=2), 2, 4),  # signs are packed early
     "screened, known": (ScreenedCovariance(**BUDGET, **KNOWN, row_sparsity=2), 2, 2),
     "coinpress": (CoinPressCovariance(**BUDGET, n_steps=2), 2, 5),

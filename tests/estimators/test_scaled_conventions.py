@@ -70,7 +70,7 @@ def test_a_pickled_fit_holds_no_record(cls, kind):
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_the_last_step_of_a_pipeline(cls):
     double = FunctionTransformer(lambda X: 2 * X)
-    options = {"centre": "pairs"}  # looks for means are at octaves, which doubling moves
+    options = {"assume_centered": True}  # looks for means are at octaves, which doubling moves
     pipeline = make_pipeline(double, make(cls, feature_scale=2.0, random_state=0, **options))
     with pytest.warns(SeededNoiseWarning):
         pipeline.fit(RECORDS)

@@ -15,7 +15,6 @@ from estimators.settings import RECORDS, D, fit, make
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.accounting import BoundedRange, Clocked, Gaussian, TotalVariation
 from hushcov.exceptions import PrivacyConditionError
-from hushcov.sums.views import PairDifferences
 
 SETTINGS = {
     "gaussian": (GaussianCovariance, {}),
@@ -31,7 +30,7 @@ SETTINGS = {
 }
 KNOWN = {
     "nothing known": {},
-    "pairs": {"centre": "pairs"},
+    "mean known": {"assume_centered": True},
     "known": {"feature_scale": 1.0, "assume_centered": True},
 }
 
@@ -99,30 +98,6 @@ def test_gaussians_alone_meet_the_exact_curve(fitted):
     delta = stats.norm.cdf(mu / 2 - epsilon / mu)
     delta -= math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
     assert 0.9 * fitted.delta < delta <= fitted.delta * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("cls", [GaussianCovariance, ScreenedCovariance])
-def test_differences_are_charged_as_the_records_they_are_of(cls):
-    """The same events for n differences as for n records: replacing one changes one of either."""
-    pairs = fit(make(cls, feature_scale=1.0, centre="pairs"), RECORDS)
-    centred = fit(make(cls, feature_scale=1.0, assume_centered=True), RECORDS[:2000])
-    assert pairs.n_records_ == 2 * centred.n_records_ == len(RECORDS)
-    assert pairs.release_.guarantee == centred.release_.guarantee
-
-
-def test_scales_and_release_see_the_same_differences(monkeypatch):
-    seen = []
-
-    class Spy(PairDifferences):
-        def map_sum(self, block_function, *, progress=None):
-            seen.append(self)
-            return super().map_sum(block_function, progress=progress)
-
-    monkeypatch.setattr("hushcov.estimators.base.PairDifferences", Spy)
-    fit(make(ScreenedCovariance, centre="pairs"), RECORDS)
-    # The histogram of the scales, the screen, and the values.
-    assert len(seen) == 3
-    assert len(set(map(id, seen))) == 1
 
 
 def test_a_release_is_certified_before_it_is_drawn(monkeypatch):

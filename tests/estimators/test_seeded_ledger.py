@@ -41,7 +41,7 @@ def releasing(make_estimator, X, total):
 
 
 def gaussian(**options):
-    return make(GaussianCovariance, feature_scale=1.0, centre="pairs", **options)
+    return make(GaussianCovariance, feature_scale=1.0, assume_centered=True, **options)
 
 
 def calibrated(**options):

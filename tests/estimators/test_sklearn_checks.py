@@ -26,7 +26,7 @@ ESTIMATORS = [
     hushcov.RowTopKCovariance(**BUDGET, **WARN),
     hushcov.SeparateCovariance(**BUDGET, **WARN),
     hushcov.CoinPressCovariance(**BUDGET, **WARN),
-    hushcov.EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0),
+    hushcov.EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0, assume_centered=True),
     hushcov.ThresholdedCovariance(),
 ]
 WEIGHTS = dict.fromkeys(

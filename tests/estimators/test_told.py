@@ -71,7 +71,8 @@ def test_dense_output_where_it_is_asked_for(table):
     ["adaptive", "gaussian-threshold", "multiscale", "row-top-k", "separate", "eigen-sampling"],
 )
 def test_mechanisms_that_look_at_all_pairs_refuse(name):
-    est = PrivateSparseCovariance(**BUDGET, bandwidth=2, mechanism=name, feature_scale=1.0)
+    known = {"feature_scale": 1.0, "assume_centered": True}
+    est = PrivateSparseCovariance(**BUDGET, **known, bandwidth=2, mechanism=name)
     with pytest.raises(
         ParameterError, match="mechanism must be 'screened' or 'gaussian' or 'auto'"
     ):

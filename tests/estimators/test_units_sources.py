@@ -384,13 +384,6 @@ def test_values_beside_partitions_are_refused():
     refused(open_records(da.from_array(ROWS, chunks=(200, 3))), unit=OWNERS, **cures)
 
 
-def test_pairs_are_refused(tmp_path):
-    write(tmp_path / "visits.parquet", frame(), "parquet")
-    for options in ({}, {"estimand": "unit-means", "max_rows_per_unit": None}):
-        options |= {"assume_centered": False, "centre": "pairs"}
-        refused(tmp_path / "visits.parquet", "pairs", error=ParameterError, **options)
-
-
 @pytest.mark.parametrize(
     "options",
     [

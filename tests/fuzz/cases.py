@@ -75,7 +75,6 @@ USUAL: dict[str, tuple[object, ...]] = {
     "ledger": (None, "ledger.db"),
     "dataset": (None, "patients"),
     "on_hopeless": ("raise", "warn"),
-    "centre": ("pairs", "private"),
     "bounds": (None, {0: (0.0, 1.0)}),
     "on_large_delta": ("raise", "warn"),
     "neighbours": ("replace", "add-remove"),
@@ -97,7 +96,7 @@ OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
     hushcov.PrivateSparseCovariance: {
         "mechanism": USUAL["mechanism"],
         "sparse_output": USUAL["sparse_output"],
-        "centre": USUAL["centre"],
+        **_BOTH,
     },
     hushcov.MultiscaleCovariance: {"assume_centered": (True,)},
     hushcov.RowTopKCovariance: {**_BOTH, "feature_scale": (None, 1.0)},
@@ -108,7 +107,7 @@ OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
         "eigenvalue_bounds": USUAL["eigenvalue_bounds"],
     },
     hushcov.EigenSamplingCovariance: {
-        **_BOTH,
+        "assume_centered": (True,),
         "allocation": USUAL["allocation"],
         "feature_scale": (1.0, 1000.0),
     },
@@ -133,8 +132,8 @@ STORED: dict[type, dict[str, Any]] = {
     hushcov.RowTopKCovariance: {},
     hushcov.SeparateCovariance: {"method": "adaptive"},
     hushcov.CoinPressCovariance: {"feature_scale": [1.0, 2.0, 3.0, 0.0]},
-    hushcov.EigenSamplingCovariance: {"feature_scale": 1.0},
-    hushcov.PrivateSparseCovariance: {"centre": "private"},
+    hushcov.EigenSamplingCovariance: {"feature_scale": 1.0, "assume_centered": True},
+    hushcov.PrivateSparseCovariance: {},
     hushcov.GaussianCovariance: {"bandwidth": 2},
     hushcov.GenotypeCovariance: {"bandwidth": 2, "positions": [1, 5, 7, 9]},
 }

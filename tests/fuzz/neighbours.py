@@ -2,7 +2,7 @@
 
 `python -m tests.fuzz.neighbours --cases 20000 --seed 0` from the repository root. Two datasets that
 differ in one record must have the same number of records, and exact sums that differ by what that
-record (or its pair) adds to them, as a plain computation in NumPy says. Or the odd record is
+record adds to them, as a plain computation in NumPy says. Or the odd record is
 refused, by an error of hushcov's that holds no value, in itself or in what led to it, and that is
 the same for other values in another place.
 """
@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -43,7 +42,6 @@ def run_case(way: Way, kind: str, seed: object, folder: Path) -> str:
     """Run one case in an empty folder, and return what became of the odd record."""
     rng = random.Random(f"{kind} {seed}")
     how = How(
-        paired=rng.random() < 0.5,
         drop_nulls=way.gaps and rng.random() < 0.5,
         block_rows=rng.randrange(1, 12),
         block_bytes=rng.choice((64, 100, 1_000, 2**20)),
@@ -61,11 +59,11 @@ def run_case(way: Way, kind: str, seed: object, folder: Path) -> str:
         expected = _read(way, before, how, folder)
         if isinstance(expected, str):
             raise Finding(f"usual records are refused: {expected}")
-        _check(expected, before.values, how)
+        _check(expected, before.values)
         found = _read(way, after, how, folder)
         if isinstance(found, Sums):
             _check_neighbours(expected, found)
-            return _accepted(found, before, after, position, how)
+            return _accepted(found, after, position, how)
         if way.same_words:
             # In the same half, which may be a file of its own, and names of files may be told.
             half = range(n_rows // 2) if position < n_rows // 2 else range(n_rows // 2, n_rows - 1)
@@ -73,16 +71,11 @@ def run_case(way: Way, kind: str, seed: object, folder: Path) -> str:
         return "refused"
 
 
-def _accepted(found: Sums, before: Table, after: Table, position: int, how: How) -> str:
+def _accepted(found: Sums, after: Table, position: int, how: How) -> str:
     """Check what became of an odd record that was not refused."""
-    ends = [*found.parts, len(before.rows)]
-    odd = [end - 1 for start, end in zip([0, *ends], ends, strict=False) if (end - start) % 2]
-    if how.paired and position in odd:
-        _check(found, before.values, how)  # the last record of an odd number is in no pair
-        return "not used"
     if not _readable(after.values, how):
         raise Finding("a record that means no numbers is accepted")
-    _check(found, after.values, how)
+    _check(found, after.values)
     return "left out" if np.isnan(after.values[position]).any() else "accepted"
 
 
@@ -146,9 +139,8 @@ def _readable(values: np.ndarray | None, how: How) -> bool:
     return values is not None and (how.drop_nulls or not np.isnan(values).any())
 
 
-def _check(found: Sums, values: np.ndarray, how: How) -> None:
+def _check(found: Sums, rows: np.ndarray) -> None:
     """Hold all sums against a plain computation from the numbers that the records mean."""
-    rows = _paired(values, found.parts) if how.paired else values
     if (found.n_records, found.n_features) != rows.shape:
         raise Finding(f"{found.n_records} x {found.n_features} records, not {rows.shape}")
     complete = ~np.isnan(rows).any(axis=1)
@@ -161,13 +153,6 @@ def _check(found: Sums, values: np.ndarray, how: How) -> None:
     ):
         if not np.array_equal(one, other):
             raise Finding(f"another sum than that of the records: {name}")
-
-
-def _paired(values: np.ndarray, cuts: Sequence[int]) -> np.ndarray:
-    """Differences of successive rows, in each part of its own."""
-    parts = [part[: len(part) // 2 * 2] for part in np.split(values, cuts)]
-    rows = np.clip(np.concatenate(parts), -1e300, 1e300)
-    return (rows[0::2] - rows[1::2]) * math.sqrt(0.5)
 
 
 def _gram(rows: np.ndarray, grid: FeatureGrid, bound: float) -> np.ndarray:

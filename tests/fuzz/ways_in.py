@@ -35,7 +35,7 @@ from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.protocol import Records
 from hushcov.sums.signs import sign_gram
 from hushcov.sums.statistics import Statistics
-from hushcov.sums.views import CompleteRecords, PairDifferences
+from hushcov.sums.views import CompleteRecords
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords
@@ -50,7 +50,6 @@ SCALE, RADIUS, HALF_WIDTH, NORM_BOUND = 1e3, 4.0, 1000, 1500
 class How:
     """How a table is read; all of it is public."""
 
-    paired: bool
     drop_nulls: bool
     block_rows: int
     block_bytes: int
@@ -70,8 +69,6 @@ class Sums:
     #: Number of complete records, sums of signs and counts of octaves; a site sends none.
     others: tuple[np.ndarray, ...] = ()
     names: tuple[str, ...] | None = None
-    #: Where records were cut before they were paired.
-    parts: tuple[int, ...] = ()
     #: What a program printed before a release: it must not depend on records.
     said: str = ""
 
@@ -82,17 +79,16 @@ Read = Callable[[Any, How], Sums]
 
 def summed(records: Records, how: How) -> Sums:
     """All exact sums of records."""
-    rows = PairDifferences(records) if how.paired else records
-    complete = CompleteRecords(rows) if records.gaps else rows
+    complete = CompleteRecords(records) if records.gaps else records
     grid = FeatureGrid(np.full(records.n_features, SCALE), RADIUS, HALF_WIDTH)
     return Sums(
-        rows.n_records,
+        records.n_records,
         records.n_features,
         grid,
         NORM_BOUND,
         row_bounded_gram(complete, grid, NORM_BOUND),
         (
-            np.array(count_complete(rows)),
+            np.array(count_complete(records)),
             np.triu(sign_gram(complete)),
             log2_histogram(complete),
         ),
@@ -348,20 +344,19 @@ def _sites(table: Table, rng: random.Random, folder: Path) -> Any:
     for name, rows, make in zip("12", parts, makes, strict=True):
         (folder / name).mkdir()
         sources.append(make(Table(rows, None, table.names), rng, folder / name))
-    return folder, cut, sources
+    return folder, sources
 
 
 def _at_sites(source: Any, how: How) -> Sums:
     """Sum at each site, and merge what they send."""
-    folder, cut, parts = source
+    folder, parts = source
     sent = []
     for name, part in zip("12", parts, strict=True):
         site = hushcov.GaussianCovariance(
             epsilon=1.0,
             delta=1e-6,
             feature_scale=SCALE,
-            assume_centered=not how.paired,
-            centre="pairs",
+            assume_centered=True,
         )
         site.partial_fit(part, total_records=100)
         sent.append(site.statistics_.save(folder / f"{name}.sums"))
@@ -374,7 +369,6 @@ def _at_sites(source: Any, how: How) -> Sums:
         about.norm_bound,
         np.asarray(merged.gram),
         names=about.feature_names,
-        parts=(cut,),
     )
 
 
@@ -394,7 +388,7 @@ def _by_command(source: Any, how: How) -> Sums:
         raise _Enough("enough")
 
     arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1"]
-    arguments += ["--drop-nulls"] * how.drop_nulls + ["--known-mean"] * (not how.paired)
+    arguments += ["--drop-nulls"] * how.drop_nulls + ["--known-mean"]
     with mock.patch("hushcov.cli.fit.prepare", prepare):
         result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -440,14 +434,14 @@ def _used_before(source: Any, how: How) -> Sums:
         neighbours = plan.request.neighbours
         if (neighbours.relation, neighbours.most_rows) != ("replace", 1):
             raise AssertionError("a plan for other neighbours is run on these records")
-        found.append(summed(records, replace(how, paired=False)))
+        found.append(summed(records, how))
         raise _Enough("enough")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         first()
         est.set_params(neighbours="replace", drop_nulls=how.drop_nulls)
-        est.set_params(assume_centered=not how.paired, centre="pairs")
+        est.set_params(assume_centered=True)
         with mock.patch("hushcov.planning.Plan.release", release), suppress(_Enough):
             if how.choices % 2 and not how.drop_nulls:
                 rows = open_records(source)

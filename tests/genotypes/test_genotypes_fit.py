@@ -125,7 +125,7 @@ def test_nothing_follows_from_the_exact_number_of_persons(monkeypatch, table):
 
     one, other = coupled(release, table, fewer)
     assert one == other
-    assert one.making.n_rows == one.parameters["inputs"]["n_records"] == 2_800
+    assert one.making.n_records == one.parameters["inputs"]["n_records"] == 2_800
 
 
 def test_other_values_are_refused_after_the_charge(tmp_path, table):

@@ -13,7 +13,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.base import clone
 
 import hushcov
 from hushcov.postprocess import is_sparse
@@ -36,7 +35,7 @@ def cases() -> dict[str, tuple[object, np.ndarray]]:
     rows, gaps = records(4000, 6), records(4000, 6)
     gaps[::50, 2] = np.nan
     scale = {"feature_scale": 2.0 ** np.arange(-2, 4.0), "assume_centered": True}
-    found = {
+    return {
         "default": (hushcov.PrivateSparseCovariance(row_sparsity=2, **BUDGET, **FREE), rows),
         "default, nothing said": (hushcov.PrivateSparseCovariance(**BUDGET, **FREE), rows),
         "default, sparse": (
@@ -57,6 +56,7 @@ def cases() -> dict[str, tuple[object, np.ndarray]]:
             hushcov.GaussianCovariance(threshold="universal", **scale, **BUDGET, **FREE),
             rows,
         ),
+        "zero means": (hushcov.GaussianCovariance(assume_centered=True, **BUDGET, **FREE), rows),
         "multiscale": (
             hushcov.MultiscaleCovariance(
                 row_sparsity=2, scale=10.0, constants="calibrated", **BUDGET, **FREE
@@ -77,11 +77,6 @@ def cases() -> dict[str, tuple[object, np.ndarray]]:
             ),
             rows,
         ),
-    }
-    return found | {
-        f"{name}, pairs": (clone(estimator).set_params(centre="pairs"), data)
-        for name, (estimator, data) in found.items()
-        if getattr(estimator, "centre", "") == "private" and not estimator.assume_centered
     }
 
 

@@ -21,7 +21,6 @@ from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 from hushcov.sums.gram import second_moments
 from hushcov.sums.statistics import Statistics
-from hushcov.sums.views import PairDifferences
 from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 1.0, "delta": 0.1, "row_sparsity": 1, "scale": 1.0}
@@ -212,30 +211,6 @@ def test_precision_is_computed_on_demand_when_not_stored():
     estimator = MultiscaleCovariance(**INSIST, store_precision=False).fit_statistics(moments)
     assert estimator.precision_ is None
     np.testing.assert_allclose(estimator.get_precision(), np.linalg.inv(estimator.covariance_))
-
-
-def test_uncentred_records_go_through_pair_differences(monkeypatch):
-    """Half as many records count, and what is summed are the differences."""
-    estimator = MultiscaleCovariance(**INSIST, assume_centered=False)
-    needed = estimator.public_parameters(1000, 2).smallest_private_n
-    with pytest.raises(PrivacyConditionError, match=f"got {2 * needed - 2:,}") as refused:
-        estimator.fit(UntouchableRecords(2 * needed - 1, 2))
-    assert refused.value.smallest_private_n == 2 * needed  # rows
-    seen = []
-
-    def spy(records, grid):
-        seen.append(records)
-        small = second_moments(PairDifferences(ArrayRecords(BLOCK)), grid)
-        gram = small.gram * (records.n_records // 500)
-        return Statistics(gram, records.n_records, small.record_map)
-
-    monkeypatch.setattr("hushcov.paper.estimator.second_moments", spy)
-    estimator.fit(RepeatedRecords(BLOCK + np.array([5.0, -3.0]), 2_000_000))
-    assert isinstance(seen[0], PairDifferences)
-    assert seen[0].n_records == 10**9
-    differences = (BLOCK[0::2] - BLOCK[1::2]) / np.sqrt(2)
-    truth = differences.T @ differences / 500
-    assert operator_norm_error(estimator.covariance_, truth) < 0.25 / 20
 
 
 def test_fitted_estimators_survive_pickling(fitted):

@@ -17,7 +17,6 @@ from hushcov.exceptions import (
     DataError,
     HopelessError,
     ParameterError,
-    SeededNoiseWarning,
 )
 from hushcov.metrics import operator_norm_error
 from hushcov.paper import estimator as multiscale
@@ -50,13 +49,13 @@ def test_a_fit_on_records_meets_its_prediction(reconstruction):
     assert set(fitted.plan_.predicted_error) == {"block", "banded", "random", "diagonal"}
 
 
-def test_an_unknown_mean_is_removed_by_pairs():
-    shifted = RECORDS + np.arange(10.0)
-    # Seeded: an entry is missed once in a while.
-    with pytest.warns(SeededNoiseWarning):
-        fitted = estimator(assume_centered=False, random_state=0).fit(shifted)
-    assert fitted.parameters_.inputs.n_records == 50_000
-    assert operator_norm_error(fitted.covariance_, TRUTH) < 0.2
+@pytest.mark.parametrize("constants", ["theorem", "calibrated"])
+def test_an_unknown_mean_is_refused(constants):
+    unknown = estimator(assume_centered=False, constants=constants)
+    with pytest.raises(ParameterError, match=r"assume_centered must be True.*Subtract means"):
+        unknown.fit(RECORDS)
+    with pytest.raises(ParameterError, match=r"assume_centered must be True.*partial_fit"):
+        unknown.partial_fit(RECORDS, total_records=len(RECORDS))
 
 
 def test_too_few_records_are_said_to_be_too_few():

@@ -13,8 +13,8 @@ from hushcov import (
 )
 
 # The private centre is tested in test_centre.py, at sizes where it finds something.
-APPROXIMATE = {**BUDGET, "centre": "pairs"}
-PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0}
+APPROXIMATE = {**BUDGET, "assume_centered": True}
+PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0, "assume_centered": True}
 CLASSES = (*PEERS, EigenSamplingCovariance)
 SETTINGS = {
     "row_top_k": (RowTopKCovariance, {}),

@@ -51,11 +51,13 @@ def test_bad_parameters_are_refused(changes, words):
 
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
 def test_attributes_and_the_guarantee():
-    pairs = {**BUDGET, "centre": "pairs"}
-    est = clone(CoinPressCovariance(**pairs, n_steps=2)).fit(X)
-    assert (est.n_records_, est.release_.making.n_averaged) == (400, 200)
+    centred = {**BUDGET, "assume_centered": True}
+    est = clone(CoinPressCovariance(**centred, n_steps=2)).fit(X)
+    assert (est.n_records_, est.release_.making.n_records) == (400, 400)
     assert est.parameters_.eigenvalue_bounds == (0.1, 4.0)
-    assert CoinPressCovariance(**pairs, row_sparsity=2).fit(X).parameters_.eigenvalue_bounds[1] == 2
+    assert (
+        CoinPressCovariance(**centred, row_sparsity=2).fit(X).parameters_.eigenvalue_bounds[1] == 2
+    )
     assert est.covariance_.shape == est.precision_.shape == (4, 4)
     assert np.linalg.eigvalsh(est.covariance_)[0] > -1e-6
     guarantee = est.release_.guarantee

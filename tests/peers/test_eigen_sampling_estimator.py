@@ -12,7 +12,7 @@ from hushcov import EigenSamplingCovariance
 from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import BudgetError, CapacityError, ParameterError, SeededNoiseWarning
 
-BUDGET = {"epsilon": 1.0, "feature_scale": 1.0}
+BUDGET = {"epsilon": 1.0, "feature_scale": 1.0, "assume_centered": True}
 RECORDS = np.random.default_rng(0).standard_normal((2_000, 4))
 UNREAD = UntouchableRecords(2_000, 4)
 
@@ -35,7 +35,7 @@ def test_scales_bring_units():
     unit = np.array([1.0, 8.0, 0.25, 64.0])
     with pytest.warns(SeededNoiseWarning):
         plain = EigenSamplingCovariance(**BUDGET, random_state=0).fit(RECORDS)
-    other = EigenSamplingCovariance(epsilon=1.0, feature_scale=unit, random_state=0)
+    other = EigenSamplingCovariance(**BUDGET | {"feature_scale": unit}, random_state=0)
     with pytest.warns(SeededNoiseWarning):
         other.fit(RECORDS * unit)
     np.testing.assert_allclose(other.covariance_, plain.covariance_ * np.outer(unit, unit))

@@ -278,14 +278,6 @@ def _check_independently(guarantee):
     assert delta <= guarantee.delta * (1 + 1e-9)
 
 
-@each_class
-def test_differences_are_charged_as_the_records_they_are_of(cls):
-    pairs = fit(make_class(cls, feature_scale=1.0), RECORDS)
-    centred = fit(make_class(cls, feature_scale=1.0, assume_centered=True), RECORDS[:2000])
-    assert pairs.n_records_ == 2 * centred.n_records_ == len(RECORDS)
-    assert pairs.release_.guarantee == centred.release_.guarantee
-
-
 # Seeds.
 
 
@@ -313,18 +305,3 @@ def test_private_fits_are_silent_and_differ(name):
     first, second = (peer(name).fit(RECORDS) for _ in range(2))
     assert first.release_.guarantee.private
     assert not np.array_equal(first.release_.integers, second.release_.integers)
-
-
-# Means.
-
-
-@each_peer
-def test_pair_differences_remove_a_mean(name):
-    """A public one, far beyond where records are clipped; sums of these numbers are exact."""
-    X, mean = np.round(RECORDS[:1000] * 2**20) / 2**20, 64.0 * np.arange(-5, 5)
-    for scale in (None, 1.0) if name in SCALING else (1.0,):
-        plain = fit(peer(name, feature_scale=scale), X)
-        moved = fit(peer(name, feature_scale=scale), X + mean)
-        assert moved.release_ == plain.release_
-    centred = fit(peer(name, **KNOWN), X + mean)
-    assert not np.array_equal(centred.release_.integers, plain.release_.integers)

@@ -70,7 +70,7 @@ def answers():
         (("parameters", "norm", "norm"), "1e999"),
         (("parameters", "inputs", "delta"), "1e999"),
         (("parameters", "norm", "norm"), "9" * 5_000),
-        (("making", "n_rows"), "9" * 5_000),
+        (("making", "n_records"), "9" * 5_000),
     ],
 )
 def test_numbers_that_are_no_doubles_are_refused_where_the_document_is_read(forged, path, text):

@@ -51,9 +51,7 @@ EVENTS = (
 )
 PARTS = (Part("scales", EVENTS[:1]), Part("a count", EVENTS[1:2]), Part("values", EVENTS[2:]))
 MAKING = Making(
-    n_rows=10**17 + 1,
-    n_averaged=10**17 // 2,
-    paired=True,
+    n_records=10**17 // 2,
     complete={"released": 7, "of": 10**17 // 2, "noise_sd": 3},
     scales="released",
     threshold=1 / 3,
@@ -326,7 +324,7 @@ def test_a_full_disk_leaves_nothing_and_is_said(tmp_path, monkeypatch, call):
         {"feature_scale": np.ones(3)},
         {"column_names": ("a",)},
         {"column_names": ["a", "b"]},
-        {"making": Making(n_rows=np.int64(4), n_averaged=4)},
+        {"making": Making(n_records=np.int64(4))},
         {"making": Making(threshold=float("nan"))},
         {"making": Making(made="yesterday")},
         {"making": Making(parts=(Part("values", EVENTS[:1]),))},
@@ -478,7 +476,7 @@ def test_how_it_was_made_is_all_there_and_of_its_kind(folder, field):
     refused(folder, f"making of release.json lacks {field}")
     odd = [True, 1.5, -1, 0, "x", "", [], [[]], {}, {"a": {}}, 10**400, "2026-01-01", [None] * 3]
     for value in odd:
-        if field in ("paired", "projected") and value is True:
+        if field == "projected" and value is True:
             continue
         if (field == "threshold" and value in (1.5, 0)) or (field == "shrunk" and value == 0):
             continue
@@ -495,15 +493,12 @@ def test_how_it_was_made_is_all_there_and_of_its_kind(folder, field):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"n_rows": 10**17 + 2}, "n_averaged of release.json must be the number of rows"),
         ({"bounds": [[0, 1]]}, "low and high of every feature"),
         ({"bounds": [[1, 0]] * 3}, "low and high of every feature"),
         ({"bounds": [[0, True]] * 3}, "low and high of every feature"),
         ({"bounds": [[0, 10**400]] * 3}, "low and high of every feature"),
         ({"bounds": [[0, 1, 2]] * 3}, "low and high of every feature"),
-        ({"paired": False}, "n_averaged of release.json must be the number of rows"),
-        ({"n_averaged": None}, "n_averaged of release.json must be the number of rows"),
-        ({"n_rows": None, "n_averaged": None}, "at most as many as were averaged"),
+        ({"n_records": None}, "at most as many as were averaged"),
         ({"complete": {"released": 1, "of": 1, "noise_sd": 1}}, "as many as were averaged"),
         ({"complete": {"released": 2, "of": 1, "noise_sd": 1}}, "as many as were averaged"),
         ({"complete": {"released": 1, "of": 1}}, "lacks noise_sd"),

@@ -24,7 +24,7 @@ COUNTED = {
     "relation": "add-remove",
 }
 PARTS = (Part("how many rows", EVENTS[:1]), Part("values", EVENTS[1:]))
-MAKING = Making(n_rows=19_987, n_averaged=19_987, paired=False, counted=COUNTED, parts=PARTS)
+MAKING = Making(n_records=19_987, counted=COUNTED, parts=PARTS)
 
 
 def counted_release(**changes) -> Release:
@@ -147,7 +147,7 @@ def test_counts_that_cannot_be_right(folder, change, words):
 def test_a_number_of_rows_that_is_not_the_released_one_is_not_written(tmp_path):
     """It would be the true one, which nobody may know."""
     with pytest.raises(ReleaseError, match="the released number"):
-        counted_release(n_rows=20_000, n_averaged=20_000).write(tmp_path / "out")
+        counted_release(n_records=20_000).write(tmp_path / "out")
     with pytest.raises(ReleaseError, match="whom the guarantee protects"):
         counted_release(counted=COUNTED | {"unit": "record"}).write(tmp_path / "out")
     assert not (tmp_path / "out").exists()

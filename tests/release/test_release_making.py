@@ -49,9 +49,11 @@ def _theorem():
 
 
 def _summed():
-    estimator = hushcov.GaussianCovariance(**BUDGET, **FREE, feature_scale=1.0, centre="pairs")
+    estimator = hushcov.GaussianCovariance(
+        **BUDGET, **FREE, feature_scale=1.0, assume_centered=True
+    )
     fit(estimator, records(4000, 6))  # whose number of rows must not stay
-    sums = hushcov.GaussianCovariance(**BUDGET, **FREE, feature_scale=1.0, centre="pairs")
+    sums = hushcov.GaussianCovariance(**BUDGET, **FREE, feature_scale=1.0, assume_centered=True)
     sums.partial_fit(records(1001, 6), total_records=2001).partial_fit(records(1000, 6))
     return quietly(estimator.fit_statistics, sums.statistics_)
 
@@ -112,11 +114,8 @@ def test_the_document_is_all_there_is(name, tmp_path):
 @each
 def test_rows_are_counted(name):
     making, estimator = fitted(name).release_.making, fitted(name)
-    paired = not estimator.assume_centered and estimator.centre == "pairs"
-    assert making.paired is paired
-    expected = {"theorem": (60_000_000_000, 60_000_000_000), "sums": (2_000, 1_000)}
-    averaged = 2000 if paired else 4000
-    assert (making.n_rows, making.n_averaged) == expected.get(name, (4000, averaged))
+    expected = {"theorem": 60_000_000_000, "sums": 2_001}
+    assert making.n_records == expected.get(name, 4000)
     assert making.projected is bool(getattr(estimator, "positive_semidefinite", False))
     if name in ("multiscale", "theorem"):
         assert making.scales is None
@@ -124,22 +123,13 @@ def test_rows_are_counted(name):
         assert making.scales == ("released" if estimator.feature_scale is None else "given")
 
 
-def test_an_odd_row_is_counted_and_not_averaged():
-    estimator = hushcov.GaussianCovariance(**BUDGET, centre="pairs")
-    making = fit(estimator, records(4001, 6)).release_.making
-    assert (making.n_rows, making.n_averaged, making.paired) == (4001, 2000, True)
-    assert making.words == "4,001, averaged as 2,000 differences of two"
-
-
 def test_gaps():
-    making = fitted("default, gaps, pairs").release_.making
+    making = fitted("default, gaps").release_.making
     assert set(making.complete) == {"released", "of", "noise_sd"}
-    assert making.complete["of"] == making.n_averaged == 2000
-    assert making.n_complete == making.complete["released"] < 2000
+    assert making.complete["of"] == making.n_records == 4000
+    assert making.n_complete == making.complete["released"] < 4000
     assert fitted("default").release_.making.complete is None
     assert fitted("default").release_.making.n_complete == 4000
-    making = fitted("default, gaps").release_.making
-    assert making.complete["of"] == making.n_averaged == 4000
 
 
 def test_thresholds():
@@ -171,8 +161,8 @@ def test_a_mechanism_by_itself_says_what_it_knows():
     entropy = quietly(entropy_source, 0)
     release = release_gaussian(ArrayRecords(records(4000, 6)), np.ones(6), parameters, entropy)
     making = release.making
-    assert (making.n_averaged, making.n_rows, making.paired, making.scales) == (4000, *[None] * 3)
-    assert making.words == "4,000 averaged, or differences of two"
+    assert (making.n_records, making.scales) == (4000, None)
+    assert making.words == "4,000"
     assert [part.name for part in making.parts] == ["values of all pairs (15) and variances (6)"]
     assert find(release).intervals is not None
 
@@ -181,6 +171,6 @@ def test_when_it_was_made_does_not_count_for_equality():
     release = fitted("gaussian").release_
     later = replace(release.making, made="2030-01-01T00:00:00+00:00")
     assert replace(release, making=later) == release
-    assert replace(release, making=replace(later, n_rows=1)) != release
+    assert replace(release, making=replace(later, n_records=1)) != release
     assert replace(release, column_names=tuple("abcdef")) != release
     assert Making().words is None

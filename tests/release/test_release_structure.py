@@ -46,7 +46,7 @@ def release(structure: Structure | None = SPARSE, **changes) -> Release:
         preconditions=(),
         private=True,
     )
-    making = Making(n_rows=10_000, n_averaged=10_000, threshold=0.01, structure=structure)
+    making = Making(n_records=10_000, threshold=0.01, structure=structure)
     made = Release(
         mechanism="adaptive",
         integers=np.rint(matrix / unit).astype(np.int64),

@@ -34,7 +34,7 @@ ESTIMATORS = {
     "separate": lambda: hushcov.SeparateCovariance(**BUDGET, random_state=0),
     "coinpress": lambda: hushcov.CoinPressCovariance(**BUDGET, random_state=0),
     "eigen-sampling": lambda: hushcov.EigenSamplingCovariance(
-        epsilon=1.0, feature_scale=SCALES, random_state=0
+        epsilon=1.0, feature_scale=SCALES, assume_centered=True, random_state=0
     ),
 }
 MECHANISMS = (*ESTIMATORS, "theorem")
@@ -74,7 +74,7 @@ def made(integers, **changes) -> Release:
         "parameters": {"inputs": inputs},
         "feature_scale": np.ones(d),
         "noise_sd": (0.02, 0.02),
-        "making": Making(n_averaged=10_000),
+        "making": Making(n_records=10_000),
     }
     return Release(**parts | changes)
 

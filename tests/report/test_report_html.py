@@ -134,7 +134,7 @@ def test_the_guarantee_in_words_and_formulas():
         "Records that tell of each other",
         "Other releases from the same records",
         "Rows are bounded.",
-        "10,000: so many records, or differences of two of them, were averaged",
+        "10,000: so many records were averaged",
     ):
         assert part in page.text, part
 
@@ -157,23 +157,15 @@ def test_whom_the_guarantee_protects():
 
 def test_a_released_number_of_records_is_said():
     counted = {"released": 10_000, "noise_sd": 70.0, "unit": "patient", "max_rows_per_unit": 5}
-    making = Making(n_averaged=10_000, counted=counted | {"relation": "add-remove"})
+    making = Making(n_records=10_000, counted=counted | {"relation": "add-remove"})
     page = Page(report_page(six(making=making)))
     assert "Number of records: about 10,000 records, released with noise" in page.text
     assert "each patient counts with 5 records at most" in page.text
 
 
-@pytest.mark.parametrize(
-    ("known", "said"),
-    [
-        (True, "said to have mean zero"),
-        (False, "The order of the rows must have nothing to do with their values"),
-        (None, "the release does not say whether"),
-    ],
-)
-def test_what_is_known_of_the_mean_is_said(known, said):
-    paired = None if known is None else not known
-    assert said in Page(report_page(six(making=Making(paired=paired)))).text
+def test_what_is_known_of_the_mean_is_said():
+    assert "said to have mean zero" in Page(report_page(six())).text
+    assert "It was found within the budget" in Page(report_page(six(location=np.zeros(6)))).text
 
 
 def test_everything_is_escaped(tmp_path):
@@ -279,11 +271,11 @@ def test_features_without_names_are_counted():
         {"parameters": {"inputs": [1], "levels": [1, {"size": []}], "design": {"keep_above": "x"}}},
         {"parameters": {"inputs": {"n_records": 10**4000, "epsilon": True, "delta": "\x1b"}}},
         {"epsilon": 1e300},
-        {"making": Making(n_rows=10**100, n_averaged=10**100, paired=False)},
-        {"making": Making(n_averaged=1, threshold=1e308)},
-        {"making": Making(n_averaged=1, threshold=5e-324, projected=True)},
-        {"making": Making(n_averaged=2, complete={"released": 0, "of": 2, "noise_sd": 0})},
-        {"making": Making(n_averaged=10**18, complete=dict.fromkeys(COMPLETE, 10**18))},
+        {"making": Making(n_records=10**100)},
+        {"making": Making(n_records=1, threshold=1e308)},
+        {"making": Making(n_records=1, threshold=5e-324, projected=True)},
+        {"making": Making(n_records=2, complete={"released": 0, "of": 2, "noise_sd": 0})},
+        {"making": Making(n_records=10**18, complete=dict.fromkeys(COMPLETE, 10**18))},
     ],
 )
 def test_extreme_numbers(changes):
@@ -314,9 +306,7 @@ def _found(**changes) -> Release:
     np.fill_diagonal(matrix, 10**6)
     structure = Structure("factors", 1, "one eigenvalue stands out", 0.04, 0.02, 0.07)
     making = Making(
-        n_rows=10_000,
-        n_averaged=10_000,
-        paired=False,
+        n_records=10_000,
         threshold=0.01,
         structure=replace(structure, **changes),
     )

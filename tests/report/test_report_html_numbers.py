@@ -144,7 +144,7 @@ def test_what_counts_as_found(mechanism, rule):
 def test_an_estimate_that_was_projected_keeps_the_released_intervals():
     integers = np.array([[1000, 990, -990], [990, 1000, 990], [-990, 990, 1000]])
     plain = find(made(integers))
-    moved = find(made(integers, making=Making(n_averaged=10_000, projected=True)))
+    moved = find(made(integers, making=Making(n_records=10_000, projected=True)))
     assert np.linalg.eigvalsh(moved.matrix)[0] > -1e-12
     assert not np.allclose(moved.matrix, plain.matrix)
     assert set(moved.found.places) == set(plain.found.places)
@@ -190,7 +190,7 @@ def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch
     monkeypatch.setattr(outlook_module, "forecast", noted)
     for events in ((Gaussian(0.2),), (Gaussian(0.0777), Gaussian(0.2))):
         scales = "given" if len(events) == 1 else "released"
-        making = Making(n_averaged=10_000, scales=scales, parts=named_parts(events, []))
+        making = Making(n_records=10_000, scales=scales, parts=named_parts(events, []))
         outlook(subject_of(made(np.eye(4, dtype=np.int64), events=events, making=making)))
         assert {inputs.spent for inputs in asked} == {events[:-1]}
         asked.clear()

@@ -23,7 +23,7 @@ from hushcov.steps.complete import (
     release_complete_count,
 )
 from hushcov.sums.counts import count_complete
-from hushcov.sums.views import CompleteRecords, PairDifferences
+from hushcov.sums.views import CompleteRecords
 from hushcov.tables.sources import ArrayRecords
 
 NAN = np.nan
@@ -69,16 +69,6 @@ def test_without_gaps_nan_is_refused_and_with_them_infinity():
                 action(infinite)
 
 
-@pytest.mark.parametrize("block_rows", [1, 2, 3, 7])
-def test_differences_of_pairs_are_complete_if_both_records_are(block_rows):
-    X = np.array([[3.0, 5.0], [1.0, 1.0], [NAN, 1.0], [1.0, 1.0], [2.0, NAN], [NAN, 2.0], [9, 9]])
-    pairs = PairDifferences(with_gaps(X, block_rows=block_rows))
-    assert (pairs.n_records, pairs.gaps) == (3, True)
-    assert count_complete(pairs) == 1
-    root = math.sqrt(0.5)
-    assert rows_of(CompleteRecords(pairs)).tolist() == [[2 * root, 4 * root], [0, 0], [0, 0]]
-
-
 @settings(deadline=None)
 @given(X=tables)
 def test_equals_python(X):
@@ -94,12 +84,11 @@ def test_replacing_a_record_moves_the_count_by_at_most_one_and_one_row(X, data):
     other = X.copy()
     row = data.draw(st.integers(0, len(X) - 1))
     other[row] = data.draw(hnp.arrays(np.float64, X.shape[1], elements=coordinates))
-    for view in (lambda records: records, PairDifferences):
-        first, second = (view(with_gaps(table)) for table in (X, other))
-        assert abs(count_complete(first) - count_complete(second)) <= 1
-        before, after = (rows_of(CompleteRecords(records)) for records in (first, second))
-        assert before.shape == after.shape  # the number of records does not depend on the data
-        assert (before != after).any(axis=1).sum() <= 1
+    first, second = (with_gaps(table) for table in (X, other))
+    assert abs(count_complete(first) - count_complete(second)) <= 1
+    before, after = (rows_of(CompleteRecords(records)) for records in (first, second))
+    assert before.shape == after.shape  # the number of records does not depend on the data
+    assert (before != after).any(axis=1).sum() <= 1
 
 
 def test_the_sensitivity_is_attained():

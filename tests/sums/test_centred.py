@@ -21,7 +21,6 @@ from hushcov.sums.views import (
     CentredRecords,
     CompleteRecords,
     DeviceRecords,
-    PairDifferences,
     ScaledRecords,
     WatchedRecords,
 )
@@ -104,9 +103,8 @@ def test_other_views_inside_and_outside():
     np.testing.assert_array_equal(rows_of(centred), ROWS / 2 - CENTRE)
     scaled = ScaledRecords(CentredRecords(ArrayRecords(ROWS), CENTRE), np.full(D, 2.0))
     np.testing.assert_array_equal(rows_of(scaled), (ROWS - CENTRE) / 2)
-    assert PairDifferences(centred).n_records == 5
     huge = CentredRecords(ArrayRecords(np.full((4, D), -LARGEST)), np.full(D, LARGEST))
-    second_moments(PairDifferences(ScaledRecords(huge, np.full(D, 1e-100))), IntegerGrid(1.0, 9))
+    second_moments(ScaledRecords(huge, np.full(D, 1e-100)), IntegerGrid(1.0, 9))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -205,14 +203,6 @@ def test_infinite_values_are_refused_where_others_are_missing():
     for order in ORDERS.values():
         with pytest.raises(DataError, match="infinite"):
             bounded_sums(order(SOURCES["array"](X)), FeatureGrid(np.ones(D), 4.0, 10), 5)
-
-
-def test_pairs_of_complete_records_keep_their_zeros():
-    """A pair mixes two records, so nobody can tell afterwards which zeros were missing."""
-    records = PairDifferences(CompleteRecords(open_records(GAPS, drop_nulls=True)))
-    filled = np.where(WHOLE[:, None], GAPS, 0.0)
-    expected = (filled[:10:2] - filled[1:10:2]) / np.sqrt(2)
-    np.testing.assert_allclose(rows_of(CentredRecords(records, np.zeros(D))), expected)
 
 
 def test_progress_counts_all_records():

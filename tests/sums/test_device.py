@@ -32,7 +32,6 @@ from hushcov.sums.views import (
     CentredRecords,
     CompleteRecords,
     DeviceRecords,
-    PairDifferences,
     ScaledRecords,
 )
 from hushcov.tables.sources import ArrayRecords, TensorRecords, open_records
@@ -91,9 +90,7 @@ STATISTICS = {
 }
 VIEWS = {
     "rows": lambda r: r,
-    "pairs": PairDifferences,
     "scaled": lambda r: ScaledRecords(r, SCALES),
-    "scaled pairs": lambda r: ScaledRecords(PairDifferences(r), SCALES),
     "complete": CompleteRecords,
     "centred": lambda r: CentredRecords(r, np.array([0.3, -1e300, 2.0]), np.array([2, np.inf, 0])),
 }
@@ -258,8 +255,7 @@ def test_records_sent_to_a_device(monkeypatch, block_bytes):
     blocks = list(records._blocks())
     assert all(isinstance(block, torch.Tensor) for block in blocks)
     assert max(map(len, blocks)) <= max(10, block_bytes // (8 * D))
-    for view in (lambda r: r, PairDifferences):
-        check_equal(view(records), view(ArrayRecords(X)))
+    check_equal(records, ArrayRecords(X))
 
 
 def test_partitions_sent_to_devices_where_they_lie():
@@ -269,8 +265,7 @@ def test_partitions_sent_to_devices_where_they_lie():
     X = np.random.default_rng(6).standard_normal((50, D))
     records = DeviceRecords(open_records(da.from_array(X, chunks=(7, D))), "cpu")
     with dask.config.set(scheduler="threads"):
-        for view in (lambda r: r, PairDifferences):
-            check_equal(view(records), view(ArrayRecords(X)), ["signs", "octaves", "products"])
+        check_equal(records, ArrayRecords(X), ["signs", "octaves", "products"])
 
 
 @pytest.mark.parametrize("centred", [False, True])
@@ -319,7 +314,7 @@ def test_bad_tensors(tensor, words):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("view", ["rows", "pairs", "scaled"])
+@pytest.mark.parametrize("view", ["rows", "scaled"])
 def test_values_that_are_not_finite(view, bad):
     tensor = torch.tensor([[1.0, 2.0, 3.0], [987.0, bad, 1.0]])
     with pytest.raises(DataError, match="finite") as info:

@@ -13,7 +13,6 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import DataError
 from hushcov.sums.counts import LARGEST_EXPONENT, N_BINS, SMALLEST_EXPONENT, log2_histogram
-from hushcov.sums.views import PairDifferences
 from hushcov.tables.sources import ArrayRecords, open_records
 
 EDGES = [Fraction(2) ** e for e in range(SMALLEST_EXPONENT, LARGEST_EXPONENT + 1)]
@@ -103,18 +102,6 @@ def test_replacing_a_record_moves_each_row_by_one_count(data, X):
     change = log2_histogram(ArrayRecords(neighbour)) - log2_histogram(ArrayRecords(X))
     assert (np.abs(change).sum(axis=1) <= 2).all()
     assert np.sum(change**2) <= 2 * X.shape[1]
-
-
-@settings(max_examples=100)
-@given(data=st.data(), X=tables.filter(lambda X: len(X) > 1))
-def test_replacing_a_record_of_a_pair_moves_no_more(data, X):
-    neighbour = X.copy()
-    row = data.draw(st.integers(0, len(X) - 1))
-    neighbour[row] = data.draw(hnp.arrays(np.float64, X.shape[1], elements=coordinates))
-    before, after = (
-        log2_histogram(PairDifferences(ArrayRecords(table))) for table in (X, neighbour)
-    )
-    assert np.sum((after - before) ** 2) <= 2 * X.shape[1]
 
 
 def test_the_sensitivity_is_attained():

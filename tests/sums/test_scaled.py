@@ -8,7 +8,7 @@ import pytest
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.views import PairDifferences, ScaledRecords
+from hushcov.sums.views import ScaledRecords
 from hushcov.tables.sources import ArrayRecords
 
 ROWS = np.random.default_rng(0).standard_normal((11, 3))
@@ -24,11 +24,6 @@ def test_features_are_divided_by_their_scales(block_rows):
     scaled = ScaledRecords(ArrayRecords(ROWS, block_rows=block_rows), SCALES)
     assert (scaled.n_records, scaled.n_features) == (11, 3)
     np.testing.assert_array_equal(rows_of(scaled), ROWS / SCALES)
-
-
-def test_differences_can_be_scaled():
-    scaled = ScaledRecords(PairDifferences(ArrayRecords(ROWS)), SCALES)
-    np.testing.assert_allclose(rows_of(scaled), (ROWS[:10:2] - ROWS[1:10:2]) / SCALES / np.sqrt(2))
 
 
 def test_a_scale_of_zero_makes_zeros():

@@ -31,7 +31,6 @@ from hushcov.sums.views import (
     CentredRecords,
     CompleteRecords,
     DeviceRecords,
-    PairDifferences,
     WatchedRecords,
 )
 from hushcov.tables.compact import CompactRecords
@@ -146,10 +145,8 @@ def test_centred_rows():
     assert literal(centred)[0][1] == [0, 0, 0, 0]
 
 
-def test_pairs_and_records_with_gaps():
+def test_records_with_gaps():
     X = table(301, 4)
-    halves = X[0:300:2] - X[1:300:2]
-    assert found(PairDifferences(ArrayRecords(X, block_rows=11))) == literal(halves)
     gaps = X.copy()
     gaps[::5, 2] = np.nan
     complete = CompleteRecords(open_records(gaps, drop_nulls=True, block_rows=50))

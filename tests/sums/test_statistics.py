@@ -16,11 +16,10 @@ from hypothesis.extra import numpy as hnp
 
 import hushcov
 from hushcov.exceptions import CapacityError, DataError, ParameterError, StatisticsError
-from hushcov.sums.gram import record_statistics, second_moments
+from hushcov.sums.gram import record_statistics
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.protocol import Records
 from hushcov.sums.statistics import RecordMap, Statistics
-from hushcov.sums.views import PairDifferences, ScaledRecords
 from hushcov.tables.sources import ArrayRecords
 
 D = 3
@@ -29,7 +28,6 @@ FEATURE = RecordMap(
     D,
     FeatureGrid(np.array([0.5, 1.0, 1e-100]), 6.0, 32767),
     norm_bound=40_000,
-    paired=True,
     feature_names=("weight", "größe", "x,\n"),
 )
 # Every entry has these digits, so that a leak of any of them is seen.
@@ -129,7 +127,6 @@ OTHER_MAPS = {
     "n_features": RecordMap(2, INTEGER.grid),
     "radius": RecordMap(D, IntegerGrid(4.5, 1000)),
     "half_width": RecordMap(D, IntegerGrid(4.0, 999)),
-    "paired": RecordMap(D, INTEGER.grid, paired=True),
     "feature_names": RecordMap(D, INTEGER.grid, feature_names=("a", "b", "c")),
     "grid": RecordMap(D, FeatureGrid(np.ones(D), 4.0, 1000)),
 }
@@ -157,9 +154,7 @@ def test_sums_of_another_map_are_not_added(name):
     ],
 )
 def test_what_differs_is_named(changes, words):
-    known = {
-        name: getattr(FEATURE, name) for name in ("grid", "norm_bound", "paired", "feature_names")
-    }
+    known = {name: getattr(FEATURE, name) for name in ("grid", "norm_bound", "feature_names")}
     other = RecordMap(D, **{**known, **changes})
     with pytest.raises(DataError, match=words):
         statistics(FEATURE).merge(statistics(other))
@@ -214,7 +209,6 @@ def test_parts_are_names(parts):
         ({"norm_bound": 0}, "norm_bound must be"),
         ({"norm_bound": 1.5}, "norm_bound must be"),
         ({"grid": IntegerGrid(4.0, 10)}, "norm_bound must be left out with an IntegerGrid"),
-        ({"paired": 1}, "paired must be True or False"),
         ({"feature_names": ["a", "b", "c"]}, "feature_names must be a tuple"),
         ({"feature_names": ("a", "b", 3)}, "feature_names must be a tuple"),
         ({"feature_names": ("a", "b")}, "feature_names must be 3"),
@@ -247,27 +241,12 @@ class Untouchable(Records):
 
 
 def test_records_that_the_map_is_not_for_are_not_read():
-    for records, words in (
-        (Untouchable(10, 2), "must have 3 features, got 2"),
-        (PairDifferences(Untouchable(10)), "must not be PairDifferences"),
-    ):
-        with pytest.raises(DataError, match=words):
-            record_statistics(records, INTEGER)
-    with pytest.raises(DataError, match="must be PairDifferences"):
-        record_statistics(Untouchable(10), FEATURE)
+    with pytest.raises(DataError, match="must have 3 features, got 2"):
+        record_statistics(Untouchable(10, 2), INTEGER)
     with pytest.raises(CapacityError, match=r"2\*\*62"):
         record_statistics(Untouchable(2**60), INTEGER)
     with pytest.raises(AssertionError, match="records were read"):
         record_statistics(Untouchable(10), INTEGER)
-
-
-def test_pairs_are_known_as_such_whatever_was_made_of_them():
-    rows = ArrayRecords(np.random.default_rng(1).normal(size=(20, D)))
-    grid = IntegerGrid(4.0, 1000)
-    assert not second_moments(rows, grid).record_map.paired
-    assert second_moments(PairDifferences(rows), grid).record_map.paired
-    scaled = ScaledRecords(PairDifferences(rows), np.ones(D))
-    assert second_moments(scaled, grid).record_map.paired
 
 
 def test_the_covariance_is_in_the_units_of_the_records():
@@ -420,7 +399,7 @@ def test_other_files_are_refused(tmp_path, content):
 
 
 FORGED = {
-    "no field": lambda about: about.pop("paired"),
+    "no field": lambda about: about.pop("norm_bound"),
     "another field": lambda about: about.update(more=1),
     "another statistic": lambda about: about.update(statistic="signs"),
     "no records": lambda about: about.update(n_records=0),
@@ -446,7 +425,6 @@ FORGED = {
     "no half width": lambda about: about.update(half_width=0),
     "a norm bound that is none": lambda about: about.update(norm_bound=1.5),
     "a norm bound that is exceeded": lambda about: about.update(norm_bound=1),
-    "pairs that are none": lambda about: about.update(paired=1),
     "too few names": lambda about: about.update(feature_names=["weight"]),
     "names that are none": lambda about: about.update(feature_names=[1, 2, 3]),
     "a name": lambda about: about.update(feature_names="weight"),

@@ -33,7 +33,6 @@ from hushcov.sums.signs import sign_gram
 from hushcov.sums.views import (
     CentredRecords,
     CompleteRecords,
-    PairDifferences,
     ScaledRecords,
     WatchedRecords,
 )
@@ -92,13 +91,8 @@ def statistics(records):
 
 
 def check_equal(records, rows):
-    """The same statistics, of all records and of differences of pairs, scaled before or after."""
-    views = [lambda r: r]
-    if len(rows) > 1:
-        views += [PairDifferences, lambda r: PairDifferences(ScaledRecords(r, SCALES))]
-    if len(rows) > 3:
-        views.append(lambda r: PairDifferences(PairDifferences(r)))
-    for view in views:
+    """The same statistics, of records as they are and scaled."""
+    for view in (lambda r: r, lambda r: ScaledRecords(r, SCALES)):
         memory = list(statistics(view(ArrayRecords(rows))))
         elsewhere = list(statistics(view(records)))
         assert len(memory) == len(elsewhere)
@@ -126,30 +120,6 @@ def test_any_chunks_equal_memory(sizes):
         check_equal(DaskRecords(cut(rows, sizes)), rows)
 
 
-@settings(deadline=None)
-@given(
-    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
-    rows_each=st.integers(1, 8),
-)
-def test_no_record_is_torn_apart_and_none_is_lost(sizes, rows_each):
-    """Groups cover the rows once and in order, and all but the last have whole records."""
-    records = DaskRecords(cut(X[: sum(sizes)], sizes))
-    starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    first = {id(piece): start for piece, start in zip(records._pieces, starts, strict=False)}
-    groups = list(records._groups(rows_each))
-    covered = []
-    for group in groups:
-        rows = [first[id(p)] + i for p, (start, stop) in group for i in range(start, stop)]
-        assert rows[0] % rows_each == 0
-        assert len(rows) % rows_each == 0 or group is groups[-1]
-        assert rows == list(range(rows[0], rows[0] + len(rows)))
-        covered += rows
-        # A whole partition stays where it is: only rows at its edges join others.
-        if len(group) > 1:
-            assert all(stop - start < rows_each for _, (start, stop) in group)
-    assert sorted(covered) == list(range(sum(sizes)))
-
-
 def test_chunks_of_columns_are_joined():
     check_equal(DaskRecords(da.from_array(X, chunks=(40, 2))), X)
 
@@ -171,7 +141,7 @@ def test_a_partition_is_not_copied():
         return records
 
     work = cluster.Work(looked_at, length, gaps=False)
-    assert work([X], seen.append)[0] == 101
+    assert work(X, seen.append)[0] == 101
     assert np.shares_memory(seen[0], X)
     assert seen[1:] == [101]
 
@@ -209,27 +179,6 @@ def test_files_read_by_workers(tmp_path, cut_files):
         check_equal(records, X)
 
 
-@settings(deadline=None)
-@given(
-    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
-    rows_each=st.integers(1, 8),
-)
-def test_rows_of_files_are_read_in_one_go(sizes, rows_each):
-    """As above; but who needs rows of another piece takes the first ones, which come first."""
-    records = DaskRecords(cut(X[: sum(sizes)], sizes))
-    starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    first = {id(piece): start for piece, start in zip(records._pieces, starts, strict=False)}
-    groups = list(records._file_groups(rows_each))
-    covered = []
-    for group in groups:
-        rows = [first[id(p)] + i for p, (start, stop) in group for i in range(start, stop)]
-        assert len(rows) % rows_each == 0 or group is groups[-1]
-        assert all(start == 0 for _, (start, _) in group[1:])
-        assert group[0][1][1] == group[0][0].n_rows
-        covered += rows
-    assert covered == list(range(sum(sizes)))
-
-
 def write_in_batches(path, rows, size):
     """A file whose rows are read `size` at a time, where the format has such a notion."""
     table = pa.table(dict(zip("abcd", rows.T, strict=True)))
@@ -263,11 +212,10 @@ def test_files_with_gaps(tmp_path, cut_files):
     files = FileRecords(tmp_path, drop_nulls=True)
     records = DaskRecords(files)
     assert records.gaps is True
-    for view in (lambda r: r, PairDifferences):
-        assert count_complete(view(records)) == count_complete(view(files))
-        np.testing.assert_array_equal(
-            sign_gram(CompleteRecords(view(records))), sign_gram(CompleteRecords(view(files)))
-        )
+    assert count_complete(records) == count_complete(files)
+    np.testing.assert_array_equal(
+        sign_gram(CompleteRecords(records)), sign_gram(CompleteRecords(files))
+    )
 
 
 def seeded(estimator, data):
@@ -371,9 +319,9 @@ class Results(Callback):
 
 
 def travelled(records):
-    """All that tasks answer while statistics of pairs are summed."""
+    """All that tasks answer while statistics are summed."""
     with dask.config.set(scheduler="synchronous"), Results() as results:
-        list(statistics(PairDifferences(records)))
+        list(statistics(records))
     return [each for each in results.seen if not isinstance(each, cluster.Work)]
 
 
@@ -383,7 +331,6 @@ def only_sums(results):
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
 def test_nothing_but_sums_of_integers_travels_from_files(tmp_path, cut_files, suffix):
-    """Pieces are odd, so pairs lie across their edges: the worker that sums them reads them."""
     write_in_batches(tmp_path / f"x.{suffix}", X[:98], 7)
     write_in_batches(tmp_path / f"y.{suffix}", X[98:], 7)
     cut_files(7)
@@ -394,7 +341,8 @@ def test_nothing_but_sums_of_integers_travels_from_files(tmp_path, cut_files, su
 
 def test_rows_of_collections_do_travel():
     """Why no such promise is made for them; and the test above can fail."""
-    assert not only_sums(travelled(DaskRecords(cut(X, (33, 33, 35)))))
+    made = cut(X, (33, 33, 35)).map_blocks(np.copy)
+    assert not only_sums(travelled(DaskRecords(made)))
 
 
 def test_what_is_sent_to_readers_of_files_holds_no_value(tmp_path, cut_files):
@@ -407,9 +355,7 @@ def test_what_is_sent_to_readers_of_files_holds_no_value(tmp_path, cut_files):
         return dask.get(graph, keys, **options)
 
     with dask.config.set(scheduler=watched):
-        row_bounded_gram(
-            PairDifferences(DaskRecords(FileRecords(tmp_path))), FeatureGrid(SCALES, 4.0, 1000), 9
-        )
+        row_bounded_gram(DaskRecords(FileRecords(tmp_path)), FeatureGrid(SCALES, 4.0, 1000), 9)
         assert len(sent) == 1
         assert not any(value.tobytes() in sent[0] for value in X.ravel())
         sign_gram(DaskRecords(cut(X, (50, 51))))
@@ -550,7 +496,7 @@ def scheduler(request):
 def test_errors_of_the_users_tasks_are_not_quoted(scheduler, source):
     data = FAILING[source]()
     with pytest.raises(DataError, match="dask met a ValueError") as info:
-        PairDifferences(open_records(data)).map_sum(length)
+        open_records(data).map_sum(length)
     assert info.value.__cause__ is None
     assert info.value.__context__ is None
     assert SECRET not in "".join(traceback.format_exception(info.value))
@@ -621,9 +567,6 @@ def test_progress_counts_every_row_of_every_pass(client):
     for one in (seen[1:second], seen[second + 1 :]):
         assert sorted(one) == [1, 30, 33, 37]
     np.testing.assert_array_equal(sign_gram(records), sign_gram(ArrayRecords(X)))
-    seen.clear()
-    assert PairDifferences(records).map_sum(length)[0] == 50
-    assert sum(seen[1:]) == 100  # the last row is in no pair
 
 
 def test_every_statistic_travels_between_processes(client):

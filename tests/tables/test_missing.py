@@ -21,7 +21,7 @@ from hushcov.steps.complete import CompleteParameters, release_complete_count
 from hushcov.sums.counts import count_complete, log2_histogram
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.views import CompleteRecords, PairDifferences, ScaledRecords
+from hushcov.sums.views import CompleteRecords, ScaledRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 NAN, SECRET = np.nan, 987_654.125
@@ -78,7 +78,7 @@ DOORS = {
     ),
     "tensor": lambda rows, _: torch.tensor(rows),
     "records": lambda rows, _: ArrayRecords(rows),
-    "pairs of records": lambda rows, _: ScaledRecords(ArrayRecords(rows), np.ones(2)),
+    "scaled records": lambda rows, _: ScaledRecords(ArrayRecords(rows), np.ones(2)),
 }
 every_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 
@@ -121,7 +121,7 @@ def test_infinite_values_stay_an_error(door, tmp_path, bad):
 
 @every_door
 def test_neighbours_have_one_size_and_differ_in_one_pair(door, tmp_path):
-    """A record that loses a value: with removal, every later pair would be another."""
+    """A record that loses a value adds nothing, and is counted as before."""
     (tmp_path / "0").mkdir()
     (tmp_path / "1").mkdir()
     rng = np.random.default_rng(1)
@@ -133,35 +133,12 @@ def test_neighbours_have_one_size_and_differ_in_one_pair(door, tmp_path):
         for name, X in (("0", rows), ("1", other))
     )
     assert whole.n_records == missing.n_records == 12
-    grid = IntegerGrid.for_records(20.0, 6)
-    first, second = (
-        second_moments(CompleteRecords(PairDifferences(records)), grid)
-        for records in (whole, missing)
-    )
-    lost = second_moments(PairDifferences(ArrayRecords(rows[4:6])), grid).gram
+    grid = IntegerGrid.for_records(20.0, 12)
+    first, second = (second_moments(CompleteRecords(records), grid) for records in (whole, missing))
+    lost = second_moments(ArrayRecords(rows[4:5]), grid).gram
     np.testing.assert_array_equal(first.gram - second.gram, lost)
     assert lost.any()
-    assert first.n_records == second.n_records == 6
-
-
-def test_removing_a_record_makes_strangers_of_neighbours_and_leaving_it_out_does_not():
-    """The first record is 5 or missing. Without it, every pair of equal rows is torn apart."""
-    rows = np.concatenate([[[5.0]], [[0.0]], np.tile([[10.0], [10.0], [0.0], [0.0]], (500, 1))])
-    other = rows.copy()
-    other[0] = NAN
-    grid = IntegerGrid.for_records(20.0, 1001)
-
-    def variance(records):
-        return second_moments(records, grid).covariance()[0, 0]
-
-    removed = ArrayRecords(other[1:])
-    assert variance(PairDifferences(ArrayRecords(rows))) < 0.02
-    assert variance(PairDifferences(removed)) > 49.9
-    kept = [open_records(X, drop_nulls=True) for X in (rows, other)]
-    assert kept[0].n_records == kept[1].n_records == len(rows) != removed.n_records
-    found = [variance(CompleteRecords(PairDifferences(records))) for records in kept]
-    # One pair of 1001, whose difference is 5: 5^2 / 2 / 1001, up to the rounding of the grid.
-    assert found[0] - found[1] == pytest.approx(12.5 / 1001, rel=1e-3, abs=0)
+    assert first.n_records == second.n_records == 12
 
 
 def test_names_of_columns_are_kept_and_named_in_errors():
@@ -201,9 +178,8 @@ def test_a_masked_array_is_refused_with_a_cure_that_works():
         lambda records: records.map_sum(lambda block: np.zeros(1, dtype=np.int64)),
     ],
 )
-@pytest.mark.parametrize("wrap", [lambda records: records, PairDifferences])
-def test_sums_over_gaps_are_refused_unless_they_count_them(function, wrap):
-    records = wrap(open_records(ROWS, drop_nulls=True))
+def test_sums_over_gaps_are_refused_unless_they_count_them(function):
+    records = open_records(ROWS, drop_nulls=True)
     with pytest.raises(DataError, match="must be complete"):
         function(records)
     function(CompleteRecords(records))

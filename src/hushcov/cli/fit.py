@@ -25,7 +25,7 @@ from hushcov.cli.files import (
     reserved,
     stem_of,
 )
-from hushcov.cli.fit_options import PRIVATE, THEOREM, check_budget, check_options, usual_centre
+from hushcov.cli.fit_options import THEOREM, check_budget, check_options
 from hushcov.cli.fit_source import Source, quoted
 from hushcov.cli.fit_units import Columns, check_columns, unit_options
 from hushcov.cli.fitting import Job, prepare
@@ -271,7 +271,6 @@ def settle(
     scheduler: str | None,
     mechanism: str,
     known_mean: bool,
-    centre: str | None,
     unit: str | None,
     sample_weight: str | None,
     n_records: int | None,
@@ -289,7 +288,7 @@ def settle(
 
     `open_data` is `opened`, or opens records that are only declared, to plan with.
     """
-    asked: dict[str, Any] = {"drop_nulls": drop_nulls, "force": force, "centre": _private(centre)}
+    asked: dict[str, Any] = {"drop_nulls": drop_nulls, "force": force, "known_mean": known_mean}
     asked |= {"codebook": codebook, "unit": unit, "sample_weight": sample_weight}
     check_options(mechanism, public | asked)
     apart = [name for name in (unit, sample_weight) if name is not None]
@@ -308,19 +307,13 @@ def settle(
     _check_size(file, records, None if counts else n_records, n_features)
     folder = output if output is not None else Path(f"{stem_of(file)}-release")
     refuse_taken(folder)
-    source = Source(
-        file, folder, records, known_mean, centre or usual_centre(mechanism), key, tables, counts
-    )
+    source = Source(file, folder, records, known_mean, key, tables, counts)
     known = estimator_options(public, records.n_features, records.feature_names)
     public = {name: value for name, value in public.items() if value is not None} | known
     public |= {} if book is None else {"bounds": _bounds(book, records)}
     public |= {"on_hopeless": "warn"} if force else {}
     public |= {"on_large_delta": "warn"} if allow_large_delta else {}
     return source, mechanism, public | {"columns": others}
-
-
-def _private(centre: str | None) -> str | None:
-    return centre if centre == PRIVATE else None
 
 
 def _bounds(book: Codebook, records: Records) -> Bounds | None:

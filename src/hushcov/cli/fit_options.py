@@ -10,10 +10,8 @@ import click
 
 from hushcov.exceptions import ParameterError
 from hushcov.planning import mechanisms
-from hushcov.planning.plan import CENTRES
 
 THEOREM = "theorem"
-PRIVATE, PAIRS = CENTRES
 # Options that the other mechanisms, or the theorem, have no use for; and why.
 _SMALLEST = "only the theorem has a target; the others make the error as small as they can."
 _THEOREM_ONLY = {
@@ -25,7 +23,6 @@ _NOT_THEOREM = {
     "feature_scale": "the theorem has one bound for all directions, --scale.",
     "psd": "the theorem is about the estimate as it is.",
     "drop_nulls": "the theorem is about complete records.",
-    "centre": "the theorem is about records of mean zero, or differences of two.",
     "codebook": "the theorem is about records of mean zero and one scale; code them before.",
     "bandwidth": "the theorem is about all pairs.",
     "candidate_pairs": "the theorem is about all pairs.",
@@ -40,24 +37,20 @@ _NOT_THEOREM = {
 }
 _NOT_PURE = {
     "drop_nulls": "its guarantee has no delta, which the count of complete records needs.",
-    "centre": "its guarantee has no delta, which finding means needs.",
 }
 # Options without which there is nothing to run; and why.
+_SUBTRACT = "Subtract means that are public from the records."
 _THEOREM_NEEDS = {
     "row_sparsity": "it bounds the nonzeros of a row, the diagonal included, in the theorem.",
     "scale": "it is a public bound on the standard deviation in every direction, never inferred "
     "from the data.",
+    "known_mean": f"the theorem is about records of mean zero. {_SUBTRACT}",
 }
 _PURE_NEEDS = {
+    "known_mean": f"its guarantee has no delta, which finding means needs. {_SUBTRACT}",
     "feature_scale": "its guarantee has no delta, which estimating scales needs. Give standard "
-    "deviations that are public."
+    "deviations that are public.",
 }
-
-
-def usual_centre(mechanism: str) -> str:
-    """What becomes of means that are not known where nothing is asked for."""
-    pure = mechanism in mechanisms() and mechanisms()[mechanism].pure
-    return PAIRS if pure or mechanism == THEOREM else PRIVATE
 
 
 def check_budget(epsilon: float | None, delta: float | None, file: Path | None = None) -> None:
@@ -82,7 +75,7 @@ def check_options(mechanism: str, public: dict[str, Any]) -> None:
         if public[name] is not None and public[name] is not False:
             raise ParameterError(f"{name} must be left out with --mechanism {mechanism}: {reason}")
     for name, reason in (_THEOREM_NEEDS if theorem else _PURE_NEEDS if pure else {}).items():
-        if public[name] is None:
+        if public[name] is None or public[name] is False:
             option = f"--{name.replace('_', '-')}"
             raise ParameterError(f"{option} is required with --mechanism {mechanism}: {reason}")
     if (public["sample_weight"] is None) != (public["max_sample_weight"] is None):

@@ -9,7 +9,6 @@ from typing import Any
 from hushcov._words import counted
 from hushcov.accounting import Guarantee
 from hushcov.accounting.ledger import Ledger
-from hushcov.cli.fit_options import PAIRS, PRIVATE
 from hushcov.release import SigningKey
 from hushcov.sums.protocol import Records, check_enough
 from hushcov.tables.sources import WILDCARDS
@@ -23,29 +22,13 @@ class Source:
     folder: Path
     records: Records
     known_mean: bool
-    centre: str = PRIVATE
     key: SigningKey | None = None  # to sign the release with
     tables: str = "csv"  # what tables beside it are written as
     about: bool = False  # how many records there are is not public: released, or guessed
 
     def __post_init__(self) -> None:
         if not self.about:
-            check_enough(self.file, self.records, at_least=self.rows_averaged)
-
-    @property
-    def n_averaged(self) -> int:
-        """How many records, or differences of two, the mechanism averages."""
-        return self.records.n_records // self.rows_averaged
-
-    @property
-    def rows_averaged(self) -> int:
-        """Rows for each one that is averaged."""
-        return 2 if self.paired else 1
-
-    @property
-    def paired(self) -> bool:
-        """Whether differences of two records are averaged."""
-        return not self.known_mean and self.centre == PAIRS
+            check_enough(self.file, self.records)
 
     @property
     def name(self) -> str | None:
@@ -55,10 +38,8 @@ class Source:
 
     def __str__(self) -> str:
         n, d = self.records.n_records, self.records.n_features
-        pairs = f", used as {counted(n // 2, 'difference')} of pairs" if self.paired else ""
-        odd = "; the last record is left out" if self.paired and n % 2 else ""
         about = "about " * self.about
-        return f"{self.file}: {about}{counted(n, 'record')} of {counted(d, 'feature')}{pairs}{odd}"
+        return f"{self.file}: {about}{counted(n, 'record')} of {counted(d, 'feature')}"
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
@@ -66,9 +47,7 @@ class Source:
             "file": str(self.file),
             "n_records": self.records.n_records,
             "n_features": self.records.n_features,
-            "n_averaged": self.n_averaged,
             "known_mean": self.known_mean,
-            "centre": self.centre,
             "output": str(self.folder),
             "signed": self.key is not None,
         }

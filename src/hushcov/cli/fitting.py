@@ -45,7 +45,7 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     PrivacyWarning,
 )
-from hushcov.paper import MULTISCALE, TheoremParameters, certify, too_few_records
+from hushcov.paper import MULTISCALE, TheoremParameters, certify
 from hushcov.planning import (
     Caution,
     Comparison,
@@ -143,7 +143,7 @@ class Job(ABC):
         lines = structure_facts(release) + complete_facts(release) + self.found.lines(note)
         if release.noise_sd is not None and (selected is None or selected.size):
             sd = float(release.noise_sd[0])
-            lines.append(("noise", noise_level(sd, self.source.n_averaged)))
+            lines.append(("noise", noise_level(sd, self.source.records.n_records)))
         return lines
 
     def to_dict(self) -> dict[str, object]:
@@ -195,7 +195,6 @@ class PlannedJob(Job):
             mechanism=mechanism,
             positive_semidefinite=public.pop("psd", False),
             assume_centered=source.known_mean,
-            centre=source.centre,
             store_precision=False,
             **public,
         )
@@ -294,7 +293,7 @@ class PlannedJob(Job):
         return self.plan.chosen.mechanism is default_mechanism()
 
     def _unknown(self) -> str:
-        parts = ["the mean, which drops out of differences"] if self.source.paired else []
+        parts = []
         budget = self.plan.inputs.rho
         for stage in self.plan.stages:
             share = number(100 * stage.cost**2 / 2 / budget, 2)
@@ -432,8 +431,8 @@ class TheoremJob(Job):
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """Of delta alone: what is not accurate is not proved to be, no more."""
-        rows = self.source.n_averaged * self.source.rows_averaged
-        caution = large_delta(self.parameters.inputs.delta, rows)
+        inputs = self.parameters.inputs
+        caution = large_delta(inputs.delta, inputs.n_records)
         return () if caution is None else (caution,)
 
     def announcement(self) -> list[tuple[str, str]]:
@@ -445,8 +444,8 @@ class TheoremJob(Job):
             ("release", f"{d:,} x {d:,} covariance, rounded to integers"),
             ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
             ("guarantee", promise_words(inputs.epsilon, inputs.delta)),
-            ("private?", privacy_verdict(self.parameters, self.source.rows_averaged)),
-            ("accurate?", accuracy_verdict(self.parameters, self.source.rows_averaged)),
+            ("private?", privacy_verdict(self.parameters)),
+            ("accurate?", accuracy_verdict(self.parameters)),
             ("public inputs", f"the size of the data, {listed}"),
         ]
 
@@ -457,12 +456,8 @@ class TheoremJob(Job):
         except PrivacyConditionError as error:
             if error.smallest_private_n is None:
                 raise
-            each, advice = self.source.rows_averaged, " --known-mean needs half of them."
-            needed = each * error.smallest_private_n
-            found = too_few_records(needed, each * self.parameters.inputs.n_records)
-            words = str(found) + ("" if self.source.known_mean else advice)
-            words += " Or leave out --mechanism: the others are private at any number of records."
-            raise PrivacyConditionError(words, needed) from None
+            words = f"{error} Or leave out --mechanism: the others are private at any number of "
+            raise PrivacyConditionError(words + "records.", error.smallest_private_n) from None
 
     def _run(self, records: Records) -> None:
         self.estimator.fit(records)

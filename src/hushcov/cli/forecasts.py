@@ -70,7 +70,6 @@ class Row:
         """Return everything as plain, JSON-ready data."""
         return {
             "n_records": self.n_records,
-            "n_averaged": self.inputs.n_records,
             "best": None if self.best is None else self.best.mechanism,
             "forecasts": [
                 forecast_dict(each) | {"memory_bytes": self.memory(each.mechanism)}
@@ -127,14 +126,12 @@ class Planner:
         return default_mechanism(known=self.request.candidates is not None).name
 
     def inputs(self, n_records: int) -> ReleaseInputs:
-        """What a fit would plan with; half the records if they are taken in pairs."""
-        fewest = self.request.rows_averaged
-        cure = "it counts rows." if fewest == 1 else "it counts rows, and pairs of them are used."
-        check_integer("n_records", n_records, at_least=fewest, at_most=MOST_RECORDS, cure=cure)
-        averaged = self.request.averaged(n_records)
+        """What a fit would plan with."""
+        cure = "it counts rows."
+        check_integer("n_records", n_records, at_least=1, at_most=MOST_RECORDS, cure=cure)
         cure = "it is the number of columns."
         check_integer("n_features", self.n_features, at_least=1, at_most=MOST_FEATURES, cure=cure)
-        return self.request.inputs(averaged, self.n_features)
+        return self.request.inputs(n_records, self.n_features)
 
     def row(self, n_records: int) -> Row:
         """Forecasts at one number of records; what a mechanism refuses is kept with its reason."""
@@ -174,9 +171,9 @@ class Planner:
     ) -> int | None:
         """The fewest records that reach a target error on a model; None beyond 1e12.
 
-        `tried` are numbers of rows averaged that were planned before; those tried now join them.
+        `tried` are numbers of records that were planned before; those tried now join them.
         """
-        found = smallest_n(
+        return smallest_n(
             lambda n: self.request.inputs(n, self.n_features),
             mechanism,
             model,
@@ -184,7 +181,6 @@ class Planner:
             tried=tried,
             **self._options(mechanism),
         )
-        return None if found is None else self.request.rows_averaged * found
 
     def default_records(self) -> Sequence[int]:
         """Round numbers over three and a half decades, from hopeless to accurate.
@@ -194,7 +190,7 @@ class Planner:
         """
         inputs = self.inputs(2)
         d, k = inputs.n_features, inputs.row_sparsity
-        sensitivity = 2 * math.sqrt(d * k) * self.request.rows_averaged
+        sensitivity = 2 * math.sqrt(d * k)
         noise = sensitivity * math.sqrt(2 * math.log(1.25 / inputs.delta)) / inputs.epsilon
         first = math.floor(2 * math.log10(2 * math.sqrt(k) * noise))
         first = min(max(1, first), _LAST_RUNG - _DEFAULT_RUNGS + 1)
@@ -212,14 +208,11 @@ class Planner:
 def knowledge(planner: Planner) -> str:
     """What is not known about the records, and what that costs."""
     request = planner.request
-    mean = "known" if request.known_mean else "unknown: records count in pairs"
     if request.private_centre:
         unknown = "Means and norms" if request.known_scale else "Means, scales and norms"
         return f"{unknown} unknown: found from a part of the budget."
-    scale = (
-        "known" if planner.request.known_scale else "unknown: estimated from a part of the budget"
-    )
-    return f"Mean {mean}. Scales {scale}."
+    scale = "known" if request.known_scale else "unknown: estimated from a part of the budget"
+    return f"Mean known. Scales {scale}."
 
 
 def _rungs(first: int, number: int) -> Iterator[int]:

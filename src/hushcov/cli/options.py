@@ -12,7 +12,6 @@ import click
 
 from hushcov.accounting import RELATIONS, REPLACE
 from hushcov.exceptions import ParameterError
-from hushcov.planning.plan import CENTRES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -169,17 +168,11 @@ _SCALE = click.option(
     "sub-Gaussian scale). Never inferred from the data.",
 )
 
-_CENTRE = click.option(
-    "--centre",
-    type=click.Choice(CENTRES),
-    help="Where the mean is not known: find means, scales and norms from a share of the budget, or "
-    "average differences of successive records, whose order must not depend on their values.  "
-    "[default: private; pairs for mechanisms that cannot]",
-)
 _KNOWN_MEAN = click.option(
     "--known-mean",
     is_flag=True,
-    help="The records have mean zero (subtract a public mean first). Otherwise see --centre.",
+    help="The records have mean zero (subtract a public mean first). Otherwise means, scales and "
+    "norms are found from a share of the budget.",
 )
 
 
@@ -232,7 +225,7 @@ def theorem_inputs(function: Function) -> Function:
 
 def public_inputs(function: Function) -> Function:
     """Add what every estimator must be told, and what may be known of the records."""
-    known = _ADVICE, *_KNOWN_PAIRS, _KNOWN_MEAN, _CENTRE, _NEIGHBOURS, _MOST_ROWS
+    known = _ADVICE, *_KNOWN_PAIRS, _KNOWN_MEAN, _NEIGHBOURS, _MOST_ROWS
     return _with(function, _FIT_EPSILON, _FIT_DELTA, *known)
 
 

@@ -59,7 +59,6 @@ from hushcov.planning import (
     told,
 )
 from hushcov.planning.families import USUAL_SPARSITY
-from hushcov.planning.plan import CENTRES
 from hushcov.steps.counting import Counting
 from hushcov.sums.knowledge import Bounds, check_bounds
 from hushcov.tables.codebook import read_codebook
@@ -126,7 +125,6 @@ def command(
     mechanisms: tuple[str, ...],
     refine: bool,
     known_mean: bool,
-    centre: str | None,
     known_scale: bool,
     target_error: float | None,
     as_json: bool,
@@ -151,11 +149,7 @@ def command(
     if GENOTYPES in mechanisms:
         from hushcov.genotypes.plan_command import plan_genotypes
 
-        others: dict[str, Any] = {
-            "known_mean": known_mean,
-            "known_scale": known_scale,
-            "centre": centre,
-        }
+        others: dict[str, Any] = {"known_mean": known_mean, "known_scale": known_scale}
         others |= {"mechanism": mechanisms[1:], "row_sparsity": row_sparsity, "refine": refine}
         others |= {"target_error": target_error, "figure": figure}
         plan_genotypes(n_features, n_records, as_json, public | others | {"codebook": codebook})
@@ -164,8 +158,8 @@ def command(
     compared = bool(mechanisms or refine or figure or row_sparsity or candidates)
     public |= {"known_mean": known_mean, "known_scale": known_scale}
     public |= {"row_sparsity": _sparsity(row_sparsity, n_features, candidates)}
-    protected = _protected(public, centre)
-    request = Request(**public, centre=centre or CENTRES[0], bounds=bounds, candidates=candidates)
+    protected = _protected(public)
+    request = Request(**public, bounds=bounds, candidates=candidates)
     for name in mechanisms:
         check_told(name, candidates)
     able = comparable(candidates)
@@ -232,17 +226,12 @@ def _families(plan: FamilyPlan, as_json: bool, protected: dict[str, object]) -> 
         _say_counted(console(), protected)
 
 
-def _protected(public: dict[str, Any], centre: str | None) -> dict[str, object]:
+def _protected(public: dict[str, Any]) -> dict[str, object]:
     """Say whose privacy it is, and leave the rest of the budget to all but the count."""
     relation, most = public.pop("neighbours"), public.pop("max_rows_per_unit")
     epsilon, left = public["epsilon"], public["epsilon"]
     neighbours = Neighbours(relation or REPLACE, 1 if most is None else most)
     if most is not None or neighbours.relation != REPLACE:
-        if centre == CENTRES[1] and not public["known_mean"]:
-            raise ParameterError(
-                f"centre must be {CENTRES[0]!r} where the number of records is not public, got "
-                f"{centre!r}: a record more would shift all pairs after it."
-            )
         left = Counting(epsilon, neighbours).left
     public |= {"epsilon": left, "neighbours": neighbours}
     return {
@@ -370,7 +359,6 @@ def _public(planner: Planner) -> dict[str, object]:
         "epsilon": request.epsilon,
         "delta": request.delta,
         "known_mean": request.known_mean,
-        "centre": request.centre,
         "known_scale": request.known_scale,
         "neighbours": request.neighbours.relation,
         "unit": request.neighbours.unit,

@@ -45,7 +45,6 @@ class FamilyRow:
         """Return everything as plain, JSON-ready data."""
         return {
             "n_records": self.n_records,
-            "n_averaged": self.found.inputs.n_records,
             "families": self.found.to_dict(),
             "detection_limit": self.found.usual.detection_limit,
             "memory_bytes": self.memory,
@@ -86,9 +85,9 @@ def plan_families(
     with steps(len(records)) as step:
         for n in records:
             step(f"planning for {n:,} records")
-            averaged = planner.inputs(n).n_records
-            found = forecast_families(request, averaged, d)
-            cautions = request.cautions(*request.divide(averaged, d), found.usual)
+            planner.inputs(n)
+            found = forecast_families(request, n, d)
+            cautions = request.cautions(*request.divide(n, d), found.usual)
             rows.append(FamilyRow(n, found, cautions, request.private_centre))
     one = len(rows) == 1 and d > 1
     guessed = guesses(request, rows[0].found.inputs.n_records, d) if one else {}

@@ -1,22 +1,35 @@
-"""Asking one question at a time: a default, help on `?`, and an end that charges nothing."""
+"""Questions of `hushcov start`: how they are asked, and those about rows, columns and a codebook.
+
+Each has a default, help on `?`, and an end that charges nothing.
+"""
 
 from __future__ import annotations
 
+import csv
 import difflib
 import fnmatch
+import io
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
 import click
+from rich.columns import Columns as SideBySide
 from rich.console import Console
 
-from hushcov._validation import shown
+from hushcov._validation import listed, shown
+from hushcov._words import counted
+from hushcov.accounting import ADD_REMOVE
 from hushcov.cli.options import INTEGER, NUMBER
-from hushcov.cli.output import clean, paragraph, short_name, show
+from hushcov.cli.output import clean, heading, paragraph, short_name, show
+from hushcov.cli.settings import MOST_ROWS, Settings, plain_number
 from hushcov.exceptions import HushcovError, ParameterError
+from hushcov.tables import codebook as books
+from hushcov.tables.codebook import SEPARATOR, CodebookColumn, read_codebook
+from hushcov.tables.headers import OTHER, TEXT, TRUTH, Header
 
 Answer = TypeVar("Answer")
 NOTHING_HAPPENED = "No record was looked at, and nothing was charged."
@@ -111,12 +124,12 @@ def _truth(text: str) -> bool:
 
 
 def a_number(text: str) -> float:
-    """A real number, as options take it."""
+    """Return a real number, as options take it."""
     return float(NUMBER.convert(text, None, None))
 
 
 def an_integer(text: str) -> int:
-    """A whole number of 1 or more, as people write them: 20000, 20,000, 20 000 or 20k."""
+    """Return a whole number of 1 or more, as people write them: 20000, 20,000, 20 000 or 20k."""
     plain = re.sub(r"[, ]", "", text) if _GROUPED.fullmatch(text) else text
     thousands = plain[:-1] if plain[-1:] in "kK" else None
     try:
@@ -131,7 +144,7 @@ def an_integer(text: str) -> int:
 
 
 def columns_in(text: str, names: Sequence[str], among: Sequence[str] | None = None) -> list[str]:
-    """Columns by name, by number from 1 on, by range (3-7) or by pattern (lab_*); or none.
+    """Return columns by name, number from 1 on, range (3-7) or pattern (lab_*); or none.
 
     They come in the order of the text.
     Numbers are those in the list of all names; `among` are those that are left to choose from.
@@ -164,15 +177,455 @@ def _columns_of(part: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if fnmatch.fnmatchcase(name, part)]
 
 
-def one_column(text: str, names: Sequence[str]) -> str:
-    """One column, in any of these ways."""
-    found = columns_in(text, names)
+FIND, COUNT = "find", "count"
+_USUAL_ROWS = 4  # of one unit, where nobody says
+_MOST_LISTED = 60
+# Names by which identifiers go. Names are public; values are not looked at.
+_IDENTIFIER = re.compile(
+    r"(.*[_ .-])?(id|uuid|guid|key|name|surname|email|e-mail|phone|address|ssn|mrn)|.*[a-z]I[Dd]"
+)
+_IDENTIFIER_START = re.compile(r"(id|uuid|guid)[_ .-].*", re.IGNORECASE)
+
+
+@dataclass
+class Draft:
+    """What is asked with, of which files, and the answers so far."""
+
+    ask: Prompts
+    out: Console
+    file: Path
+    stem: str
+    header: Header
+    settings: Settings
+    #: Rows that the command line says there are about.
+    rows: int | None = None
+    #: Whether the columns have been listed.
+    listed: bool = False
+    #: The text of the codebook that was written from the answers, if one was.
+    codebook: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns; positions from 0 on where there are none."""
+        if self.header.names is not None:
+            return self.header.names
+        return tuple(str(i) for i in range(self.header.n_columns))
+
+    def known(self, key: str) -> Any:
+        """What was answered before."""
+        return self.settings.options.get(key)
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep an answer, or that there is none."""
+        if value is None or value is False:
+            self.settings.options.pop(key, None)
+        else:
+            self.settings.options[key] = value
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answers are those of an earlier time."""
+        return self.known("epsilon") is not None
+
+    @property
+    def public_rows(self) -> bool:
+        """Whether the number of rows is public."""
+        return self.known("unit") is None and self.known("neighbours") != ADD_REMOVE
+
+
+def looks_like_identifier(name: str) -> bool:
+    """Return whether a column goes by the name of an identifier."""
+    plain = name.strip()
+    return bool(
+        _IDENTIFIER.fullmatch(plain)
+        or _IDENTIFIER.fullmatch(plain.casefold())
+        or _IDENTIFIER_START.fullmatch(plain)
+    )
+
+
+def ask_whose(draft: Draft) -> None:
+    """Ask whom a row is about, and whether the number of rows is public."""
+    heading(draft.out, "1. Whom it protects")
+    several = draft.ask.yes(
+        "Can one person (or whoever a row is about) have more than one row?",
+        default=draft.known("unit") is not None,
+        help="The promise is for one row, unless you say which rows belong together. Where "
+        "somebody can have several, all of them have to be protected together: ten rows protected "
+        "one by one are protected by ten times the epsilon. In doubt say yes.",
+    )
+    if not several:
+        for key in ("unit", MOST_ROWS, "estimand"):
+            draft.put(key, None)
+        draft.settings.plan.pop(MOST_ROWS, None)
+        _ask_public(draft)
+        return
+    before = draft.known("unit")
+    likely = [name for name in draft.names if looks_like_identifier(name)]
+    _list_columns(draft)
+    unit = draft.ask.ask(
+        "Which column says whose row it is? (a name or a number)",
+        lambda text: _unit(text, draft),
+        default=before if before in draft.names else likely[0] if likely else None,
+        help="A column that has the same value in all rows of a person, and another for everybody "
+        "else, as patient_id. It is no feature. Its name is published, its values never are.",
+    )
+    draft.put("unit", unit)
+    most = draft.ask.ask(
+        f"At most how many rows of one {unit} count? (a number, or find)",
+        lambda text: None if text.casefold() == FIND else an_integer(text),
+        default=str(draft.known(MOST_ROWS) or FIND),
+        help="More noise is needed where one person may count more. A number that few exceed is "
+        "best; give one that is publicly known, as visits a year. 'find' spends 1 % of epsilon to "
+        "find one.",
+    )
+    draft.put(MOST_ROWS, most)
+    before = draft.settings.plan.pop(MOST_ROWS, _USUAL_ROWS)
+    if most is None:
+        draft.settings.plan[MOST_ROWS] = draft.ask.ask(
+            f"About how many rows has one {unit}, mostly? (a guess, for the plan)",
+            an_integer,
+            default=str(before),
+            help="What is found is near this number, and the error to expect depends on it. It is "
+            "not looked up, and decides nothing but the plan.",
+        )
+
+
+def _unit(text: str, draft: Draft) -> str:
+    if draft.header.names is None and text.isdecimal() and int(text) < draft.header.n_columns:
+        return text  # positions count from 0, as for 'fit --unit'
+    found = columns_in(text, draft.names)
     if len(found) != 1:
         raise ParameterError(f"choose one column, got {len(found)}.")
     return found[0]
 
 
-def numbered(names: Sequence[str], most: int) -> list[tuple[str, str]]:
-    """Numbers and names for a list, the first ones of many."""
-    rows = [(str(i), short_name(name)) for i, name in enumerate(names[:most], start=1)]
-    return rows + ([("...", f"{len(names) - most:,} more")] if len(names) > most else [])
+def _ask_public(draft: Draft) -> None:
+    public = draft.ask.yes(
+        "May everybody know how many rows there are?",
+        default=draft.known("neighbours") != ADD_REMOVE,
+        help="If yes, the promise is: nobody can tell what any one row says. If no, it is: nobody "
+        "can tell whether any one row is there at all. Then 2 % of epsilon release about how many "
+        "there are, with noise. Mostly the number is in a report already: yes.",
+    )
+    draft.put("neighbours", None if public else ADD_REMOVE)
+
+
+def ask_rows(draft: Draft) -> int:
+    """Ask about how many rows there are, for the plan; only a public number is looked up."""
+    header, before = draft.header, draft.rows or draft.settings.plan.get("records")
+    if draft.public_rows and header.states_rows:
+        rows = header.count_rows()
+        show(draft.out, "")
+        paragraph(draft.out, f"The files state that they have {counted(rows, 'row')}.")
+    elif draft.public_rows:
+        rows = draft.ask.ask(
+            f"About how many rows are there? (a number, or {COUNT})",
+            lambda text: header.count_rows() if text.casefold() == COUNT else an_integer(text),
+            default=None if before is None else str(before),
+            help="For the plan, a rough number will do. 'count' counts the lines of the file, "
+            "which you said is public; that is the one thing here that reads beyond its first "
+            "line, and nothing but the number is kept.",
+        )
+    else:
+        rows = draft.ask.ask(
+            "About how many rows are there? (a rough public guess)",
+            an_integer,
+            default=None if before is None else str(before),
+            help="How many there are is not public here, so it is not looked up. The guess is for "
+            "the plan alone: the release finds the number itself, with noise.",
+        )
+    draft.settings.plan["records"] = rows
+    return rows
+
+
+def _list_columns(draft: Draft) -> None:
+    """List them once."""
+    if draft.listed:
+        return
+    draft.listed = True
+    show(draft.out, "")
+    names, more = draft.names[:_MOST_LISTED], len(draft.names) - _MOST_LISTED
+    cells = [f"{i:>3} {short_name(name)}" for i, name in enumerate(names, start=1)]
+    cells += [f"... {more:,} more"] * (more > 0)
+    show(draft.out, SideBySide(cells, padding=(0, 2), column_first=True))
+    if draft.header.format == "csv" and draft.header.text.header and not draft.known("names"):
+        show(draft.out, "")
+        paragraph(
+            draft.out,
+            "This is the first line of the file. Names are public, and go into the release: if it "
+            "is somebody's record, leave now.",
+        )
+
+
+def ask_columns(draft: Draft) -> list[str]:
+    """Ask which columns to use, and return them."""
+    heading(draft.out, "2. Columns")
+    unit = draft.known("unit")
+    names = [name for name in draft.names if name != unit]
+    if draft.header.names is None:
+        paragraph(draft.out, f"All {counted(len(names), 'column')} are used, as numbers.")
+        return names
+    _list_columns(draft)
+    before, kinds = draft.known("columns") or [], draft.header.kinds
+    before = before.split(",") if isinstance(before, str) else before
+    if not before or not set(before) <= set(names):  # or the answers were of another file
+        out = [n for n in names if looks_like_identifier(n) or kinds.get(n) == OTHER]
+    else:
+        out = [name for name in names if name not in before]
+    left = draft.ask.ask(
+        "Which columns are to be left out? (names, numbers such as 1,4-6, or none)",
+        lambda text: _left_out(columns_in(text, draft.names, names), names),
+        default=", ".join(out) or NONE,
+        help="Identifiers, names, dates and free text: what is no measurement has no covariance, "
+        "and numbers such as postcodes are none either. lab_* stands for all that begin so. The "
+        "default goes by the names of the columns alone.",
+    )
+    used = [name for name in names if name not in left]
+    draft.put("columns", used if left else None)
+    return used
+
+
+def _left_out(left: list[str], names: Sequence[str]) -> list[str]:
+    if len(names) - len(left) < 2:
+        raise ParameterError("leave at least two columns: a covariance needs them.")
+    awkward = [n for n in names if n not in left and ("," in n or n != n.strip())]
+    if left and awkward:
+        raise ParameterError(
+            f"{listed(awkward)} cannot be chosen, having commas, or blanks at the ends, in the "
+            "name: rename in the file, leave these out, or leave none out."
+        )
+    return left
+
+
+ASK, TEMPLATE, LATER = "ask", "template", "later"
+_MOST_ASKED = 20  # columns whose bounds are asked for one by one
+_ONES = ("1", "true")  # how yes is written where it is a number, or a truth value
+_UNKNOWN = "-"
+# A line of a codebook: name, low, high, kind, values.
+Line = tuple[str, str, str, str, str]
+Described = Mapping[str, CodebookColumn]  # what a codebook said before, by the name of a column
+_ALL_BUT_ONE = (
+    "List all answers but one. The one you leave out is what the others are compared with; with "
+    "all of them, partial correlations cannot be computed."
+)
+
+
+class ToFillIn(Exception):
+    """A codebook was written that somebody has to fill in first."""
+
+
+def ask_codebook(draft: Draft, used: Sequence[str]) -> int:
+    """Ask what is known of the columns that are used; how many features they make."""
+    if draft.header.names is None:
+        return len(used)
+    path = Path(draft.known("codebook") or f"{draft.stem}-codebook.csv")
+    answer = draft.ask.ask(
+        f"Is there a codebook? (a file, {ASK}, {TEMPLATE}, {NONE})",
+        lambda text: _read(text, used, draft),
+        default=str(path) if path.is_file() else NONE if draft.answered else ASK,
+        help="A codebook is a small table of what is publicly known of columns: which are yes or "
+        "no, which answers a category has, between which values numbers lie. "
+        f"{ASK}: answer a few questions now. {TEMPLATE}: write a table to fill in by hand. {NONE}: "
+        "all columns are numbers, and no bounds are known. Nothing of it may be looked up in the "
+        "records, and hushcov does not look either.",
+    )
+    if answer == TEMPLATE:
+        _write(draft, [(name, "", "", books.NUMBER, "") for name in used])
+        raise ToFillIn("what is known of the columns")
+    if answer == ASK:
+        _write(draft, _ask_kinds(draft, used))
+    else:
+        draft.put("codebook", None if answer == NONE else answer)
+    book = None if draft.known("codebook") is None else read_codebook(draft.known("codebook"))
+    sizes = {} if book is None else {each.name: len(each.features) for each in book.columns}
+    return sum(sizes.get(name, 1) for name in used)
+
+
+def _read(text: str, used: Sequence[str], draft: Draft) -> str:
+    """What is to be done, or the path of a codebook of these columns."""
+    if text.casefold() == NONE:
+        _check_text(draft, used, ())
+    if text.casefold() in (ASK, TEMPLATE, NONE):
+        return text.casefold()
+    book = read_codebook(text)
+    _check_text(draft, used, tuple(book.categories))
+    book.check_names(draft.names)
+    if not set(book.names) & set(used):
+        raise ParameterError("it has none of the columns that are used.")
+    return text
+
+
+def _check_text(draft: Draft, used: Sequence[str], coded: Sequence[str]) -> None:
+    """Refuse text that nothing is known of, where the files state that it is text."""
+    text = [n for n in used if draft.header.kinds.get(n) == TEXT and n not in coded]
+    if text:
+        raise ParameterError(
+            f"{listed(text)} must be categories: they are text by what the file states. Describe "
+            "them so, or start again and leave them out."
+        )
+
+
+def _ask_kinds(draft: Draft, used: Sequence[str]) -> list[Line]:
+    """Yes or no, categories and bounds, one kind after the other."""
+    kinds, before = draft.header.kinds, _described(draft)
+    said = [
+        each.name
+        for each in before.values()
+        if each.kind == books.BINARY or (each.kind == books.CATEGORY and len(each.values) == 1)
+    ]
+    truths = draft.ask.ask(
+        "Which columns are yes or no? (names, numbers, or none)",
+        lambda text: columns_in(text, draft.names, used),
+        default=_usual(used, said, [n for n in used if kinds.get(n) == TRUTH]),
+        help="Columns with two answers, as smoker. It is worth telling: rare answers are found.",
+    )
+    lines = _ask_truths(draft, truths, before)
+    rest = [name for name in used if name not in truths]
+    said = [n for n, each in before.items() if each.kind == books.CATEGORY and n not in said]
+
+    def categories(text: str) -> list[str]:
+        found = columns_in(text, draft.names, rest)
+        _check_text(draft, rest, found)
+        return found
+
+    groups = draft.ask.ask(
+        "Which columns are categories? (names, numbers, or none)",
+        categories,
+        default=_usual(rest, said, [n for n in rest if kinds.get(n) == TEXT]),
+        help="Columns with a list of answers, as region, in words or in codes. Each answer becomes "
+        "a column of its own, which is 1 where it was given.",
+    )
+    for name in groups:
+        lines.append(_ask_category(draft, name, before.get(name), first=name == groups[0]))
+    return lines + _ask_bounds(draft, [name for name in rest if name not in groups], before)
+
+
+def _described(draft: Draft) -> Described:
+    """What the codebook says so far; nothing if it is not filled in yet."""
+    path = draft.known("codebook")
+    try:
+        return {} if path is None else {each.name: each for each in read_codebook(path).columns}
+    except (HushcovError, OSError):
+        return {}
+
+
+def _usual(among: Sequence[str], *found: Sequence[str]) -> str:
+    """A default for a question after columns: the first of these that has any."""
+    here = ([name for name in names if name in among] for names in found)
+    return ", ".join(next(filter(None, here), [])) or NONE
+
+
+def _ask_truths(draft: Draft, names: Sequence[str], before: Described) -> list[Line]:
+    if not names:
+        return []
+    word, stated = "1", {draft.header.kinds.get(name) for name in names}
+    more = f" and {len(names) - 3} more" * (len(names) > 3)
+    if stated & {None, TEXT}:
+        word = draft.ask.ask(
+            f"How is yes written in {', '.join(map(short_name, names[:3]))}{more}?",
+            str.strip,
+            default=next((value for n in names if n in before for value in before[n].values), word),
+            help="1 for 1 and 0, true for true and false; or the word itself, as yes or Y. Any "
+            "other value then counts as no.",
+        )
+    if word.casefold() in _ONES and TEXT not in stated:
+        return [(name, "", "", books.BINARY, "") for name in names]
+    return [(name, "", "", books.CATEGORY, word) for name in names]
+
+
+def _ask_category(draft: Draft, name: str, before: CodebookColumn | None, *, first: bool) -> Line:
+    values = draft.ask.ask(
+        f"Which answers has {short_name(name)}? (as north{SEPARATOR}south{SEPARATOR}west, or "
+        f"{LATER})",
+        lambda text: "" if text.casefold() == LATER else _values(name, text),
+        default=LATER if before is None else SEPARATOR.join(before.values) or LATER,
+        help=f"Answers with {SEPARATOR} between them, from a questionnaire or a manual. Do not "
+        "look them up in the records: rare answers give people away. An answer that is not in the "
+        f"list counts as the one you leave out. {LATER}: leave it to be filled in by hand.",
+        note=_ALL_BUT_ONE if first else "",
+    )
+    return name, "", "", books.CATEGORY, values
+
+
+def _values(name: str, text: str) -> str:
+    column = CodebookColumn(name, books.CATEGORY, values=tuple(text.split(SEPARATOR)))
+    return SEPARATOR.join(value.strip() for value in column.values)
+
+
+def _ask_bounds(draft: Draft, names: Sequence[str], before: Described) -> list[Line]:
+    if not names:
+        return []
+    known = draft.ask.ask(
+        "Of which numbers is it known between which values they lie? (or none)",
+        lambda text: columns_in(text, draft.names, names),
+        default=_usual(names, [n for n in before if any(_ends_of(before[n]))]),
+        help="As age from 0 to 120, or a score from 1 to 5. It need not be known: means and scales "
+        "are found from a part of the budget. Bounds help with rare events and absurd values, "
+        "which are moved to them. They must be public, and not looked up in the records.",
+    )
+    if len(known) > _MOST_ASKED:
+        paragraph(draft.out, "These are too many to ask for: they are left to be filled in.")
+        return [(name, "", "", LATER, "") for name in known]
+    return [_ask_ends(draft, name, before.get(name)) for name in known]
+
+
+def _ends_of(column: CodebookColumn) -> tuple[str, str]:
+    low, high = column.low, column.high
+    return "" if low is None else plain_number(low), "" if high is None else plain_number(high)
+
+
+def _ask_ends(draft: Draft, name: str, before: CodebookColumn | None) -> Line:
+    ends = ("", "") if before is None else _ends_of(before)
+    low, high = draft.ask.ask(
+        f"{short_name(name)} lies between (as 0 120; {_UNKNOWN} where unknown)",
+        lambda text: _bounds(name, text),
+        default=" ".join(end or _UNKNOWN for end in ends) if any(ends) else None,
+        help=f"Two numbers with a blank between them. '0 {_UNKNOWN}' says: not negative.",
+    )
+    return name, low, high, books.NUMBER, ""
+
+
+def _bounds(name: str, text: str) -> tuple[str, str]:
+    # A comma alone may be that of 0,5: it is not taken for a blank.
+    ends = text.replace(", ", " ").replace(" to ", " ").split()
+    if len(ends) != 2:
+        raise ParameterError(
+            "write two numbers with a blank between them, as 0 120, or - for one that is not known."
+        )
+    low, high = (None if end == _UNKNOWN else a_number(end) for end in ends)
+    return _ends_of(CodebookColumn(name, books.NUMBER, low, high))
+
+
+def _write(draft: Draft, lines: Sequence[Line]) -> None:
+    """Write the codebook under a name that is free; what has to be filled in stops here."""
+    draft.put("codebook", None)
+    if not lines:
+        return
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow((*books.HEADER, books.VALUES))
+    table.writerows(
+        (*line[:3], books.NUMBER if line[3] == LATER else line[3], line[4]) for line in lines
+    )
+    first = Path(f"{draft.stem}-codebook.csv")
+    path = _free(first, {text.getvalue(), draft.codebook})
+    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    draft.codebook = text.getvalue()
+    show(draft.out, "")
+    other = "" if path == first else f"; {first} was there before, and stays as it is"
+    paragraph(draft.out, f"written: {path}, with what you said of the columns{other}")
+    draft.put("codebook", str(path))
+    answers = [line[0] for line in lines if line[3] == books.CATEGORY and not line[4]]
+    if answers:
+        raise ToFillIn(f"the values of {listed(answers)}, separated by {SEPARATOR}")
+    if any(line[3] == LATER for line in lines):
+        raise ToFillIn("low and high where they are public")
+
+
+def _free(path: Path, ours: Collection[str | None]) -> Path:
+    """A name that no file has, or one of `ours`: what somebody filled in is not written over."""
+    tried, i = path, 1
+    while tried.exists() and tried.read_bytes() not in [str(each).encode() for each in ours]:
+        i += 1
+        tried = path.with_name(f"{path.stem}-{i}{path.suffix}")
+    return tried

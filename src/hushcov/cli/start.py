@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
 from hushcov._charged import NOTHING_CHARGED, charge_begun
-from hushcov._words import counted
-from hushcov.cli.files import check_parent, sign_of, stem_of
+from hushcov._validation import check_real
+from hushcov._words import counted, number
+from hushcov.accounting import RECORD, RELATIONS, REPLACE
+from hushcov.accounting.ledger import Ledger
+from hushcov.accounting.promise import PRIORS, guess_words, highest_posterior, in_percent, odds_of
+from hushcov.cli.files import check_parent, opened, refuse_taken, sign_of, stem_of
 from hushcov.cli.options import INTEGER, Command
-from hushcov.cli.output import console, facts, heading, paragraph, show, warning
-from hushcov.cli.prompts import NOTHING_HAPPENED, Prompts
+from hushcov.cli.output import console, facts, heading, paragraph, show, text_table, warning
+from hushcov.cli.prompts import (
+    NONE,
+    NOTHING_HAPPENED,
+    Draft,
+    Prompts,
+    ToFillIn,
+    a_number,
+    ask_codebook,
+    ask_columns,
+    ask_rows,
+    ask_whose,
+)
 from hushcov.cli.settings import (
     DATA,
     MOST_ROWS,
     Settings,
+    argument,
+    arguments,
+    plain_number,
     read_settings,
     write_settings,
 )
-from hushcov.cli.start_budget import ask_ledger, ask_missing, ask_output, ask_promise
-from hushcov.cli.start_codebook import ToFillIn, ask_codebook
-from hushcov.cli.start_columns import Draft, ask_columns, ask_rows, ask_whose
 from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
-from hushcov.tables.headers import Header, may_be_record, read_header
+from hushcov.inputs import LARGEST_EPSILON
+from hushcov.sums.protocol import Records
+from hushcov.tables.codebook import read_codebook
+from hushcov.tables.headers import DeclaredRecords, Header, may_be_record, read_header
 
 # The order in which options are printed and kept; others come before the promise.
 _FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook")
@@ -36,6 +58,13 @@ _TOO_FEW = (
     "{} are too few to leave out those with gaps, as about how many are complete would be noise. "
     "Use more rows or a larger epsilon; or say that no value is missing, if that is certain."
 )
+_EPSILONS = (0.5, 1.0, 2.0)  # of which the table tells the odds
+_USUAL_EPSILON, _USUAL_DELTA = 1.0, 1e-6
+_LEDGER, _COMMON = "budget.db", "1 is a common choice."
+_WIDTH = 76
+# What the plan says of what 'fit' announces, and options that are no public inputs of it.
+_PLANNED = ("guarantee", "protects", "expected error", "will find", "time", "memory")
+_NOT_PUBLIC = ("dry_run", "as_json")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -105,11 +134,14 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
 
 def _run(commands: Commands) -> None:
     """Run what was printed, as if it had been typed; the ledger is not made for a wrong file."""
-    from hushcov.cli.start_plan import check_data
-
     group = click.get_current_context().parent
     if len(commands) > 1:
-        check_data(commands[-1][1])
+        # Opened as 'fit' does, which refuses wrong columns and types before a ledger is made.
+        from hushcov.cli.fit import settle
+
+        tool, words = commands[-1]
+        with tool.make_context("fit", list(words), parent=group) as context:
+            settle(opened, dry_run=False, **_public(context.params))
     for tool, words in commands:
         with tool.make_context(str(tool.name), list(words), parent=group) as context:
             tool.invoke(context)
@@ -239,18 +271,16 @@ def _answered(draft: Draft, kept: Path) -> Commands | None:
         paragraph(draft.out, f"Your answers are in {kept}. {NOTHING_HAPPENED}")
         return None
     again = draft.answered
-    ask_missing(draft)
-    ask_promise(draft, rows)
-    ask_ledger(draft, again=again)
-    ask_output(draft)
+    _ask_missing(draft)
+    _ask_promise(draft, rows)
+    _ask_ledger(draft, again=again)
+    _ask_output(draft)
     draft.settings.plan["features"] = n_features
-    from hushcov.cli.start_plan import show_commands, show_plan  # takes seconds to import
-
     if not draft.ask.defaults or not kept.exists():  # what nobody answered is kept when it has run
         _keep(draft, kept)
     names = None if draft.header.names is None else tuple(used)
     try:
-        show_plan(draft, rows, n_features, names)
+        _show_plan(draft, rows, n_features, names)
     except HushcovError as error:
         if draft.ask.defaults:
             raise
@@ -265,7 +295,7 @@ def _answered(draft: Draft, kept: Path) -> Commands | None:
         ):
             raise
         return _answered(draft, kept)
-    return show_commands(draft, kept)
+    return _show_commands(draft, kept)
 
 
 def _keep(draft: Draft, kept: Path) -> None:
@@ -278,9 +308,16 @@ def _keep(draft: Draft, kept: Path) -> None:
 
 def _confirm(draft: Draft) -> str:
     """Ask whether to run it."""
+
+    def check(text: str) -> str:
+        for word in (_RUN, _LEAVE, _CHANGE):
+            if text.casefold() in (word, word[0]):
+                return word
+        raise ParameterError(f"write {_RUN}, {_LEAVE} or {_CHANGE}.")
+
     return draft.ask.ask(
         f"Run it now? ({_RUN}, {_LEAVE}, {_CHANGE}, ?)",
-        _confirmed,
+        check,
         default=_RUN if draft.ask.defaults else _LEAVE,
         help=f"{_RUN}: the ledger is charged, then the records are read, and the release is "
         f"written. {_LEAVE}: nothing happens; the settings and the command stay. {_CHANGE}: go "
@@ -288,8 +325,272 @@ def _confirm(draft: Draft) -> str:
     )
 
 
-def _confirmed(text: str) -> str:
-    for word in (_RUN, _LEAVE, _CHANGE):
-        if text.casefold() in (word, word[0]):
-            return word
-    raise ParameterError(f"write {_RUN}, {_LEAVE} or {_CHANGE}.")
+def _whom(draft: Draft) -> tuple[str, str]:
+    """The relation and the unit of the promise, as the ledger calls them."""
+    unit = draft.known("unit")
+    word = RECORD if unit is None else unit if draft.header.names is not None else "unit"
+    return draft.known("neighbours") or REPLACE, word
+
+
+def _ask_missing(draft: Draft) -> None:
+    """Ask whether values may be missing."""
+    missing = draft.ask.yes(
+        "May values be missing?",
+        default=draft.known("drop-nulls") is not None or not draft.answered,
+        help="yes: rows with a gap are left out, and about how many are complete is released, for "
+        "a small part of the budget. Do not remove such rows yourself: that breaks the promise.",
+        note="In doubt say yes. If you say no and there is a gap, the release stops there, and its "
+        "budget is spent all the same.",
+    )
+    draft.put("drop-nulls", missing)
+
+
+def _ask_promise(draft: Draft, rows: int) -> None:
+    """Ask for epsilon, with what it means in odds, and for delta."""
+    heading(draft.out, "3. The promise")
+    relation, unit = _whom(draft)
+    adjacency = RELATIONS[relation]
+    guess = guess_words(adjacency, unit)
+    paragraph(
+        draft.out, f"How sure somebody can become, at most, {guess}, by how sure they were before:"
+    )
+    show(draft.out, "")
+    titles = ["epsilon", *(f"was {in_percent(prior)}" for prior in PRIORS)]
+    odds = ([number(e), *(in_percent(highest_posterior(p, e)) for p in PRIORS)] for e in _EPSILONS)
+    show(draft.out, text_table(titles, odds))
+    epsilon = draft.ask.ask(
+        "Epsilon? (smaller: more privacy, more noise)",
+        lambda text: check_real(
+            "epsilon", a_number(text), above=0, at_most=LARGEST_EPSILON, cure=_COMMON
+        ),
+        default=plain_number(draft.known("epsilon") or _USUAL_EPSILON),
+        help="How much a release may give away of anybody. 1 is a common choice; above 2 the "
+        "promise is weak, below 0.5 many rows are needed. Choose without looking at the records.",
+    )
+    draft.put("epsilon", epsilon)
+
+    def delta_for(text: str) -> float:
+        delta = check_real("delta", a_number(text), above=0, cure="try 1e-6.")
+        if delta * rows >= 1:
+            raise ParameterError(
+                f"delta must be below 1 / rows, {number(1 / rows)}: try a tenth of it."
+            )
+        return delta
+
+    usual = min(_USUAL_DELTA, 10.0 ** math.floor(math.log10(0.1 / rows)))
+    delta = draft.ask.ask(
+        "Delta? (the chance that the promise goes further)",
+        delta_for,
+        default=plain_number(draft.known("delta") or usual),
+        help="Far below 1 / rows: with a delta of 1 / rows a release might publish somebody as "
+        "they are. 1e-6 is usual.",
+    )
+    draft.put("delta", delta)
+    if epsilon not in _EPSILONS:
+        paragraph(draft.out, f"So {odds_of(epsilon, delta, adjacency, unit)}")
+
+
+def _ask_ledger(draft: Draft, *, again: bool) -> None:
+    """Ask which ledger keeps count, and what total it is to promise if the dataset is new.
+
+    `again` says that an earlier answer may have been that there is none.
+    """
+    heading(draft.out, "4. The ledger")
+    usual = NONE if again else _LEDGER
+    paragraph(
+        draft.out,
+        "Releases of the same rows add up. A ledger is a file that holds the total you promise, "
+        "and refuses what goes beyond.",
+    )
+    path = draft.ask.ask(
+        f"Which file is the ledger? (new or existing, or {NONE})",
+        _ledger,
+        default=str(draft.known("ledger") or usual),
+        help="One file can hold many datasets. Keep it where it is backed up, and use the same one "
+        f"for all releases. {NONE}: nobody keeps count.",
+    )
+    draft.settings.budget.clear()
+    draft.put("ledger", None if path is None else str(path))
+    draft.put("dataset", draft.known("dataset") if path is not None else None)
+    if path is None:
+        return
+    known = _known_datasets(draft, path)
+
+    def check(name: str) -> str:
+        budget = Ledger(path).statement(name).budget if name in known else None
+        if budget is not None and (budget.neighbours, budget.unit) != _whom(draft):
+            raise ParameterError(
+                f"the budget of {name!r} is for {budget.change}, and this release is for another "
+                "promise: choose another name, or change the answers about whom it protects."
+            )
+        return name
+
+    dataset = draft.ask.ask(
+        "Under which name are these rows in it?",
+        check,
+        default=str(draft.known("dataset") or draft.stem),
+        help="A name for the people in this table. Another file about the same people belongs "
+        "under the same name: one name, one budget.",
+    )
+    draft.put("dataset", dataset)
+    if dataset not in known:
+        _ask_total(draft)
+
+
+def _ledger(text: str) -> Path | None:
+    if text.casefold() == NONE:
+        return None
+    path = Path(text)
+    check_parent(path)
+    if path.exists():
+        Ledger(path).datasets()  # refuses what is no ledger
+    return path
+
+
+def _known_datasets(draft: Draft, path: Path) -> tuple[str, ...]:
+    if not path.exists():
+        return ()
+    ledger = Ledger(path)
+    known = ledger.datasets()
+    lines = []
+    for name in known:
+        budget, left = ledger.statement(name).budget, ledger.remaining(name)
+        words = f"epsilon {number(left.epsilon)} left of {number(budget.epsilon)}"
+        lines.append((name, f"{words}, for {budget.change}"))
+    show(draft.out, "")
+    facts(draft.out, lines)
+    return known
+
+
+def _ask_total(draft: Draft) -> None:
+    epsilon, delta = draft.known("epsilon"), draft.known("delta")
+
+    def check(text: str) -> float:
+        total = a_number(text)
+        if not math.isfinite(total) or total < epsilon:
+            raise ParameterError(f"it must be at least the {number(epsilon)} of this release.")
+        return total
+
+    total = draft.ask.ask(
+        "Total epsilon for all releases of these rows?",
+        check,
+        default=plain_number(epsilon),
+        help="What all releases together may give away. The default leaves no room for a second "
+        "release, and is the strongest promise; twice as much leaves room for one or two. It can "
+        "be raised later, as a new promise, by 'hushcov ledger change'.",
+    )
+    draft.settings.budget.update(epsilon=total, delta=delta)
+
+
+def _ask_output(draft: Draft) -> None:
+    """Ask where the release goes: into a folder that is free."""
+    usual = Path(str(draft.known("output") or f"{draft.stem}-release"))
+    tried, i = usual, 1
+    while tried.exists():
+        i += 1
+        tried = usual.with_name(f"{usual.name}-{i}")
+
+    def check(text: str) -> str:
+        folder = Path(text)
+        refuse_taken(folder)
+        if folder.exists() and not folder.is_dir():
+            raise ParameterError(f"{folder} is a file: name a folder.")
+        return text
+
+    folder = draft.ask.ask(
+        "Into which folder does the release go?",
+        check,
+        default=str(tried),
+        help="A new folder: the estimate, tables, a report to open in a browser, and what was "
+        "promised. All of it may be handed on.",
+    )
+    draft.put("output", str(Path(folder)))
+
+
+def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] | None) -> None:
+    """Say what to expect, by the path of 'fit' but with records that are only declared."""
+    # It takes seconds to import, so that questions come before it.
+    from hushcov.cli.fit import certified, settle
+    from hushcov.cli.fit import command as fit
+    from hushcov.cli.fit_source import quoted
+    from hushcov.cli.fitting import prepare
+
+    path, features = draft.known("codebook"), names
+    if path is not None and names is not None:  # one feature for each answer of a category
+        known = {column.name: column.features for column in read_codebook(path).columns}
+        features = tuple(each for name in names for each in known.get(name, (name,)))
+
+    @contextmanager
+    def declared(_: Path, *, drop_nulls: bool, **__: Any) -> Iterator[Records]:
+        yield DeclaredRecords(rows, n_features, features, gaps=drop_nulls)
+
+    group = click.get_current_context().parent
+    with fit.make_context("fit", arguments(draft.settings), parent=group) as context:
+        options = _public(context.params)
+        options["n_records"] = None if draft.public_rows else rows
+        guess = draft.settings.plan.get(MOST_ROWS)
+        options["max_rows_per_unit"] = options["max_rows_per_unit"] or guess
+        source, mechanism, public = settle(declared, dry_run=True, **options)
+        job = prepare(source, mechanism, **public)
+        heading(draft.out, f"5. The plan, for about {counted(rows, 'row')}")
+        plain = names is None or n_features == len(names)
+        made = "" if plain else f", from {len(names or ())} columns"
+        lines = [("release", f"covariance of {counted(n_features, 'feature')}{made}")]
+        lines += [line for line in job.announcement() if line[0] in _PLANNED]
+        if guess is not None:
+            lines.append(("guessed", f"{guess} rows; the release finds how many of one it sums"))
+        reading = "the number of lines, and types by the first ones; its columns after the charge"
+        reading = "its columns, after the charge" if draft.header.states_rows else reading
+        lines.append(("will read", f"{draft.file}: {reading}"))
+        lines.append(("odds", str(job.certify().odds())))
+        facts(draft.out, lines)
+        guarantee = certified(draft.out, job)
+        if draft.known("ledger") is not None and not draft.settings.budget:
+            quoted(Path(draft.known("ledger")), draft.known("dataset"), guarantee)
+
+
+def _public(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the public inputs among the options of 'fit'."""
+    return {key: value for key, value in options.items() if key not in _NOT_PUBLIC}
+
+
+def _show_commands(draft: Draft, kept: Path) -> Commands:
+    """Print what will be run, to be copied, and return it."""
+    from hushcov.cli.fit import command as fit
+    from hushcov.cli.ledger import command as ledger
+
+    found: Commands = []
+    heading(draft.out, "6. The command")
+    budget = draft.settings.budget
+    if budget:
+        relation, unit = _whom(draft)
+        words = ["init", str(draft.known("ledger")), "--dataset", str(draft.known("dataset"))]
+        words += ["--epsilon", argument(budget["epsilon"]), "--delta", argument(budget["delta"])]
+        words += ["--neighbours", relation, "--unit", unit]
+        found.append((ledger, words))
+    found.append((fit, arguments(draft.settings)))
+    show(draft.out, "")
+    for tool, words in found:
+        click.echo(command_line([str(tool.name), *words]))
+    show(draft.out, "")
+    short = shlex.quote(str(kept))
+    paragraph(draft.out, f"The same from the settings: hushcov fit --settings {short}")
+    return found
+
+
+def command_line(words: Sequence[str]) -> str:
+    """A command for a shell, over several lines where it is long."""
+    parts: list[str] = []
+    for word in words:
+        quoted_word = shlex.quote(word)
+        if parts and parts[-1].startswith("--") and " " not in parts[-1] and word[:2] != "--":
+            parts[-1] += f" {quoted_word}"
+        else:
+            parts.append(quoted_word)
+    lines = ["hushcov"]
+    for part in parts:
+        if len(lines[-1]) + len(part) < _WIDTH - 2:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"  {part}")
+    return " \\\n".join(lines)

@@ -63,13 +63,9 @@ def promised(
     ]
 
 
-def privacy_verdict(parameters: TheoremParameters, each: int = 1) -> str:
-    """Say whether the privacy proof covers this number of records, and from where on it does.
-
-    `each` rows make one that is averaged.
-    """
-    n = each * parameters.inputs.n_records
-    needed = exact(each * parameters.smallest_private_n)
+def privacy_verdict(parameters: TheoremParameters) -> str:
+    """Say whether the privacy proof covers this number of records, and from where on it does."""
+    n, needed = parameters.inputs.n_records, exact(parameters.smallest_private_n)
     if parameters.private:
         return f"yes. The proof covers every dataset of {needed} records or more."
     return (
@@ -78,14 +74,14 @@ def privacy_verdict(parameters: TheoremParameters, each: int = 1) -> str:
     )
 
 
-def accuracy_verdict(parameters: TheoremParameters, each: int = 1) -> str:
+def accuracy_verdict(parameters: TheoremParameters) -> str:
     """Say whether the accuracy conditions hold, and from which number of records on they do."""
     inputs = parameters.inputs
     promise = (
         f"error at most {accuracy_target(parameters)} in operator norm with probability at least "
         f"{number(1 - inputs.failure_probability)}"
     )
-    needed = exact(each * parameters.smallest_accurate_n)
+    needed = exact(parameters.smallest_accurate_n)
     answer, only = ("yes", "") if parameters.accurate else ("no", "only ")
     return (
         f"{answer}. The theorem's conditions on r and b, for {promise}, hold {only}from {needed} "
@@ -346,7 +342,7 @@ def structure_facts(release: Release) -> list[tuple[str, str]]:
 def complete_facts(release: Release) -> list[tuple[str, str]]:
     """How many records are complete, and what was found of means and norms, where released."""
     making = release.making
-    words = complete_words(making.complete, "pairs of records" if making.paired else "records")
+    words = complete_words(making.complete)
     counts = (("counted", making.counted_words), ("complete", words))
     lines = [(label, clean(sentence)) for label, sentence in counts if sentence is not None]
     return lines + [(label, clean(sentence)) for label, sentence in preparation_words(release)]

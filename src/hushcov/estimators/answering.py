@@ -361,12 +361,12 @@ class Answers:
         """Ends of an interval for every entry of the covariance that was released and kept.
 
         They count privacy noise and sampling error, and each covers the true entry with probability
-        `level`, given that the entry passed the threshold. With `centre="private"` the sampling
+        `level`, given that the entry passed the threshold. Where means were found, the sampling
         error is that of the columns' released fourth moments, what bounding the records took off is
         put back, and where that is too much to believe, `interval_holds_` says so. Entries of
         features that were not found have infinite intervals.
 
-        **With `centre="pairs"` or given means they are those of normal columns. Skewed columns,
+        **With `assume_centered=True` they are those of normal columns. Skewed columns,
         heavy tails and rare events are covered less often, and the less the more records there
         are:** at level 0.95 and 100,000 records 0.77 of the pairs for t with 5 degrees of freedom,
         none for lognormal ones. `docs/questions.md` has the tables.
@@ -390,7 +390,7 @@ class Answers:
         False where bounding the records took off more than the intervals can bear, by what was
         released of the records: heavy tails, rare events, strong skew. An entry has an interval to
         be believed where both of its features do. With too few records to tell heavy tails, about
-        9,300 at epsilon = 1, the default says False of all. With `centre="pairs"` or given means
+        9,300 at epsilon = 1, the default says False of all. With `assume_centered=True`
         nothing of that was released, and all are True. `docs/questions.md` says how it is found.
         """
         self._released()

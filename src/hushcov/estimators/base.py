@@ -23,16 +23,16 @@ from hushcov.estimators.answering import Answers
 from hushcov.estimators.frames import FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.planning import Caution, large_delta
+from hushcov.planning import Caution
 from hushcov.release import Release
 from hushcov.sums.knowledge import Bounds, check_bounds
 from hushcov.sums.protocol import Records, check_enough
-from hushcov.sums.views import ClippedRecords, DeviceRecords, PairDifferences
+from hushcov.sums.views import ClippedRecords, DeviceRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 REACTIONS = ("raise", "warn")
 # What a fit leaves beside public attributes.
-_PRIVATE = (*("_n_rows", "_stores_precision", "_precision", "_compared", "_frames", "_frames_in"),)
+_PRIVATE = ("_stores_precision", "_precision", "_compared", "_frames", "_frames_in")
 _NO_SCORE = (
     "{name} has no score: searches and cross-validation would score held-out rows with it, which "
     "are records that no guarantee covers then. Use log_likelihood(rows) for rows that are public, "
@@ -58,9 +58,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     store_precision : bool, default=True
         Whether there is a `precision_`.
     assume_centered : bool, default=False
-        False: successive records are replaced by their difference over sqrt(2), which removes any
-        mean and halves n; an odd last record is left out. The order of the rows should have nothing
-        to do with their values. True: the records have mean zero.
+        Whether the records have mean zero. True is required: subtract means that are public.
     device : str, optional
         Where sums over the records are taken, by PyTorch's name for it: "cuda" is the first NVIDIA
         card. The result is the same bit for bit. None: this computer's processor, or for a tensor
@@ -104,7 +102,6 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     dataset: str | None = None
 
     drop_nulls = False  # options of some estimators
-    centre = "pairs"
     bounds: ClassVar[Any] = None
 
     @property
@@ -168,13 +165,10 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         records = open_named(self, X, drop_nulls=self.drop_nulls)
         if not counts:
             check_enough("X", records)
-        self._n_rows = records.n_records
         if self.device is not None:
             records = DeviceRecords(records, self.device)
         bounds = self._public_bounds(records.n_features)
-        if bounds is not None:
-            records = ClippedRecords(records, bounds)
-        return PairDifferences(records) if self._paired and not counts else records
+        return records if bounds is None else ClippedRecords(records, bounds)
 
     def _public_bounds(self, n_features: int) -> Bounds | None:
         """The bounds of features that were given; checked."""
@@ -183,25 +177,20 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         names = getattr(self, "feature_names_in_", None)
         return check_bounds(self.bounds, n_features, None if names is None else list(names))
 
-    @property
-    def _paired(self) -> bool:
-        """Whether differences of two records are averaged."""
-        return not self.assume_centered and self._way_to_centre == "pairs"
+    def _need_known_mean(self, where: str, why: str) -> None:
+        """Refuse means that are not known where they cannot be found privately."""
+        if not self.assume_centered:
+            raise ParameterError(
+                f"assume_centered must be True {where}, got False: {why}. Subtract means that are "
+                "public from the records and pass assume_centered=True (--known-mean on the "
+                "command line), or use PrivateSparseCovariance at its defaults, which finds them."
+            )
 
-    @property
-    def _way_to_centre(self) -> str:
-        """What becomes of means that are not known."""
-        return self.centre
-
-    def _store(self, release: Release, n_averaged: int, **making: Any) -> Self:
+    def _store(self, release: Release, **making: Any) -> Self:
         """Complete the document, keep it, and the estimate that it gives."""
         names = getattr(self, "feature_names_in_", None)
-        paired = self._paired
         about = replace(
             release.making,
-            n_rows=getattr(self, "_n_rows", self._rows(n_averaged)),
-            n_averaged=n_averaged,
-            paired=paired,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             dataset=self.dataset,
             **making,
@@ -225,14 +214,6 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
                 f"{missing} is required where {given} is given: a release is charged to a dataset "
                 f"of a ledger. Pass both to {type(self).__name__}, or neither."
             )
-
-    def _rows(self, n_averaged: int) -> int:
-        """The rows that take part where so many rows, or differences of two, are averaged."""
-        return 2 * n_averaged if self._paired else n_averaged
-
-    def _large_delta(self, delta: float, n_averaged: int) -> Caution | None:
-        """Whether delta is too large for the rows of which so many are averaged."""
-        return large_delta(delta, self._rows(n_averaged))
 
     def _heed(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
         """Refuse, or warn and keep the words for the release; before anything is charged."""

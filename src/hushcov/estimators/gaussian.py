@@ -129,18 +129,18 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         ----------
         statistics : Statistics, optional
             Exact sums of `partial_fit`, merged or loaded; those of this estimator if left out. They
-            must be of this estimator's `feature_scale`, `row_norm` (if given) and
-            `assume_centered`. Budget and threshold are those of the release, and so is the number
-            of records: `total_records` need not have been right. The guarantee holds whatever it
-            was; a total that is far off puts the bound on the norm of records where it suits
-            another number of them, and many more records than declared may not fit into integers.
+            must be of this estimator's `feature_scale` and `row_norm` (if given). Budget and
+            threshold are those of the release, and so is the number of records: `total_records`
+            need not have been right. The guarantee holds whatever it was; a total that is far off
+            puts the bound on the norm of records where it suits another number of them, and many
+            more records than declared may not fit into integers.
         """
         statistics = self._held(statistics)
         with self._fresh():
             self._check_ledger()
-            record_map, n_averaged = statistics.record_map, statistics.n_records
+            record_map, n_records = statistics.record_map, statistics.n_records
             request = self.request(statistics.n_features)
-            inputs, stages = request.divide(n_averaged, statistics.n_features)
+            inputs, stages = request.divide(n_records, statistics.n_features)
             self._name_features(statistics)
             parameters = parameters_for_sums(inputs, record_map, row_norm=self.row_norm)
             scale = self._scale_of(record_map)
@@ -158,9 +158,9 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
                 )
                 return self._estimate(replace(release, making=making))
 
-    def _record_map(self, n_averaged: int, n_features: int, **known: Any) -> RecordMap:
+    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
         scale = self._declared_scale(n_features)
-        inputs = self.request(n_features).inputs(n_averaged, n_features)
+        inputs = self.request(n_features).inputs(n_records, n_features)
         parameters = gaussian_parameters(inputs, row_norm=self.row_norm)
         grid = FeatureGrid(scale, parameters.radius, parameters.half_width)
         return RecordMap(n_features, grid, parameters.norm_bound, **known)

@@ -108,20 +108,14 @@ class CentreOptions(ForecastOptions):
 
     Parameters
     ----------
-    centre : {"private", "pairs"}, default="private"
-        What becomes of means that are not known (`assume_centered=False`). "private" finds means,
-        scales and norms from a share of the budget; what cannot be found is in
-        `unresolved_features_`, and too few records to find anything are refused
-        (`HopelessError`). "pairs" replaces successive records by their difference over sqrt(2),
-        which removes any mean and halves n; an odd last record is left out, and the order of the
-        rows must have nothing to do with their values. `partial_fit` and `fit_statistics` need
-        "pairs" or `assume_centered=True`.
     assume_centered : bool, default=False
-        Whether the records have mean zero. False: see `centre`.
+        Whether the records have mean zero, as `partial_fit` and `fit_statistics` need it. False
+        finds means, scales and norms from a share of the budget; what cannot be found is in
+        `unresolved_features_`, and too few records to find anything are refused (`HopelessError`).
     bounds : array of shape (n_features, 2) or mapping, optional
         Public bounds of the features, low and high: NaN, None or infinite where one is not known;
         a mapping is by name or index of columns and may leave some out. Values beyond them are
-        moved to them. With `centre="private"` a feature with both is never unresolved: where it
+        moved to them. Where means are found, a feature with both is never unresolved: where it
         cannot be told from noise, its scale is what noise and bounds allow. Low and high alike say
         that it is constant. They must be public knowledge, as of a questionnaire, and not be
         looked up in X. `codebook.bounds` has those of a codebook (`hushcov.read_codebook`).
@@ -129,13 +123,12 @@ class CentreOptions(ForecastOptions):
     Attributes
     ----------
     location_ : ndarray
-        The released means; zeros with `centre="pairs"` or `assume_centered=True`.
+        The released means; zeros with `assume_centered=True`.
     unresolved_features_ : ndarray of int
         Features whose mean or scale could not be told from noise, by column: their entries are
         zero, and nothing is known of them.
     """
 
-    centre: str = "private"
     bounds: Any = None
 
 

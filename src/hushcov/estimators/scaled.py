@@ -73,8 +73,7 @@ class ScaledCovariance(PrivateCovariance):
     counted_ : Counted or None
         The released number of records and what it cost; None where the number is public.
     n_records_ : int
-        Rows, also where differences of two are averaged; the released number where how many there
-        are is not public.
+        Number of records; the released number where how many there are is not public.
     """
 
     feature_scale: Any = None
@@ -177,7 +176,7 @@ class ScaledCovariance(PrivateCovariance):
         budget = counting.budget(private=entropy.private)
         with self._charged(budget.certificate, counting.epsilon):
             found = counting.run(*whose.prepared(records), budget, entropy)
-        self._n_rows, self.counted_ = found.released, found.alone()
+        self.counted_ = found.alone()
         request = replace(request, neighbours=found.neighbours)
         return OpenedRecords(found.records, request, self.counted_, entropy, self._fitted())
 
@@ -187,13 +186,7 @@ class ScaledCovariance(PrivateCovariance):
         return check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
 
     def _check_able(self, whose: Whose) -> None:
-        """Refuse relations for which a mechanism is not proved, or that pairs of rows break."""
-        if self._paired and whose.counts:
-            raise ParameterError(
-                "centre must be 'private', or assume_centered True, with a unit, with weights and "
-                "with neighbours='add-remove', got centre='pairs': a record more would shift all "
-                "pairs after it, and pairs would mix units."
-            )
+        """Refuse relations for which a mechanism is not proved."""
         name = getattr(self, "mechanism", None) or type(self).__name__
         if whose.neighbours != ONE_REPLACED and name in _ONE_ROW_ONLY:
             raise ParameterError(
@@ -218,11 +211,11 @@ class ScaledCovariance(PrivateCovariance):
     def plan_opened(self, opened: OpenedRecords) -> Plan:
         """Settle the rest of a fit for records that `count` returned."""
         records = opened.records
-        n_rows, gaps = self._rows(records.n_records), records.gaps
-        return self._plan(opened.request, n_rows, records.n_features, gaps=gaps)
+        size = records.n_records, records.n_features
+        return self._plan(opened.request, *size, gaps=records.gaps)
 
     def _plan(self, request: Request, n_records: int, n_features: int, *, gaps: bool) -> Plan:
-        inputs, stages = request.divide(request.averaged(n_records), n_features, gaps=gaps)
+        inputs, stages = request.divide(n_records, n_features, gaps=gaps)
         scale = self._public_scale(n_features)
         chosen = self._planned(inputs)
         return request.plan(inputs, stages, chosen, scale, sparse=self._sparse(n_features))
@@ -259,21 +252,14 @@ class ScaledCovariance(PrivateCovariance):
 
     def _estimate(self, release: Release) -> Self:
         """Keep a release, and the estimate made of it."""
-        n_averaged = release.making.n_averaged
-        assert n_averaged is not None
         self.feature_scale_ = release.feature_scale
-        self._store(release, n_averaged, projected=bool(self.positive_semidefinite))
-        self.n_records_ = self.release_.making.n_rows
+        self._store(release, projected=bool(self.positive_semidefinite))
+        self.n_records_ = release.making.n_records
         return self
 
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
-        """Every public input for this size, with the privacy events of estimating scales.
-
-        `n_records` counts rows; `n_records` of the inputs what is averaged, which is half of them
-        with `centre="pairs"`.
-        """
-        request = self.request(n_features)
-        return request.inputs(request.averaged(n_records), n_features)
+        """Every public input for this size, with the privacy events of estimating scales."""
+        return self.request(n_features).inputs(n_records, n_features)
 
     def _sparse(self, n_features: int) -> bool:
         """Whether the estimate is to be a sparse matrix."""
@@ -361,16 +347,22 @@ class ScaledCovariance(PrivateCovariance):
         self._check_reactions()
         self._check_given("epsilon", *(("delta",) if hasattr(self, "delta") else ()))
         _, row_sparsity, candidates = self._check_sizes(n_features)
+        if self._pure:
+            self._need_known_mean("without a delta", "finding means privately is not pure DP")
         return Request(
             row_sparsity,
             self.epsilon,  # type: ignore[arg-type]
             getattr(self, "delta", 0.0),
             known_mean=bool(self.assume_centered),
-            centre=self._way_to_centre,
             known_scale=self.feature_scale is not None,
             pure=not hasattr(self, "delta"),
             candidates=candidates,
         )
+
+    @property
+    def _pure(self) -> bool:
+        """Whether what runs has no delta."""
+        return not hasattr(self, "delta")
 
     @abstractmethod
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:

@@ -55,8 +55,8 @@ class ScreenedCovariance(CentreOptions, CandidateOptions, SparseOptions, Approxi
     -----
     AccuracyWarning
         With `on_hopeless="warn"`, where the predicted error is no better than that of the zero
-        matrix; and where scales cannot be found. Any number of records is private, two for
-        differences, but few make no estimate.
+        matrix; and where scales cannot be found. Any number of records is private, but
+        few make no estimate.
     PrivacyWarning
         Where delta is above 0.1 / n.
     SeededNoiseWarning

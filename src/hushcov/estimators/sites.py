@@ -57,8 +57,7 @@ class SummedCovariance(PrivateCovariance):
         Parameters
         ----------
         X : array-like of shape (n_records, n_features), path of a .npy file, or Records
-            Anything that `fit` takes. Where rows are taken in pairs (`centre="pairs"`), each
-            call pairs its own rows, and leaves out an odd last one.
+            Anything that `fit` takes.
         y : ignored
         total_records : int
             Public number of rows that all calls at all sites are planned to have together.
@@ -68,7 +67,7 @@ class SummedCovariance(PrivateCovariance):
         """
         if hasattr(self, "release_"):
             raise ParameterError(_AFTER.format(name=type(self).__name__))
-        self._check_pairs()
+        self._check_sums()
         earlier: Statistics | None = getattr(self, "statistics_", None)
         declared: int | None = getattr(self, "total_records_", None)
         with self._fresh(X):
@@ -86,15 +85,12 @@ class SummedCovariance(PrivateCovariance):
             self.total_records_ = total
         return self
 
-    def _check_pairs(self) -> None:
-        """Refuse means that are to be found privately, which takes several passes."""
-        if not self.assume_centered and self.centre != "pairs":
-            raise ParameterError(
-                f"centre must be 'pairs' for partial_fit and fit_statistics, got "
-                f"{shown(self.centre)}: finding means privately reads the records several times. "
-                "Pass centre='pairs', or assume_centered=True if all means are zero, or use fit on "
-                "all records at once."
-            )
+    def _check_sums(self) -> None:
+        """Refuse what one pass over the records of several sites cannot do."""
+        self._need_known_mean(
+            "for partial_fit and fit_statistics",
+            "finding means privately reads the records several times",
+        )
         for name, usual in _ONE_REPLACED.items():
             if getattr(self, name, usual) != usual:
                 raise ParameterError(
@@ -119,7 +115,7 @@ class SummedCovariance(PrivateCovariance):
         """Charge, and release the covariance of the records that were summed."""
 
     @abstractmethod
-    def _record_map(self, n_averaged: int, n_features: int, **known: Any) -> RecordMap:
+    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
         """Certify what is declared, and return the map of the records that follows from it."""
 
     def _map_for(self, records: Records, total: int) -> RecordMap:
@@ -130,12 +126,8 @@ class SummedCovariance(PrivateCovariance):
                 "record alone."
             )
         names = getattr(self, "feature_names_in_", None)
-        return self._record_map(
-            total if self.assume_centered else total // 2,
-            records.n_features,
-            paired=not self.assume_centered,
-            feature_names=None if names is None else tuple(str(name) for name in names),
-        )
+        named = None if names is None else tuple(str(name) for name in names)
+        return self._record_map(total, records.n_features, feature_names=named)
 
     def _total(self, total_records: object, declared: int | None) -> int:
         """The planned number of rows, given now or in an earlier call."""
@@ -145,9 +137,7 @@ class SummedCovariance(PrivateCovariance):
             "it is the public number of rows that all calls of partial_fit, at all sites, will "
             "have together."
         )
-        total = check_integer(
-            "total_records", total_records, at_least=1 if self.assume_centered else 2, cure=cure
-        )
+        total = check_integer("total_records", total_records, at_least=1, cure=cure)
         if declared not in (None, total):
             raise ParameterError(
                 f"total_records must be {declared:,} as in the first call, got {total:,}: leave it "
@@ -167,7 +157,7 @@ class SummedCovariance(PrivateCovariance):
     def _held(self, statistics: object) -> Statistics:
         """The statistics to release: those given, or those of `partial_fit`."""
         self._check_flags("assume_centered")
-        self._check_pairs()
+        self._check_sums()
         if statistics is None:
             statistics = getattr(self, "statistics_", None)
         if statistics is None:
@@ -179,14 +169,6 @@ class SummedCovariance(PrivateCovariance):
             raise DataError(
                 f"statistics must be Statistics, got {type(statistics).__name__}: use partial_fit, "
                 "Statistics.load or hushcov.sums.gram.second_moments."
-            )
-        paired = statistics.record_map.paired
-        if paired == bool(self.assume_centered):
-            raise DataError(
-                f"statistics must be of {'rows' if paired else 'pairs of rows'} with "
-                f"assume_centered={self.assume_centered}, got those of "
-                f"{'pairs' if paired else 'rows'}: release them with the assume_centered they were "
-                "summed with."
             )
         return statistics
 

@@ -68,8 +68,8 @@ class PrivateSparseCovariance(
     mechanism : str, default="auto"
         The name of any mechanism (`hushcov.planning.mechanisms()`), at its usual options. "auto"
         runs the adaptive one, and with `bandwidth` or `candidate_pairs` the one for known
-        candidates. One without a delta (eigen-sampling) takes records in pairs, whatever
-        `centre` says.
+        candidates. One without a delta (eigen-sampling) needs `assume_centered=True` and a
+        `feature_scale`.
     adaptive_width : bool, default=False
         Whether `bandwidth` is only a maximum: a first look at the whole band finds how far
         covariances reach, and the rest of the budget goes to that. Costs little where the band is
@@ -105,8 +105,8 @@ class PrivateSparseCovariance(
     -----
     AccuracyWarning
         With `on_hopeless="warn"`, where the predicted error is no better than that of the zero
-        matrix; and where scales cannot be found. Any number of records is private, two for
-        differences, but few make no estimate.
+        matrix; and where scales cannot be found. Any number of records is private, but
+        few make no estimate.
     PrivacyWarning
         Where delta is above 0.1 / n.
     SeededNoiseWarning
@@ -142,8 +142,7 @@ class PrivateSparseCovariance(
         from hushcov.planning import compare
 
         request = self.request(n_features)
-        inputs = request.inputs(request.averaged(n_records), n_features)
-        return compare(inputs)
+        return compare(request.inputs(n_records, n_features))
 
     def chosen_mechanism(self, n_features: int) -> str:
         """Which mechanism is run for so many features."""
@@ -190,11 +189,10 @@ class PrivateSparseCovariance(
         return bool(self.adaptive_width)
 
     @property
-    def _way_to_centre(self) -> str:
-        """Finding means is not private without a delta."""
+    def _pure(self) -> bool:
+        """Whether what runs has no delta."""
         check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
-        pure = self.mechanism != "auto" and mechanisms()[self.mechanism].pure
-        return "pairs" if pure else self.centre
+        return self.mechanism != "auto" and mechanisms()[self.mechanism].pure
 
     def _keep(self, plan: Plan) -> None:
         self._compared = plan.inputs

@@ -164,7 +164,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         records = self.open(X)
         self.counted_: Counted | None = None
         d, found = records.n_features, None
-        plan = self.fit_plan(d if self.neighbours == ADD_REMOVE else self._n_rows, d)
+        plan = self.fit_plan(d if self.neighbours == ADD_REMOVE else records.n_records, d)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER + 1)
         if self.neighbours == ADD_REMOVE:
             # The plan above refused what cannot be done before anything is charged.
@@ -172,7 +172,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             budget = counting.budget(private=entropy.private)
             with self._charged(budget.certificate, counting.epsilon):
                 found = counting.number(records.n_records, counting.neighbours, budget, entropy)
-            self._n_rows, self.counted_ = found.released, found
+            self.counted_ = found
             with paid_count(self):
                 plan = self.fit_plan(found.released, d)
         return CountedGenotypes(records, plan, found, entropy, self._fitted())
@@ -183,7 +183,6 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         if self.neighbours != ADD_REMOVE:
             check_enough("X", records)
         d = self.n_features_in_ = records.n_features
-        self._n_rows = records.n_records
         if records.feature_names is not None:
             self.feature_names_in_ = np.array(records.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -295,8 +294,8 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             known = {"positions": self.positions_, "chromosomes": self.chromosomes_}
             release = replace(release, **known)  # type: ignore[arg-type]
             self.feature_scale_ = release.feature_scale
-            self._store(release, plan.parameters.inputs.n_records)
-        self.n_records_ = self.release_.making.n_rows
+            self._store(release)
+        self.n_records_ = self.release_.making.n_records
         return self
 
     @property

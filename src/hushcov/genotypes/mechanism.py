@@ -251,7 +251,7 @@ def document(
         noise_sd=noise_sd,
         selected=np.stack([rows, columns]),
         making=Making(
-            n_averaged=inputs.n_records,
+            n_records=inputs.n_records,
             scales="given" if parameters.known else "released",
             shrunk=min(1.0, max(0.0, left_out)),
             parts=parts_of(budget),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from hushcov._validation import check_choice, check_real, check_rows
+from hushcov._validation import check_choice, check_real
 from hushcov.accounting import Guarantee
 from hushcov.estimators.options import DeltaOptions, ForecastOptions, with_options
 from hushcov.estimators.sites import SummedCovariance
-from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.exceptions import ParameterError
 from hushcov.noise import Entropy, entropy_source
 from hushcov.paper import (
     RECONSTRUCTIONS,
@@ -24,9 +24,8 @@ from hushcov.paper import (
     plan_multiscale,
     release_multiscale,
     theorem_parameters,
-    too_few_records,
 )
-from hushcov.planning import Caution, hopeless_because
+from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
@@ -71,8 +70,8 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         What is read from the protected transcript: the paper's gates, or the noisy values
         themselves, which are several times more accurate. Values need calibrated constants.
     assume_centered : bool, default=True
-        True: the records have mean zero, as the paper assumes. False: successive records are
-        replaced by their difference over sqrt(2), which removes any mean and halves n.
+        Whether the records have mean zero, as the paper assumes. True is required: subtract means
+        that are public.
     ledger : path or Ledger, optional
         The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before any
         record is read, with the theorem's constants the whole (epsilon, delta).
@@ -122,23 +121,19 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
     assume_centered: bool = True
 
     def public_parameters(self, n_records: int, n_features: int) -> Parameters:
-        """Every quantity of the mechanism for this size, from public inputs alone.
-
-        `n_records` counts rows; `n_records` of the inputs what the mechanism averages, which is
-        half of them if not `assume_centered`.
-        """
+        """Every quantity of the mechanism for this size, from public inputs alone."""
         check_choice("constants", self.constants, CONSTANTS)
         check_choice("reconstruction", self.reconstruction, tuple(RECONSTRUCTIONS))
         self._check_flags("store_precision", "assume_centered")
         self._check_reactions()
         self._check_given("epsilon", "delta", "row_sparsity", "scale")
-        n_averaged = check_rows(n_records, self._rows(1))
+        self._need_known_mean("for this mechanism", "the paper is about records of mean zero")
         if self.constants == "calibrated":
             # Not used, but a value that means nothing should not pass for one that does.
             for name, most in (("target_error", 0.25), ("failure_probability", 0.1)):
                 cure = "leave it at its default with calibrated constants."
                 check_real(name, getattr(self, name), above=0, at_most=most, cure=cure)
-            return self._plan(n_averaged, n_features).parameters
+            return self._plan(n_records, n_features).parameters
         if self.reconstruction == "value":
             raise ParameterError(
                 "reconstruction must be 'gate' with constants='theorem', got 'value': the "
@@ -146,7 +141,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             )
         return theorem_parameters(
             PublicInputs(
-                n_records=n_averaged,
+                n_records=n_records,
                 n_features=n_features,
                 row_sparsity=self.row_sparsity,  # type: ignore[arg-type]
                 target_error=self.target_error,
@@ -157,9 +152,9 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             )
         )
 
-    def _plan(self, n_averaged: int, n_features: int) -> MultiscalePlan:
+    def _plan(self, n_records: int, n_features: int) -> MultiscalePlan:
         inputs = CalibratedInputs(
-            n_records=n_averaged,
+            n_records=n_records,
             n_features=n_features,
             row_sparsity=self.row_sparsity,  # type: ignore[arg-type]
             epsilon=self.epsilon,  # type: ignore[arg-type]
@@ -170,7 +165,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
 
     def _parameters(self, averaged: Records | Moments) -> Parameters:
         """Return the parameters for the number of records that are averaged."""
-        return self.public_parameters(self._rows(averaged.n_records), averaged.n_features)
+        return self.public_parameters(averaged.n_records, averaged.n_features)
 
     def grid(self, n_records: int, n_features: int) -> IntegerGrid:
         """The public grid that integer moments must be computed on for `fit_statistics`."""
@@ -210,7 +205,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         """Return warnings to show before anything is spent."""
         inputs = parameters.inputs
         # Simulated moments protect nobody, and their release says so.
-        found = [None if simulated else self._large_delta(inputs.delta, inputs.n_records)]
+        found = [None if simulated else large_delta(inputs.delta, inputs.n_records)]
         if isinstance(parameters, CalibratedParameters):
             plan = self._plan(inputs.n_records, inputs.n_features)
             found.append(hopeless_because(plan.advice) if plan.hopeless else None)
@@ -228,8 +223,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         statistics : Statistics or SimulatedMoments, optional
             Exact sums of `partial_fit`, merged or loaded; those of this estimator if left out. All
             numbers of this mechanism follow from the number of records, where they were clipped
-            as well: `total_records` must have been exact. (It counts rows. Where they are taken in
-            pairs, it is twice the number of pairs.) Sums made otherwise must be on
+            as well: `total_records` must have been exact. Sums made otherwise must be on
             `self.grid(n_records, n_features)`.
         """
         simulated = isinstance(statistics, SimulatedMoments)
@@ -249,24 +243,18 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             with self._charged(guarantee):
                 return self._release(moments, parameters, entropy)
 
-    def _record_map(self, n_averaged: int, n_features: int, **known: Any) -> RecordMap:
-        parameters = self.public_parameters(self._rows(n_averaged), n_features)
+    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
+        parameters = self.public_parameters(n_records, n_features)
         self._certified(parameters)
         return RecordMap(n_features, grid_for(parameters), **known)
 
     def _certified(self, parameters: Parameters) -> Guarantee:
         """Refuse what cannot be certified for this number of records, before any is read."""
-        try:
-            return certify(parameters, private=self.random_state is None, exact_statistic=False)
-        except PrivacyConditionError as error:
-            needed = error.smallest_private_n
-            if self.assume_centered or needed is None:
-                raise
-            raise too_few_records(2 * needed, 2 * parameters.inputs.n_records) from None
+        return certify(parameters, private=self.random_state is None, exact_statistic=False)
 
     def _release(self, moments: Moments, parameters: Parameters, entropy: Entropy) -> Self:
         if isinstance(parameters, CalibratedParameters):
             self.plan_ = self._plan(moments.n_records, moments.n_features)
         self.parameters_ = parameters
         release = release_multiscale(moments, parameters, entropy)
-        return self._store(release, parameters.inputs.n_records)
+        return self._store(release)

@@ -165,7 +165,7 @@ def release_multiscale(
         guarantee=guarantee,
         parameters=parameters.to_dict(),
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=parts,
         ),
     )

@@ -302,7 +302,7 @@ def release_coinpress(
         parameters=parameters.to_dict(),
         feature_scale=np.array(feature_scale, dtype=np.float64),
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=parts_of(budget),
         ),
     )

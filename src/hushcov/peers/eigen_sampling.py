@@ -288,7 +288,7 @@ def release_eigen_sampling(
         parameters=parameters.to_dict(),
         feature_scale=grid.feature_scale,
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=parts_of(budget),
         ),
     )

@@ -358,7 +358,7 @@ def release_row_top_k(
         noise_sd=(deviation, deviation),
         selected=np.stack([rows, columns]),
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=parts_of(budget),
         ),
     )

@@ -438,7 +438,7 @@ def release_separate(
         parameters=parameters.to_dict() | _released(parameters, choice, noise, noisy_counts),
         feature_scale=grid.feature_scale,
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=parts_of(budget),
         ),
     )

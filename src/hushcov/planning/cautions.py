@@ -59,20 +59,20 @@ class Caution:
         return self.error(f"{self.sentence} {read} {self.insist}")
 
 
-def hopeless(inputs: ReleaseInputs, forecast: Forecast, counted: str) -> Caution | None:
+def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
     """That the zero matrix is expected to do as well, or does unless there is a strong factor."""
     if not forecast.drowns:
         return None
     if forecast.finds_factors:
         return Caution(
             "Hopeless unless there is a strong factor",
-            f"{inputs.n_records:,} {counted} of {inputs.n_features:,} features are too few at this "
+            f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
             "budget to find pairs: only factors that move many features together would be found. "
             "Without any the estimate is no better than the zero matrix.",
             AccuracyWarning,
         )
     return hopeless_because(
-        f"{inputs.n_records:,} {counted} of {inputs.n_features:,} features are too few at "
+        f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at "
         f"this budget: the predicted error of {forecast.mechanism} is "
         f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero matrix. "
         "Use more records, fewer features, or a larger budget."
@@ -97,13 +97,13 @@ def nothing_found(inputs: ReleaseInputs) -> Caution:
     )
 
 
-def noisy_scales(scales: ScaleParameters, counted: str) -> Caution | None:
+def noisy_scales(scales: ScaleParameters) -> Caution | None:
     """That private scales may be off by orders of magnitude."""
     if scales.sigma <= _LARGEST_COUNT_NOISE * scales.n_records:
         return None
     return Caution(
         "Too few to find the scales of the features",
-        f"{scales.n_records:,} {counted} are too few to find the scales of "
+        f"{scales.n_records:,} records are too few to find the scales of "
         f"{scales.n_features:,} features at this budget: they may be off by orders of "
         "magnitude, and the estimate with them. Pass feature_scale, or use more records.",
         AccuracyWarning,

@@ -61,23 +61,23 @@ def families(n_features: int) -> tuple[Family, ...]:
     return (*few, *(others if n_features > 1 else ()))
 
 
-def forecast_families(request: Request, n_averaged: int, n_features: int) -> Families:
+def forecast_families(request: Request, n_records: int, n_features: int) -> Families:
     """Predict the error of the default for each family, from public inputs alone.
 
     The sparsity of the request does not matter.
     """
     usual = min(USUAL_SPARSITY, n_features)
     errors = {
-        each: family_error(request, n_averaged, n_features, each) for each in families(n_features)
+        each: family_error(request, n_records, n_features, each) for each in families(n_features)
     }
-    inputs = _inputs(request, n_averaged, n_features, usual)
+    inputs = _inputs(request, n_records, n_features, usual)
     return Families(inputs, errors, forecast(inputs, default_mechanism().name))
 
 
-def family_error(request: Request, n_averaged: int, n_features: int, family: Family) -> float:
+def family_error(request: Request, n_records: int, n_features: int, family: Family) -> float:
     """The same for one of them."""
     k = min(USUAL_SPARSITY, n_features) if family.row_sparsity is None else family.row_sparsity
-    found = forecast(_inputs(request, n_averaged, n_features, k), default_mechanism().name)
+    found = forecast(_inputs(request, n_records, n_features, k), default_mechanism().name)
     if family.row_sparsity is None:
         return found.predicted_error[family.name]
     return found.typical_error
@@ -92,14 +92,13 @@ def smallest_for(
 ) -> int | None:
     """The fewest records that reach a target error in a family; None beyond 1e12.
 
-    `tried` are numbers of rows averaged that were planned before.
+    `tried` are numbers of records that were planned before.
     """
-    found = smallest_error(lambda n: family_error(request, n, n_features, family), target, tried)
-    return None if found is None else request.rows_averaged * found
+    return smallest_error(lambda n: family_error(request, n, n_features, family), target, tried)
 
 
-def _inputs(request: Request, n_averaged: int, n_features: int, k: int) -> ReleaseInputs:
-    return replace(request, row_sparsity=k).inputs(n_averaged, n_features)
+def _inputs(request: Request, n_records: int, n_features: int, k: int) -> ReleaseInputs:
+    return replace(request, row_sparsity=k).inputs(n_records, n_features)
 
 
 @lru_cache(maxsize=256)
@@ -112,13 +111,12 @@ def guess_error(inputs: ReleaseInputs, guess: int) -> float:
     return Forecast("screened", errors, None).typical_error
 
 
-def guesses(request: Request, n_averaged: int, n_features: int) -> dict[int, dict[int, float]]:
+def guesses(request: Request, n_records: int, n_features: int) -> dict[int, dict[int, float]]:
     """Errors of screened releases by the true sparsity and by what they were told."""
     known = [each.row_sparsity for each in families(n_features) if each.row_sparsity]
     return {
         true: {
-            told: guess_error(_inputs(request, n_averaged, n_features, true), told)
-            for told in known
+            told: guess_error(_inputs(request, n_records, n_features, true), told) for told in known
         }
         for true in known
     }

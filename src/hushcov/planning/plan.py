@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, check_real, check_rows
+from hushcov._validation import check_real
 from hushcov.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.exceptions import HopelessError
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
@@ -42,8 +42,6 @@ from hushcov.sums.protocol import Records
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
 
-#: What can become of means that are not known.
-CENTRES = ("private", "pairs")
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
@@ -61,13 +59,10 @@ class Request:
     epsilon, delta : float
         The budget.
     known_mean, known_scale : bool
-        Whether means are zero, and whether scales are given. A share of the budget finds scales
-        that are not.
-    centre : {"private", "pairs"}
-        What becomes of means that are not known: a share of the budget finds them, with scales
-        and norms, or differences of two records are averaged, as always without a delta.
+        Whether means are zero, and whether scales are given. A share of the budget finds means
+        that are not known, with scales and norms, and scales that are not given.
     pure : bool
-        Whether there is to be no delta, which is 0 then.
+        Whether there is to be no delta, which is 0 then. Means and scales are known then.
     bounds : Bounds, optional
         Public bounds of the features, within which the records are.
     neighbours : Neighbours
@@ -82,39 +77,18 @@ class Request:
     known_mean: bool = False
     known_scale: bool = False
     pure: bool = False
-    centre: str = CENTRES[0]
     bounds: Bounds | None = None
     neighbours: Neighbours = ONE_REPLACED
     candidates: Candidates | None = None
 
     def __post_init__(self) -> None:
-        check_choice("centre", self.centre, CENTRES)
         if not self.pure:
             check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA)
 
     @property
     def private_centre(self) -> bool:
         """Whether means are found privately."""
-        return not self.known_mean and not self.pure and self.centre == "private"
-
-    @property
-    def paired(self) -> bool:
-        """Whether differences of two records are averaged."""
-        return not self.known_mean and not self.private_centre
-
-    @property
-    def rows_averaged(self) -> int:
-        """Rows for each one that is averaged."""
-        return 2 if self.paired else 1
-
-    def averaged(self, n_records: int) -> int:
-        """How many are averaged of so many rows: half of them where differences of two are."""
-        return check_rows(n_records, self.rows_averaged)
-
-    @property
-    def counted(self) -> str:
-        """What is averaged, in words."""
-        return "pairs of records" if self.paired else "records"
+        return not self.known_mean
 
     @property
     def found_before(self) -> str:
@@ -122,14 +96,14 @@ class Request:
         return Preparation.released if self.private_centre else SCALES
 
     def divide(
-        self, n_averaged: int, n_features: int, *, gaps: bool = False
+        self, n_records: int, n_features: int, *, gaps: bool = False
     ) -> tuple[ReleaseInputs, tuple[Stage, ...]]:
         """The stages before the mechanism, and the inputs that say what they leave of the budget.
 
-        `n_averaged` counts rows, or differences of two; `gaps` says that some may miss a value.
+        `gaps` says that some records may miss a value.
         """
         budget, neighbours = (self.epsilon, self.delta), self.neighbours
-        size = n_averaged, n_features, self.row_sparsity
+        size = n_records, n_features, self.row_sparsity
         inputs = ReleaseInputs(*size, *budget, neighbours=neighbours, candidates=self.candidates)
         stages: list[Stage] = []
         if gaps:
@@ -141,9 +115,9 @@ class Request:
         elif not self.pure and not self.known_scale:
             rho = inputs.rho
             # What errors of scales cost is balanced against what is left.
-            share = min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_averaged)
+            share = min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_records)
             mu = math.sqrt(2 * share * rho)
-            stages.append(scale_parameters(n_averaged, n_features, mu, self.neighbours))
+            stages.append(scale_parameters(n_records, n_features, mu, self.neighbours))
         last = stages[-1] if stages else None
         found = last.expected if isinstance(last, Preparation) else inputs.found
         before = math.hypot(*(stage.cost for stage in stages))
@@ -159,21 +133,21 @@ class Request:
         known, neighbours = self.known_scale, self.neighbours
         return Preparation(n, d, total, known, bounds=bounds, neighbours=neighbours)
 
-    def inputs(self, n_averaged: int, n_features: int) -> ReleaseInputs:
+    def inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Inputs of the mechanism, where no record misses a value."""
-        return self.divide(n_averaged, n_features)[0]
+        return self.divide(n_records, n_features)[0]
 
     def cautions(
         self, inputs: ReleaseInputs, stages: tuple[Stage, ...], expected: Forecast | None
     ) -> tuple[Caution, ...]:
         """What people should know of a fit with this error to expect."""
-        found = [large_delta(inputs.delta, inputs.n_sampled * self.rows_averaged)]
+        found = [large_delta(inputs.delta, inputs.n_sampled)]
         for stage in stages:
             if isinstance(stage, ScaleParameters):
-                found.append(noisy_scales(stage, self.counted))
+                found.append(noisy_scales(stage))
             if isinstance(stage, Preparation) and stage.expected.share == 0:
                 found.append(nothing_found(inputs))
-        little = None if expected is None else hopeless(inputs, expected, self.counted)
+        little = None if expected is None else hopeless(inputs, expected)
         lost = any(each is not None and each.error is HopelessError for each in found)
         if little is not None and not lost:  # it is said better why
             found.append(little)
@@ -251,7 +225,7 @@ class Plan:
         Stages and mechanism spend the same budget, each step before its noise is drawn, and the
         mechanism has what the stages leave: `docs/proofs/preparation.md`.
         """
-        prepared = Prepared(records, self.feature_scale, self.request.counted)
+        prepared = Prepared(records, self.feature_scale)
         prepared = replace(prepared, making={"scales": "given"})
         for stage in self.stages:
             prepared = stage.run(prepared, budget, entropy)
@@ -259,8 +233,7 @@ class Plan:
         release = _for_complete(release, prepared.share)
         making = replace(
             release.making,
-            n_averaged=records.n_records,
-            paired=self.request.paired,
+            n_records=records.n_records,
             threshold=self.chosen.threshold(release),
             bounds=None if self.request.bounds is None else self.request.bounds.plain(),
             **prepared.making,

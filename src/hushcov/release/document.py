@@ -111,13 +111,9 @@ class Making:
 
     Parameters
     ----------
-    n_rows : int, optional
-        Rows of the table; rows that took part where only sums of them were at hand; None where
-        nobody said, as of a mechanism run by itself.
-    n_averaged : int, optional
-        What was averaged: rows, or differences of two. It counts incomplete ones.
-    paired : bool, optional
-        Whether differences of two rows were averaged instead of the rows.
+    n_records : int, optional
+        Records that were averaged, incomplete ones among them; the released number where how many
+        there are is not public.
     complete : mapping, optional
         The released number of complete records, where some may miss a value.
     counted : mapping, optional
@@ -152,9 +148,7 @@ class Making:
         count for equality.
     """
 
-    n_rows: int | None = None
-    n_averaged: int | None = None
-    paired: bool | None = None
+    n_records: int | None = None
     complete: Mapping[str, int] | None = None
     counted: Mapping[str, Any] | None = None
     scales: Literal["given", "released"] | None = None
@@ -172,17 +166,13 @@ class Making:
     @property
     def n_complete(self) -> int | None:
         """How many complete ones were averaged; the released number where some miss a value."""
-        return self.n_averaged if self.complete is None else self.complete["released"]
+        return self.n_records if self.complete is None else self.complete["released"]
 
     @property
     def words(self) -> str | None:
-        """How many rows there were and what was averaged, in words; None where nobody said."""
-        n = self.n_averaged
-        if n is None or self.n_rows is None:
-            return None if n is None else f"{n:,} averaged, or differences of two"
-        pairs = f", averaged as {n:,} difference{'' if n == 1 else 's'} of two"
+        """How many records there were, in words; None where nobody said."""
         about = "about " if self.counted is not None else ""
-        return f"{about}{self.n_rows:,}{pairs if self.paired else ''}"
+        return None if self.n_records is None else f"{about}{self.n_records:,}"
 
     @property
     def counted_words(self) -> str | None:

@@ -26,7 +26,7 @@ _FIELDS = (
     *("selected", "warnings", "column_names", "positions", "chromosomes", "making", "files"),
 )
 _MAKING = (
-    *("n_rows", "n_averaged", "paired", "complete", "counted", "scales", "threshold"),
+    *("n_records", "complete", "counted", "scales", "threshold"),
     *("projected", "unresolved", "shrunk", "tails", "structure", "bounds", "parts", "made"),
     "dataset",
 )
@@ -210,13 +210,11 @@ def _check_possible(release: Release) -> None:
         largest = max(abs(int(release.integers.max())), abs(int(release.integers.min())))
         if release.unit * largest > _LARGEST_PROCESSED:
             wrong("unit", "such that no entry is beyond 1e300")
-    n, n_rows, count = making.n_averaged, making.n_rows, making.complete
-    if n_rows is not None and n != (n_rows // 2 if making.paired else n_rows):
-        wrong("n_averaged", "the number of rows, or of pairs of them")
+    n, count = making.n_records, making.complete
     if count is not None and not count["released"] <= count["of"] == n:
         wrong("complete", "at most as many as were averaged")
-    if making.counted is not None and n_rows not in (None, making.counted["released"]):
-        wrong("n_rows", "the released number, where how many there are is not public")
+    if making.counted is not None and n not in (None, making.counted["released"]):
+        wrong("n_records", "the released number, where how many there are is not public")
     before = (making.scales == "released") + (count is not None)
     if 0 < len(making.parts) < before:
         wrong("parts", "a list that has the scales and the number of complete records")
@@ -272,12 +270,9 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
     if not isinstance(fields, dict):
         wrong("making", "an object with named fields")
     _check_names("making of release.json", fields, _MAKING)
-    for name in ("n_rows", "n_averaged"):
-        n = fields[name]
-        if n is not None and not (type(n) is int and 0 < n <= _MOST_RECORDS):
-            wrong(name, "null or a number of records")
-    if fields["paired"] is not None and type(fields["paired"]) is not bool:
-        wrong("paired", "null, true or false")
+    n = fields["n_records"]
+    if n is not None and not (type(n) is int and 0 < n <= _MOST_RECORDS):
+        wrong("n_records", "null or a number of records")
     if type(fields["projected"]) is not bool:
         wrong("projected", "true or false")
     if fields["scales"] not in (None, "given", "released"):

@@ -48,26 +48,17 @@ class Outlook:
         """By how much the last multiple of the records would divide the error."""
         return self.rows[_HERE][1].typical_error / self.rows[-1][1].typical_error
 
-    @property
-    def counted(self) -> str:
-        """What the numbers of records count."""
-        return "records" if self.subject.known_mean is not None else "records averaged"
-
-    def _records(self, n_averaged: int) -> int:
-        """Records, where it is known that two of them make one difference."""
-        return 2 * n_averaged if self.subject.known_mean is False else n_averaged
-
     def table(self) -> tuple[list[str], list[list[str]], int]:
         """Titles, a row for each number of records, and the place of the release among them."""
         found = []
         for multiple, (n, each) in zip(MULTIPLES, self.rows, strict=True):
             errors = [each.typical_error, *(each.predicted_error[m] for m in COMPARED_MODELS)]
-            row = [f"\N{MULTIPLICATION SIGN} {number(multiple)}", count(self._records(n))]
+            row = [f"\N{MULTIPLICATION SIGN} {number(multiple)}", count(n)]
             row += [number(error, 2) for error in errors]
             limit = each.detection_limit
             row.append("\N{EN DASH}" if limit is None or limit >= 1 else number(limit, 2))
             found.append(row)
-        head = ["multiple", self.counted, "error", *COMPARED_MODELS, "smallest correlation found"]
+        head = ["multiple", "records", "error", *COMPARED_MODELS, "smallest correlation found"]
         if all(each.detection_limit is None for _, each in self.rows):
             head, found = head[:-1], [row[:-1] for row in found]
         return head, found, _HERE
@@ -75,10 +66,9 @@ class Outlook:
     def chart(self) -> Markup:
         """Predicted error against the number of records."""
         return error_chart(
-            [self._records(n) for n, _ in self.rows],
+            [n for n, _ in self.rows],
             [each.typical_error for _, each in self.rows],
             _HERE,
-            counted=self.counted,
             label=f"Predicted error of {self.mechanism} against the number of records",
         )
 
@@ -121,7 +111,6 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
             here.epsilon,
             here.delta,
             known_scale=known,
-            centre="private",
             candidates=here.candidates,
         )
         return lambda multiple: sought.inputs(_multiple(here, multiple), here.n_features)
@@ -174,5 +163,5 @@ def _multiple(here: ReleaseInputs, multiple: float) -> int:
 
 def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
     """What a fit of so many records would plan with, if nothing but its budget was given."""
-    request = Request(here.row_sparsity, here.epsilon, here.delta, centre="pairs")
+    request = Request(here.row_sparsity, here.epsilon, here.delta, known_mean=True)
     return request.inputs(n_records, here.n_features)

@@ -177,7 +177,7 @@ def assumed(subject: Subject) -> dict[str, Any]:
         for name, value in subject.inputs.items()
         if isinstance(value, int | float)
     ]
-    words = complete_words(making.complete, "pairs of records" if making.paired else "records")
+    words = complete_words(making.complete)
     found = preparation_words(subject.release)
     counted = making.counted_words
     return {

@@ -40,12 +40,6 @@ class Subject:
         return self.release.column_names is not None
 
     @property
-    def known_mean(self) -> bool | None:
-        """Whether records were taken to have mean zero; None where nobody said."""
-        paired = self.release.making.paired
-        return None if paired is None else not paired
-
-    @property
     def n_features(self) -> int:
         """Number of features."""
         return self.release.n_features
@@ -100,8 +94,8 @@ class Subject:
 
     @property
     def n_records(self) -> int | None:
-        """Records that were averaged, or pairs of them."""
-        return self.release.making.n_averaged
+        """Records that were averaged."""
+        return self.release.making.n_records
 
     @property
     def before(self) -> tuple[Part, ...]:

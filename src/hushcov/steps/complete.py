@@ -51,7 +51,7 @@ class CompleteParameters(Stage):
         found = count.to_dict()
         if not count.enough:
             raise TooFewCompleteError(
-                f"{complete_words(found, prepared.counted)}: too few to release anything useful. "
+                f"{complete_words(found)}: too few to release anything useful. "
                 "This count is a release by itself, and it is paid for. Use columns that have more "
                 "values, or impute each value by a rule that uses its own record alone."
             )
@@ -67,10 +67,10 @@ class CompleteParameters(Stage):
         fewest = _FEWEST_POSSIBLE * self.sigma
         if self.n_records < fewest:
             raise TooFewCompleteError(
-                f"drop_nulls must have at least {fewest:,} records at this budget, or pairs of "
-                f"records, got {self.n_records:,}: the count of complete ones would be noise. "
-                "Use more records, a larger budget, or impute each value by a rule that uses its "
-                "own record alone. Nothing was charged for it."
+                f"drop_nulls must have at least {fewest:,} records at this budget, got "
+                f"{self.n_records:,}: the count of complete ones would be noise. Use more records, "
+                "a larger budget, or impute each value by a rule that uses its own record alone. "
+                "Nothing was charged for it."
             )
 
 
@@ -103,7 +103,7 @@ class CompleteCount:
         return {"released": self.released, "of": n, "noise_sd": sigma}
 
 
-def complete_words(found: object, counted: str = "records") -> str | None:
+def complete_words(found: object) -> str | None:
     """Say what `CompleteCount.to_dict` says; None of anything else, as a document may hold."""
     if not isinstance(found, Mapping):
         return None
@@ -112,7 +112,7 @@ def complete_words(found: object, counted: str = "records") -> str | None:
         return None
     released, n, sigma = numbers
     return (
-        f"about {released:,} of {n:,} {counted} are complete, released with noise of standard "
+        f"about {released:,} of {n:,} records are complete, released with noise of standard "
         f"deviation {sigma:,}"
     )
 

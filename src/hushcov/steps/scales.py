@@ -130,7 +130,7 @@ def release_scales(
     *,
     progress: Progress | None = None,
 ) -> FeatureScales:
-    """Release the scale of every feature of records whose mean is zero, such as pair differences.
+    """Release the scale of every feature of records whose mean is zero.
 
     The noisy counts of a feature are compared with those that a normal law would have, with any
     standard deviation and with part of its values zero, or a law with heavy tails, or a constant.

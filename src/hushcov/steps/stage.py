@@ -167,8 +167,6 @@ class Prepared:
         As they are to be read.
     feature_scale : ndarray
         Scales of the features, public or released; ones before they are known.
-    counted : str
-        What the records are called in messages: they may be differences of two.
     share : float
         About which share of the records is complete; sums count the others as zeros.
     location : ndarray, optional
@@ -183,7 +181,6 @@ class Prepared:
 
     records: Records
     feature_scale: FloatArray
-    counted: str = "records"
     share: float = 1.0
     location: FloatArray | None = None
     norm: NormBound | None = None

@@ -21,7 +21,6 @@ from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.protocol import Progress, Records, is_tensor
 from hushcov.sums.rows import CentringSums, row_parts
 from hushcov.sums.statistics import RecordMap, Statistics
-from hushcov.sums.views import is_paired
 
 #: Sums of products of features start..stop-1 (rows) with features from start on (columns).
 Panel = Callable[[int, int], IntArray]
@@ -51,12 +50,7 @@ def second_moments(
     -------
     Nothing here is private by itself; see `Statistics`.
     """
-    record_map = RecordMap(
-        records.n_features,
-        grid,
-        paired=is_paired(records),
-        feature_names=records.feature_names,
-    )
+    record_map = RecordMap(records.n_features, grid, feature_names=records.feature_names)
     return record_statistics(records, record_map, progress=progress)
 
 

@@ -253,7 +253,6 @@ class PartitionedRecords(Records):
     def map_sum_through(
         self,
         view: Callable[[Records], Records],
-        rows_each: int,
         block_function: BlockFunction,
         *,
         progress: Progress | None = None,
@@ -261,9 +260,8 @@ class PartitionedRecords(Records):
     ) -> IntArray:
         """Return `view(records).map_sum(block_function)`, computed partition by partition.
 
-        `view` makes one record of `rows_each` successive rows, so these must be read together,
-        also where they lie in two partitions. `view` and `block_function` must be picklable. With
-        `held`, workers may keep the copies that `CompactRecords` in `view` makes.
+        `view` and `block_function` must be picklable. With `held`, workers may keep the copies
+        that `CompactRecords` in `view` makes.
         """
 
     def map_sum(
@@ -271,7 +269,7 @@ class PartitionedRecords(Records):
     ) -> IntArray:
         """See `Records.map_sum`."""
         self._check_gaps(block_function)
-        return self.map_sum_through(_unchanged, 1, block_function, progress=progress)
+        return self.map_sum_through(_unchanged, block_function, progress=progress)
 
     def _blocks(self) -> Iterator[FloatArray]:
         raise NotImplementedError("rows of partitions are not handed out: use map_sum")
@@ -311,20 +309,16 @@ def check_finite(
     )
 
 
-def check_enough(name: object, records: Any, *, at_least: int = 1) -> None:
-    """Refuse too few records where their number is public; elsewhere nothing tells none from one.
+def check_enough(name: object, records: Any) -> None:
+    """Refuse a table without records where their number is public.
 
-    It is said in the words scikit-learn uses.
+    Elsewhere nothing tells none from one. It is said in the words scikit-learn uses.
     """
     n, d = records.n_records, records.n_features
-    if n < at_least:
-        what, cure = "1 record", "Check how it was loaded."
-        if at_least > 1:
-            what = f"{at_least} records for differences of pairs"
-            cure = "Add records, or use assume_centered=True (--known-mean) if their mean is zero."
+    if n < 1:
         raise DataError(
-            f"{name} must have at least {what}: found an array with {n} sample(s) "
-            f"(shape={(n, d)}) while a minimum of {at_least} is required. {cure}"
+            f"{name} must have at least 1 record: found an array with {n} sample(s) "
+            f"(shape={(n, d)}) while a minimum of 1 is required. Check how it was loaded."
         )
 
 

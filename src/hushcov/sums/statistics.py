@@ -17,7 +17,6 @@ from hushcov._validation import check_integer, shown
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.protocol import Records
-from hushcov.sums.views import is_paired
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,21 +31,18 @@ class RecordMap:
         How coordinates are clipped and rounded.
     norm_bound : int, optional
         Norm to which longer rows of integers are scaled down; with a `FeatureGrid` only.
-    paired : bool
-        Whether differences of successive rows are summed instead of the rows.
     feature_names : tuple of str, optional
         Names of the columns, in their order.
 
     Privacy
     -------
     Nothing here is private by itself. Everything here is public, and must be fixed before any
-    record is read. Each record, or pair of records, is mapped on its own.
+    record is read. Each record is mapped on its own.
     """
 
     n_features: int
     grid: IntegerGrid | FeatureGrid
     norm_bound: int | None = None
-    paired: bool = False
     feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -62,10 +58,6 @@ class RecordMap:
             self.grid.check_features(d)
         if self.norm_bound is not None:
             self._check_norm_bound(self.norm_bound)
-        if not isinstance(self.paired, bool):
-            raise ParameterError(
-                f"paired must be True or False, got {shown(self.paired)}: choose one."
-            )
         if self.feature_names is not None:
             self._check_names(self.feature_names)
 
@@ -105,11 +97,6 @@ class RecordMap:
                 f"records must have {self.n_features} features, got {records.n_features}: "
                 "pass the columns that were declared."
             )
-        if is_paired(records) != self.paired:
-            raise DataError(
-                f"records must {'' if self.paired else 'not '}be PairDifferences: the map has "
-                f"paired={self.paired}."
-            )
         self.check_room(records.n_records)
 
     def check_room(self, n_records: int) -> None:
@@ -142,7 +129,6 @@ class RecordMap:
             "half_width": self.grid.half_width,
             "feature_scale": scale,
             "norm_bound": self.norm_bound,
-            "paired": self.paired,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
         }
 
@@ -170,7 +156,7 @@ class Statistics:
     gram : ndarray of int64, shape (n_features, n_features)
         Symmetric; stored as a read-only copy, and left out of the repr because it is not private.
     n_records : int
-        Number of records summed over; a pair of rows counts once where differences were summed.
+        Number of records summed over.
     record_map : RecordMap
         What was made of each record; public.
     parts : frozenset of str, optional

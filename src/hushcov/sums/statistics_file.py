@@ -33,7 +33,7 @@ _CHECKSUM_BYTES = 32
 _COPY_AGAIN = "it is damaged. Copy or write it again; do not use it."
 _FIELDS = {
     *("statistic", "n_records", "parts", "n_features", "grid", "radius", "half_width"),
-    *("feature_scale", "norm_bound", "paired", "feature_names"),
+    *("feature_scale", "norm_bound", "feature_names"),
 }
 
 StatisticsPath = str | os.PathLike[str]
@@ -175,9 +175,7 @@ def _rebuilt(about: dict[str, Any], gram: IntArray) -> Statistics:
         else:
             raise _InvalidError("describes no grid that is known: " + _COPY_AGAIN)
         names = names if names is None else tuple(names)
-        record_map = RecordMap(
-            about["n_features"], grid, about["norm_bound"], about["paired"], names
-        )
+        record_map = RecordMap(about["n_features"], grid, about["norm_bound"], names)
         parts = frozenset(parts)
         if not all(isinstance(part, str) for part in parts):
             raise TypeError

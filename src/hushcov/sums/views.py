@@ -1,9 +1,8 @@
-"""Views: records paired, centred, scaled, multiplied, without gaps, on a device, or watched."""
+"""Views: records centred, scaled, multiplied, without gaps, on a device, or watched."""
 
 from __future__ import annotations
 
 import copy
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from hushcov.sums.protocol import (
     PartitionedRecords,
     Progress,
     Records,
-    check_enough,
     check_finite,
     device_block_rows,
     import_torch,
@@ -39,14 +37,12 @@ View = Callable[[Records], Records]
 
 
 class WrappedRecords(Records):
-    """Base of views: records made of other records, each of one or a few successive rows.
+    """Base of views: records made of other records, each of one row.
 
     If the innermost records are partitioned over a cluster, all views are sent to the partitions,
     so that the same code sees the rows wherever they are.
     """
 
-    #: How many rows of the wrapped records make one record.
-    rows_each = 1
     #: Whether records that were made zeros stay zeros where sums are centred.
     zeros_stay = False
 
@@ -59,7 +55,7 @@ class WrappedRecords(Records):
     @property
     def n_rows(self) -> int:
         """See `Records`."""
-        return self._records.n_rows // self.rows_each
+        return self._records.n_rows
 
     def map_sum(
         self, block_function: BlockFunction, *, progress: Progress | None = None
@@ -79,7 +75,6 @@ class WrappedRecords(Records):
         listeners = [watcher.progress for watcher in watchers] + ([progress] if progress else [])
         return source.map_sum_through(
             Chain(tuple(layer._view() for layer in reversed(wrappers))),
-            math.prod(layer.rows_each for layer in wrappers),
             block_function,
             progress=_All(tuple(listeners)) if listeners else None,
             held=held,
@@ -93,9 +88,9 @@ class WrappedRecords(Records):
         return other
 
     def unfilled(self) -> Records:
-        """See `Records.unfilled`; a view that mixes rows keeps the zeros."""
+        """See `Records.unfilled`."""
         records = self._records.unfilled()
-        if records is self._records or self.rows_each > 1:
+        if records is self._records:
             return self
         other = copy.copy(self)
         other._records, other.gaps = records, records.gaps
@@ -167,49 +162,6 @@ class WatchedRecords(WrappedRecords):
 
     def _view(self) -> View:
         return Chain()  # workers report rows to this process, which tells `progress`
-
-
-class PairDifferences(WrappedRecords):
-    """The records (x_1 - x_2)/sqrt(2), (x_3 - x_4)/sqrt(2), ...: mean zero, same covariance.
-
-    The number of records halves, and an odd last one is left out. The rows should be in an order
-    that has nothing to do with their values; if they are sorted, shuffle them by fresh secret
-    randomness.
-
-    Privacy
-    -------
-    One original record enters one pair, so neighbours of the original records are
-    neighbours of the pairs, and a guarantee for the pairs holds for the records.
-    """
-
-    rows_each = 2
-
-    def __init__(self, records: Records) -> None:
-        check_enough("X", records, at_least=self.rows_each)
-        super().__init__(records)
-        self.n_records = records.n_records // 2
-
-    def _blocks(self) -> Iterator[FloatArray]:
-        waiting = None
-        for block in self._records._blocks():
-            check_finite(block, gaps=self.gaps, names=self.feature_names)
-            xp = namespace(block)
-            # The difference of two values of at most 1e300 is finite.
-            rows = xp.clip(block, -_LARGEST, _LARGEST)
-            if waiting is not None:
-                rows = xp.concatenate([waiting, rows])
-            even = len(rows) - len(rows) % 2
-            waiting = rows[even:]
-            if even:
-                yield (rows[0:even:2] - rows[1:even:2]) * math.sqrt(0.5)
-
-    def _view(self) -> View:
-        return PairDifferences
-
-
-def is_paired(records: Records) -> bool:
-    """Whether these are `PairDifferences`, or a view of them."""
-    return any(isinstance(layer, PairDifferences) for layer in layers_of(records))
 
 
 class CentredRecords(WrappedRecords):

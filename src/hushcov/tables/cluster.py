@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -25,7 +25,6 @@ from hushcov.sums.protocol import BlockFunction, Held, PartitionedRecords, Progr
 from hushcov.sums.views import View, WatchedRecords
 from hushcov.tables.compact import KeptOfPiece
 from hushcov.tables.files import FileRecords
-from hushcov.tables.formats import FileSpan
 from hushcov.tables.sources import ArrayRecords, check_frame, check_table
 
 _FAN_IN = 8  # sums added up in one task
@@ -45,14 +44,10 @@ _Computed = TypeVar("_Computed")
 
 @dataclass(frozen=True)
 class Piece:
-    """Successive rows in one partition: `load(start, stop)` is a delayed table or Records."""
+    """Successive rows over which one task sums: a delayed table, or Records of files."""
 
     n_rows: int
-    load: Callable[[int, int], Any]
-
-
-#: Rows start to stop - 1 of one or more pieces; one task sums over them.
-Group = list[tuple[Piece, tuple[int, int]]]
+    rows: Any
 
 
 class DaskRecords(PartitionedRecords):
@@ -73,9 +68,8 @@ class DaskRecords(PartitionedRecords):
     Nothing here is private by itself; see `Records`. Workers that read files send sums of integers
     and numbers of rows, nothing else. They keep compact copies (`CompactRecords`) in their memory
     until the fit ends, at most a quarter of what dask lets them use, and send none. Rows of a
-    collection may be sent from worker to worker: at the edges of partitions if rows are paired, and
-    whole partitions if dask moves work. An error in the collection's own tasks becomes a
-    `DataError` without their message; workers log the message.
+    collection may be sent from worker to worker, if dask moves work. An error in the collection's
+    own tasks becomes a `DataError` without their message; workers log the message.
     """
 
     def __init__(self, data: Any) -> None:
@@ -83,7 +77,7 @@ class DaskRecords(PartitionedRecords):
         self._in_files = isinstance(data, FileRecords)
         if isinstance(data, FileRecords):
             spans = data.pieces(_rows_of_piece(data.n_records, data.n_features))
-            pieces = [Piece(span.n_rows, _Spanned(data, span)) for span in spans]
+            pieces = [Piece(span.n_rows, data.only([span])) for span in spans]
             n_features = data.n_features
             self.gaps, self.feature_names = data.gaps, data.feature_names
         else:
@@ -108,90 +102,44 @@ class DaskRecords(PartitionedRecords):
         check_table("the dask collection", data.shape, data.dtype, kinds="biufO")
         blocks = data.to_delayed()[:, 0]
         pieces = [
-            Piece(length, _Sliced(block, length))
-            for block, length in zip(blocks, data.chunks[0], strict=True)
+            Piece(length, block) for block, length in zip(blocks, data.chunks[0], strict=True)
         ]
         return pieces, data.shape[1]
 
     def map_sum_through(
         self,
         view: View,
-        rows_each: int,
         block_function: BlockFunction,
         *,
         progress: Progress | None = None,
         held: Held | None = None,
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`."""
-        # Fewer than `rows_each` rows make no record: the view would leave them out.
-        cut = self._file_groups if self._in_files else self._groups
-        groups = [group for group in cut(rows_each) if _rows_of(group) >= rows_each]
-        keepers = self._keepers(groups, rows_each, held)
-        loaded = [[piece.load(*rows) for piece, rows in group] for group in groups]
+        keepers = self._keepers(held)
+        parts = [piece.rows for piece in self._pieces]
         work = Work(view, block_function, self.gaps)
-        total = sum_groups(work, loaded, progress, np.empty((0, self.n_features)), keepers)
+        total = sum_parts(work, parts, progress, np.empty((0, self.n_features)), keepers)
         if held is not None:
             held.complete = None not in keepers
         return total
 
-    def _keepers(self, groups: Sequence[Group], rows_each: int, held: Held | None) -> list[Any]:
-        """For each group what keeps a compact copy of its rows where they are read, or None.
+    def _keepers(self, held: Held | None) -> list[Any]:
+        """For each piece what keeps a compact copy of its rows where they are read, or None.
 
-        Groups are given to workers here, each to the one that has least to do for its threads.
+        Pieces are given to workers here, each to the one that has least to do for its threads.
         """
         if held is None or not self._in_files:
-            return [None] * len(groups)
+            return [None] * len(self._pieces)
         client = _used_client()
-        place = (rows_each, None if client is None else client.id)
+        place = None if client is None else client.id
         if place not in held.keepers:
-            sizes = [2 * _rows_of(group) * self.n_features for group in groups]
+            sizes = [2 * piece.n_rows * self.n_features for piece in self._pieces]
             rooms = {None: (_MOST_KEPT, 1)} if client is None else _rooms(client)
             held.keepers[place] = [
                 None if where is _NOWHERE else _keeper(client, where, size)
                 for where, size in zip(_spread(sizes, rooms), sizes, strict=True)
             ]
         return list(held.keepers[place])
-
-    def _groups(self, rows_each: int) -> Iterator[Group]:
-        """Group rows so that the `rows_each` rows of a record stay together.
-
-        A partition's whole records are one group. The rows of a record that lies in several
-        partitions are a group of their own, so that few rows are sent.
-        """
-        edge: Group = []
-        for piece in self._pieces:
-            missing = -_rows_of(edge) % rows_each
-            first = min(missing, piece.n_rows)
-            if first:
-                edge.append((piece, (0, first)))
-                if first < missing:
-                    continue
-                yield edge
-                edge = []
-            last = piece.n_rows - (piece.n_rows - first) % rows_each
-            if first < last:
-                yield [(piece, (first, last))]
-            if last < piece.n_rows:
-                edge = [(piece, (last, piece.n_rows))]
-        if edge:
-            yield edge
-
-    def _file_groups(self, rows_each: int) -> Iterator[Group]:
-        """The same for files: a piece whose last record is cut takes rows of the next piece.
-
-        Those are the first rows there. Its last rows would be read only after all others.
-        """
-        group: Group = []
-        for piece in self._pieces:
-            first = min(-_rows_of(group) % rows_each, piece.n_rows)
-            if first:
-                group.append((piece, (0, first)))
-            if _rows_of(group) % rows_each == 0:
-                if group:
-                    yield group
-                group = [(piece, (first, piece.n_rows))] if first < piece.n_rows else []
-        if group:
-            yield group
 
 
 def _rows_of_piece(n_records: int, n_features: int) -> int:
@@ -240,24 +188,24 @@ def _used_client() -> Any:
     return found if hasattr(found, "scheduler_info") else None
 
 
-def sum_groups(
+def sum_parts(
     work: Work,
-    groups: Sequence[Any],
+    parts: Sequence[Any],
     progress: Progress | None,
     no_rows: Any,
     keepers: Sequence[Any] | None = None,
 ) -> IntArray:
-    """The sum of what tasks make of their groups of delayed tables or Records.
+    """Return the sum of what tasks make of their parts: delayed tables, or Records.
 
     `no_rows` is such a table without rows, for where there are none in all of them.
     """
     delayed = dask_module().delayed
     sent = delayed(work, pure=False)
-    keepers = [None] * len(groups) if keepers is None else keepers
+    keepers = [None] * len(parts) if keepers is None else keepers
     with _listening(progress) as topic:
         sums = [
-            delayed(_sum_rows)(sent, topic, keeper, *group)
-            for group, keeper in zip(groups, keepers, strict=True)
+            delayed(_sum_rows)(sent, topic, keeper, part)
+            for part, keeper in zip(parts, keepers, strict=True)
         ]
         while len(sums) > 1:
             sums = [
@@ -265,7 +213,7 @@ def sum_groups(
                 for start in range(0, len(sums), _FAN_IN)
             ]
         total = computed(sums[0].compute) if sums else None
-        return np.asarray(work([no_rows], _ignore) if total is None else total)
+        return np.asarray(work(no_rows, _ignore) if total is None else total)
 
 
 def computed(compute: Callable[[], _Computed]) -> _Computed:
@@ -287,33 +235,6 @@ def computed(compute: Callable[[], _Computed]) -> _Computed:
     )
 
 
-def _rows_of(group: Group) -> int:
-    return sum(stop - start for _, (start, stop) in group)
-
-
-@dataclass(frozen=True)
-class _Sliced:
-    """Load rows of a delayed array."""
-
-    block: Any
-    length: int
-
-    def __call__(self, start: int, stop: int) -> Any:
-        return self.block if (start, stop) == (0, self.length) else self.block[start:stop]
-
-
-@dataclass(frozen=True)
-class _Spanned:
-    """Load rows of a file."""
-
-    records: FileRecords
-    span: FileSpan
-
-    def __call__(self, start: int, stop: int) -> Any:
-        first = self.span.start
-        return self.records.only([replace(self.span, start=first + start, stop=first + stop)])
-
-
 @dataclass(frozen=True)
 class Work:
     """What a task does with its rows. Picklable: it is sent to the workers."""
@@ -322,25 +243,14 @@ class Work:
     block_function: BlockFunction
     gaps: bool
 
-    def __call__(
-        self, parts: Sequence[Any], report: Progress, keeper: KeptOfPiece | None = None
-    ) -> IntArray:
-        """The sum over these rows."""
-        records = _joined(parts)
+    def __call__(self, rows: Any, report: Progress, keeper: KeptOfPiece | None = None) -> IntArray:
+        """Return the sum over these rows."""
+        records = rows if isinstance(rows, Records) else ArrayRecords(np.asarray(rows))
         records.gaps = self.gaps
         seen = self.view(WatchedRecords(records, _nothing, report))
         if keeper is not None:
             seen = keeper.serve(seen)
         return seen.map_sum(self.block_function)
-
-
-def _joined(parts: Sequence[Any]) -> Records:
-    if isinstance(parts[0], ArrayRecords):
-        return parts[0]  # whole units, which are not joined
-    if isinstance(parts[0], FileRecords):
-        return parts[0].only([span for part in parts for span in part.spans])
-    tables = [np.asarray(part) for part in parts]
-    return ArrayRecords(tables[0] if len(tables) == 1 else np.concatenate(tables))
 
 
 def _nothing() -> None:
@@ -352,12 +262,12 @@ def _ignore(_: int) -> None:
 
 
 def _sum_rows(
-    work: Work, topic: str | None, keeper: KeptOfPiece | None, *parts: Any
+    work: Work, topic: str | None, keeper: KeptOfPiece | None, rows: Any
 ) -> IntArray | None:
-    if parts[0] is None:
+    if rows is None:
         return None  # a partition without rows
     report = _Report(topic)
-    total = work(parts, report, keeper)
+    total = work(rows, report, keeper)
     report.send()
     return total
 

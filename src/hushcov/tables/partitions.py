@@ -18,7 +18,7 @@ from hushcov._arrays import IntArray
 from hushcov.exceptions import DataError
 from hushcov.sums.protocol import BlockFunction, Held, PartitionedRecords, Progress, Records
 from hushcov.sums.views import View, WrappedRecords, source_of
-from hushcov.tables.cluster import Work, computed, dask_module, sum_groups
+from hushcov.tables.cluster import Work, computed, dask_module, sum_parts
 from hushcov.tables.identifiers import (
     are_numbers,
     check_identifiers,
@@ -85,17 +85,15 @@ class UnitPartitions(PartitionedRecords):
     def map_sum_through(
         self,
         view: View,
-        rows_each: int,
         block_function: BlockFunction,
         *,
         progress: Progress | None = None,
         held: Held | None = None,
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`; no copies are kept of shuffled rows."""
-        assert rows_each == 1, "pairs of rows are refused where units have several"
         work = Work(view, block_function, self.gaps)
         none = PartRecords(np.empty((0, self.n_features)), Units(np.zeros(0, dtype=np.int64)), int)
-        return sum_groups(work, [[part] for part in self._parts], progress, none)
+        return sum_parts(work, self._parts, progress, none)
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,6 @@ def replayed(monkeypatch, case, **options):
 OPTIONS = {
     "nothing known": {},
     "sparse output": {"sparse_output": True},
-    "pairs": {"centre": "pairs"},
     "means": {"assume_centered": True},
     "advice": {"row_sparsity": 20},
 }

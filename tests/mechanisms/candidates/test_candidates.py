@@ -53,6 +53,7 @@ def rows():
 
 
 def fit(X, kind=PrivateSparseCovariance, **options):
+    X = X - 2 if options.get("assume_centered") else X
     with warnings.catch_warnings():
         for word in (AccuracyWarning, PrivacyWarning, SeededNoiseWarning):
             warnings.simplefilter("ignore", word)
@@ -72,13 +73,13 @@ def error(estimator):
         ({"bandwidth": WIDTH}, 0.12),
         ({"bandwidth": 12, "adaptive_width": True}, 0.12),
         ({"bandwidth": WIDTH, "neighbours": "add-remove"}, 0.12),
-        ({"bandwidth": WIDTH, "centre": "pairs"}, 0.16),
+        ({"bandwidth": WIDTH, "assume_centered": True}, 0.16),
         ({"bandwidth": WIDTH, "unit": np.repeat(np.arange(N // 2), 2)}, 0.2),
         ({"bandwidth": 12, "adaptive_width": True, "unit": np.repeat(np.arange(N // 2), 2)}, 0.3),
         ({"bandwidth": WIDTH, "sample_weight": np.ones(N), "max_sample_weight": 1.0}, 0.2),
         ({"bandwidth": 20}, 0.1),  # so wide that it is asked which ones matter
     ],
-    ids=["band", "width", "add-remove", "pairs", "units", "width of units", "weights", "wide"],
+    ids=["band", "width", "add-remove", "mean known", "units", "width of units", "weights", "wide"],
 )
 def test_a_band_is_found_whoever_is_protected(rows, options, most):
     """Errors are those of the first run, with room; seeded."""

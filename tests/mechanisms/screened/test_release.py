@@ -18,7 +18,6 @@ from hushcov.noise import TAKEN, Entropy
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
 from hushcov.sums.protocol import Records
-from hushcov.sums.views import PairDifferences
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import parameters_of, released, seeded
 from statistics_helpers import FALSE_ALARM, normal_p_value
@@ -236,12 +235,6 @@ def test_a_release_is_a_function_of_the_multiset_of_records_and_the_seed():
         second = released(table, parameters, seed=7)
         np.testing.assert_array_equal(first.integers, second.integers)
         assert first.unit == second.unit
-
-
-def test_differences_of_pairs_can_be_released():
-    X = np.random.default_rng(7).standard_normal((401, 6)) + 100.0
-    release = released(PairDifferences(ArrayRecords(X)), parameters_of(200, 6, 2, epsilon=10.0))
-    assert np.isfinite(release.covariance()).all()
 
 
 def test_the_description_is_plain_data(tmp_path):

@@ -18,13 +18,13 @@ from hushcov._words import counted, number
 from hushcov.cli.drawing import json_option
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, heading, paragraph, plain_table, show, steps
-from hushcov.cli.workers import usable_cores
 from hushcov.exceptions import MissingPackageError
 from hushcov.lab.benchmark.cells import CELLS, DELTA, PRESETS, Cell, Journal
 from hushcov.lab.benchmark.contenders import CONTENDERS, check_contenders
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark, missing_work
+from hushcov.lab.benchmark.workers import usable_cores
 
 _JSON, _CSV = "results.json", "results.csv"
 _MOST_WORKERS = 1024

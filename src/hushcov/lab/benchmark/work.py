@@ -17,7 +17,6 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._version import __version__
-from hushcov.cli.workers import Task, run_tasks
 from hushcov.exceptions import (
     AccuracyWarning,
     HushcovError,
@@ -28,6 +27,7 @@ from hushcov.exceptions import (
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.benchmark.cells import DELTA, Cell, Cost, Fit, Point, Prediction, Preset
 from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
+from hushcov.lab.benchmark.workers import Task, run_tasks
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.planning import forecast, predicted
 from hushcov.simulate import MODELS, gaussian_records, sparse_covariance, structured_covariance

@@ -455,7 +455,7 @@ def _document(
         noise_sd=noise_sd,
         selected=selected,
         making=Making(
-            n_averaged=run.n,
+            n_records=run.n,
             threshold=threshold,
             shrunk=run.norm.shrunk,
             structure=structure,

@@ -228,7 +228,7 @@ def _document(run: _Run, values: PairValues, *, sparse: bool) -> Release:
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
         making=Making(
-            n_averaged=run.parameters.inputs.n_records,
+            n_records=run.parameters.inputs.n_records,
             threshold=threshold,
             structure=structure,
             parts=parts_of(run.budget),

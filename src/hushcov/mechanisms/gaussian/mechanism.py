@@ -430,7 +430,7 @@ def _document(
         feature_scale=feature_scale,
         noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=parts_of(budget),
         ),
     )

@@ -155,7 +155,7 @@ def _assemble(values: Values, parameters: ScreenedParameters, budget: Budget) ->
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
         making=Making(
-            n_averaged=parameters.inputs.n_records,
+            n_records=parameters.inputs.n_records,
             parts=parts_of(budget),
         ),
     )

@@ -6,9 +6,10 @@ import multiprocessing
 import os
 
 import pytest
-from worker_tasks import ended, environment, failing, interrupted, out_of_memory, squares
 
-from hushcov.cli.workers import Task, run_tasks
+from hushcov.lab.benchmark.workers import Task, run_tasks
+
+from .worker_tasks import ended, environment, failing, interrupted, out_of_memory, squares
 
 
 @pytest.fixture(autouse=True)
