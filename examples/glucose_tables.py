@@ -19,10 +19,10 @@ from typing import Any
 
 import glucose
 import numpy as np
+from hushcov.lab.drawing import finish, log_ticks
 
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import HopelessError
-from hushcov.lab.drawing import finish, log_ticks
 from hushcov.report.style import LOOKS, new_figure, tidy, write_png
 
 RECORDS = (2_000, 5_000, 10_000, 20_000, 50_000, 100_000)

@@ -22,7 +22,7 @@ from hushcov import (
     mechanisms,
     steps,
 )
-from hushcov.accounting import ONE_REPLACED, REPLACE, Clock, Neighbours
+from hushcov.accounting import ONE_REPLACED, REPLACE, Budget, Neighbours
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.pairs import release_pairs
@@ -33,6 +33,7 @@ from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.noise import entropy_source
 from hushcov.paper import grid_for
 from hushcov.peers.coinpress import transformed_gram
+from hushcov.steps import Prepared
 from hushcov.steps.complete import complete_parameters
 from hushcov.steps.location import LocationParameters, find_location
 from hushcov.steps.preparation import (
@@ -83,7 +84,12 @@ def parameters(cls, **options):
 
 def runs(cls, **options):
     """The release of this estimator's mechanism, as the estimator calls it."""
-    return lambda records, entropy: planned(cls, **options).release(records, ONES, entropy)
+
+    def run(records, entropy):
+        plan = planned(cls, **options)
+        return plan.release(Prepared(records, ONES), plan.budget(), entropy)
+
+    return run
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +119,8 @@ def of_people(records):
 
 def unit_values(records, entropy):
     pair = np.array([0]), np.array([1])
-    return release_unit_values(of_people(records), GRID, pair, (1.0, 1.0), 0.1, PEOPLE, entropy)
+    budget = Budget(1.0, 1e-6, PEOPLE)
+    return release_unit_values(of_people(records), GRID, pair, (1.0, 1.0), PEOPLE, budget, entropy)
 
 
 def unit_bound(records, entropy):
@@ -123,9 +130,9 @@ def unit_bound(records, entropy):
 
 def pairs_of_a_ladder(records, entropy):
     chosen = parameters(PrivateSparseCovariance)
-    clock = Clock(chosen.event, chosen.rate)
     places = np.array([0]), np.array([1])
-    return release_pairs(records, ONES, chosen.inputs, places, 1.0, 1.0, clock, entropy)
+    args = (records, ONES, chosen.inputs, places, 1.0, 1.0, chosen.budget(), entropy)
+    return release_pairs(*args)
 
 
 def step_of_coinpress(records, _):
@@ -170,7 +177,7 @@ FUNCTIONS = {
     "signs_and_norms": lambda records, _: signs_and_norms(records, GRID, (1,)),
     "fourth_sums": lambda records, _: fourth_sums(records, GRID, 10, 2**20),
     "find_location": lambda records, entropy: find_location(
-        records, LocationParameters(N, D, 0.2), entropy
+        records, LocationParameters(N, D, 0.2), Budget(1.0, 1e-6), entropy
     ),
     "release_centre": lambda records, entropy: release_centre(
         records, ONES, 0.1, ONE_REPLACED, entropy

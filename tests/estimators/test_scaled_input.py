@@ -244,14 +244,14 @@ def test_scales_that_mean_nothing_are_refused_unread(cls, scale, message):
 @each_estimator
 def test_known_scales_spend_nothing(cls):
     known = make(cls, feature_scale=1.0, assume_centered=True)
-    assert known.public_inputs(1000, D).spent == ()
+    assert known.public_inputs(1000, D).before == 0
 
 
 @each_estimator
 def test_the_share_chosen_falls_with_the_number_of_records(cls):
     rho = calibrate_zcdp(BUDGET["epsilon"], BUDGET["delta"])
     estimator = make(cls, assume_centered=True)
-    shares = [estimator.public_inputs(n, D).spent[0].mu ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
+    shares = [estimator.public_inputs(n, D).before ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
     assert shares[0] == pytest.approx(0.2, rel=1e-6, abs=0)
     assert shares[0] > shares[1] > 50 * shares[2] > 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from budgets import ample
 from hushcov.accounting import ADD_REMOVE, REPLACE, Gaussian, Neighbours
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy
@@ -40,7 +41,7 @@ def _scales(neighbours):
 def _location(neighbours):
     """The looks alone; they are made where they find anything."""
     parameters = LocationParameters(N, D, MUS["location"], neighbours=neighbours)
-    return lambda records: find_location(records, parameters, entropy())
+    return lambda records: find_location(records, parameters, ample(), entropy())
 
 
 def _of(step, *arguments):
@@ -113,7 +114,7 @@ def test_complete_records(monkeypatch, relation):
     neighbours = Neighbours(relation)
     inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours)
     parameters = complete_parameters(inputs)
-    event = parameters.event
+    event = Gaussian(parameters.cost)
     others = np.random.default_rng(0).standard_normal((N - 1, D))
 
     def records(*rows):
@@ -137,7 +138,8 @@ def test_the_count_of_rows(relation, most):
     """M rows more or fewer move the count by M, over a scale of at least M / epsilon."""
     counting = Counting(1.0, Neighbours(relation, most, "patient"))
     few, many = (
-        counting.run(ArrayRecords(np.zeros((n, 1))), None, entropy()) for n in (900, 900 + most)
+        counting.run(ArrayRecords(np.zeros((n, 1))), None, counting.budget(), entropy())
+        for n in (900, 900 + most)
     )
     assert many.released - few.released == most  # from the same noise
     assert most / few.scale <= counting.count_epsilon < most / (few.scale - 1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from budgets import ample, squared
 from hushcov.accounting import ONE_REPLACED
 from hushcov.exceptions import ParameterError
 from hushcov.noise import Entropy
@@ -18,7 +19,6 @@ from hushcov.steps.preparation import (
     centre_share,
     choose_norm,
     norm_share,
-    preparation_for,
     release_centre,
     release_norms,
     release_tails,
@@ -134,7 +134,8 @@ def test_fourth_powers_are_exact_below_the_bound():
 
 def test_shares_fall_with_the_number_of_records():
     """But for that of the norms, which rises from 0.01 to 0.1 where noise is small."""
-    shares = {n: preparation_for(n, 1000, MU) for n in (10**4, 10**5, 10**6)}
+    sizes = (10**4, 10**5, 10**6)
+    shares = {n: (Preparation(n, 1000, MU).cost / MU) ** 2 for n in sizes}
     assert max(shares.values()) == shares[10**4] <= 0.371
     others = [share - norm_share(n, 1000, MU) for n, share in shares.items()]
     assert others == sorted(others, reverse=True)
@@ -143,10 +144,9 @@ def test_shares_fall_with_the_number_of_records():
 
 def test_what_is_taken_stays_within_the_pool_and_is_charged():
     X = rows() * 10.0 ** np.arange(-4, 4) + 1e3
-    stage = Preparation(N, D, MU, 0.3 * MU)
-    prepared = stage.run(Prepared(ArrayRecords(X), np.ones(D)), seeded())
-    spent = sum(event.mu**2 for _, event in prepared.taken)
-    assert 0 < spent < 0.5 * MU**2
+    stage, budget = Preparation(N, D, MU), ample(MU)
+    prepared = stage.run(Prepared(ArrayRecords(X), np.ones(D)), budget, seeded())
+    assert 0 < squared(budget) <= min(stage.most_cost**2, 0.5 * MU**2)
     assert prepared.making["unresolved"] == ()
     np.testing.assert_allclose(prepared.location, X.mean(axis=0), atol=0.1 * X.std(axis=0).max())
     ratio = prepared.feature_scale / X.std(axis=0)
@@ -158,14 +158,15 @@ def test_what_is_taken_stays_within_the_pool_and_is_charged():
 
 def test_constant_columns_are_not_found_and_cost_nothing_else():
     X = np.full((N, D), 7.0)
-    prepared = Preparation(N, D, MU, 0.3 * MU).run(Prepared(ArrayRecords(X), np.ones(D)), seeded())
+    prepared = Prepared(ArrayRecords(X), np.ones(D))
+    prepared = Preparation(N, D, MU).run(prepared, ample(MU), seeded())
     assert prepared.making["unresolved"] == tuple(range(D))
     assert not prepared.feature_scale.any()
 
 
-@pytest.mark.parametrize("changes", [{"pool": 0.0}, {"reserve": 1.0}, {"n_records": 0}])
+@pytest.mark.parametrize("changes", [{"total": 0.0}, {"n_features": 0}, {"n_records": 0}])
 def test_parameters_that_mean_nothing_are_refused(changes):
-    known = {"n_records": N, "n_features": D, "pool": MU, "reserve": 0.1} | changes
+    known = {"n_records": N, "n_features": D, "total": MU} | changes
     with pytest.raises(ParameterError):
         Preparation(**known)
 

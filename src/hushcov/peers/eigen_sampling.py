@@ -274,11 +274,11 @@ def release_eigen_sampling(
     inputs.check_size(records)
     check_entropy(entropy)
     budget = parameters.budget(private=entropy.private) if budget is None else budget
+    budget.fixed(Pure(parameters.epsilon), "eigenvalues and directions")
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     gram = row_bounded_gram(
         records, grid, parameters.norm_bound, progress=progress
     )  # proof: step 1
-    budget.fixed(Pure(parameters.epsilon), "eigenvalues and directions")
     spectrum = sample_spectrum(entropy.generator, gram, rounded_eigenvalues(gram), parameters)
     return Release(
         mechanism=NAME,

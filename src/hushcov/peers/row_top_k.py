@@ -339,12 +339,12 @@ def release_row_top_k(
     parameters.inputs.check_size(records)
     check_entropy(entropy)
     budget = parameters.budget(private=entropy.private) if budget is None else budget
-    grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    gram = row_bounded_gram(records, grid, None, progress=progress)  # proof: step 1
     for event in parameters.picked:
         budget.fixed(event, "partners of every feature")
     parameters = replace(parameters, mu=budget.mu_left)
     budget.gaussian(parameters.mu, "values of the selected pairs and the variances")
+    grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
+    gram = row_bounded_gram(records, grid, None, progress=progress)  # proof: step 1
     rows, columns = mutual_pairs(pick_partners(gram, parameters, entropy.generator))
     sigma = value_sigma(rows, columns, parameters)
     deviation = sigma * parameters.unit

@@ -416,10 +416,13 @@ def release_separate(
     inputs.check_size(records)
     check_entropy(entropy)
     budget = parameters.budget(private=entropy.private) if budget is None else budget
+    if parameters.histogram_sigma is not None:
+        budget.gaussian(parameters.mus[0], "counts of the norms of records")  # proof: step 6
+    matrix = "the matrix, with its eigenvalues where they are released apart"
+    budget.gaussian(parameters.release_mu, matrix)  # proof: step 6
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     choice, noisy_counts = Choice(parameters.method, parameters.norm_bound), None
     if parameters.histogram_sigma is not None:
-        budget.gaussian(parameters.mus[0], "counts of the norms of records")  # proof: step 6
         edges = squared_edges(parameters.norm_bound)
         counts = norm_histogram(records, grid, edges, progress=progress)  # proof: step 5
         noisy_counts = draw_counts(entropy.generator, counts, parameters)
@@ -427,8 +430,6 @@ def release_separate(
     gram = row_bounded_gram(records, grid, choice.norm_bound, progress=progress)  # proof: step 1
     noise = matrix_noise(parameters, choice.method, choice.norm_bound)
     eigenvalues = None if noise.eigenvalue_sigma is None else rounded_eigenvalues(gram)
-    matrix = "the matrix, with its eigenvalues where they are released apart"
-    budget.gaussian(parameters.release_mu, matrix)  # proof: step 6
     transcript = draw_transcript(entropy.generator, gram, eigenvalues, noise)
     return Release(
         mechanism=NAME,

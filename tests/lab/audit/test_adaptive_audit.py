@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hushcov.accounting import Clock, Clocked, Gaussian, gaussian_delta
+from hushcov.accounting import Budget, Clocked, Gaussian, gaussian_delta
 from hushcov.lab.audit import attacks_on, run_attack
 from hushcov.lab.audit.attack import promised
 from hushcov.mechanisms.adaptive import Ladder, ladder, matrix, pairs, probe
@@ -30,7 +30,7 @@ def test_the_claim_is_a_gaussian_curve_and_being_late():
     assert promise.late == 1e-7 + 1e-8
     assert promised(4.0, 1e-5, (Gaussian(0.3),)).late == 0
     for attack in attacks_on("adaptive-looks"):
-        event = attack.target.parameters.event
+        (event,) = attack.target.parameters.budget().certificate.events
         assert gaussian_delta(event.mu, 4.0) + event.late <= 1e-5
 
 
@@ -60,11 +60,11 @@ def test_noise_of_the_last_look_is_too_small(monkeypatch):
     correct = matrix.WholeMatrix.look
     sigmas = matrix.noise_sigmas
 
-    def look(self, mu, clock, entropy):
+    def look(self, mu, budget, entropy):
         with monkeypatch.context() as patch:
             if self.mean.any():
                 patch.setattr(matrix, "noise_sigmas", lambda *args: [s // 3 for s in sigmas(*args)])
-            correct(self, mu, clock, entropy)
+            correct(self, mu, budget, entropy)
 
     monkeypatch.setattr(matrix.WholeMatrix, "look", look)
     assert not attacked("adaptive-looks", "sign flips", 300).survives
@@ -90,7 +90,7 @@ def test_noise_of_the_second_values_is_too_small(monkeypatch, times):
 
 def test_rungs_are_not_charged(monkeypatch):
     """The ladder goes on until its noise is small, and every pick shows which record it was."""
-    monkeypatch.setattr(Clock, "step_time", lambda *_: 1e-9)
+    monkeypatch.setattr(Budget, "step_time", lambda *_: 1e-9)
     assert not attacked("adaptive-ladder", "tied, few records", 240).survives
 
 

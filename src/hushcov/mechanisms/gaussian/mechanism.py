@@ -325,6 +325,7 @@ def release_gaussian(
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     if inputs.neighbours.together > 1:
         return _of_units(records, feature_scale, parameters, budget, entropy, progress)
+    budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
     gram = row_bounded_gram(
         records, grid, parameters.norm_bound, progress=progress
     )  # proof: step 1
@@ -393,6 +394,7 @@ def release_gaussian_sums(
             f"statistics must be clipped with radius, half_width and norm_bound {declared}, got "
             f"{(grid.radius, grid.half_width, bound)}: use parameters_for_sums."
         )
+    budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
     return _noisy(statistics.gram.copy(), grid.feature_scale, parameters, budget, entropy)
 
 
@@ -408,7 +410,6 @@ def _noisy(
     entropy: Entropy,
 ) -> Release:
     """Add the noise to the exact sums, in place."""
-    budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
     gram += symmetric_noise(
         entropy.generator, len(gram), parameters.sigma, parameters.diagonal_sigma
     )  # proof: step 4
