@@ -39,7 +39,7 @@ from hushcov.steps.complete import complete_parameters
 from hushcov.steps.scales import scale_parameters
 from mechanisms.screened.settings import DESIGN
 
-INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, (Gaussian(0.02),))
+INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, 0.02)
 LESS, MORE = 1e-6, 1e6
 
 

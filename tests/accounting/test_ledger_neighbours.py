@@ -25,14 +25,14 @@ from hushcov.accounting import (
     gaussian_delta,
     gaussian_epsilon,
 )
-from hushcov.accounting.charges import Budget, as_charge, charge_to
+from hushcov.accounting.charges import DatasetBudget, as_charge, charge_to
 from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
 
 DELTA = 1e-6
 REPLACED, REMOVED = "replace-one", "add-remove-one"
-FOR_REPLACED = Budget("people", 1.0, DELTA)
-FOR_REMOVED = Budget("people", 1.0, DELTA, neighbours="add-remove")
+FOR_REPLACED = DatasetBudget("people", 1.0, DELTA)
+FOR_REMOVED = DatasetBudget("people", 1.0, DELTA, neighbours="add-remove")
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from hushcov import (
 )
 from hushcov._validation import shown
 from hushcov.accounting import compose
-from hushcov.accounting.charges import as_charge
 from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import BudgetError, DataError, HushcovError, ParameterError
 from hushcov.tables.sources import ArrayRecords
@@ -302,7 +301,9 @@ def test_a_fit_is_charged_once_and_the_next_is_refused_unread(ledger, name):
     estimator = peer(name, **charged(ledger)).fit(RECORDS)
     (receipt,) = ledger.history("people")
     assert receipt == estimator.receipt_
-    assert receipt.charge == as_charge(estimator.release_.guarantee)
+    guarantee = estimator.release_.guarantee
+    spent = compose(receipt.charge.events, delta=guarantee.delta)
+    assert spent.epsilon == pytest.approx(guarantee.transcript_epsilon)
     assert receipt.charge.private
     assert receipt.label == f"{type(estimator).__name__} of {D} features"
     assert receipt.total.epsilon <= 1.0

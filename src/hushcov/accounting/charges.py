@@ -40,7 +40,7 @@ _UNPROMISED = 1 / 8
 
 
 @dataclass(frozen=True)
-class Budget:
+class DatasetBudget:
     """The total (epsilon, delta) that everything released from a dataset may cost.
 
     It is promised to one `unit` that is replaced, or added or removed: `neighbours`.
@@ -118,7 +118,7 @@ def as_charge(cost: object) -> Charge:
     return Charge(given, promise)
 
 
-def charge_to(budget: Budget, cost: object) -> Charge:
+def charge_to(budget: DatasetBudget, cost: object) -> Charge:
     """What a cost is for those whom a budget protects, or a refusal.
 
     Events by themselves are those of the budget's own neighbours.
@@ -197,7 +197,7 @@ def _guarantee_charge(guarantee: Guarantee) -> Charge:
     return Charge(events, promise, guarantee.private)
 
 
-def budget_body(budget: Budget) -> str:
+def budget_body(budget: DatasetBudget) -> str:
     """Return what is written down of a budget, as JSON.
 
     Budgets for one replaced record are as they always were; a version that knows no others cannot
@@ -234,7 +234,7 @@ def charge_json(label: str, charge: Charge, total: Bound) -> str:
     return _dump(charge_body(label, charge, total, versions))
 
 
-def read_entry(entry: Entry) -> Budget | Receipt:
+def read_entry(entry: Entry) -> DatasetBudget | Receipt:
     """Return the budget an entry sets, or the receipt of a charge."""
     try:
         return _READERS[entry.kind](entry)
@@ -246,8 +246,8 @@ def read_entry(entry: Entry) -> Budget | Receipt:
         ) from error
 
 
-def _read_budget(entry: Entry) -> Budget:
-    budget = Budget(dataset=entry.dataset, time=entry.time, **json.loads(entry.body))
+def _read_budget(entry: Entry) -> DatasetBudget:
+    budget = DatasetBudget(dataset=entry.dataset, time=entry.time, **json.loads(entry.body))
     check_choice("neighbours", budget.neighbours, tuple(RELATIONS))
     check_unit(budget.unit)
     return budget
@@ -275,7 +275,7 @@ def _read_receipt(entry: Entry) -> Receipt:
     )
 
 
-_READERS: dict[str, Callable[[Entry], Budget | Receipt]] = {
+_READERS: dict[str, Callable[[Entry], DatasetBudget | Receipt]] = {
     BUDGET: _read_budget,
     CHARGE: _read_receipt,
 }
@@ -307,7 +307,7 @@ class Remaining:
         return Remaining(epsilon, self.pure_epsilon / 2 * (1 - 1e-9), delta)
 
 
-def total(charges: Sequence[Charge], budget: Budget) -> Bound:
+def total(charges: Sequence[Charge], budget: DatasetBudget) -> Bound:
     """Return what all charges cost together; epsilon is inf where nothing bounds them.
 
     The first charge was made before anything was released. It may take the budget whole, and it
@@ -325,12 +325,12 @@ def total(charges: Sequence[Charge], budget: Budget) -> Bound:
     return min(found, key=lambda bound: bound.epsilon)
 
 
-def within(bound: Bound, budget: Budget) -> bool:
+def within(bound: Bound, budget: DatasetBudget) -> bool:
     """Return whether a bound at the budget's delta is inside the budget."""
     return bound.epsilon <= budget.epsilon * (1 + _LAST_PLACES)
 
 
-def remaining(charges: Sequence[Charge], budget: Budget) -> Remaining:
+def remaining(charges: Sequence[Charge], budget: DatasetBudget) -> Remaining:
     """Return what could still be charged."""
 
     def fits(event: Event) -> bool:
@@ -378,7 +378,7 @@ def _alone(charge: Charge, delta: float) -> list[Bound]:
     return found
 
 
-def _adds_promises(charges: Sequence[Charge], budget: Budget) -> bool:
+def _adds_promises(charges: Sequence[Charge], budget: DatasetBudget) -> bool:
     """Whether the first charge is a promise with a delta: then deltas and epsilons are added up.
 
     Or it is the first part of a release that is to take most of the budget.

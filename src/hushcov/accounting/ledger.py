@@ -16,8 +16,8 @@ from hushcov._words import number
 from hushcov.accounting.charges import (
     BUDGET,
     CHARGE,
-    Budget,
     Charge,
+    DatasetBudget,
     Receipt,
     Remaining,
     as_charge,
@@ -36,7 +36,7 @@ from hushcov.accounting.ledger_file import Book, Store
 from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit
 from hushcov.exceptions import BudgetError, ParameterError
 
-__all__ = ["Budget", "Ledger", "Receipt", "Remaining", "Statement"]
+__all__ = ["DatasetBudget", "Ledger", "Receipt", "Remaining", "Statement"]
 
 _LONGEST_NAME = 200
 _LARGEST_DELTA = 0.1
@@ -50,11 +50,11 @@ class Statement:
     `promises` are the budgets set so far; the last one counts.
     """
 
-    promises: tuple[Budget, ...]
+    promises: tuple[DatasetBudget, ...]
     receipts: tuple[Receipt, ...]
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> DatasetBudget:
         """The total budget that counts."""
         return self.promises[-1]
 
@@ -125,7 +125,7 @@ class Ledger:
         delta: float,
         neighbours: str = REPLACE,
         unit: str = RECORD,
-    ) -> Budget:
+    ) -> DatasetBudget:
         """Set the total budget of a dataset, once; the same budget again changes nothing.
 
         `delta` may be 0 where every release is pure. The budget is promised for a `unit`, in one
@@ -153,7 +153,7 @@ class Ledger:
                 )
             return budget
 
-    def change_budget(self, name: str, epsilon: float, delta: float) -> Budget:
+    def change_budget(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
         """Promise another total from now on; the ledger keeps both. Refused below what is spent.
 
         Whom it protects stays. A larger total weakens what people were told before: it is theirs to
@@ -268,12 +268,12 @@ def _statement(book: Book, dataset: str) -> Statement:
     mine = [read_entry(entry) for entry in book.entries if entry.dataset == dataset]
     receipts = [entry for entry in mine if isinstance(entry, Receipt)]
     return Statement(
-        promises=tuple(entry for entry in mine if isinstance(entry, Budget)),
+        promises=tuple(entry for entry in mine if isinstance(entry, DatasetBudget)),
         receipts=tuple(replace(each, number=place) for place, each in enumerate(receipts, 1)),
     )
 
 
-def _promise(book: Book, budget: Budget) -> Budget:
+def _promise(book: Book, budget: DatasetBudget) -> DatasetBudget:
     entry = book.append(BUDGET, budget.dataset, budget_body(budget))
     return replace(budget, time=entry.time)
 
@@ -335,7 +335,7 @@ def _rounded_down(value: float) -> float:
 
 def _check_budget(
     name: str, epsilon: float, delta: float, neighbours: str = REPLACE, unit: str = RECORD
-) -> Budget:
+) -> DatasetBudget:
     _check_name("dataset", name)
     check_choice("neighbours", neighbours, tuple(RELATIONS))
     check_unit(unit)
@@ -348,7 +348,7 @@ def _check_budget(
         or_zero=True,
         cure="choose it well below 1 / records; 0 is allowed where every release is pure.",
     )
-    return Budget(name, epsilon, delta, neighbours=neighbours, unit=unit)
+    return DatasetBudget(name, epsilon, delta, neighbours=neighbours, unit=unit)
 
 
 def _check_name(what: str, name: object) -> None:
